@@ -410,11 +410,10 @@ pub fn command(
         Some(line) => {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(line).stdin(Stdio::null());
-            let before = listening();
             let mut beside = start(None, shell, asked, &addresses, line)?;
             let begin = clock.now();
             // The command may need what it offers; a program that does not listen is not waited for any longer.
-            while listening() <= before
+            while !beside.listens()
                 && clock.now() - begin < LISTEN
                 && matches!(beside.poll(clock.now()), Ok(None))
             {
@@ -469,19 +468,6 @@ pub fn command(
         sleeper,
         granted,
     })
-}
-
-/// The number of UDP sockets and of listening TCP sockets in the network namespace of the calling thread.
-fn listening() -> usize {
-    const LISTEN: &str = "0A";
-    let of = |table: &&str| {
-        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
-        let is_listening = |line: &&str| {
-            table.starts_with("udp") || line.split_whitespace().nth(3).is_some_and(|state| state == LISTEN)
-        };
-        text.lines().skip(1).filter(is_listening).count()
-    };
-    ["tcp", "tcp6", "udp", "udp6"].iter().map(of).sum()
 }
 
 /// Starts a program with the addresses in its environment.

@@ -1,7 +1,7 @@
 //! A program in a network namespace, and its end.
 
 use std::{
-    io,
+    fs, io,
     process::{Child, Command, ExitStatus},
 };
 
@@ -43,6 +43,21 @@ impl Supervised {
         Ok(Self { child, ending: None, status: None })
     }
 
+    /// Whether the process, or one that it started, has a UDP socket or listens for TCP. Call it in a thread of its namespace.
+    pub fn listens(&self) -> bool {
+        let mut sockets = Vec::new();
+        sockets_of(self.child.id(), &mut sockets, 0);
+        ["tcp", "tcp6", "udp", "udp6"].iter().any(|table| {
+            let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+            text.lines().skip(1).any(|line| {
+                let mut words = line.split_whitespace();
+                let (state, inode) = (words.nth(3), words.nth(5));
+                (table.starts_with("udp") || state == Some(LISTEN))
+                    && inode.is_some_and(|inode| sockets.iter().any(|own| own == inode))
+            })
+        })
+    }
+
     /// Asks the process to end, after `grace`: a process that gets Ctrl-C from the terminal itself may need a moment. Further calls
     /// change nothing.
     pub fn end(&mut self, now: Timestamp, grace: TimeDelta) {
@@ -71,6 +86,22 @@ impl Supervised {
             }
         }
         Ok(None)
+    }
+}
+
+/// The state of a listening socket in `/proc/net/tcp`: `TCP_LISTEN` of the kernel.
+const LISTEN: &str = "0A";
+
+/// The inodes of the sockets of a process and of those that it started.
+fn sockets_of(id: u32, sockets: &mut Vec<String>, depth: u32) {
+    const DEEPEST: u32 = 8;
+    let links = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+    let names = links.filter_map(|link| fs::read_link(link.path()).ok()?.into_os_string().into_string().ok());
+    let inode = |name: String| Some(name.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned());
+    sockets.extend(names.filter_map(inode));
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|id| id.parse().ok()).filter(|_| depth < DEEPEST) {
+        sockets_of(child, sockets, depth + 1);
     }
 }
 

@@ -37,8 +37,25 @@ pub trait Shell {
     /// content to `arrive`. Returns whether there were any.
     fn receive(&mut self, clock: Clock, arrive: impl FnMut(Timestamp, Arrival<Self::Tag>, &[u8])) -> bool;
 
-    /// Sends a packet. Returns whether the system accepted it.
-    fn send(&mut self, delivery: &mut Delivery<Self::Tag>) -> bool;
+    /// Sends a packet, or holds it until [`flush`](Self::flush).
+    fn send(&mut self, delivery: &mut Delivery<Self::Tag>) -> Sent;
+
+    /// Sends what is held. Returns the number of packets that were held at any time since the last call and that the system did not
+    /// accept.
+    fn flush(&mut self) -> u64 {
+        0
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// The system accepted it.
+    Accepted,
+    /// The system did not accept it.
+    Refused,
+    /// It is sent with others by the next [`Shell::flush`] or before.
+    Held,
 }
 
 /// When the time of the links begins.
@@ -98,7 +115,8 @@ pub fn run<S: Shell>(
     let mut sleeper = Sleeper::new(config.sleeper.clone());
     let mut origin = (config.start == Start::AtOnce).then(|| clock.now());
     let mut lateness = ErrorHistogram::new();
-    let (mut sent_packets, mut unsent_packets) = (0, 0);
+    let (mut sent_packets, mut unsent_packets) = (0_u64, 0_u64);
+    let mut held: Vec<Timestamp> = Vec::new();
     let interval = if config.watch_interval > TimeDelta::ZERO { config.watch_interval } else { LOOK };
     let mut watch_at = clock.now() + interval;
     loop {
@@ -112,13 +130,24 @@ pub fn run<S: Shell>(
         let end = config.duration.map(|duration| Timestamp::ZERO + duration);
         let is_over = end.is_some_and(|end| link_now >= end);
         emulator.advance(end.map_or(link_now, |end| link_now.min(end)), observer);
+        let begin = origin.unwrap_or_default();
+        let mut record = |due| lateness.record(since(begin, clock.now()).saturating_since(due));
         while let Some(mut delivery) = emulator.poll_delivery() {
-            let accepted = shell.send(&mut delivery);
-            let begin = origin.unwrap_or_default();
-            lateness.record(since(begin, clock.now()).saturating_since(delivery.due));
-            sent_packets += u64::from(accepted);
-            unsent_packets += u64::from(!accepted);
+            match shell.send(&mut delivery) {
+                Sent::Held => held.push(delivery.due),
+                sent => {
+                    record(delivery.due);
+                    sent_packets += u64::from(sent == Sent::Accepted);
+                    unsent_packets += u64::from(sent == Sent::Refused);
+                }
+            }
             emulator.recycle(delivery);
+        }
+        if !held.is_empty() {
+            let refused = shell.flush();
+            unsent_packets += refused;
+            sent_packets += (held.len() as u64).saturating_sub(refused);
+            held.drain(..).for_each(record);
         }
         let stopped = config.stop.as_ref().is_some_and(|stop| stop.load(Relaxed));
         if is_over || stopped {

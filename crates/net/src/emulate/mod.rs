@@ -17,6 +17,8 @@ pub mod ip;
 mod live;
 #[cfg(feature = "emulate")]
 mod namespace;
+#[cfg(feature = "emulate")]
+mod offload;
 mod relay;
 mod run;
 mod shared;
@@ -30,9 +32,11 @@ pub use child::Supervised;
 #[cfg(feature = "emulate")]
 pub use emulator::{Arrival, Delivery, Emulator, EmulatorCounters, EmulatorError, MAX_ROUTES};
 #[cfg(feature = "emulate")]
-pub use live::{LiveConfig, LiveReport, Shell, Start, run};
+pub use live::{LiveConfig, LiveReport, Sent, Shell, Start, run};
 #[cfg(feature = "emulate")]
 pub use namespace::{Namespace, NamespaceError, enter_user_namespace, may_configure_network};
+#[cfg(feature = "emulate")]
+pub use offload::Piece;
 pub use relay::{Observed, RelayConfig, RelayReport, StampingRelay, free_port};
 pub use run::DatagramRun;
 pub use shared::RelayError;

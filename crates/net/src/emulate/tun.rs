@@ -1,7 +1,8 @@
 //! The shell of a network namespace: a TUN device at each end of the links.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, IoSlice},
     net::{Ipv4Addr, Ipv6Addr},
     os::fd::{AsFd, OwnedFd},
 };
@@ -10,20 +11,22 @@ use giusto_units::Timestamp;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags},
+    sys::uio,
     unistd,
 };
 
 use super::{
     emulator::{Arrival, Delivery},
     ip,
-    live::Shell,
+    live::{Sent, Shell},
+    offload::{self, HEADER_BYTES, Joined, Offload, Piece},
 };
 use crate::{clock::Clock, sys::interface};
 
 /// The most bytes of an IP packet without jumbograms: RFC 791 §3.1, RFC 8200 §3.
 const MAX_PACKET: usize = 65_535 + 40;
-/// Packets read from a device at a time.
-const BATCH: usize = 32;
+/// Packets read from a device at a time; the parts of a large packet count.
+const BATCH: usize = 64;
 /// Packets that wait in a device to be read; a burst while the thread sleeps fits.
 const QUEUE_LENGTH: i32 = 4096;
 
@@ -71,6 +74,8 @@ impl TunDevice {
         let failed = |step| move |source| InterfaceError { name: PATTERN.to_owned(), step, source };
         let file = interface::open_tun().map_err(failed("open /dev/net/tun"))?;
         let name = interface::attach_tun(file.as_fd(), PATTERN).map_err(failed("create it"))?;
+        // Without large packets every packet costs more: a matter of performance.
+        interface::accept_large_packets(file.as_fd());
         Ok(Self { file, name })
     }
 
@@ -155,13 +160,30 @@ pub struct TunShell {
     /// Devices that were removed: the near one and the far one.
     gone: [bool; 2],
     buffer: Box<[u8]>,
+    /// Space for a part of a large packet.
+    part: Vec<u8>,
+    /// Large packets read so far.
+    large: u64,
+    joined: Joined,
+    /// Packets of what was joined that the system did not accept, since the last flush.
+    refused: u64,
     foreign_packets: u64,
 }
 
 impl TunShell {
     /// A shell of two devices.
     pub fn new(near: TunDevice, far: TunDevice) -> Self {
-        Self { near, far, gone: [false; 2], buffer: vec![0; MAX_PACKET].into(), foreign_packets: 0 }
+        Self {
+            near,
+            far,
+            gone: [false; 2],
+            buffer: vec![0; HEADER_BYTES + MAX_PACKET].into(),
+            part: Vec::new(),
+            large: 0,
+            joined: Joined::default(),
+            refused: 0,
+            foreign_packets: 0,
+        }
     }
 
     /// The device at the far end.
@@ -181,7 +203,7 @@ impl TunShell {
 }
 
 impl Shell for TunShell {
-    type Tag = ();
+    type Tag = Piece;
 
     fn descriptors<'a>(&'a self, ready: &mut Vec<PollFd<'a>>) {
         for (device, gone) in [&self.near, &self.far].into_iter().zip(self.gone) {
@@ -193,11 +215,12 @@ impl Shell for TunShell {
         }
     }
 
-    fn receive(&mut self, clock: Clock, mut arrive: impl FnMut(Timestamp, Arrival<()>, &[u8])) -> bool {
-        let Self { near, far, gone, buffer, foreign_packets } = self;
+    fn receive(&mut self, clock: Clock, mut arrive: impl FnMut(Timestamp, Arrival<Piece>, &[u8])) -> bool {
+        let Self { near, far, gone, buffer, part, large, foreign_packets, .. } = self;
         let mut any = false;
         for ((route, device), gone) in [&*near, &*far].into_iter().enumerate().zip(gone) {
-            for _ in 0..BATCH {
+            let mut packets = 0;
+            while packets < BATCH {
                 let length = match unistd::read(&device.file, buffer) {
                     Ok(length) => length,
                     Err(Errno::EINTR) => continue,
@@ -208,26 +231,70 @@ impl Shell for TunShell {
                     }
                 };
                 any = true;
-                let content = buffer.get(..length).unwrap_or_default();
-                let Some(packet) = ip::read(content) else {
+                packets += 1;
+                let content = buffer.get(..length).and_then(|read| read.split_first_chunk::<HEADER_BYTES>());
+                let known = content.and_then(|(header, content)| Some((header, content, ip::read(content)?)));
+                let Some((header, content, packet)) = known else {
                     *foreign_packets += 1;
                     continue;
                 };
-                let arrival =
-                    Arrival { route, bytes: length as u32, ecn: packet.ecn, flow: packet.flow, tag: () };
-                arrive(clock.now(), arrival, content);
+                let now = clock.now();
+                *large += 1;
+                packets -= 1;
+                offload::split(content, Offload::from_bytes(*header), *large, part, |bytes, tag| {
+                    packets += 1;
+                    let size = bytes.len() as u32;
+                    let arrival = Arrival { route, bytes: size, ecn: packet.ecn, flow: packet.flow, tag };
+                    arrive(now, arrival, bytes);
+                });
             }
         }
         any
     }
 
-    fn send(&mut self, delivery: &mut Delivery<()>) -> bool {
-        let device = if delivery.route == 0 { &self.far } else { &self.near };
+    fn send(&mut self, delivery: &mut Delivery<Piece>) -> Sent {
         if ip::ecn(&delivery.bytes) != Some(delivery.ecn) {
             ip::set_ecn(&mut delivery.bytes, delivery.ecn);
         }
+        let Delivery { route, ecn, tag, ref bytes, .. } = *delivery;
+        if tag.is_part() && self.joined.push(route, tag, ecn, bytes) {
+            return Sent::Held;
+        }
+        self.send_joined();
+        if tag.is_part() && self.joined.push(route, tag, ecn, bytes) {
+            return Sent::Held;
+        }
+        if self.write(route, offload::alone(tag), bytes) { Sent::Accepted } else { Sent::Refused }
+    }
+
+    fn flush(&mut self) -> u64 {
+        self.send_joined();
+        std::mem::take(&mut self.refused)
+    }
+}
+
+impl TunShell {
+    fn send_joined(&mut self) {
+        let pieces = self.joined.pieces();
+        if pieces == 0 {
+            return;
+        }
+        let route = self.joined.route();
+        let mut joined = std::mem::take(&mut self.joined);
+        let (header, bytes) = joined.take();
+        if !self.write(route, header, bytes) {
+            self.refused += u64::from(pieces);
+        }
+        // Its buffer is used again.
+        self.joined = joined;
+    }
+
+    /// Whether the system accepted a packet at the end of `route`.
+    fn write(&self, route: usize, header: Offload, bytes: &[u8]) -> bool {
+        let device = if route == 0 { &self.far } else { &self.near };
+        let header = header.to_bytes();
         loop {
-            match unistd::write(&device.file, &delivery.bytes) {
+            match uio::writev(&device.file, &[IoSlice::new(&header), IoSlice::new(bytes)]) {
                 Err(Errno::EINTR) => {}
                 // EIO: the interface is down.
                 written => return written.is_ok(),

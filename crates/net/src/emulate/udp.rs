@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     emulator::{Arrival, Delivery},
-    live::Shell,
+    live::{Sent, Shell},
 };
 use crate::{
     clock::{Clock, StampConverter},
@@ -250,12 +250,12 @@ impl Shell for UdpRelay {
         !turn.is_empty()
     }
 
-    fn send(&mut self, delivery: &mut Delivery<Relayed>) -> bool {
+    fn send(&mut self, delivery: &mut Delivery<Relayed>) -> Sent {
         let Relayed { pair, client, class, forward } = delivery.tag;
-        let Some(pair) = self.pairs.get(pair) else { return false };
+        let Some(pair) = self.pairs.get(pair) else { return Sent::Refused };
         let Some(client) = pair.clients.iter().find(|known| known.number == client) else {
             self.report.homeless_packets += 1;
-            return false;
+            return Sent::Refused;
         };
         let class = TrafficClass::from_byte(class.byte() & !0b11 | delivery.ecn.bits());
         let send = || {
@@ -273,6 +273,6 @@ impl Shell for UdpRelay {
             }
             sent => sent,
         };
-        sent.is_ok()
+        if sent.is_ok() { Sent::Accepted } else { Sent::Refused }
     }
 }

@@ -13,11 +13,12 @@ use std::{
 
 use libc::{c_char, c_int, c_short, ifreq, in6_ifreq, rtentry, sockaddr, sockaddr_in};
 use nix::{
-    ioctl_readwrite_bad, ioctl_write_ptr_bad,
+    ioctl_readwrite_bad, ioctl_write_int_bad, ioctl_write_ptr_bad,
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
 };
 
 ioctl_readwrite_bad!(tun_set_iff, libc::TUNSETIFF, ifreq);
+ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
 ioctl_readwrite_bad!(get_flags, libc::SIOCGIFFLAGS, ifreq);
 ioctl_readwrite_bad!(get_index, libc::SIOCGIFINDEX, ifreq);
 ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, ifreq);
@@ -50,15 +51,28 @@ pub(crate) fn open_tun() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Makes a TUN device without packet information, whose name follows `pattern`, in the network namespace of the calling thread.
+/// Makes a TUN device with a `virtio_net_hdr` in front of each packet and without packet information, whose name follows `pattern`, in the network namespace of the calling thread.
 /// Returns its name. The device exists as long as `file` is open.
 pub(crate) fn attach_tun(file: BorrowedFd<'_>, pattern: &str) -> io::Result<String> {
     let mut request = request(pattern)?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as c_short;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
     // SAFETY: `request` is a valid `ifreq`, which the kernel reads and overwrites.
     unsafe { tun_set_iff(file.as_raw_fd(), &raw mut request) }?;
     let bytes = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
     String::from_utf8(bytes.collect()).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Lets the system hand over many TCP segments or UDP datagrams as one packet, and checksums that are not complete. Segments with CWR
+/// (RFC 3168) still come one by one.
+pub(crate) fn accept_large_packets(file: BorrowedFd<'_>) {
+    let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    // UDP: since Linux 6.2.
+    for features in [tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6, tcp] {
+        // SAFETY: the argument is an integer.
+        if unsafe { tun_set_offload(file.as_raw_fd(), features as c_int) }.is_ok() {
+            return;
+        }
+    }
 }
 
 /// Sets an interface up. Unless `multicast`, it takes no part in multicast from then on.
