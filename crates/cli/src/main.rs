@@ -10,6 +10,7 @@ mod demo;
 mod files;
 mod flags;
 mod iperf3;
+mod link;
 mod output;
 mod printer;
 mod recv;
@@ -54,8 +55,9 @@ Exit status:
     1  failure: no answer, a far end that disappeared (send, recv --once), or
        an expectation that is not met (sim, sweep)
     2  wrong usage: a flag, an address or a file that cannot be used
-    3  measured, but the figures cannot be trusted (send, recv, cbr, demo):
-       the machine was overloaded, or the counts do not add up
+    3  measured, but the figures cannot be trusted (send, recv, cbr, demo,
+       link): the machine was overloaded, or the counts do not add up
+    …  link: that of its command, if it is not 0
   130  ended by a second Ctrl-C
 
 Example:
@@ -75,6 +77,8 @@ enum Command {
     Sim(sim::SimArgs),
     /// Simulate a scenario under several congestion controllers, side by side
     Compare(compare::CompareArgs),
+    /// Run other programs across a scenario's links in real time
+    Link(Box<link::LinkArgs>),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
     /// Reproduce published results and compare them with the publication
@@ -122,6 +126,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    if let Command::Link(args) = &cli.command
+        && let Err(error) = link::prepare(args)
+    {
+        return failed(&error);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
@@ -139,6 +148,7 @@ fn main() -> ExitCode {
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
+        Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
@@ -146,11 +156,14 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        Err(error) => {
-            console::complain(&format!("error: {}", message(&error)));
-            ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
-        }
+        Err(error) => failed(&error),
     }
+}
+
+/// Prints an error; returns its exit status.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    console::complain(&format!("error: {}", message(error)));
+    ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
 }
 
 /// An error and its causes, each once: some errors include their cause.

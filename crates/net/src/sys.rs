@@ -18,6 +18,9 @@ use nix::errno::Errno;
 
 use crate::clock::Synchronisation;
 
+#[cfg(feature = "emulate")]
+pub(crate) mod interface;
+
 /// Maximum number of messages per call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;
 

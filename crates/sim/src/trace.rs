@@ -83,6 +83,19 @@ impl Event {
         }
     }
 
+    /// The packet of the event, to change it for an observer that knows it by another flow.
+    pub const fn packet_mut(&mut self) -> &mut Packet {
+        match self {
+            Self::Sent { packet }
+            | Self::Queued { packet, .. }
+            | Self::Dequeued { packet, .. }
+            | Self::Marked { packet, .. }
+            | Self::Duplicated { packet, .. }
+            | Self::Dropped { packet, .. }
+            | Self::Delivered { packet } => packet,
+        }
+    }
+
     /// The link of the event; `None` for events at the ends of a path.
     pub const fn link(&self) -> Option<LinkId> {
         match self {

@@ -91,7 +91,7 @@ fn route(
 }
 
 /// The queue of a link.
-fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
+pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
     let random = || random::stream(seed, &format!("link {}: queue", link.id));
     Ok(match &link.queue {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),

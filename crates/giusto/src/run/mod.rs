@@ -5,7 +5,7 @@ pub mod comparison;
 mod describe;
 mod expect;
 pub(crate) mod media;
-mod simulate;
+pub(crate) mod simulate;
 pub mod sweep;
 
 pub use simulate::{RecordOptions, simulate, simulate_watched};

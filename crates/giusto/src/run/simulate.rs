@@ -167,7 +167,7 @@ fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
     }
 }
 
-fn about_link(spec: &LinkSpec) -> LinkRecord {
+pub(crate) fn about_link(spec: &LinkSpec) -> LinkRecord {
     LinkRecord {
         id: spec.id.clone(),
         from: spec.from.clone(),

@@ -1,6 +1,8 @@
 //! The tables of a simulated run in the terminal.
 
-use crate::record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord};
+use crate::record::{
+    Check, Distribution, FlowRecord, Lateness, LinkRecord, RealTimeRecord, RunRecord, StreamRecord,
+};
 use crate::view::{
     format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
     table::{Column, full},
@@ -44,7 +46,13 @@ const LINKS: &[Column<LinkRecord>] = &[
 
 /// The name of the run and its duration.
 fn heading(record: &RunRecord) -> String {
-    let RunRecord { scenario, seed, duration_s, wall_s, .. } = record;
+    let RunRecord { scenario, seed, duration_s, wall_s, real_time, .. } = record;
+    if let Some(real_time) = real_time {
+        let doubts =
+            real_time.doubts.iter().fold(String::new(), |text, doubt| text + "warning: " + doubt + "\n");
+        let took = time_us(duration_s * 1e6);
+        return format!("{doubts}{scenario}, seed {seed}: {took} in real time; {}\n", punctuality(real_time));
+    }
     let speed = if *wall_s > 0.0 {
         format!(" in {}, {} times as fast", time_us(wall_s * 1e6), short(duration_s / wall_s))
     } else {
@@ -53,6 +61,18 @@ fn heading(record: &RunRecord) -> String {
     let early = if record.interrupted { ", ended early: nothing was checked" } else { "" };
     let events = plural(record.events, "event", "events");
     format!("{scenario}, seed {seed}: {duration_s} s{speed}, {events}{early}\n")
+}
+
+/// `1,234 packets, late by 4.1 µs at p50, 30 µs at p99 and 120 µs at most`.
+pub(crate) fn punctuality(real_time: &RealTimeRecord) -> String {
+    let packets = plural(real_time.sent_packets, "packet", "packets");
+    real_time.lateness_us.map_or_else(
+        || packets.clone(),
+        |Lateness { p50, p99, max, .. }| {
+            let [p50, p99, max] = [p50, p99, max].map(time_us);
+            format!("{packets}, late by {p50} at p50, {p99} at p99 and {max} at most")
+        },
+    )
 }
 
 /// A table of media flows; nothing if there are none.

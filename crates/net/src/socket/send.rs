@@ -1,9 +1,9 @@
 //! Sending: single datagrams, and runs of them in few system calls.
 
 use std::{
-    io,
+    io::{self, IoSlice},
     net::SocketAddr,
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -11,12 +11,15 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, ppoll},
-    sys::time::TimeSpec,
+    sys::{
+        socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg},
+        time::TimeSpec,
+    },
     time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
 };
 use serde::Serialize;
 
-use super::UdpSocket;
+use super::{TrafficClass, UdpSocket};
 use crate::{
     clock,
     sys::{self, Name},
@@ -200,6 +203,54 @@ impl UdpSocket {
     /// [`SendError`] gives the reason.
     pub fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
         self.send_one(None, bytes)
+    }
+
+    /// Sends one datagram to `to`, or to the connected peer, with this traffic class instead of the socket's.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] gives the reason.
+    pub fn send_classed(
+        &self,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+        class: TrafficClass,
+    ) -> Result<(), SendError> {
+        let is_v4 = match to {
+            Some(to) => to.is_ipv4(),
+            None => self.local.is_ipv4(),
+        };
+        let (octet, wide) = (class.byte(), i32::from(class.byte()));
+        let note = if is_v4 { ControlMessage::Ipv4Tos(&octet) } else { ControlMessage::Ipv6TClass(&wide) };
+        // On an IPv6 socket an IPv4 address is mapped.
+        let name = to.map(|to| match to {
+            SocketAddr::V4(v4) if self.v6 => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())).into(),
+            to => SockaddrStorage::from(to),
+        });
+        let parts = [IoSlice::new(bytes)];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let mut waited = false;
+        loop {
+            match sendmsg(self.as_fd().as_raw_fd(), &parts, &[note], flags, name.as_ref()) {
+                Ok(_) => {
+                    self.sending.datagrams.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::ENOBUFS) if !waited => {
+                    waited = true;
+                    self.sending.waits.fetch_add(1, Relaxed);
+                    let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
+                    let limit = TimeSpec::from_duration(self.config.send_timeout);
+                    // Whether there is room now: the next attempt finds out.
+                    let _ = ppoll(&mut wanted, Some(limit), None);
+                }
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => {
+                    return Err(Cause::Full(self.config.send_timeout).error(bytes.len(), 0));
+                }
+                Err(errno) => return Err(Cause::Kernel(errno).error(bytes.len(), 0)),
+            }
+        }
     }
 
     /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one

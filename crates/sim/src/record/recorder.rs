@@ -14,11 +14,37 @@ use super::{
     types::{Cdf, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord},
 };
 use crate::{
-    link::rate::RateProfile,
-    packet::{FlowId, Packet},
+    link::{Link, rate::RateProfile},
+    packet::{FlowId, LinkId, Packet},
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
+
+/// What a record takes from a run besides its events: of a simulation, or of links that run in real time.
+pub trait RecordedRun {
+    /// Random seed.
+    fn seed(&self) -> u64;
+
+    /// Number of events.
+    fn events(&self) -> u64;
+
+    /// A link; `None` if the run has no such link.
+    fn link(&self, link: LinkId) -> Option<&Link>;
+}
+
+impl RecordedRun for Simulation {
+    fn seed(&self) -> u64 {
+        self.seed()
+    }
+
+    fn events(&self) -> u64 {
+        self.events()
+    }
+
+    fn link(&self, link: LinkId) -> Option<&Link> {
+        Some(self.link(link))
+    }
+}
 
 /// Observes a run and computes its [`RunRecord`].
 ///
@@ -125,7 +151,7 @@ impl Recorder {
 
     /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
     /// empty.
-    pub fn finish(mut self, simulation: &Simulation, end: Timestamp) -> (RunRecord, Vec<Figures>) {
+    pub fn finish(mut self, run: &impl RecordedRun, end: Timestamp) -> (RunRecord, Vec<Figures>) {
         self.flows.iter_mut().flat_map(|state| &mut state.tallies).for_each(|tally| tally.settle(end));
         self.links.iter_mut().flatten().for_each(LinkTally::settle);
         let measured = self.plan.measurements.iter().zip(&self.measured);
@@ -134,15 +160,16 @@ impl Recorder {
         let record = RunRecord {
             scenario: self.plan.scenario.clone(),
             description: self.plan.description.clone(),
-            seed: simulation.seed().to_string(),
+            seed: run.seed().to_string(),
             duration_s: end.as_seconds(),
             wall_s: 0.0,
-            events: simulation.events(),
+            events: run.events(),
             interrupted: end < self.plan.end,
             flows: self.plan.flows.iter().filter_map(|planned| self.flow(planned, end)).collect(),
-            links: self.plan.links.iter().filter_map(|link| self.link(link, simulation, end)).collect(),
+            links: self.plan.links.iter().filter_map(|link| self.link(link, run, end)).collect(),
             checks: Vec::new(),
             timeline: None,
+            real_time: None,
         };
         let timeline = self.timeline.take().map(|recorder| self.over_time(recorder, end));
         (RunRecord { timeline, ..record }, figures)
@@ -195,9 +222,9 @@ impl Recorder {
         })
     }
 
-    fn link(&self, planned: &PlannedLink, simulation: &Simulation, end: Timestamp) -> Option<LinkRecord> {
+    fn link(&self, planned: &PlannedLink, run: &impl RecordedRun, end: Timestamp) -> Option<LinkRecord> {
         let figures = self.links.get(planned.link.0 as usize)?.first()?.figures(&planned.rate, end);
-        let link = simulation.link(planned.link);
+        let link = run.link(planned.link)?;
         let counters = link.counters();
         let capacity = planned.rate.capacity(end).filter(|_| end > Timestamp::ZERO);
         Some(LinkRecord {

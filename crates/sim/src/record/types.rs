@@ -32,6 +32,9 @@ pub struct RunRecord {
     /// Timeline of the run, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// How punctual the links were, if they ran in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<RealTimeRecord>,
 }
 
 impl RunRecord {
@@ -39,6 +42,39 @@ impl RunRecord {
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }
+}
+
+/// Links in real time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RealTimeRecord {
+    /// Time from the moment at which a packet left the last link until it was passed to the system, in microseconds; `None` if no
+    /// packet was.
+    pub lateness_us: Option<Lateness>,
+    /// The bound on the 99th percentile of the lateness, in microseconds.
+    pub max_lateness_us: f64,
+    /// Packets passed to the system.
+    pub sent_packets: u64,
+    /// Packets that left the last link and that the system did not accept.
+    pub unsent_packets: u64,
+    /// Packets that did not enter a link, because too much was inside.
+    pub refused_packets: u64,
+    /// Packets that the kernel dropped before they entered a link, because the process was too slow.
+    pub kernel_dropped_packets: u64,
+    /// Why the figures cannot be trusted; empty if they can.
+    pub doubts: Vec<String>,
+}
+
+/// The distribution of a lateness, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Maximum.
+    pub max: f64,
 }
 
 /// One flow.
