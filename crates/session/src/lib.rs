@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod call;
 mod cookie;
 mod envelope;
 pub mod iperf3;

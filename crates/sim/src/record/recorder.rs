@@ -126,21 +126,42 @@ impl Recorder {
     /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
     /// empty.
     pub fn finish(mut self, simulation: &Simulation, end: Timestamp) -> (RunRecord, Vec<Figures>) {
+        self.settle(end);
+        let run = (simulation.seed(), simulation.events());
+        let links = self.plan.links.iter().filter_map(|link| self.link(link, simulation, end)).collect();
+        self.finish_with(run, links, end)
+    }
+
+    /// The record of a run without simulated links, such as a call over a real network, which has reached `end`.
+    pub fn finish_alone(mut self, seed: u64, end: Timestamp) -> RunRecord {
+        self.settle(end);
+        self.finish_with((seed, 0), Vec::new(), end).0
+    }
+
+    fn settle(&mut self, end: Timestamp) {
         self.flows.iter_mut().flat_map(|state| &mut state.tallies).for_each(|tally| tally.settle(end));
         self.links.iter_mut().flatten().for_each(LinkTally::settle);
+    }
+
+    fn finish_with(
+        mut self,
+        (seed, events): (u64, u64),
+        links: Vec<LinkRecord>,
+        end: Timestamp,
+    ) -> (RunRecord, Vec<Figures>) {
         let measured = self.plan.measurements.iter().zip(&self.measured);
         let figures = measured.filter_map(|(measurement, places)| self.figures(measurement, places, end));
         let figures = figures.collect();
         let record = RunRecord {
             scenario: self.plan.scenario.clone(),
             description: self.plan.description.clone(),
-            seed: simulation.seed().to_string(),
+            seed: seed.to_string(),
             duration_s: end.as_seconds(),
             wall_s: 0.0,
-            events: simulation.events(),
+            events,
             interrupted: end < self.plan.end,
             flows: self.plan.flows.iter().filter_map(|planned| self.flow(planned, end)).collect(),
-            links: self.plan.links.iter().filter_map(|link| self.link(link, simulation, end)).collect(),
+            links,
             checks: Vec::new(),
             timeline: None,
         };
