@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
+mod call;
 mod cbr;
 mod compare;
 mod console;
@@ -67,6 +68,8 @@ enum Command {
     Send(Box<send::SendArgs>),
     /// Receive UDP streams and measure each of them
     Recv(recv::RecvArgs),
+    /// Hold an adaptive media session with another host: RTP with congestion control
+    Call(Box<call::CallArgs>),
     /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, &stop),
         Command::Send(args) => send::run(&args, &stop),
         Command::Recv(args) => recv::run(&args, &stop),
+        Command::Call(args) => call::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),

@@ -280,6 +280,12 @@ impl CallPlan {
         self.media.controller
     }
 
+    /// The part of the call that is measured.
+    pub(crate) fn measured(&self) -> (Timestamp, Timestamp) {
+        let (start, stop) = self.flows;
+        (start + self.warmup, stop.min(Timestamp::ZERO + self.duration))
+    }
+
     pub(crate) fn offer(&self, sources: u32) -> Offer {
         let media = || Some(offered(&self.media));
         let mut name = self.name.clone();
@@ -291,6 +297,7 @@ impl CallPlan {
             sends: self.direction.sends().then(media).flatten(),
             wants: self.direction.wants().then(media).flatten(),
             duration: Some(self.duration),
+            measured: Some(<[Timestamp; 2]>::from(self.measured()).map(|at| at - Timestamp::ZERO)),
             name,
         }
     }

@@ -124,9 +124,12 @@ pub(crate) fn delay_figures(delay: Distribution) -> DelayFigures {
     DelayFigures { mean, p50, p95, p99, max }
 }
 
+/// A number of a far end, which may send any; JSON has none that are not finite.
+pub(crate) fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
 pub(crate) fn distribution(delay: DelayFigures) -> Distribution {
-    // A far end may send any numbers; JSON has none that are not finite.
-    let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
     Distribution {
         mean: finite(delay.mean),
         p50: finite(delay.p50),

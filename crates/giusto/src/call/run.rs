@@ -363,8 +363,8 @@ impl Caller {
                             name: plan.name.clone(),
                             seed: plan.seed.wrapping_add(number),
                             duration: plan.duration,
-                            warmup: plan.warmup,
                             flows: plan.flows,
+                            measured: plan.measured(),
                             is_caller: true,
                             sends: plan.direction.sends().then(|| plan.media.clone()),
                             receives: plan.direction.wants().then(|| plan.media.clone()),
@@ -582,13 +582,14 @@ fn answer(
         spec.limits.min = spec.limits.min.min(max_rate);
     }
     let sources = local.sources().map_err(|error| CallRefusal::Offer(error.to_string()))?;
+    let whole = (Timestamp::ZERO, Timestamp::ZERO + duration);
     let name = if offer.name.is_empty() || offer.name.len() > MAX_NAME_BYTES { "call" } else { &offer.name };
     Ok(SideConfig {
         name: name.to_owned(),
         seed: u64::from(sources),
         duration,
-        warmup: TimeDelta::ZERO,
-        flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
+        flows: whole,
+        measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),
         is_caller: false,
         sends,
         receives: spec(&offer.sends)?,

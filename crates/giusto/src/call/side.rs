@@ -13,6 +13,7 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
+use super::record::finite;
 use crate::{
     record::FlowRecord,
     run::media::{self, Ends},
@@ -36,9 +37,9 @@ pub(crate) struct SideConfig {
     pub(crate) name: String,
     pub(crate) seed: u64,
     pub(crate) duration: TimeDelta,
-    pub(crate) warmup: TimeDelta,
-    /// When media flow.
+    /// When media flow, and the part that is measured.
     pub(crate) flows: (Timestamp, Timestamp),
+    pub(crate) measured: (Timestamp, Timestamp),
     pub(crate) is_caller: bool,
     /// The media that this end sends, and the media that it receives.
     pub(crate) sends: Option<MediaSpec>,
@@ -67,7 +68,6 @@ pub struct CallSide {
     correction: Option<TimeDelta>,
     live: SideTotals,
     end: Timestamp,
-    window_start: Timestamp,
 }
 
 /// Totals of one end so far.
@@ -122,11 +122,10 @@ impl CallSide {
             Ok::<_, Box<dyn std::error::Error>>(Media::new(endpoint, incoming[1], incoming[0], Timestamp::ZERO))
         });
         let end = Timestamp::ZERO + config.duration;
-        let window_start = start + config.warmup;
         let plan = RecordPlan {
             scenario: config.name.clone(),
             end,
-            flows: planned(config, window_start..stop.min(end), [outgoing, incoming]),
+            flows: planned(config, config.measured.0..config.measured.1.min(end), [outgoing, incoming]),
             timeline: config.timeline,
             ..RecordPlan::default()
         };
@@ -144,7 +143,6 @@ impl CallSide {
             correction: None,
             live: SideTotals::default(),
             end,
-            window_start,
         })
     }
 
@@ -325,24 +323,23 @@ impl CallMedia for CallSide {
 
     fn figures(&self, now: Timestamp) -> EndFigures {
         let live = &self.live;
-        let sent = self.sender.as_ref();
-        let received = self.receiver.as_ref().map(|_| {
-            let record = self.recorder.clone().finish_alone(0, now.min(self.end));
-            let own = |flow: &&FlowRecord| (flow.id == FORWARD_ID) == (self.incoming == FORWARD);
-            let flow = record.flows.iter().find(own);
-            let delay = flow.and_then(|flow| flow.frame_delay_ms);
-            ReceivedFigures {
-                packets: live.received_packets,
-                lost: live.lost_packets,
-                duplicates: live.duplicate_packets,
-                rate_bps: flow.map_or(0.0, |flow| flow.received_rate_bps),
-                goodput_bps: flow.and_then(|flow| flow.goodput_bps).unwrap_or(0.0),
-                marked_ratio: flow.and_then(|flow| flow.marked_ratio),
-                frames: flow.and_then(|flow| flow.frames).unwrap_or(0),
-                frame_delay_ms: delay.map(super::record::delay_figures),
-            }
+        let record = self.recorder.clone().finish_alone(0, now.min(self.end));
+        let of = |[flow, _]: [FlowId; 2]| {
+            let id = if flow == FORWARD[0] { FORWARD_ID } else { REVERSE_ID };
+            record.flows.iter().find(|flow| flow.id == id)
+        };
+        let received = of(self.incoming).map(|flow| ReceivedFigures {
+            packets: live.received_packets,
+            lost: live.lost_packets,
+            duplicates: live.duplicate_packets,
+            rate_bps: flow.received_rate_bps,
+            goodput_bps: flow.goodput_bps.unwrap_or(0.0),
+            marked_ratio: flow.marked_ratio,
+            frames: flow.frames.unwrap_or(0),
+            frame_delay_ms: flow.frame_delay_ms.map(super::record::delay_figures),
         });
-        let sent = sent.map(|_| SentFigures { packets: live.sent_packets, bytes: live.sent_bytes });
+        let sent = of(self.outgoing)
+            .map(|flow| SentFigures { packets: live.sent_packets, rate_bps: flow.sent_rate_bps });
         EndFigures { sent, received }
     }
 }
@@ -403,9 +400,9 @@ fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     flow.received_packets = received.packets;
     flow.lost_packets = lost(flow.sent_packets, received.packets, received.lost);
     flow.duplicate_packets = received.duplicates;
-    flow.received_rate_bps = received.rate_bps;
-    flow.goodput_bps = Some(received.goodput_bps);
-    flow.marked_ratio = received.marked_ratio;
+    flow.received_rate_bps = finite(received.rate_bps);
+    flow.goodput_bps = Some(finite(received.goodput_bps));
+    flow.marked_ratio = received.marked_ratio.map(finite);
     flow.frames = Some(received.frames);
     flow.frame_delay_ms = received.frame_delay_ms.map(super::record::distribution);
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
@@ -419,8 +416,7 @@ fn complete_received(flow: &mut FlowRecord, totals: &SideTotals, far_end: Option
     if let Some(sent) = sent {
         flow.sent_packets = sent.packets;
         flow.lost_packets = lost(sent.packets, flow.received_packets, totals.lost_packets);
-        let seconds = flow.to_s - flow.from_s;
-        flow.sent_rate_bps = if seconds > 0.0 { sent.bytes as f64 * 8.0 / seconds } else { 0.0 };
+        flow.sent_rate_bps = finite(sent.rate_bps);
     }
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
     if !knows_clock {

@@ -42,6 +42,8 @@ pub struct Offer {
     pub wants: Option<MediaOffer>,
     /// How long the call is to last; `None`: until one end finishes it.
     pub duration: Option<TimeDelta>,
+    /// The part of the call that is measured, from its beginning; `None`: all of it.
+    pub measured: Option<[TimeDelta; 2]>,
     /// A name for the session, for its record; may be empty.
     pub name: String,
 }
@@ -105,13 +107,13 @@ pub struct EndFigures {
     pub received: Option<ReceivedFigures>,
 }
 
-/// Packets and bytes of media that one end sent, all headers included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What one end sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentFigures {
-    /// Packets.
+    /// Packets of media, with their reports.
     pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
+    /// Their rate, all headers included.
+    pub rate_bps: f64,
 }
 
 /// What one end received.
