@@ -120,7 +120,8 @@ pub(crate) fn distribution_of(histogram: &ErrorHistogram, scale: f64) -> Option<
 }
 
 pub(crate) fn delay_figures(delay: Distribution) -> DelayFigures {
-    let Distribution { mean, p50, p95, p99, max } = delay;
+    let [mean, p50, p95, p99, max] =
+        [delay.mean, delay.p50, delay.p95, delay.p99, delay.max].map(|value| value as f32);
     DelayFigures { mean, p50, p95, p99, max }
 }
 
@@ -130,11 +131,7 @@ pub(crate) fn finite(value: f64) -> f64 {
 }
 
 pub(crate) fn distribution(delay: DelayFigures) -> Distribution {
-    Distribution {
-        mean: finite(delay.mean),
-        p50: finite(delay.p50),
-        p95: finite(delay.p95),
-        p99: finite(delay.p99),
-        max: finite(delay.max),
-    }
+    let DelayFigures { mean, p50, p95, p99, max } = delay;
+    let [mean, p50, p95, p99, max] = [mean, p50, p95, p99, max].map(|value| finite(value.into()));
+    Distribution { mean, p50, p95, p99, max }
 }

@@ -255,7 +255,7 @@ impl LocalEnd {
         let open = self.open.remove(&id)?;
         self.before.remove(&id);
         let (began, peer) = (calls.began(id)?, calls.peer(id)?);
-        let far_end = calls.far_end(id).copied();
+        let far_end = calls.far_end(id).cloned();
         let side = calls.take_media(id)?;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());

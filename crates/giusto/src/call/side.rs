@@ -1,14 +1,14 @@
 //! The media of one end, recorded as the simulator records them.
 
 use giusto_session::{
-    call::{CallMedia, EndFigures, ReceivedFigures, SentFigures},
+    call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
     media::{Datagram, Payload, SourceFigures},
 };
 use giusto_sim::{
-    packet::{BodyId, FlowId, Packet},
+    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
     record::{PlannedFlow, RecordPlan, Recorder, RunRecord, StreamKind, StreamRecord, TimelineOptions},
-    trace::{Event, Note, Observer},
+    trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -23,6 +23,9 @@ use crate::{
 
 /// The number of times that a call's gauges are recorded.
 const GAUGES: i64 = 500;
+
+/// Losses noticed at once that the record over time shows.
+const MAX_LOSSES: u64 = 1_000;
 
 /// The flows of a call in its record: media and feedback of each direction.
 const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
@@ -162,7 +165,7 @@ impl CallSide {
         let end = now.min(self.end);
         let totals = self.totals();
         let knows_clock = self.correction.is_some();
-        let Self { recorder, trace, outgoing, incoming, seed, sender, receiver, .. } = self;
+        let Self { recorder, trace, outgoing, seed, sender, receiver, .. } = self;
         let mut record = recorder.finish_alone(seed, end);
         // The flows are in the order of their ids: the first is that of the caller's media.
         let is_own = |flow: &FlowRecord| (flow.id == FORWARD_ID) == (outgoing == FORWARD);
@@ -175,7 +178,6 @@ impl CallSide {
                 complete_received(flow, &totals, far_end, knows_clock);
             }
         }
-        let _ = incoming;
         (record, trace)
     }
 
@@ -231,7 +233,8 @@ impl CallSide {
             lost += own;
             duplicates += copies;
         }
-        let new = (lost.saturating_sub(self.live.lost_packets), duplicates.saturating_sub(self.live.duplicate_packets));
+        let new = |now: u64, before: u64| now.saturating_sub(before);
+        let new = (new(lost, self.live.lost_packets), new(duplicates, self.live.duplicate_packets));
         self.live.lost_packets = lost;
         self.live.duplicate_packets = duplicates;
         new
@@ -254,13 +257,17 @@ impl CallMedia for CallSide {
             let Some(receiver) = &mut self.receiver else { return };
             receiver.handle_packet(now, &packet, &body);
             let (lost, copies) = self.count_losses();
+            // The record over time shows a loss when it is noticed. Its totals are set at the end.
+            for _ in 0..lost.min(MAX_LOSSES) {
+                let (link, reason, backlog) = (LinkId(0), DropReason::Loss, Backlog::default());
+                self.recorder.on_event(now, &Event::Dropped { link, packet, reason, backlog });
+            }
             if copies == 0 {
                 self.live.received_packets += 1;
                 self.live.received_bytes += u64::from(packet.bytes);
                 self.live.marked_packets += u64::from(ecn == Ecn::Ce);
                 self.observe(now, &Event::Delivered { packet });
             }
-            let _ = lost;
         } else {
             let packet = self.packet(now, self.outgoing[1], size, (0, ecn));
             let Some(sender) = &mut self.sender else { return };
@@ -337,6 +344,16 @@ impl CallMedia for CallSide {
             marked_ratio: flow.marked_ratio,
             frames: flow.frames.unwrap_or(0),
             frame_delay_ms: flow.frame_delay_ms.map(super::record::delay_figures),
+            streams: flow
+                .streams
+                .iter()
+                .map(|stream| ReceivedStream {
+                    source: stream.ssrc as u8,
+                    frames: stream.frames,
+                    goodput_bps: stream.goodput_bps as f32,
+                    frame_delay_ms: stream.frame_delay_ms.map(super::record::delay_figures),
+                })
+                .collect(),
         });
         let sent = of(self.outgoing)
             .map(|flow| SentFigures { packets: live.sent_packets, rate_bps: flow.sent_rate_bps });
@@ -396,7 +413,7 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
 
 /// Adds what only the receiver of the media knows.
 fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
-    let Some(received) = far_end.and_then(|figures| figures.received) else { return };
+    let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
     flow.received_packets = received.packets;
     flow.lost_packets = lost(flow.sent_packets, received.packets, received.lost);
     flow.duplicate_packets = received.duplicates;
@@ -406,11 +423,19 @@ fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     flow.frames = Some(received.frames);
     flow.frame_delay_ms = received.frame_delay_ms.map(super::record::distribution);
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
+    for stream in &mut flow.streams {
+        let Some(known) = received.streams.iter().find(|known| known.source == stream.ssrc as u8) else { continue };
+        stream.frames = known.frames;
+        stream.goodput_bps = finite(known.goodput_bps.into());
+        stream.frame_delay_ms = known.frame_delay_ms.map(super::record::distribution);
+    }
 }
 
 /// Adds what follows from the sequence numbers, and what only the sender of the media knows.
 fn complete_received(flow: &mut FlowRecord, totals: &SideTotals, far_end: Option<&EndFigures>, knows_clock: bool) {
     let sent = far_end.and_then(|figures| figures.sent);
+    // Only the sender decides.
+    flow.decisions = None;
     flow.duplicate_packets = totals.duplicate_packets;
     flow.lost_packets = totals.lost_packets;
     if let Some(sent) = sent {

@@ -409,7 +409,14 @@ impl<M: CallMedia> Calls<M> {
                 let id = self.by_nonce.get(&nonce).copied();
                 let end = id.and_then(|id| self.calls.get_mut(&id)).filter(|end| end.peer == from);
                 if let Some(end) = end {
+                    // While keys are replaced, the listener may have another one of ours.
+                    let other = end.opening.as_mut().filter(|_| why == CallRefusal::Key && end.stage == Stage::Greeting);
+                    let is_tried = other.is_some_and(OpeningKeys::try_another);
                     end.hint = Some(CallError::Unauthenticated(why));
+                    end.next = if is_tried { now } else { end.next };
+                    let id = id.unwrap_or(CallId(u64::MAX));
+                    self.wake(now, id);
+                    self.touch(id);
                 }
             }
             _ if requires_keys => self.counters.unauthenticated += 1,
@@ -422,7 +429,9 @@ impl<M: CallMedia> Calls<M> {
             }
             Message::Ping { token, .. } if !self.by_token.contains_key(&token) => {
                 self.counters.forged += 1;
-                self.answer(from, Message::Unknown { token }.encode());
+                if !self.is_opening(from) {
+                    self.answer(from, Message::Unknown { token }.encode());
+                }
             }
             message => self.handle_believed(now, from, message),
         }
@@ -494,7 +503,9 @@ impl<M: CallMedia> Calls<M> {
                     None => {
                         self.counters.forged += 1;
                         // Its keys went with the call: that of the opening tells a far end that shares it.
-                        if let (Message::Ping { token, .. }, Some(key)) = (message, opening_key(ring, sealed.id)) {
+                        if let (Message::Ping { token, .. }, Some(key)) = (message, opening_key(ring, sealed.id))
+                            && !self.is_opening(from)
+                        {
                             self.answer(from, Message::Unknown { token }.seal(&key, 0));
                         }
                     }
@@ -650,6 +661,11 @@ impl<M: CallMedia> Calls<M> {
 
     fn listens(&self) -> bool {
         self.config.max_calls > 0
+    }
+
+    /// Whether a call to this address is being opened: its acceptance may have been lost, and its token is not known yet.
+    fn is_opening(&self, from: SocketAddr) -> bool {
+        self.by_nonce.values().any(|id| self.calls.get(id).is_some_and(|end| end.peer == from))
     }
 
     /// The call that is being opened to this address with this nonce.

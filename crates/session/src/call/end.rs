@@ -7,7 +7,7 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     event::CallError,
-    keys::CallKeys,
+    keys::{CallKeys, opening_key},
     media::CallMedia,
     messages::{Answer, EndFigures, Message, Offer, Outbound, sources_of},
 };
@@ -75,6 +75,14 @@ pub(super) struct OpeningKeys {
     /// Keys that may be tried if the listener does not have this one.
     pub(super) untried: Vec<KeyId>,
     pub(super) key: MacKey,
+}
+
+impl OpeningKeys {
+    /// Selects a key that was not tried yet; false if there is none.
+    pub(super) fn try_another(&mut self) -> bool {
+        let next = self.untried.pop().and_then(|id| opening_key(&self.ring, id));
+        next.map(|key| self.key = key).is_some()
+    }
 }
 
 /// One call at one end.
@@ -340,11 +348,11 @@ impl<M: CallMedia> End<M> {
                 self.on_clock(now);
             }
             Message::Moved { .. } => self.on_moved(now),
-            Message::Finish { figures, .. } => {
+            Message::Finish { ref figures, .. } => {
                 if matches!(self.stage, Stage::Waiting) {
                     return;
                 }
-                self.far_end = Some(figures);
+                self.far_end = Some(figures.clone());
                 if matches!(self.stage, Stage::Running | Stage::Draining(_)) {
                     self.stop_media(now);
                     self.stage = Stage::Closing(now + CLOSING);
@@ -352,15 +360,15 @@ impl<M: CallMedia> End<M> {
                 }
                 self.say_figures(now, |token, figures| Message::Finished { token, figures });
             }
-            Message::Finished { figures, .. } => {
+            Message::Finished { ref figures, .. } => {
                 if matches!(self.stage, Stage::Finishing(_)) {
-                    self.far_end = Some(figures);
+                    self.far_end = Some(figures.clone());
                     self.end(now, Ok(()));
                 }
                 self.say_figures(now, |token, figures| Message::Closed { token, figures });
             }
-            Message::Closed { figures, .. } => {
-                self.far_end = Some(figures);
+            Message::Closed { ref figures, .. } => {
+                self.far_end = Some(figures.clone());
                 if matches!(self.stage, Stage::Closing(_)) {
                     self.end(now, Ok(()));
                 }

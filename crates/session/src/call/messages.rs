@@ -99,7 +99,7 @@ pub struct AudioOffer {
 }
 
 /// What one end knows of the call at its end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndFigures {
     /// Of the media that it sent.
     pub sent: Option<SentFigures>,
@@ -117,7 +117,7 @@ pub struct SentFigures {
 }
 
 /// What one end received.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceivedFigures {
     /// Packets, each counted once.
     pub packets: u64,
@@ -135,21 +135,36 @@ pub struct ReceivedFigures {
     pub frames: u64,
     /// Frame delay; `None` if nothing is known of it.
     pub frame_delay_ms: Option<DelayFigures>,
+    /// Each stream.
+    pub streams: Vec<ReceivedStream>,
+}
+
+/// What one end received of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReceivedStream {
+    /// The lower 8 bits of its synchronisation source.
+    pub source: u8,
+    /// Complete frames.
+    pub frames: u64,
+    /// Rate of their payload.
+    pub goodput_bps: f32,
+    /// Frame delay; `None` if nothing is known of it.
+    pub frame_delay_ms: Option<DelayFigures>,
 }
 
 /// Mean, quantiles and maximum of a delay, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct DelayFigures {
     /// Arithmetic mean.
-    pub mean: f64,
+    pub mean: f32,
     /// Median.
-    pub p50: f64,
+    pub p50: f32,
     /// 95th percentile.
-    pub p95: f64,
+    pub p95: f32,
     /// 99th percentile.
-    pub p99: f64,
+    pub p99: f32,
     /// Maximum.
-    pub max: f64,
+    pub max: f32,
 }
 
 /// Why a call was refused.

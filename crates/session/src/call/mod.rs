@@ -49,7 +49,7 @@ pub use keys::SEAL_TRAILER_BYTES;
 pub use media::CallMedia;
 pub use messages::{
     Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS, MediaOffer,
-    Offer, ReceivedFigures, SentFigures, VideoOffer,
+    Offer, ReceivedFigures, ReceivedStream, SentFigures, VideoOffer,
 };
 
 #[cfg(test)]
