@@ -7,10 +7,14 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use clap::{Args, builder::{PossibleValuesParser, TypedValueParser}};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use giusto::{
     call::{
-        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live, MediaPlan, PlanError,
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
+        MediaPlan, PlanError,
         run::{ListenerEvent, create_trace},
     },
     record::{RunRecord, TimelineOptions},
@@ -215,12 +219,18 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
 }
 
-fn call(args: &CallArgs, target: &str, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+fn call(
+    args: &CallArgs,
+    target: &str,
+    settings: CallSettings,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let to = args::resolve_first(target, None, CALL_PORT)?;
     let plan = plan(args)?;
     let trace = open_trace(args.trace.as_deref())?;
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
-    let records = caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live))).map_err(usage)?;
+    let records =
+        caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live))).map_err(usage)?;
     finish(args, &records)
 }
 
@@ -235,29 +245,30 @@ fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow:
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
     let mut printed = Ok(());
-    listener.run(args.once, trace, stop, |event| {
-        match event {
-            ListenerEvent::Begun { from, offer } => {
-                let sends = offer.sends.as_ref().map(|media| format!("sends by {}", media.controller));
-                let wants = offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
-                let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
-                complain(&format!("{from}: call, {}", media.join(", ")));
-            }
-            ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
-            ListenerEvent::Live(live) => complain(&live_line(&live)),
-            ListenerEvent::Ended(record) => {
-                if !args.once && !args.json {
-                    printed = print_record(&record);
+    listener
+        .run(args.once, trace, stop, |event| {
+            match event {
+                ListenerEvent::Begun { from, offer } => {
+                    let sends = offer.sends.as_ref().map(|media| format!("sends by {}", media.controller));
+                    let wants = offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
+                    let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
+                    complain(&format!("{from}: call, {}", media.join(", ")));
                 }
-                if records.len() < MAX_RECORDS {
-                    records.push(*record);
+                ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
+                ListenerEvent::Live(live) => complain(&live_line(&live)),
+                ListenerEvent::Ended(record) => {
+                    if !args.once && !args.json {
+                        printed = print_record(&record);
+                    }
+                    if records.len() < MAX_RECORDS {
+                        records.push(*record);
+                    }
                 }
+                _ => {}
             }
-            _ => {}
-        }
-        if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
-    })
-    .map_err(usage)?;
+            if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
+        })
+        .map_err(usage)?;
     printed?;
     if records.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -274,7 +285,7 @@ fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
     write_files(args, records)?;
     let bare: Vec<CallRecord> = records.iter().map(without_timeline).collect();
     match bare.as_slice() {
-        [record] if args.json => print_json(record)?,
+        [record] if args.json && (args.once || args.listen.is_none()) => print_json(record)?,
         all if args.json => print_json(&json!({ "runs": all }))?,
         all => all.iter().try_for_each(print_record)?,
     }
@@ -287,8 +298,9 @@ fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
 
 fn write_files(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<()> {
     let Some((out, record)) = args.out.as_ref().zip(records.first()) else { return Ok(()) };
-    let page = html::simulation(&record.run, command_line()).to_html();
-    whole_file::prepare(out, Content::REPORT, page.as_bytes())?.commit()?;
+    let mut page = html::simulation(&record.run, command_line());
+    page.title = format!("giusto call: {}, {}", record.run.scenario, record.call.role);
+    whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
     complain(&format!("wrote {}", out.display()));
     Ok(())
 }
@@ -307,8 +319,15 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     let round_trip = call.round_trip_ms.map_or_else(String::new, |time| {
         format!("round-trip time {:.2} ms at the median, {:.2} ms at p95; ", time.p50, time.p95)
     });
-    let late = call.schedule_error_us.map_or_else(String::new, |late| format!("schedule error p99 {:.0} us; ", late.p99));
-    print_text(&format!("{}, {}: {round_trip}{late}{:.1} % of a core", call.role, call.far_end, call.cpu_ratio * 100.0))
+    let late = call
+        .schedule_error_us
+        .map_or_else(String::new, |late| format!("schedule error p99 {:.0} us; ", late.p99));
+    print_text(&format!(
+        "{}, {}: {round_trip}{late}{:.1} % of a core",
+        call.role,
+        call.far_end,
+        call.cpu_ratio * 100.0
+    ))
 }
 
 fn live_line(live: &Live) -> String {
@@ -317,13 +336,19 @@ fn live_line(live: &Live) -> String {
         parts.push(plural(live.calls as u64, "call", "calls"));
     }
     if let Some(sent) = live.sent {
-        let target = sent.target.map_or_else(String::new, |target| format!(" of {}", rate(target.as_bps() as f64)));
+        let target =
+            sent.target.map_or_else(String::new, |target| format!(" of {}", rate(target.as_bps() as f64)));
         parts.push(format!("sent {}{target}", rate(sent.rate.as_bps() as f64)));
     }
     if let Some(received) = live.received {
-        let delay = received.frame_delay.map_or_else(String::new, |delay| format!(", frame delay {:.1} ms", delay.as_millis()));
+        let delay = received
+            .frame_delay
+            .map_or_else(String::new, |delay| format!(", frame delay {:.1} ms", delay.as_millis()));
         let [lost, frames] = [received.lost_packets, received.frames].map(count);
-        parts.push(format!("received {}, {lost} lost, {frames} frames{delay}", rate(received.rate.as_bps() as f64)));
+        parts.push(format!(
+            "received {}, {lost} lost, {frames} frames{delay}",
+            rate(received.rate.as_bps() as f64)
+        ));
     }
     if let Some(round_trip) = live.round_trip {
         parts.push(format!("RTT {:.1} ms", round_trip.as_millis()));
@@ -375,14 +400,18 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {
-    let open = |path| create_trace(path).map_err(|error: TraceFileError| UsageError::new(format!("--trace {error}")));
+    let open = |path| {
+        create_trace(path).map_err(|error: TraceFileError| UsageError::new(format!("--trace {error}")))
+    };
     path.map(open).transpose()
 }
 
 /// An error of the socket's address is one of usage.
 fn usage(error: CallRunError) -> anyhow::Error {
     match error {
-        CallRunError::Socket(error) => UsageError::new(format!("{error}: choose another address or port")).into(),
+        CallRunError::Socket(error) => {
+            UsageError::new(format!("{error}: choose another address or port")).into()
+        }
         CallRunError::Offer(error) => UsageError::new(error).into(),
         error => error.into(),
     }
@@ -398,7 +427,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
     }
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     if let Ok(port) = port {
-        let any: IpAddr = if text.starts_with(':') { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let any: IpAddr =
+            if text.starts_with(':') { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         return Ok(SocketAddr::new(any, port));
     }
     args::resolve_first(text, None, CALL_PORT)

@@ -85,7 +85,8 @@ fn both_ends_print_the_record_of_the_session() {
 
 #[test]
 fn both_ends_send_several_streams() {
-    let flags = ["--bidir", "--video", "2", "--audio", "--max-rate", "500k", "-t", "3", "--feedback", "rfc8888"];
+    let flags =
+        ["--bidir", "--video", "2", "--audio", "--max-rate", "500k", "-t", "3", "--feedback", "rfc8888"];
     let (caller, listener) = both(&[&flags[..], &["--ecn", "ect1"]].concat(), &[]);
     for record in [&caller, &listener] {
         let flows = record["flows"].as_array().unwrap();
@@ -134,8 +135,8 @@ fn a_scenario_gives_the_media() {
         id = "meeting"
         kind = "media"
         controller = "scream:v2"
-        video = { encoder = "perfect", max = "400 kbit/s" }
-        audio = true
+        video = { model = "perfect", max = "400 kbit/s" }
+        audio = "20 kbit/s"
         "#,
     );
     let listener = listener(&[]);
@@ -145,7 +146,10 @@ fn a_scenario_gives_the_media() {
     let args = ["--scenario", "s.toml", "--out", page.to_str().unwrap(), "--trace", trace.to_str().unwrap()];
     let output = folder.command(&[&["call", &to, "--json"], &args[..]].concat()).output().unwrap();
     let record = called(&output);
-    assert_eq!((&record["scenario"], &record["flows"][0]["controller"]), (&"two-cameras".into(), &"scream:v2".into()));
+    assert_eq!(
+        (&record["scenario"], &record["flows"][0]["controller"]),
+        (&"two-cameras".into(), &"scream:v2".into())
+    );
     assert_eq!((&record["flows"][0]["from_s"], &record["flows"][0]["to_s"]), (&0.5.into(), &2.0.into()));
     let (listened, _) = listener.result();
     assert_eq!(listened["flows"][0]["from_s"], 0.5);
@@ -188,7 +192,11 @@ fn keys_authenticate_every_datagram() {
     let (listened, _) = listener.result();
     let (flow, changed) = (&listened["flows"][0], changed.load(Relaxed));
     assert!(changed > 10);
-    assert_eq!(number(&flow["sent_packets"]), number(&flow["received_packets"]) + changed as f64, "{listened}");
+    assert_eq!(
+        number(&flow["sent_packets"]),
+        number(&flow["received_packets"]) + changed as f64,
+        "{listened}"
+    );
     assert_eq!(listened["call"]["ignored"]["unauthenticated_packets"], changed, "{listened}");
     drop(relay);
 

@@ -68,7 +68,8 @@ fn a_killed_far_end_ends_the_call_with_its_figures() {
     let caller = caller(listener.address, &["-t", "60", "--silence", "2s"]);
     after(2500);
     listener.process.signal("KILL");
-    let record = broken(&caller.wait_with_output().unwrap(), "the far end is silent: nothing came from it for 2");
+    let record =
+        broken(&caller.wait_with_output().unwrap(), "the far end is silent: nothing came from it for 2");
     assert!(number(&record["flows"][0]["sent_packets"]) > 40.0, "{record}");
     assert!((2.5..30.0).contains(&number(&record["duration_s"])), "{record}");
 }
@@ -135,7 +136,10 @@ fn a_call_survives_seconds_of_total_loss() {
     assert!(blocked > 10, "{blocked}");
     // Each packet is accounted for.
     assert_eq!(flow["lost_packets"], blocked, "{listened}");
-    assert_eq!(number(&flow["received_packets"]) + blocked as f64, number(&record["flows"][0]["sent_packets"]));
+    assert_eq!(
+        number(&flow["received_packets"]) + blocked as f64,
+        number(&record["flows"][0]["sent_packets"])
+    );
 }
 
 #[test]
@@ -179,8 +183,8 @@ fn a_new_address_is_proven_and_the_call_goes_on() {
 fn reordered_repeated_and_changed_datagrams_do_no_harm() {
     let listener = listener(&[]);
     let relay = Relay::to(listener.address);
-    let (copies, mut number_of) = (Arc::new(AtomicU64::new(0)), 0_usize);
-    let count = copies.clone();
+    let [copies, damaged] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+    let (count, damages, mut number_of) = (copies.clone(), damaged.clone(), 0_usize);
     relay.set(Box::new(move |way, bytes| {
         number_of += 1;
         let mut changed = bytes.to_vec();
@@ -193,6 +197,7 @@ fn reordered_repeated_and_changed_datagrams_do_no_harm() {
             14 => {
                 let bit = number_of * 131 % (changed.len() * 8);
                 changed[bit / 8] ^= 1 << (bit % 8);
+                damages.fetch_add(u64::from(way == Way::Forth), Relaxed);
                 vec![(Duration::ZERO, changed)]
             }
             _ => vec![(Duration::ZERO, changed)],
@@ -202,8 +207,13 @@ fn reordered_repeated_and_changed_datagrams_do_no_harm() {
     let record = whole(&caller.wait_with_output().unwrap());
     let (listened, _) = listener.result();
     let flow = &listened["flows"][0];
-    let (copies, found) = (copies.load(Relaxed) as f64, number(&flow["duplicate_packets"]));
-    assert!(copies > 10.0 && (found - copies).abs() <= 0.3 * copies, "{found} of {copies} copies: {listened}");
+    let [copies, damaged] = [copies, damaged].map(|count| count.load(Relaxed) as f64);
+    let found = number(&flow["duplicate_packets"]);
+    // Without keys, a changed sequence number may be that of another packet.
+    assert!(
+        copies > 10.0 && found >= 0.7 * copies && found <= copies + damaged,
+        "{found} of {copies} copies, {damaged} damaged: {listened}"
+    );
     assert!(number(&flow["loss_ratio"]) < 0.1, "{listened}");
     assert!(number(&record["flows"][1]["frames"]) > 150.0, "{record}");
 }
@@ -272,10 +282,12 @@ fn a_call_survives_an_interface_that_goes_down() {
         let record = whole(&caller.wait_with_output().unwrap());
         let (listened, code) = listener.result();
         assert!(matches!(code, 0 | 3), "{listened}");
-        assert!(number(&record["call"]["unsent_packets"]) > 5.0, "{record}");
-        // Packets that did not leave are lost ones.
         let flow = &listened["flows"][0];
-        assert!(number(&flow["lost_packets"]) > 5.0 && number(&flow["received_packets"]) > 100.0, "{listened}");
+        assert_eq!(record["flows"][0]["lost_packets"], flow["lost_packets"], "{record}");
+        assert!(
+            number(&flow["lost_packets"]) > 5.0 && number(&flow["received_packets"]) > 100.0,
+            "{listened}"
+        );
     });
 }
 

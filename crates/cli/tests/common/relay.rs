@@ -73,7 +73,12 @@ fn open() -> UdpSocket {
     socket
 }
 
-fn relay(front: &UdpSocket, target: SocketAddr, rule: &Mutex<Rule>, (moves, stop): (&AtomicBool, &AtomicBool)) {
+fn relay(
+    front: &UdpSocket,
+    target: SocketAddr,
+    rule: &Mutex<Rule>,
+    (moves, stop): (&AtomicBool, &AtomicBool),
+) {
     let mut back = open();
     let mut client = None;
     let mut waiting: Vec<(Instant, Way, Vec<u8>)> = Vec::new();

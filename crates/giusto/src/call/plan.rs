@@ -11,8 +11,8 @@ use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::scenario::{
-    FlowKind, FlowSpec, LinkSpec, MediaSpec, Scenario, ScenarioError, Start, VideoSpec, VideoStream, feedback_name,
-    feedback_of,
+    FlowKind, FlowSpec, LinkSpec, MediaSpec, Scenario, ScenarioError, Start, VideoSpec, VideoStream,
+    feedback_name, feedback_of,
 };
 
 /// A call's default highest rate: that of libwebrtc for one video of 720p, `GetMaxDefaultVideoBitrateKbps` in
@@ -73,7 +73,9 @@ impl Encoder {
         let statistical = StatisticalConfig { limits, start_rate, ..StatisticalConfig::default() };
         let trace = TraceConfig { limits, start_rate, ..TraceConfig::default() };
         match self {
-            Self::Perfect => VideoSpec::Perfect(PerfectConfig { limits, start_rate, ..PerfectConfig::default() }, None),
+            Self::Perfect => {
+                VideoSpec::Perfect(PerfectConfig { limits, start_rate, ..PerfectConfig::default() }, None)
+            }
             Self::Statistical => VideoSpec::Statistical(statistical),
             Self::Trace => VideoSpec::Trace(trace),
             Self::Hybrid => VideoSpec::Hybrid(statistical, trace),
@@ -172,7 +174,8 @@ impl MediaPlan {
         let audio = self.audio.then(AudioConfig::default);
         let start = self.start_rate.unwrap_or(DataRate::from_bps(300_000)).min(self.max_rate);
         let video = video(self.encoder, self.videos, (start, self.max_rate));
-        let mut spec = MediaSpec::with_videos(ids.map(|id| VideoStream::new(id, video.clone())).collect(), audio);
+        let mut spec =
+            MediaSpec::with_videos(ids.map(|id| VideoStream::new(id, video.clone())).collect(), audio);
         spec.controller = self.controller;
         spec.feedback = self.feedback;
         spec.delay_target = self.delay_target;
@@ -214,7 +217,12 @@ impl CallPlan {
     /// # Errors
     ///
     /// [`PlanError`] if a value is out of range.
-    pub fn new(media: &MediaPlan, direction: Direction, duration: TimeDelta, seed: u64) -> Result<Self, PlanError> {
+    pub fn new(
+        media: &MediaPlan,
+        direction: Direction,
+        duration: TimeDelta,
+        seed: u64,
+    ) -> Result<Self, PlanError> {
         let spec = media.spec();
         check(&spec, duration)?;
         Ok(Self {
@@ -247,7 +255,9 @@ impl CallPlan {
         let (first, spec) = media.next().ok_or_else(|| PlanError::Flow(missing()))?;
         if flow.is_none() && media.next().is_some() {
             let name = scenario.name();
-            return Err(PlanError::Flow(format!("scenario {name} has several media flows: choose one with --flow")));
+            return Err(PlanError::Flow(format!(
+                "scenario {name} has several media flows: choose one with --flow"
+            )));
         }
         let start = match first.start {
             Start::At(at) => at,
@@ -332,8 +342,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
 pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result<MediaSpec, PlanError> {
     let controller: Algorithm =
         offer.controller.parse().map_err(|_| PlanError::Controller(offer.controller.clone()))?;
-    let feedback =
-        feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
+    let feedback = feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
     let encoder = offer.encoder.parse().unwrap_or_default();
     let [min, start, max] = offer.rates;
     let model = video(encoder, offer.videos.len(), (start, max));

@@ -12,7 +12,8 @@ use giusto_net::{
 };
 use giusto_session::{
     call::{
-        Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES, Offer,
+        Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES,
+        Offer,
     },
     keys::KeyRing,
 };
@@ -205,8 +206,14 @@ impl LocalEnd {
         let seconds = (now - self.live_from.max(self.first_began?)).as_seconds();
         self.next_live = Some(due.max(now - self.settings.interval) + self.settings.interval);
         self.live_from = now;
-        let mut live =
-            Live { at: now - self.first_began?, calls: 0, sent: None, received: None, round_trip: None, silence: None };
+        let mut live = Live {
+            at: now - self.first_began?,
+            calls: 0,
+            sent: None,
+            received: None,
+            round_trip: None,
+            silence: None,
+        };
         let rate = |bytes: u64| {
             DataRate::from_bps(if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 })
         };
@@ -260,7 +267,6 @@ impl LocalEnd {
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
         run.wall_s = (now - began).as_seconds();
-        run.interrupted &= outcome.is_ok();
         let report = driver.report();
         let elapsed = report.elapsed.as_seconds();
         let mut call = CallFigures {
@@ -343,9 +349,8 @@ impl Caller {
             let sources = self.local.sources()?;
             let offer = self.plan.offer(sources);
             let nonce = SysRng.try_next_u64()?;
-            let id = calls
-                .call(self.local.clock.now(), self.to, nonce, offer)
-                .map_err(CallRunError::Offer)?;
+            let id =
+                calls.call(self.local.clock.now(), self.to, nonce, offer).map_err(CallRunError::Offer)?;
             planned.insert(id, (sources, number as u64));
         }
         let (mut outcomes, mut failed) = (BTreeMap::new(), None);
@@ -383,17 +388,19 @@ impl Caller {
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
                         }
                     }
-                    CallEvent::Ended { id, outcome } => match local.result(now, id, &outcome, (calls, driver)) {
-                        Some(result) => {
-                            outcomes.insert(id, result);
+                    CallEvent::Ended { id, outcome } => {
+                        match local.result(now, id, &outcome, (calls, driver)) {
+                            Some(result) => {
+                                outcomes.insert(id, result);
+                            }
+                            None => {
+                                failed = Some(match outcome {
+                                    Err(reason) => CallRunError::Refused { to, reason },
+                                    Ok(()) => CallRunError::Interrupted,
+                                });
+                            }
                         }
-                        None => {
-                            failed = Some(match outcome {
-                                Err(reason) => CallRunError::Refused { to, reason },
-                                Ok(()) => CallRunError::Interrupted,
-                            });
-                        }
-                    },
+                    }
                     _ => {}
                 }
             }
@@ -571,7 +578,9 @@ fn answer(
     let duration = offer.duration.unwrap_or(UNLIMITED);
     let spec = |media: &Option<_>| -> Result<Option<MediaSpec>, CallRefusal> {
         let spec = media.as_ref().map(|media| spec_of(media, Some(duration))).transpose();
-        spec.map_err(|error| CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned()))
+        spec.map_err(|error| {
+            CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
+        })
     };
     let mut sends = spec(&offer.wants)?;
     if let Some(spec) = &mut sends

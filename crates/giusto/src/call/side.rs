@@ -108,7 +108,10 @@ impl CallSide {
     /// # Errors
     ///
     /// The media cannot be built; a plan has been checked before.
-    pub(crate) fn new(config: &SideConfig, trace: Option<TraceFile>) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn new(
+        config: &SideConfig,
+        trace: Option<TraceFile>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let (outgoing, incoming) = if config.is_caller { (FORWARD, REVERSE) } else { (REVERSE, FORWARD) };
         let ends = Ends::of_call(config.sources.0, config.overhead);
         let (start, stop) = config.flows;
@@ -117,12 +120,18 @@ impl CallSide {
             let random = |part: &str| random::stream(config.seed, &format!("flow call 1: {part}"));
             let endpoint = media::sender(spec, ends, start, random)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
-            let media = media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
+            let media =
+                media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
             Ok::<_, Box<dyn std::error::Error>>(media)
         });
         let receiver = config.receives.as_ref().map(|spec| {
             let endpoint = media::receiver(spec, ends)?;
-            Ok::<_, Box<dyn std::error::Error>>(Media::new(endpoint, incoming[1], incoming[0], Timestamp::ZERO))
+            Ok::<_, Box<dyn std::error::Error>>(Media::new(
+                endpoint,
+                incoming[1],
+                incoming[0],
+                Timestamp::ZERO,
+            ))
         });
         let end = Timestamp::ZERO + config.duration;
         let plan = RecordPlan {
@@ -161,7 +170,11 @@ impl CallSide {
     }
 
     /// The record up to `now`, and the trace, to be finished.
-    pub(crate) fn finish(self, now: Timestamp, far_end: Option<&EndFigures>) -> (RunRecord, Option<TraceFile>) {
+    pub(crate) fn finish(
+        self,
+        now: Timestamp,
+        far_end: Option<&EndFigures>,
+    ) -> (RunRecord, Option<TraceFile>) {
         let end = now.min(self.end);
         let totals = self.totals();
         let knows_clock = self.correction.is_some();
@@ -229,7 +242,9 @@ impl CallSide {
     fn count_losses(&mut self) -> (u64, u64) {
         let sources = self.receiver.as_ref().and_then(|media| media.endpoint().receiver());
         let (mut lost, mut duplicates) = (0, 0);
-        for SourceFigures { lost: own, duplicates: copies, .. } in sources.into_iter().flat_map(|media| media.sources()) {
+        for SourceFigures { lost: own, duplicates: copies, .. } in
+            sources.into_iter().flat_map(|media| media.sources())
+        {
             lost += own;
             duplicates += copies;
         }
@@ -242,7 +257,17 @@ impl CallSide {
 
     fn packet(&self, now: Timestamp, flow: FlowId, bytes: DataSize, (sequence, ecn): (u64, Ecn)) -> Packet {
         let bytes = u32::try_from((bytes + self.overhead).as_bytes()).unwrap_or(u32::MAX);
-        Packet { flow, bytes, sequence, sent: now, queued: now, queue_delay_ns: 0, body: BodyId::NONE, hop: 0, ecn }
+        Packet {
+            flow,
+            bytes,
+            sequence,
+            sent: now,
+            queued: now,
+            queue_delay_ns: 0,
+            body: BodyId::NONE,
+            hop: 0,
+            ecn,
+        }
     }
 }
 
@@ -424,7 +449,9 @@ fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     flow.frame_delay_ms = received.frame_delay_ms.map(super::record::distribution);
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
     for stream in &mut flow.streams {
-        let Some(known) = received.streams.iter().find(|known| known.source == stream.ssrc as u8) else { continue };
+        let Some(known) = received.streams.iter().find(|known| known.source == stream.ssrc as u8) else {
+            continue;
+        };
         stream.frames = known.frames;
         stream.goodput_bps = finite(known.goodput_bps.into());
         stream.frame_delay_ms = known.frame_delay_ms.map(super::record::distribution);
@@ -432,7 +459,12 @@ fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
 }
 
 /// Adds what follows from the sequence numbers, and what only the sender of the media knows.
-fn complete_received(flow: &mut FlowRecord, totals: &SideTotals, far_end: Option<&EndFigures>, knows_clock: bool) {
+fn complete_received(
+    flow: &mut FlowRecord,
+    totals: &SideTotals,
+    far_end: Option<&EndFigures>,
+    knows_clock: bool,
+) {
     let sent = far_end.and_then(|figures| figures.sent);
     // Only the sender decides.
     flow.decisions = None;

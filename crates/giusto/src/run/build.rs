@@ -178,7 +178,12 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
-            let receiver = Media::new(media::receiver(spec, media::Ends::SIMULATED)?, answers, flow.forwards, Timestamp::ZERO);
+            let receiver = Media::new(
+                media::receiver(spec, media::Ends::SIMULATED)?,
+                answers,
+                flow.forwards,
+                Timestamp::ZERO,
+            );
             connect(simulation, flow.forwards, answers, sender, receiver);
         }
     }

@@ -52,7 +52,13 @@ impl Ends<'_> {
 
     /// Those of one end of a call, whose sources have these upper 24 bits.
     pub(crate) const fn of_call(sources: u32, overhead: DataSize) -> Self {
-        Self { first: sources, padding: sources | 0xff, receiver: sources | 0xfe, overhead, ..Self::SIMULATED }
+        Self {
+            first: sources,
+            padding: sources | 0xff,
+            receiver: sources | 0xfe,
+            overhead,
+            ..Self::SIMULATED
+        }
     }
 }
 
@@ -151,7 +157,10 @@ pub(crate) fn sender(
 /// # Errors
 ///
 /// The receiver cannot be built; validation has excluded it.
-pub(crate) fn receiver(spec: &MediaSpec, ends: Ends<'_>) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+pub(crate) fn receiver(
+    spec: &MediaSpec,
+    ends: Ends<'_>,
+) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let config = MediaReceiverConfig {
         payloads: vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)],
         quench_above: spec.receiver_limit,

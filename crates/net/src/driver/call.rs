@@ -8,8 +8,8 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{ReceiveError, Verdict};
 use crate::{
-    Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu, TrafficClass,
-    UdpSocket, Wait,
+    Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
+    TrafficClass, UdpSocket, Wait,
 };
 
 /// Maximum time between two checks of the stop flag.
@@ -130,8 +130,13 @@ impl<'a> CallDriver<'a> {
 
     /// Waits for datagrams or the next deadline, and passes on what has arrived.
     fn receive<M: CallMedia>(&mut self, calls: &mut Calls<M>) -> Result<(), ReceiveError> {
-        let wait = calls.poll_timeout().map_or(LOOK, |at| (at - self.clock.now()).clamp(TimeDelta::ZERO, LOOK));
-        let wait = if wait > TimeDelta::ZERO { Wait::For(Duration::from_nanos(wait.as_nanos().unsigned_abs())) } else { Wait::Never };
+        let wait =
+            calls.poll_timeout().map_or(LOOK, |at| (at - self.clock.now()).clamp(TimeDelta::ZERO, LOOK));
+        let wait = if wait > TimeDelta::ZERO {
+            Wait::For(Duration::from_nanos(wait.as_nanos().unsigned_abs()))
+        } else {
+            Wait::Never
+        };
         match self.socket.recv_batch(&mut self.batch, wait) {
             Ok(_) => {}
             // An answer of a host to an earlier datagram, and an interface that is down: the calls notice the silence.
@@ -173,7 +178,8 @@ impl<'a> CallDriver<'a> {
     fn flush(&mut self, end: usize) {
         let Run { to, bytes, lengths } = &mut self.outgoing;
         let Some(Outgoing { to, ecn }) = to.take() else { return };
-        let class = TrafficClass::new(self.socket.config().traffic_class.dscp(), ecn.bits()).unwrap_or_default();
+        let class =
+            TrafficClass::new(self.socket.config().traffic_class.dscp(), ecn.bits()).unwrap_or_default();
         let mut done = 0;
         while let Some(rest) = lengths.get(done..).filter(|rest| !rest.is_empty()) {
             let at: usize = lengths.iter().take(done).sum();
@@ -202,6 +208,11 @@ fn is_passing(error: &io::Error) -> bool {
     };
     matches!(
         error.kind(),
-        ConnectionRefused | ConnectionReset | HostUnreachable | Interrupted | NetworkDown | NetworkUnreachable
+        ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
     )
 }

@@ -238,9 +238,10 @@ impl UdpSocket {
         if let Some((group, size)) =
             self.group_of(segment).filter(|_| grouping == Grouping::Offload && count > 1)
         {
-            let (messages, outcome) = self.hand_over(name.as_ref(), Some(SendOption::Segment(size)), |taken| {
-                bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
-            });
+            let (messages, outcome) =
+                self.hand_over(name.as_ref(), Some(SendOption::Segment(size)), |taken| {
+                    bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
+                });
             accepted = (messages * group).min(count);
             match outcome {
                 Err(Cause::Kernel(errno)) if refuses_offload(errno) => self.sending.refuse(size),

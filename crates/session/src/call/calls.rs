@@ -155,7 +155,13 @@ impl<M: CallMedia> Calls<M> {
     /// # Errors
     ///
     /// [`CallRefusal`] if the offer is invalid or too long for a message.
-    pub fn call(&mut self, now: Timestamp, to: SocketAddr, nonce: u64, offer: Offer) -> Result<CallId, CallRefusal> {
+    pub fn call(
+        &mut self,
+        now: Timestamp,
+        to: SocketAddr,
+        nonce: u64,
+        offer: Offer,
+    ) -> Result<CallId, CallRefusal> {
         let now = self.advance(now);
         if let Some(problem) = offer.problem() {
             return Err(CallRefusal::Offer(problem));
@@ -172,7 +178,9 @@ impl<M: CallMedia> Calls<M> {
         let bytes = end.outbox.pop_front().map_or(0, |offer| offer.bytes.len());
         end.stage = Stage::Greeting;
         if bytes > MAX_MESSAGE_BYTES {
-            let problem = format!("its description takes {bytes} bytes, at most {MAX_MESSAGE_BYTES}: use fewer videos or shorter names");
+            let problem = format!(
+                "its description takes {bytes} bytes, at most {MAX_MESSAGE_BYTES}: use fewer videos or shorter names"
+            );
             return Err(CallRefusal::Offer(problem));
         }
         let id = self.insert(end);
@@ -198,12 +206,16 @@ impl<M: CallMedia> Calls<M> {
     /// Refuses an [offered](CallEvent::Offered) call.
     pub fn refuse(&mut self, now: Timestamp, id: CallId, why: CallRefusal) {
         let now = self.advance(now);
-        let Some(end) = self.calls.get_mut(&id).filter(|end| end.stage == Stage::Waiting) else { return };
+        let Some(end) = self.calls.get_mut(&id).filter(|end| end.stage == Stage::Waiting && !end.is_caller)
+        else {
+            return;
+        };
         self.counters.refused += 1;
         end.say(&Message::Refused { nonce: end.nonce, why });
+        self.outbox.extend(end.outbox.drain(..));
+        // Nothing is kept: a repeated offer is offered again.
         end.end(now, Ok(()));
-        end.outcome = None;
-        self.touch(id);
+        self.forget(id);
     }
 
     /// Gives the media to an [accepted](CallEvent::Accepted) call, which begins now.
@@ -410,7 +422,10 @@ impl<M: CallMedia> Calls<M> {
                 let end = id.and_then(|id| self.calls.get_mut(&id)).filter(|end| end.peer == from);
                 if let Some(end) = end {
                     // While keys are replaced, the listener may have another one of ours.
-                    let other = end.opening.as_mut().filter(|_| why == CallRefusal::Key && end.stage == Stage::Greeting);
+                    let other = end
+                        .opening
+                        .as_mut()
+                        .filter(|_| why == CallRefusal::Key && end.stage == Stage::Greeting);
                     let is_tried = other.is_some_and(OpeningKeys::try_another);
                     end.hint = Some(CallError::Unauthenticated(why));
                     end.next = if is_tried { now } else { end.next };
@@ -467,7 +482,11 @@ impl<M: CallMedia> Calls<M> {
             Message::Offer { nonce, cookie, offer, clock } if self.listens() => {
                 let keys = CallKeys::of_listener(ring, sealed.id, nonce, &cookie);
                 match keys.and_then(|mut keys| keys.admits(&sealed).then_some(keys)) {
-                    Some(keys) => self.handle_offer(now, from, Opening { nonce, cookie, offer, clock, keys: Some(keys) }),
+                    Some(keys) => self.handle_offer(
+                        now,
+                        from,
+                        Opening { nonce, cookie, offer, clock, keys: Some(keys) },
+                    ),
                     None => self.counters.unauthenticated += 1,
                 }
             }
@@ -503,7 +522,8 @@ impl<M: CallMedia> Calls<M> {
                     None => {
                         self.counters.forged += 1;
                         // Its keys went with the call: that of the opening tells a far end that shares it.
-                        if let (Message::Ping { token, .. }, Some(key)) = (message, opening_key(ring, sealed.id))
+                        if let (Message::Ping { token, .. }, Some(key)) =
+                            (message, opening_key(ring, sealed.id))
                             && !self.is_opening(from)
                         {
                             self.answer(from, Message::Unknown { token }.seal(&key, 0));
@@ -630,7 +650,8 @@ impl<M: CallMedia> Calls<M> {
             return;
         }
         let sources = sources_of(opening.offer.sources);
-        let served = self.calls.values().filter(|end| !end.is_caller && end.status() != CallStatus::Over).count();
+        let served =
+            self.calls.values().filter(|end| !end.is_caller && end.status() != CallStatus::Over).count();
         let refusal = if let Some(problem) = opening.offer.problem() {
             Some(CallRefusal::Offer(problem))
         } else if served >= self.config.max_calls {
@@ -722,22 +743,30 @@ impl<M: CallMedia> Calls<M> {
             self.deadlines.remove(&(armed, id));
         }
         if end.is_gone(now) {
-            let sources = end.their_sources.map(|sources| (end.peer, sources));
-            if let Some(key) = sources.filter(|key| self.by_source.get(key) == Some(&id)) {
-                self.by_source.remove(&key);
-            }
-            end.token.map(|token| self.by_token.remove(&token));
-            let nonce = end.nonce;
-            if self.by_nonce.get(&nonce) == Some(&id) {
-                self.by_nonce.remove(&nonce);
-            }
-            self.calls.remove(&id);
-            return;
+            return self.forget(id);
         }
         // A deadline that is not in the future would be handled again and again.
         let at = end.next_timeout().max(now + TimeDelta::from_nanos(1));
         end.armed = Some(at);
         self.deadlines.insert((at, id));
+    }
+
+    fn forget(&mut self, id: CallId) {
+        if let Some(end) = self.calls.remove(&id) {
+            if let Some(armed) = end.armed {
+                self.deadlines.remove(&(armed, id));
+            }
+            let sources = end.their_sources.map(|sources| (end.peer, sources));
+            if let Some(key) = sources.filter(|key| self.by_source.get(key) == Some(&id)) {
+                self.by_source.remove(&key);
+            }
+            if let Some(token) = end.token {
+                self.by_token.remove(&token);
+            }
+            if self.by_nonce.get(&end.nonce) == Some(&id) {
+                self.by_nonce.remove(&end.nonce);
+            }
+        }
     }
 
     fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -771,7 +800,12 @@ fn offer_of<M>(end: &End<M>, clock: &LocalClock) -> Message {
         Stage::Offering(cookie) => cookie,
         _ => Cookie { issued_ns: 0, proof: [0; 16] },
     };
-    Message::Offer { nonce: end.nonce, cookie, offer: end.offer.clone(), clock: clock.identity_in(end.nonce, &cookie) }
+    Message::Offer {
+        nonce: end.nonce,
+        cookie,
+        offer: end.offer.clone(),
+        clock: clock.identity_in(end.nonce, &cookie),
+    }
 }
 
 /// The acceptance of a call, once its owner has accepted it.

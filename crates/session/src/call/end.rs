@@ -125,7 +125,13 @@ pub(super) struct End<M> {
 }
 
 impl<M: CallMedia> End<M> {
-    pub(super) fn new(now: Timestamp, peer: SocketAddr, nonce: u64, offer: Box<Offer>, is_caller: bool) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        peer: SocketAddr,
+        nonce: u64,
+        offer: Box<Offer>,
+        is_caller: bool,
+    ) -> Self {
         Self {
             peer,
             stage: if is_caller { Stage::Greeting } else { Stage::Waiting },
@@ -213,7 +219,12 @@ impl<M: CallMedia> End<M> {
     }
 
     /// Does what is due.
-    pub(super) fn handle_timeout(&mut self, now: Timestamp, times: Times, clock_message: impl FnOnce(&Self) -> Message) {
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Timestamp,
+        times: Times,
+        clock_message: impl FnOnce(&Self) -> Message,
+    ) {
         let media_time = self.media_time(now);
         if !matches!(self.stage, Stage::Over(_))
             && let Some(media) = &mut self.media
@@ -337,7 +348,9 @@ impl<M: CallMedia> End<M> {
                 self.say(&Message::Pong { token, ping_sent_ns: sent_ns, received_ns: at, sent_ns: at });
                 self.on_clock(now);
             }
-            Message::Pong { ping_sent_ns, received_ns, sent_ns, .. } if self.pings.contains(&ping_sent_ns) => {
+            Message::Pong { ping_sent_ns, received_ns, sent_ns, .. }
+                if self.pings.contains(&ping_sent_ns) =>
+            {
                 self.pings.retain(|sent| *sent != ping_sent_ns);
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),

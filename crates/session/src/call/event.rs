@@ -52,7 +52,9 @@ pub enum CallEvent {
 #[non_exhaustive]
 pub enum CallError {
     /// No answer.
-    #[error("nothing answered within {0}: start `giusto call --listen` there, or check the address and the firewall")]
+    #[error(
+        "nothing answered within {0}: start `giusto call --listen` there, or check the address and the firewall"
+    )]
     NoAnswer(TimeDelta),
     /// The far end refused the call.
     #[error("the far end refused the call: {0}")]

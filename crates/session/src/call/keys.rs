@@ -57,7 +57,12 @@ impl CallKeys {
     ) -> Option<Self> {
         let (nonce, issued) = (nonce.to_be_bytes(), cookie.issued_ns.to_be_bytes());
         let derive = |purpose| ring.derive(id, &[purpose, &nonce, &issued, &cookie.proof]);
-        Some(Self { outgoing: derive(outgoing)?, incoming: derive(incoming)?, sent: 0, heard: ReplayWindow::default() })
+        Some(Self {
+            outgoing: derive(outgoing)?,
+            incoming: derive(incoming)?,
+            sent: 0,
+            heard: ReplayWindow::default(),
+        })
     }
 
     /// The next message as a datagram.

@@ -184,7 +184,9 @@ pub enum CallRefusal {
     #[error("it has no keys: give both ends the same keys (--key-file)")]
     NoKeys,
     /// The listener has another key of this id, or none.
-    #[error("it does not have this key, or another one under its id: give both ends the same keys (--key-file)")]
+    #[error(
+        "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
+    )]
     Key,
     /// Another call from this address has the same synchronisation sources.
     #[error("another call from this address has the same synchronisation sources: try again")]
@@ -291,7 +293,9 @@ impl Kind {
             }
             [a, b, c, CONTROL, ..] if [*a, *b, *c] == MAGIC => Self::Control,
             [a, b, c, SEALED_CONTROL, ..] if [*a, *b, *c] == MAGIC => Self::SealedControl,
-            [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kind >> 4 != CONTROL >> 4 => Self::Version(kind >> 4),
+            [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kind >> 4 != CONTROL >> 4 => {
+                Self::Version(kind >> 4)
+            }
             _ => Self::Foreign,
         }
     }
@@ -324,10 +328,17 @@ impl Offer {
 impl MediaOffer {
     fn problem(&self) -> Option<String> {
         if self.videos.len() > MAX_OFFERED_VIDEOS {
-            return Some(format!("it has {} videos, at most {MAX_OFFERED_VIDEOS} are served", self.videos.len()));
+            return Some(format!(
+                "it has {} videos, at most {MAX_OFFERED_VIDEOS} are served",
+                self.videos.len()
+            ));
         }
         let names = [&self.controller, &self.feedback, &self.encoder];
-        if names.into_iter().chain(self.videos.iter().map(|video| &video.id)).any(|name| name.len() > MAX_NAME_BYTES) {
+        if names
+            .into_iter()
+            .chain(self.videos.iter().map(|video| &video.id))
+            .any(|name| name.len() > MAX_NAME_BYTES)
+        {
             return Some(format!("a name is longer than {MAX_NAME_BYTES} bytes"));
         }
         None

@@ -48,8 +48,8 @@ pub use event::{CallError, CallEvent};
 pub use keys::SEAL_TRAILER_BYTES;
 pub use media::CallMedia;
 pub use messages::{
-    Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS, MediaOffer,
-    Offer, ReceivedFigures, ReceivedStream, SentFigures, VideoOffer,
+    Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
+    MediaOffer, Offer, ReceivedFigures, ReceivedStream, SentFigures, VideoOffer,
 };
 
 #[cfg(test)]

@@ -210,7 +210,8 @@ impl Network {
             self.drain();
             let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
             let caller = self.caller.poll_timeout();
-            let listener = self.listener.poll_timeout().map(|at| Timestamp::ZERO + (at - (Timestamp::ZERO + AHEAD)));
+            let listener =
+                self.listener.poll_timeout().map(|at| Timestamp::ZERO + (at - (Timestamp::ZERO + AHEAD)));
             assert!(caller.is_none_or(|at| at > self.now) && listener.is_none_or(|at| at > self.now));
             let next = [arrival, caller, listener].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
@@ -256,7 +257,10 @@ fn a_call_begins_flows_and_ends_with_figures() {
         assert_eq!(far.received.as_ref().unwrap().packets, 100);
         assert_eq!(network.received(), 100);
         let at_caller = network.caller.media(network.call).unwrap();
-        assert_eq!(network.listener.far_end(network.served[0]).unwrap().sent.unwrap().packets, at_caller.sent);
+        assert_eq!(
+            network.listener.far_end(network.served[0]).unwrap().sent.unwrap().packets,
+            at_caller.sent
+        );
         // The listener sends from its acceptance until the Finish arrives; all of that arrived before the end.
         let sent = network.listener.media(network.served[0]).unwrap().sent;
         assert!((104..=112).contains(&sent), "{sent}");
@@ -325,7 +329,9 @@ fn silence_ends_a_call_with_a_word() {
     assert_eq!((network.ended(true), network.ended(false)), (None, None));
     network.run(at(22_000));
     for is_caller in [true, false] {
-        let Some(Err(CallError::Silent(silence))) = network.ended(is_caller) else { panic!("{:?}", network.events) };
+        let Some(Err(CallError::Silent(silence))) = network.ended(is_caller) else {
+            panic!("{:?}", network.events)
+        };
         assert!((15..16).contains(&(silence.as_seconds() as i64)), "{silence}");
     }
     // What was measured is there.
@@ -422,13 +428,16 @@ fn a_new_address_is_proven_before_anything_is_sent_to_it() {
         let received = network.received();
         network.run(at(4000));
         let moved = |is_caller| {
-            let is_move = |event: &&(bool, CallEvent)| event.0 == is_caller && matches!(event.1, CallEvent::Moved { .. });
+            let is_move = |event: &&(bool, CallEvent)| {
+                event.0 == is_caller && matches!(event.1, CallEvent::Moved { .. })
+            };
             network.events.iter().filter(is_move).count()
         };
         assert_eq!((moved(true), moved(false)), (1, 1), "{:?}", network.events);
         assert_eq!(network.listener.peer(network.served[0]), Some(address(7)));
         let [caller, listener] =
-            [network.caller.media(network.call), network.listener.media(network.served[0])].map(Option::unwrap);
+            [network.caller.media(network.call), network.listener.media(network.served[0])]
+                .map(Option::unwrap);
         assert_eq!((caller.routes, listener.routes), (1, 1));
         // Media of the new address count from the proof on: a Ping each 500 ms, and two round trips.
         assert!(network.received() > received + 60, "{} after {received}", network.received());
@@ -474,7 +483,8 @@ fn the_listener_serves_no_more_than_its_calls() {
     assert_eq!(network.served.len(), 3);
     assert_eq!(network.listener.counters().refused, 3);
     let full = Err(CallError::Refused(CallRefusal::Full));
-    let is_full = |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == full);
+    let is_full =
+        |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == full);
     assert_eq!(network.events.iter().filter(is_full).count(), 3);
 }
 

@@ -34,17 +34,17 @@ mod types;
 use serde::{Deserialize, Serialize};
 
 pub use types::{
-    ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report,
-    ReverseLimits, SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
+    ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report, ReverseLimits,
+    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
 };
 
-use crate::{
-    envelope::{self, CONTROL_HEADER_BYTES, MAGIC, SEALED_CONTROL_HEADER_BYTES},
-    keys::MacKey,
-};
 pub use crate::{
     cookie::{Cookie, StreamToken},
     envelope::{MAX_MESSAGE_BYTES, WireError},
+};
+use crate::{
+    envelope::{self, CONTROL_HEADER_BYTES, MAGIC, SEALED_CONTROL_HEADER_BYTES},
+    keys::MacKey,
 };
 
 /// Bytes that a measured datagram of ours needs at the least.
