@@ -219,7 +219,7 @@ impl LocalEnd {
         };
         let mut received = (LiveSide::default(), TimeDelta::ZERO, 0_u64);
         let (mut sent_bytes, mut received_bytes) = (0, 0);
-        for (&id, _) in &self.open {
+        for &id in self.open.keys() {
             let Some(side) = calls.media(id) else { continue };
             let totals = side.totals();
             let before = self.before.insert(id, totals).unwrap_or_default();
@@ -406,7 +406,9 @@ impl Caller {
             }
             if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
                 let live: Vec<CallId> = calls.live().collect();
-                live.into_iter().for_each(|id| calls.finish(now, id));
+                for id in live {
+                    calls.finish(now, id);
+                }
             }
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
@@ -548,7 +550,9 @@ impl Listener {
             }
             if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
                 let live: Vec<CallId> = calls.live().collect();
-                live.into_iter().for_each(|id| calls.finish(now, id));
+                for id in live {
+                    calls.finish(now, id);
+                }
             }
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop

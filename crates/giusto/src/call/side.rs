@@ -2,7 +2,7 @@
 
 use giusto_session::{
     call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
-    media::{Datagram, Payload, SourceFigures},
+    media::{Datagram, MediaReceiver, Payload, SourceFigures},
 };
 use giusto_sim::{
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
@@ -243,7 +243,7 @@ impl CallSide {
         let sources = self.receiver.as_ref().and_then(|media| media.endpoint().receiver());
         let (mut lost, mut duplicates) = (0, 0);
         for SourceFigures { lost: own, duplicates: copies, .. } in
-            sources.into_iter().flat_map(|media| media.sources())
+            sources.into_iter().flat_map(MediaReceiver::sources)
         {
             lost += own;
             duplicates += copies;

@@ -110,7 +110,7 @@ pub(super) struct End<M> {
     pub(super) began: Timestamp,
     pub(super) last_heard: Timestamp,
     pub(super) next: Timestamp,
-    pub(super) far_end: Option<EndFigures>,
+    pub(super) their_figures: Option<EndFigures>,
     /// The error if no authenticated answer comes: set by an unauthenticated one.
     pub(super) hint: Option<CallError>,
     pub(super) outbox: VecDeque<Outbound>,
@@ -151,7 +151,7 @@ impl<M: CallMedia> End<M> {
             began: now,
             last_heard: now,
             next: now,
-            far_end: None,
+            their_figures: None,
             hint: None,
             outbox: VecDeque::new(),
             outcome: None,
@@ -270,13 +270,12 @@ impl<M: CallMedia> End<M> {
                 self.stage = Stage::Finishing(now);
                 self.say_figures(now, |token, figures| Message::Finish { token, figures });
             }
-            Stage::Draining(at) => self.next = at,
             Stage::Finishing(since) if now.saturating_since(since) >= times.finish => {
                 self.end(now, Err(CallError::Unconfirmed(times.finish)));
             }
             Stage::Finishing(_) => self.say_figures(now, |token, figures| Message::Finish { token, figures }),
             Stage::Closing(at) if now >= at => self.end(now, Ok(())),
-            Stage::Closing(at) => self.next = at,
+            Stage::Draining(at) | Stage::Closing(at) => self.next = at,
             Stage::Over(until) => self.next = if now >= until { Timestamp::MAX } else { until },
         }
     }
@@ -365,7 +364,7 @@ impl<M: CallMedia> End<M> {
                 if matches!(self.stage, Stage::Waiting) {
                     return;
                 }
-                self.far_end = Some(figures.clone());
+                self.their_figures = Some(figures.clone());
                 if matches!(self.stage, Stage::Running | Stage::Draining(_)) {
                     self.stop_media(now);
                     self.stage = Stage::Closing(now + CLOSING);
@@ -375,13 +374,13 @@ impl<M: CallMedia> End<M> {
             }
             Message::Finished { ref figures, .. } => {
                 if matches!(self.stage, Stage::Finishing(_)) {
-                    self.far_end = Some(figures.clone());
+                    self.their_figures = Some(figures.clone());
                     self.end(now, Ok(()));
                 }
                 self.say_figures(now, |token, figures| Message::Closed { token, figures });
             }
             Message::Closed { ref figures, .. } => {
-                self.far_end = Some(figures.clone());
+                self.their_figures = Some(figures.clone());
                 if matches!(self.stage, Stage::Closing(_)) {
                     self.end(now, Ok(()));
                 }

@@ -177,7 +177,9 @@ impl Network {
                 }
                 sent.push((address(2), outgoing.to, std::mem::take(&mut buffer)));
             }
-            sent.into_iter().for_each(|(from, to, bytes)| self.send(from, to, bytes));
+            for (from, to, bytes) in sent {
+                self.send(from, to, bytes);
+            }
             let mut quiet = true;
             while let Some(event) = self.caller.poll_event() {
                 if let CallEvent::Accepted { id, answer } = &event {
@@ -522,7 +524,7 @@ proptest! {
         let mut network = Network::new([None, None], offer(Some(1000)));
         let mut chance = chances();
         network.fate = Box::new(move |_, _, _, bytes| {
-            if bytes[0] == b'g' && chance() % 4 == 0 {
+            if bytes[0] == b'g' && chance().is_multiple_of(4) {
                 for &(byte, bit) in &bits {
                     if let Some(byte) = bytes.get_mut(byte) {
                         *byte ^= 1 << bit;
