@@ -378,3 +378,48 @@ pub(crate) fn overhead(v6: bool, sealed: bool) -> DataSize {
     let seal = if sealed { giusto_session::call::SEAL_TRAILER_BYTES as u64 } else { 0 };
     DataSize::from_bytes(if v6 { 48 } else { 28 } + seal)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offer_describes_the_media_of_the_plan() {
+        let media = MediaPlan { videos: 2, audio: true, ecn: Ecn::Ect1, ..MediaPlan::default() };
+        let plan = CallPlan::new(&media, Direction::Both, TimeDelta::from_seconds(8), 1).unwrap();
+        let offer = plan.offer(0x0100);
+        assert_eq!((offer.sends.is_some(), offer.wants.is_some(), offer.sources), (true, true, 0x0100));
+        let there = spec_of(&offer.sends.unwrap(), offer.duration).unwrap();
+        let here = media.spec();
+        assert_eq!((there.controller, there.limits, there.ecn), (here.controller, here.limits, here.ecn));
+        assert_eq!((there.audio, there.reported()), (here.audio, here.reported()));
+        let ids = |spec: &MediaSpec| spec.videos.iter().map(|video| video.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&there), ids(&here));
+    }
+
+    #[test]
+    fn offers_that_cannot_be_served_are_refused_by_name() {
+        let plan =
+            CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
+        let media = plan.offer(0).sends.unwrap();
+        let error = |media: &MediaOffer| spec_of(media, None).unwrap_err().to_string();
+        assert!(error(&MediaOffer { controller: "bbr".to_owned(), ..media.clone() }).contains("bbr"));
+        assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
+        assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
+        let zero = DataRate::ZERO;
+        assert!(!error(&MediaOffer { rates: [zero; 3], ..media.clone() }).is_empty());
+        // An unknown encoder is that of the far end alone.
+        assert!(spec_of(&MediaOffer { encoder: "av2".to_owned(), ..media }, None).is_ok());
+    }
+
+    #[test]
+    fn the_videos_can_use_the_highest_rate() {
+        for videos in [1, 3] {
+            let max_rate = DataRate::from_bps(6_000_000);
+            let spec = MediaPlan { videos, max_rate, ..MediaPlan::default() }.spec();
+            assert_eq!(spec.limits.max, max_rate);
+            let usable = spec.usable().as_bps();
+            assert!((6_000_000..6_600_000).contains(&usable), "{usable}");
+        }
+    }
+}
