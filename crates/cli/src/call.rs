@@ -315,18 +315,17 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     for doubt in &call.doubts {
         print_text(&format!("warning: {doubt}\n"))?;
     }
-    print_text(&tables::tables(&record.run))?;
+    print_text(&tables::flows(&record.run))?;
     let round_trip = call.round_trip_ms.map_or_else(String::new, |time| {
         format!("round-trip time {:.2} ms at the median, {:.2} ms at p95; ", time.p50, time.p95)
     });
     let late = call
         .schedule_error_us
-        .map_or_else(String::new, |late| format!("schedule error p99 {:.0} us; ", late.p99));
+        .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
     print_text(&format!(
-        "{}, {}: {round_trip}{late}{:.1} % of a core",
-        call.role,
-        call.far_end,
-        call.cpu_ratio * 100.0
+        "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
+        record.run.duration_s
     ))
 }
 
