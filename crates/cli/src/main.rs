@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
+mod call;
 mod cbr;
 mod compare;
 mod console;
@@ -71,6 +72,8 @@ enum Command {
     Send(Box<send::SendArgs>),
     /// Receive UDP streams and measure each of them
     Recv(recv::RecvArgs),
+    /// Hold an adaptive media session with another host: RTP with congestion control
+    Call(Box<call::CallArgs>),
     /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
@@ -145,6 +148,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => flags::check_recv(&args, given)
             .map_err(anyhow::Error::from)
             .and_then(|()| recv::run(&args, &stop)),
+        Command::Call(args) => call::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),

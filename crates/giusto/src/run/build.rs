@@ -174,11 +174,16 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
             connect(simulation, flow.forwards, answers, sender, receiver);
         }
         FlowKind::Media(spec) => {
-            let sender = media::sender(spec, flow.start, |part| own.random(part))?;
+            let sender = media::sender(spec, media::Ends::SIMULATED, flow.start, |part| own.random(part))?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
-            let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);
+            let receiver = Media::new(
+                media::receiver(spec, media::Ends::SIMULATED)?,
+                answers,
+                flow.forwards,
+                Timestamp::ZERO,
+            );
             connect(simulation, flow.forwards, answers, sender, receiver);
         }
     }

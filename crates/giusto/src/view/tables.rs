@@ -10,10 +10,14 @@ use crate::view::{
 
 /// Tables of flows and links, and a line for each check.
 pub fn tables(record: &RunRecord) -> String {
-    let links = media(record) + &streams(record) + &full(LINKS, &record.links);
     let checks: Vec<String> = record.checks.iter().map(check).collect();
-    let parts = [heading(record), full(FLOWS, &record.flows), links, checks.join("\n")];
+    let parts = [heading(record), flows(record) + &full(LINKS, &record.links), checks.join("\n")];
     parts.join("\n").trim_end().to_owned()
+}
+
+/// Tables of flows.
+pub fn flows(record: &RunRecord) -> String {
+    full(FLOWS, &record.flows) + "\n" + &media(record) + &streams(record)
 }
 
 const FLOWS: &[Column<FlowRecord>] = &[

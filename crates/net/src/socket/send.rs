@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::{TrafficClass, UdpSocket};
 use crate::{
     clock,
-    sys::{self, Name},
+    sys::{self, Name, SendOption},
 };
 
 /// Maximum number of bytes per message: 65 535 minus the IPv4 and UDP headers (RFC 791, RFC 768).
@@ -289,9 +289,10 @@ impl UdpSocket {
         if let Some((group, size)) =
             self.group_of(segment).filter(|_| grouping == Grouping::Offload && count > 1)
         {
-            let (messages, outcome) = self.hand_over(name.as_ref(), Some(size), |taken| {
-                bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
-            });
+            let (messages, outcome) =
+                self.hand_over(name.as_ref(), Some(SendOption::Segment(size)), |taken| {
+                    bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
+                });
             accepted = (messages * group).min(count);
             match outcome {
                 Err(Cause::Kernel(errno)) if refuses_offload(errno) => self.sending.refuse(size),
@@ -321,8 +322,40 @@ impl UdpSocket {
         bytes: &[u8],
         lengths: &[usize],
     ) -> Result<usize, SendError> {
+        self.send_run(to, None, bytes, lengths)
+    }
+
+    /// Like [`send_varied`](Self::send_varied) to `to`, with this traffic class instead of that of the socket.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_segments`](Self::send_segments).
+    pub fn send_marked(
+        &self,
+        to: SocketAddr,
+        class: TrafficClass,
+        bytes: &[u8],
+        lengths: &[usize],
+    ) -> Result<usize, SendError> {
+        let option = if class == self.config.traffic_class {
+            None
+        } else if to.ip().to_canonical().is_ipv4() {
+            Some(SendOption::ClassV4(class.byte()))
+        } else {
+            Some(SendOption::ClassV6(class.byte()))
+        };
+        self.send_run(Some(to), option, bytes, lengths)
+    }
+
+    fn send_run(
+        &self,
+        to: Option<SocketAddr>,
+        option: Option<SendOption>,
+        bytes: &[u8],
+        lengths: &[usize],
+    ) -> Result<usize, SendError> {
         let name = to.map(|to| Name::of(to, self.v6));
-        let (accepted, outcome) = self.hand_over(name.as_ref(), None, |taken| {
+        let (accepted, outcome) = self.hand_over(name.as_ref(), option, |taken| {
             let (before, after) = lengths.split_at_checked(taken).unwrap_or((lengths, &[]));
             let mut at: usize = before.iter().sum();
             after.iter().map_while(move |&len| {
@@ -371,12 +404,13 @@ impl UdpSocket {
     fn hand_over<'a, I>(
         &self,
         to: Option<&Name>,
-        segment: Option<u16>,
+        option: Option<SendOption>,
         from: impl Fn(usize) -> I,
     ) -> (usize, Result<(), Cause>)
     where
         I: Iterator<Item = &'a [u8]>,
     {
+        let is_split = matches!(option, Some(SendOption::Segment(_)));
         let mut taken = 0;
         let mut waiting_since = None;
         let mut refusals = 0;
@@ -386,7 +420,7 @@ impl UdpSocket {
                 return (taken, Ok(()));
             }
             self.sending.calls.fetch_add(1, Relaxed);
-            match sys::send_messages(self.as_fd(), to, messages, segment) {
+            match sys::send_messages(self.as_fd(), to, messages, option) {
                 Ok(sent) => {
                     taken += sent;
                     waiting_since = None;
@@ -399,7 +433,7 @@ impl UdpSocket {
                     refusals += 1;
                 }
                 // Likewise: a router has reported a smaller MTU, which the system knows from now on.
-                Err(Errno::EMSGSIZE) if segment.is_none() && refusals < MAX_REFUSALS => refusals += 1,
+                Err(Errno::EMSGSIZE) if !is_split && refusals < MAX_REFUSALS => refusals += 1,
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));

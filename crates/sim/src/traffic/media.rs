@@ -55,6 +55,19 @@ impl Media {
     pub fn endpoint(&self) -> &MediaEndpoint {
         self.endpoint.endpoint()
     }
+
+    /// The route has changed: tells the controller.
+    pub fn on_route_change(&mut self, now: Timestamp) {
+        if let Some(sender) = self.endpoint.endpoint_mut().sender_mut() {
+            sender.on_route_change(now);
+        }
+    }
+
+    /// Ends the media now, with a BYE.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.stop = None;
+        self.endpoint.stop(now);
+    }
 }
 
 impl Agent for Media {
