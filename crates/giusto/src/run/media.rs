@@ -3,7 +3,7 @@
 use giusto_congestion::Options;
 use giusto_session::media::{
     Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, pacer_config,
+    MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, RepairConfig, StreamRepair, pacer_config,
 };
 use giusto_sim::{
     random::Random,
@@ -20,6 +20,13 @@ use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 /// Payload types of video and audio: dynamic ones (RFC 3551 §6).
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
+
+/// Payload types of their retransmissions.
+const VIDEO_RTX_TYPE: u8 = 98;
+const AUDIO_RTX_TYPE: u8 = 112;
+
+/// Synchronisation source of the retransmissions of a stream, less that of the stream: "RTX".
+const RTX_SSRC: u32 = 0x5254_5800;
 
 /// Synchronisation sources: of audio, of the videos from this one on, and of the receiver, "recv".
 const AUDIO_SSRC: u32 = 1;
@@ -97,6 +104,7 @@ pub(super) fn sender(
             priority: stream.priority(),
             skip_after: video.and_then(|video| after(video.skip_after, needs.staleness.skip_after)),
             discard_after: video.and_then(|video| after(video.discard_after, needs.staleness.discard_after)),
+            repair: repair(spec, ssrc, format.payload_type),
         });
         sources.push(source);
     }
@@ -112,14 +120,28 @@ pub(super) fn sender(
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 
+/// The repair of the stream with this source and payload type.
+fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
+    let rtx = (RTX_SSRC + ssrc, if payload_type == VIDEO_TYPE { VIDEO_RTX_TYPE } else { AUDIO_RTX_TYPE });
+    StreamRepair { rtx: spec.repair.nack.then_some(rtx), deadline: spec.repair.playout_deadline }
+}
+
 /// The receiver.
 ///
 /// # Errors
 ///
 /// The receiver cannot be built; validation has excluded it.
 pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+    let mut payloads = vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
+    let repair = spec.repair;
+    if repair.nack {
+        payloads.push(PayloadFormat::rtx(VIDEO_RTX_TYPE, VIDEO_TYPE));
+        payloads.push(PayloadFormat::rtx(AUDIO_RTX_TYPE, AUDIO_TYPE));
+    }
     let config = MediaReceiverConfig {
-        payloads: vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)],
+        payloads,
+        repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frames },
+        playout_deadline: repair.playout_deadline,
         quench_above: spec.receiver_limit,
         ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", spec.reported())
     };

@@ -350,7 +350,7 @@ fn a_datagram_is_accepted_or_rejected_as_a_whole() {
         packet.write(&mut datagram).unwrap();
     }
     datagram.extend([0x80, 204, 0, 2, 0, 0, 0, 1, b'n', b'a', b'm', b'e']); // APP
-    datagram.extend([0x81, 205, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0, 0]); // a generic NACK
+    datagram.extend([0x83, 205, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0, 0]); // TMMBR (RFC 5104)
     datagram.extend([0xa0, 209, 0, 1, 0, 0, 0, 4]); // RSI (RFC 5760), all padding
 
     let mut packets = Packets::new(&datagram).unwrap();

@@ -22,6 +22,11 @@ impl PayloadFormat {
         Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
     }
 
+    /// Retransmissions (RFC 4588) of packets of the payload type `of`.
+    pub const fn rtx(payload_type: u8, of: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Retransmission { of } }
+    }
+
     /// Padding, which replaces media on the path.
     pub const fn padding(payload_type: u8) -> Self {
         Self { payload_type, clock_rate: None, framing: Framing::None }
@@ -38,4 +43,9 @@ pub enum Framing {
     Packet,
     /// There are no frames: padding.
     None,
+    /// Packets of another stream, sent again (RFC 4588).
+    Retransmission {
+        /// The payload type of the original packets.
+        of: u8,
+    },
 }

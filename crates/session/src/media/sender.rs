@@ -16,6 +16,7 @@ use super::{
     frame::{Frame, FrameError},
     payload::Payload,
     queue::QueuedPacket,
+    repair::{RepairKind, Wanted},
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
 };
@@ -61,7 +62,7 @@ pub struct MediaSender {
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
-    events: Events,
+    pub(super) events: Events,
     now: Timestamp,
     begun: bool,
     /// Whether the controller's target was applied since the last frame was pushed.
@@ -235,7 +236,7 @@ impl MediaSender {
         self.streams.clear();
         let padding = self.padding.has_sent().then_some(self.padding.ssrc);
         let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
-        let sources: Vec<u32> = sent.chain(padding).collect();
+        let sources: Vec<u32> = sent.chain(self.streams.repair_sources()).chain(padding).collect();
         for sources in sources.chunks(MAX_SOURCES) {
             // A compound begins with a report (RFC 3550 §6.1).
             let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
@@ -255,6 +256,7 @@ impl MediaSender {
         if self.stopped || !self.begun {
             return None;
         }
+        self.streams.repairs().drop_late(now);
         let (datagram, first) = self.next_media(now)?;
         // A report follows the first packet of a stream, so that the receiver can map its timestamps from the
         // start.
@@ -304,6 +306,11 @@ impl MediaSender {
             self.share(now);
         }
         self.streams.discard_old(now, &mut self.events);
+        self.streams.repairs().drop_late(now);
+        if self.streams.has_repair() {
+            // The rate of repair packets changes without a decision of the controller.
+            self.share(now);
+        }
     }
 
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -322,16 +329,19 @@ impl MediaSender {
             return None;
         }
         let probe = self.pacer.on_sent(now, size);
+        if let Some((wanted, id)) = self.streams.repairs().pop() {
+            return Some((self.send_repair(now, (wanted, id), probe)?, false));
+        }
         Some(match self.streams.pop() {
             Some(packet) => self.send_media(now, packet, probe),
             None => (self.send_padding(now, size, probe), false),
         })
     }
 
-    /// Size and earliest time of the next packet that needs the pacer's permission: a queued packet,
+    /// Size and earliest time of the next packet that needs the pacer's permission: a repair packet, otherwise a queued packet,
     /// otherwise padding for a probe, otherwise padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
-        if let Some(size) = self.streams.next_size() {
+        if let Some(size) = self.streams.next_repair().or_else(|| self.streams.next_size()) {
             return Some((self.now, size));
         }
         match self.pacer.probe(self.now) {
@@ -353,6 +363,23 @@ impl MediaSender {
         let sequence = self.on_sent(now, self.streams.id(&packet), (packet.size, probe));
         let (head, first) = self.streams.write(now, &packet, sequence);
         (Datagram { head, payload: packet.payload, ecn: self.config.ecn }, first)
+    }
+
+    /// Sends a repair packet: it counts as sent and as in flight, like media.
+    fn send_repair(
+        &mut self,
+        now: Timestamp,
+        (wanted, id): (Wanted, RtpId),
+        probe: Option<u32>,
+    ) -> Option<Datagram> {
+        let sequence = self.on_sent(now, Some(id), (wanted.size, probe));
+        let (head, payload) = self.streams.write_repair(now, wanted, sequence)?;
+        let size = DataSize::from_bytes(head.len() as u64) + payload.size();
+        if let Some((stream, _)) = self.streams.iter().nth(wanted.stream) {
+            let kind = RepairKind::Retransmission;
+            self.events.push(MediaEvent::RepairSent { ssrc: stream.ssrc, kind, size, at: now });
+        }
+        Some(Datagram { head, payload, ecn: self.config.ecn })
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
