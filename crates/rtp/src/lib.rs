@@ -5,11 +5,13 @@
 //! | module | contents |
 //! |---|---|
 //! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
+//! | [`flexfec`] | parity packets |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
 
 mod abs_send_time;
 mod extension;
+pub mod flexfec;
 mod header;
 mod ntp;
 mod retransmission;

@@ -5,7 +5,7 @@
 //! | a packet is missing | when one with a higher number arrives | RFC 4585 §6.2.1 |
 //! | first request | after a number that is three higher, or 10 ms; longer if late packets were seen before | RFC 5681 §3.2 for the three; the rest chosen by us |
 //! | next request | after the retransmission timeout of RFC 6298 §2.3, at least 20 ms | libwebrtc, `nack_requester.cc`: one RTT, every 20 ms |
-//! | RTT | from a request to the repair of a packet that was requested once (RFC 6298 §3); 100 ms before the first, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
+//! | RTT | from a request to the repair of a packet that was requested once (RFC 6298 §3); for the first estimate, from the first request; 100 ms before the first, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
 //! | requests for a packet | 10 | libwebrtc, `kMaxNackRetries` |
 //! | missing packets | 1000 | libwebrtc, `kMaxNackPackets` |
 //! | no request | if the repair would arrive after the playout deadline | – |
@@ -70,7 +70,8 @@ struct Missing {
     found_at: Timestamp,
     /// After this time a repair is too late.
     deadline: Timestamp,
-    requested_at: Option<Timestamp>,
+    /// Times of the first and of the latest request.
+    requested_at: Option<(Timestamp, Timestamp)>,
     requests: u32,
     state: State,
 }
@@ -147,10 +148,11 @@ impl Losses {
             return false;
         };
         missing.state = State::Repaired;
-        // A packet that was requested twice does not tell which request it answers (RFC 6298 §3).
-        let asked = missing.requested_at.filter(|_| missing.requests == 1);
-        if let Some(asked) = asked {
-            self.rtt.on_sample(now, now.saturating_since(asked));
+        // A packet that was requested twice does not tell which request it answers (RFC 6298 §3). Without any estimate it
+        // counts from the first request: an RTT above the default would otherwise never be measured.
+        let is_certain = missing.requests == 1 || self.rtt.current(now).is_none();
+        if let Some((first, _)) = missing.requested_at.filter(|_| is_certain) {
+            self.rtt.on_sample(now, now.saturating_since(first));
         }
         self.counts.repaired += 1;
         self.reordering = self.reordering - self.reordering / 16;
@@ -179,7 +181,8 @@ impl Losses {
                     self.counts.given_up += 1;
                 }
                 (at, Step::Request) if at <= now => {
-                    missing.requested_at = Some(now);
+                    let first = missing.requested_at.map_or(now, |(first, _)| first);
+                    missing.requested_at = Some((first, now));
                     missing.requests += 1;
                     self.counts.requested += 1;
                     wanted.push(number);
@@ -255,7 +258,7 @@ impl Missing {
             PATIENCE
         };
         let first = self.found_at + wait;
-        let at = self.requested_at.map_or(first, |last| last + timeout.max(MIN_INTERVAL));
+        let at = self.requested_at.map_or(first, |(_, last)| last + timeout.max(MIN_INTERVAL));
         let in_time = at.max(now) + rtt <= self.deadline;
         if requests == Requests::On && self.requests < MAX_REQUESTS && in_time {
             return (at, Step::Request);
