@@ -168,8 +168,8 @@ pub enum RepairEvent {
     Retransmitted(DataSize),
     /// The sender sent parity of several packets; its size on the wire.
     Parity(DataSize),
-    /// The receiver recovered this number of packets from parity.
-    Recovered(u64),
+    /// The receiver recovered a packet from parity.
+    Recovered,
 }
 
 impl Note {

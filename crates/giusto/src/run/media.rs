@@ -3,7 +3,8 @@
 use giusto_congestion::Options;
 use giusto_session::media::{
     Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, RepairConfig, StreamRepair, pacer_config,
+    MediaStream, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, RepairConfig, StreamRepair,
+    pacer_config,
 };
 use giusto_sim::{
     random::Random,
@@ -21,12 +22,14 @@ use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
 
-/// Payload types of their retransmissions.
+/// Payload types of their retransmissions, and of parity.
 const VIDEO_RTX_TYPE: u8 = 98;
 const AUDIO_RTX_TYPE: u8 = 112;
+const PARITY_TYPE: u8 = 99;
 
-/// Synchronisation source of the retransmissions of a stream, less that of the stream: "RTX".
+/// Synchronisation source of the retransmissions of a stream, less that of the stream, "RTX", and that of its parity, "FEC".
 const RTX_SSRC: u32 = 0x5254_5800;
+const PARITY_SSRC: u32 = 0x4645_4300;
 
 /// Synchronisation sources: of audio, of the videos from this one on, and of the receiver, "recv".
 const AUDIO_SSRC: u32 = 1;
@@ -123,7 +126,16 @@ pub(super) fn sender(
 /// The repair of the stream with this source and payload type.
 fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
     let rtx = (RTX_SSRC + ssrc, if payload_type == VIDEO_TYPE { VIDEO_RTX_TYPE } else { AUDIO_RTX_TYPE });
-    StreamRepair { rtx: spec.repair.nack.then_some(rtx), deadline: spec.repair.playout_deadline }
+    let parity = spec.repair.parity;
+    StreamRepair {
+        rtx: spec.repair.nack.then_some(rtx),
+        parity: parity.map(|ratio| ParityStream {
+            ssrc: PARITY_SSRC + ssrc,
+            payload_type: PARITY_TYPE,
+            ratio,
+        }),
+        deadline: spec.repair.playout_deadline,
+    }
 }
 
 /// The receiver.
@@ -137,6 +149,9 @@ pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, Box<dyn std:
     if repair.nack {
         payloads.push(PayloadFormat::rtx(VIDEO_RTX_TYPE, VIDEO_TYPE));
         payloads.push(PayloadFormat::rtx(AUDIO_RTX_TYPE, AUDIO_TYPE));
+    }
+    if repair.parity.is_some() {
+        payloads.push(PayloadFormat::parity(PARITY_TYPE));
     }
     let config = MediaReceiverConfig {
         payloads,

@@ -16,7 +16,7 @@
 //! | [`PictureLoss`] | 206, 1 | RFC 4585 §6.3.1 |
 //! | [`FullIntra`] | 206, 4 | RFC 5104 §4.3.1 |
 //! | [`Remb`] | 206, 15 | draft-alvestrand-rmcat-remb-03 §2.2 |
-//! | [`ExtendedReport`] | 207 | RFC 3611 §2, §4.7 |
+//! | [`ExtendedReport`] | 207 | RFC 3611 §2, §4.4, §4.5, §4.7 |
 //!
 //! All packets start with the same four bytes (RFC 3550 §6.4.1):
 //!
@@ -52,4 +52,4 @@ pub use reports::{ReceiverReport, ReportBlock, SenderReport};
 pub use scream_draft::{ReceptionTime, ReceptionTimeUnwrapper, ScreamFeedback};
 pub use twcc::{ArrivalTicks, TransportFeedback, TransportFeedbackUnwrapper};
 pub use twcc_encode::{Arrival, Encoded, TransportFeedbackEncoder};
-pub use xr::{ExtendedReport, JitterBufferKind, LossConcealment, VoipMetrics};
+pub use xr::{DelaySinceLast, ExtendedReport, JitterBufferKind, LossConcealment, VoipMetrics};

@@ -79,6 +79,13 @@ pub enum MediaEvent {
         /// The time of the request.
         at: Timestamp,
     },
+    /// The receiver has recovered a packet from parity.
+    Recovered {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The time.
+        at: Timestamp,
+    },
     /// The receiver has requested a key frame.
     KeyFrameRequested {
         /// The stream's synchronisation source.

@@ -27,6 +27,11 @@ impl PayloadFormat {
         Self { payload_type, clock_rate: None, framing: Framing::Retransmission { of } }
     }
 
+    /// Parity of other packets (RFC 8627).
+    pub const fn parity(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Parity }
+    }
+
     /// Padding, which replaces media on the path.
     pub const fn padding(payload_type: u8) -> Self {
         Self { payload_type, clock_rate: None, framing: Framing::None }
@@ -48,4 +53,6 @@ pub enum Framing {
         /// The payload type of the original packets.
         of: u8,
     },
+    /// Parity of packets of other streams (RFC 8627).
+    Parity,
 }

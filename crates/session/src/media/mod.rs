@@ -98,7 +98,9 @@ pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
 pub use payload::Payload;
 pub use rate_range::{RateRange, RateRangeError};
 pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
-pub use repair::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig, RepairKind, StreamRepair};
+pub use repair::{
+    KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, ParityStream, RepairConfig, RepairKind, StreamRepair,
+};
 pub use sender::MediaSender;
 pub use stream::MediaStream;
 pub use streams::StreamFigures;

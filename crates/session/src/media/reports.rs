@@ -1,6 +1,6 @@
 //! Passes RTCP messages to the controller.
 
-use giusto_rtp::rtcp::Packet;
+use giusto_rtp::rtcp::{ExtendedReport, Packet};
 use giusto_units::Timestamp;
 
 use super::sender::MediaSender;
@@ -19,6 +19,10 @@ impl MediaSender {
                 }
                 return;
             }
+            Packet::ExtendedReport(ExtendedReport { ssrc, reference_time: Some(time), .. }) => {
+                self.reference = Some((*ssrc, time.short(), now));
+                return;
+            }
             Packet::PictureLoss(request) => return self.request_key_frame(now, request.media_ssrc, None),
             Packet::FullIntra(command) => {
                 for request in &command.requests {
@@ -34,6 +38,9 @@ impl MediaSender {
         }
         if let Some(rtt) = feedback.round_trip {
             self.streams.repairs().on_round_trip(rtt);
+        }
+        if let Some(loss) = feedback.loss {
+            self.streams.repairs().on_loss(loss.ratio);
         }
         self.controller.on_feedback(now, &feedback);
         self.settle(now);

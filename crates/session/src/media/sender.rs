@@ -6,7 +6,10 @@ use giusto_congestion::{
     Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, RtpId, Target,
 };
 use giusto_pace::media::{self, Pacer, Permit};
-use giusto_rtp::rtcp::{Bye, Description, SourceDescription};
+use giusto_rtp::{
+    NtpDelay, NtpShort,
+    rtcp::{Bye, DelaySinceLast, Description, ExtendedReport, SourceDescription},
+};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -16,7 +19,7 @@ use super::{
     frame::{Frame, FrameError},
     payload::Payload,
     queue::QueuedPacket,
-    repair::{RepairKind, Wanted},
+    repair::Wanted,
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
 };
@@ -63,6 +66,8 @@ pub struct MediaSender {
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
     pub(super) events: Events,
+    /// The latest reference time of a receiver (RFC 3611 §4.4): its source, and the time of its arrival.
+    pub(super) reference: Option<(u32, NtpShort, Timestamp)>,
     now: Timestamp,
     begun: bool,
     /// Whether the controller's target was applied since the last frame was pushed.
@@ -99,6 +104,7 @@ impl MediaSender {
             report_at: None,
             rtcp: VecDeque::new(),
             events: Events::default(),
+            reference: None,
             now: Timestamp::ZERO,
             begun: false,
             is_settled: true,
@@ -372,11 +378,11 @@ impl MediaSender {
         (wanted, id): (Wanted, RtpId),
         probe: Option<u32>,
     ) -> Option<Datagram> {
+        let (stream, kind) = (wanted.stream, wanted.kind());
         let sequence = self.on_sent(now, Some(id), (wanted.size, probe));
         let (head, payload) = self.streams.write_repair(now, wanted, sequence)?;
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
-        if let Some((stream, _)) = self.streams.iter().nth(wanted.stream) {
-            let kind = RepairKind::Retransmission;
+        if let Some((stream, _)) = self.streams.iter().nth(stream) {
             self.events.push(MediaEvent::RepairSent { ssrc: stream.ssrc, kind, size, at: now });
         }
         Some(Datagram { head, payload, ecn: self.config.ecn })
@@ -459,6 +465,16 @@ impl MediaSender {
         self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }
 
+    /// Appends the answer to a reference time (RFC 3611 §4.5), if there is one.
+    fn answer(&mut self, now: Timestamp, head: &mut Vec<u8>) {
+        let Some((ssrc, last_reference, at)) = self.reference else { return };
+        let own = self.streams.iter().next().map_or(0, |(stream, _)| stream.ssrc);
+        let delay = NtpDelay::from_delta(now.saturating_since(at));
+        let delays = vec![DelaySinceLast { ssrc, last_reference, delay }];
+        // It fails for no answer of this size.
+        let _ = ExtendedReport { ssrc: own, delays, ..ExtendedReport::default() }.write(head);
+    }
+
     /// Writes sender reports and descriptions of the streams that have sent.
     fn report(&mut self, now: Timestamp) {
         let reports = self.streams.iter().filter_map(|(stream, rtp)| rtp.report(now, stream.clock_rate));
@@ -472,6 +488,7 @@ impl MediaSender {
                 }
             }
             if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
+                self.answer(now, &mut head);
                 if self.rtcp.len() >= MAX_REPORTS {
                     self.rtcp.pop_front();
                 }

@@ -50,6 +50,8 @@ pub struct StreamFigures {
     pub requested_packets: u64,
     /// Packets sent again.
     pub retransmitted_packets: u64,
+    /// Parity packets sent.
+    pub parity_packets: u64,
     /// Requested packets that were not sent because they would have come too late.
     pub late_repairs: u64,
     /// The UDP payload of the repair packets.
@@ -163,6 +165,7 @@ impl Streams {
                 rate: line.rate,
                 requested_packets: repair.requested_packets,
                 retransmitted_packets: repair.retransmitted_packets,
+                parity_packets: repair.parity_packets,
                 late_repairs: repair.late_packets,
                 repair_size: repair.size,
             }
@@ -377,7 +380,9 @@ impl Streams {
         line.packets += 1;
         line.size += payload + DataSize::from_bytes(head.len() as u64);
         // The number was that of the packet written last.
-        self.repairs.on_sent(now, line.rtp.next_number().saturating_sub(1), packet);
+        let number = line.rtp.next_number().saturating_sub(1);
+        let ends = packet.marker || line.stream.framing == Framing::Packet;
+        self.repairs.on_sent(now, (number, &head, ends), packet);
         (head, first)
     }
 

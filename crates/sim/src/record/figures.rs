@@ -110,7 +110,7 @@ impl RepairFigures {
                 self.parity_packets += 1;
                 self.bytes += size.as_bytes();
             }
-            RepairEvent::Recovered(packets) => self.recovered_packets += packets,
+            RepairEvent::Recovered => self.recovered_packets += 1,
         }
     }
 }

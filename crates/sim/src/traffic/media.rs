@@ -130,6 +130,9 @@ impl Agent for Media {
                 MediaEvent::Requested { ssrc, packets, .. } => {
                     return Some(Note::Repair { flow, ssrc, event: RepairEvent::Requested(packets) });
                 }
+                MediaEvent::Recovered { ssrc, .. } => {
+                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Recovered });
+                }
                 MediaEvent::KeyFrameRequested { ssrc, .. } => {
                     return Some(Note::Repair { flow, ssrc, event: RepairEvent::KeyFrameRequested });
                 }

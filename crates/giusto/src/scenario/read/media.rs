@@ -1,7 +1,7 @@
 //! Keys of media flows: encoders, audio and controller.
 
 use giusto_congestion::Algorithm;
-use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, RateRange};
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, ParityRatio, RateRange};
 use giusto_sim::traffic::encoder::{
     AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, StatisticalConfig, TraceConfig,
 };
@@ -41,7 +41,24 @@ pub(super) fn media(keys: &mut Table<'_>) -> MediaSpec {
 
 /// The repair of lost packets.
 fn repair(keys: &mut Table<'_>, spec: &mut RepairSpec) {
-    keys.set_with("repair", &mut spec.nack, |node| choice(node, [("none", false), ("nack", true)]));
+    let kinds = [
+        ("none", (false, false)),
+        ("nack", (true, false)),
+        ("flexfec", (false, true)),
+        ("nack+flexfec", (true, true)),
+    ];
+    let (nack, parity) = keys.with("repair", |node| choice(node, kinds)).unwrap_or_default();
+    let ratio = keys.with("fec-ratio", |node| {
+        if node.get_ref().is_str() {
+            choice(node, [("loss", ParityRatio::Loss)])
+        } else {
+            f64::read(node).map(ParityRatio::Fixed)
+        }
+    });
+    if ratio.is_some() && !parity {
+        keys.wrong("fec-ratio", "fec-ratio needs repair = \"flexfec\" or \"nack+flexfec\": add it, or remove this");
+    }
+    (spec.nack, spec.parity) = (nack, parity.then(|| ratio.unwrap_or(ParityRatio::Loss)));
     keys.set("playout-deadline", &mut spec.playout_deadline);
     let requests = [
         ("pli", KeyFrameRequest::PictureLoss),

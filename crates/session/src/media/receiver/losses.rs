@@ -5,12 +5,10 @@
 //! | a packet is missing | when one with a higher number arrives | RFC 4585 §6.2.1 |
 //! | first request | after a number that is three higher, or 10 ms; longer if late packets were seen before | RFC 5681 §3.2 for the three; the rest chosen by us |
 //! | next request | after the retransmission timeout of RFC 6298 §2.3, at least 20 ms | libwebrtc, `nack_requester.cc`: one RTT, every 20 ms |
-//! | RTT | from a request to the repair of a packet that was requested once (RFC 6298 §3); for the first estimate, from the first request; 100 ms before the first, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
+//! | RTT | smoothed (RFC 6298 §2) over the answers to reference times (RFC 3611 §4.5) and the times from a request to the repair of a packet that was requested once (RFC 6298 §3); 100 ms before the first, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
 //! | requests for a packet | 10 | libwebrtc, `kMaxNackRetries` |
 //! | missing packets | 1000 | libwebrtc, `kMaxNackPackets` |
 //! | no request | if the repair would arrive after the playout deadline | – |
-//!
-//! The RTT is measured from requests because a receiver that sends no media gets no report from which to derive it.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +21,7 @@ const PATIENCE: TimeDelta = TimeDelta::from_millis(10);
 /// The RTT before it was measured (libwebrtc, `nack_requester.cc`, `kDefaultRtt`).
 const DEFAULT_RTT: TimeDelta = TimeDelta::from_millis(100);
 /// Time after which a measured RTT is no longer used. Without it a path that was once too long for repair would never be
-/// tried again. Chosen by us.
+/// tried again if the sender answers no reference times. Chosen by us.
 const RTT_LIFETIME: TimeDelta = TimeDelta::from_seconds(10);
 /// Minimum interval between two requests for a packet (libwebrtc, `nack_requester.cc`, `kUpdateInterval`).
 const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(20);
@@ -141,8 +139,13 @@ impl Losses {
         }
     }
 
-    /// Handles a repaired packet. Returns its number if it was missing.
-    pub(super) fn on_repaired(&mut self, now: Timestamp, number: u64, requests: Requests) -> bool {
+    /// Handles a measured RTT.
+    pub(super) fn on_round_trip(&mut self, now: Timestamp, rtt: TimeDelta) {
+        self.rtt.on_sample(now, rtt);
+    }
+
+    /// Handles a retransmitted packet. Returns whether it was missing.
+    pub(super) fn on_retransmitted(&mut self, now: Timestamp, number: u64, requests: Requests) -> bool {
         let Some(missing) = self.missing.get_mut(&number).filter(|missing| missing.state != State::Repaired) else {
             self.counts.needless += 1;
             return false;
@@ -154,10 +157,36 @@ impl Losses {
         if let Some((first, _)) = missing.requested_at.filter(|_| is_certain) {
             self.rtt.on_sample(now, now.saturating_since(first));
         }
+        self.on_repaired(now, requests);
+        true
+    }
+
+    /// Handles a packet that was recovered from parity; it may be the highest so far. `deadline`: as in
+    /// [`on_packet`](Self::on_packet). Returns whether it was missing.
+    pub(super) fn on_recovered(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        deadline: impl FnOnce() -> Timestamp,
+        requests: Requests,
+    ) -> bool {
+        if let Some(highest) = self.highest.filter(|&highest| number > highest) {
+            self.find(now, highest + 1..number + 1, deadline());
+            self.highest = Some(number);
+        }
+        let Some(missing) = self.missing.get_mut(&number).filter(|missing| missing.state != State::Repaired) else {
+            self.counts.needless += 1;
+            return false;
+        };
+        missing.state = State::Repaired;
+        self.on_repaired(now, requests);
+        true
+    }
+
+    fn on_repaired(&mut self, now: Timestamp, requests: Requests) {
         self.counts.repaired += 1;
         self.reordering = self.reordering - self.reordering / 16;
         self.reschedule(now, requests);
-        true
     }
 
     /// Whether `number` is missing.

@@ -10,6 +10,7 @@
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`frames`] | reassembly of frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
+//! | [`parity`] | lost packets recovered from parity |
 //! | [`window`] | unreported arrivals |
 //!
 //! # Which datagrams it sends
@@ -25,7 +26,7 @@
 //! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
 //! | draft-johansson-rmcat-scream-cc-00 | at once after a marker or 16 packets, otherwise after 40 ms; at most 75 kbit/s unless packets would remain unreported |
 //! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
-//! | receiver report | 1 s |
+//! | receiver report, with repair also a reference time (RFC 3611 §4.4) | 1 s |
 //! | generic NACK | at once: see [`losses`] |
 //! | request for a key frame | at most every 300 ms |
 //!
@@ -40,6 +41,7 @@ mod congestion;
 mod estimate;
 mod frames;
 mod losses;
+mod parity;
 mod sources;
 mod transport;
 mod window;
@@ -53,14 +55,16 @@ use congestion::CongestionReporter;
 use estimate::Estimator;
 use frames::FramePacket;
 use losses::Requests;
+use parity::RecoveredPacket;
 use giusto_congestion::{
     Decision, FeedbackKind,
     gcc::{ReceiveSideConfig, delay::DelayConfigError},
 };
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, RtpHeader, RtxHeader, TransportSequence,
+    AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RtpHeader, RtxHeader,
+    TransportSequence,
     rtcp::{
-        Description, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport, Remb, RtcpError,
+        Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport, Remb, RtcpError,
         SourceDescription,
     },
 };
@@ -134,10 +138,24 @@ impl MediaReceiverConfig {
         }
     }
 
+    /// Whether any packet may be repaired.
+    fn repairs(&self) -> bool {
+        self.repair.nack || self.payloads.iter().any(|format| format.framing == Framing::Parity)
+    }
+
     /// Whether packets of this type are requested; `None` if they are not repaired at all.
     fn requests(&self, payload_type: u8) -> Option<Requests> {
         let is_rtx = |format: &PayloadFormat| format.framing == Framing::Retransmission { of: payload_type };
-        (self.repair.nack && self.payloads.iter().any(is_rtx)).then_some(Requests::On)
+        if self.repair.nack && self.payloads.iter().any(is_rtx) {
+            return Some(Requests::On);
+        }
+        self.uses_parity(payload_type).then_some(Requests::Off)
+    }
+
+    /// Whether packets of this type are recovered from parity: parity may arrive, and they are frames.
+    fn uses_parity(&self, payload_type: u8) -> bool {
+        let has_parity = self.payloads.iter().any(|format| format.framing == Framing::Parity);
+        has_parity && matches!(self.format(payload_type).framing, Framing::Marker | Framing::Packet)
     }
 
     fn format(&self, payload_type: u8) -> PayloadFormat {
@@ -170,6 +188,10 @@ pub struct MediaReceiver {
     outgoing: VecDeque<Vec<u8>>,
     events: Events,
     damaged: u64,
+    /// Whether any packet may be repaired.
+    repairs: bool,
+    /// The time of the first packet; an RTT cannot be longer than the time since.
+    first_at: Timestamp,
 }
 
 impl MediaReceiver {
@@ -193,6 +215,8 @@ impl MediaReceiver {
             outgoing: VecDeque::new(),
             events: Events::default(),
             damaged: 0,
+            repairs: config.repairs(),
+            first_at: Timestamp::MAX,
             config,
         })
     }
@@ -226,7 +250,9 @@ impl MediaReceiver {
         };
         let format = self.config.format(header.payload_type);
         let mut frames = [None, None];
-        let (requests, playout) = (self.config.requests(header.payload_type), self.config.playout_deadline);
+        let playout = self.config.playout_deadline;
+        let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
+        let mut protected = None;
         if let Some(source) = self.sources.on_media(now, header.ssrc)
             && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
         {
@@ -235,8 +261,14 @@ impl MediaReceiver {
             let is_new = requests.is_none_or(|requests| {
                 source.find_losses(now, (number, &header), (playout, format), requests)
             });
+            if requests.is_some() && self.config.uses_parity(header.payload_type) {
+                source.parity.on_packet(number, head, payload);
+                protected = Some(header.ssrc);
+            }
             if let Framing::Retransmission { of } = format.framing {
                 frames = self.handle_retransmission(now, &header, (begin, payload), of);
+            } else if format.framing == Framing::Parity {
+                protected = self.handle_parity(head, (begin, payload));
             } else if is_new && format.framing != Framing::None {
                 let payload = joined(begin, payload);
                 let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
@@ -246,9 +278,13 @@ impl MediaReceiver {
         for frame in frames.into_iter().flatten() {
             self.events.push(MediaEvent::Frame(frame));
         }
+        if let Some(ssrc) = protected {
+            self.recover(now, ssrc);
+        }
         if !self.sources.any_live() {
             return;
         }
+        self.first_at = self.first_at.min(now);
         self.report_due.get_or_insert(now + self.config.report_interval / 2);
         let size = size + self.config.overhead;
         let extensions = Extensions::read(&header, head);
@@ -302,12 +338,45 @@ impl MediaReceiver {
         else {
             return [None, None];
         };
-        if !source.losses.on_repaired(now, number, requests) {
+        if !source.losses.on_retransmitted(now, number, requests) {
             return [None, None];
         }
         let &RtpHeader { timestamp, marker, .. } = header;
         let packet = FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
         source.on_frame_packet(now, packet, (format, playout))
+    }
+
+    /// Handles a repair packet (RFC 8627 §4.2) with the header `head`, whose content is `begin`, then `payload`. Returns the source
+    /// that it protects. Packets that protect several sources are ignored.
+    fn handle_parity(&mut self, head: &[u8], (begin, payload): (&[u8], &Payload)) -> Option<u32> {
+        let mut protected = RtpHeader::contributing_sources(head);
+        let ssrc = protected.next().filter(|_| protected.next().is_none())?;
+        let source = self.sources.find(ssrc)?;
+        source.parity.on_repair(begin, payload, source.highest());
+        Some(ssrc)
+    }
+
+    /// Recovers the lost packets of a source that its parity allows for. They count neither as received nor for the feedback:
+    /// the network has lost them.
+    fn recover(&mut self, now: Timestamp, ssrc: u32) {
+        while let Some(source) = self.sources.find(ssrc)
+            && let Some(RecoveredPacket { number, head, payload }) = source.parity.recover(ssrc)
+        {
+            let Ok((header, content)) = RtpHeader::parse(&head) else { continue };
+            let (format, playout) = (self.config.format(header.payload_type), self.config.playout_deadline);
+            let Some(requests) = self.config.requests(header.payload_type) else { continue };
+            if !source.on_recovered(now, (number, &header), (playout, format), requests) {
+                continue;
+            }
+            let RtpHeader { timestamp, marker, .. } = header;
+            let payload = joined(head.get(content).unwrap_or_default(), &payload);
+            let packet = FramePacket { number, timestamp, marker, payload, repaired: true };
+            let frames = source.on_frame_packet(now, packet, (format, playout));
+            self.events.push(MediaEvent::Recovered { ssrc, at: now });
+            for frame in frames.into_iter().flatten() {
+                self.events.push(MediaEvent::Frame(frame));
+            }
+        }
     }
 
     /// Requests lost packets, and key frames where packets cannot be repaired in time.
@@ -349,6 +418,13 @@ impl MediaReceiver {
         let now = self.forward(now);
         match packet {
             Packet::SenderReport(report) => self.sources.on_sender_report(now, report),
+            Packet::ExtendedReport(report) if self.config.repair.nack => {
+                let own = report.delays.iter().filter(|answer| answer.ssrc == self.config.ssrc);
+                let times = own.filter_map(|answer| answer.round_trip(NtpShort::from_timestamp(now)));
+                for rtt in times.map(NtpDelay::to_delta).filter(|&rtt| rtt <= now.saturating_since(self.first_at)) {
+                    self.sources.iter_mut().for_each(|source| source.losses.on_round_trip(now, rtt));
+                }
+            }
             Packet::Bye(bye) => {
                 for &ssrc in &bye.sources {
                     if self.sources.on_bye(now, ssrc) {
@@ -432,6 +508,11 @@ impl MediaReceiver {
             Packet::ReceiverReport(report),
             Packet::SourceDescription(SourceDescription { chunks: vec![name] }),
         ];
+        if self.config.repair.nack {
+            // A receiver that sends no media gets no report from which to derive the RTT (RFC 3611 §4.4).
+            let reference_time = Some(NtpTimestamp::from_timestamp(self.now));
+            parts.push(Packet::ExtendedReport(ExtendedReport { ssrc, reference_time, ..Default::default() }));
+        }
         if let Some(bitrate) = estimate {
             let sources = self.sources.live().collect();
             parts.push(Packet::Remb(Remb { sender_ssrc: ssrc, bitrate, sources }));

@@ -11,6 +11,7 @@ use super::{
     clock::{MediaJitter, Playout, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
     losses::{Losses, Requests},
+    parity::ParityDecoder,
     window::{FIRST_CYCLE, widened},
 };
 use crate::media::{
@@ -161,6 +162,11 @@ impl Sources {
         Some((source, number))
     }
 
+    /// The source with this identifier, if it has sent media and has not ended.
+    pub(super) fn find(&mut self, ssrc: u32) -> Option<&mut Source> {
+        self.list.iter_mut().find(|source| source.ssrc == ssrc && source.presence == Presence::Live)
+    }
+
     /// The sources, to request what they miss.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
         self.list.iter_mut().filter(|source| source.presence == Presence::Live)
@@ -227,6 +233,7 @@ pub(super) struct Source {
     frames: Frames,
     playout: Playout,
     pub(super) losses: Losses,
+    pub(super) parity: ParityDecoder,
     /// Timestamp and marker of the packet with the highest number.
     latest: Option<(u32, bool)>,
     /// When to request a key frame, if one is wanted, and when one was last requested.
@@ -254,6 +261,7 @@ impl Source {
             frames: Frames::default(),
             playout: Playout::default(),
             losses: Losses::default(),
+            parity: ParityDecoder::default(),
             latest: None,
             key_frame_due: None,
             key_frame_at: None,
@@ -299,14 +307,8 @@ impl Source {
         (playout, format): (TimeDelta, PayloadFormat),
         requests: Requests,
     ) -> bool {
-        let (timestamp, rate) = (header.timestamp, format.clock_rate.or(self.clock.learnt_rate()));
-        let (clock, delays, latest) = (self.clock, self.playout, self.latest);
-        let deadline = |timestamp| {
-            let delay = rate.and_then(|rate| clock.capture(timestamp, rate));
-            let delay = delay.map(|captured| captured.apparent_delay(now));
-            let excess = delay.map_or(TimeDelta::ZERO, |delay| delays.excess(delay));
-            now + (playout - excess).max(TimeDelta::ZERO)
-        };
+        let (timestamp, latest) = (header.timestamp, self.latest);
+        let deadline = self.deadlines(now, (playout, format));
         if latest.is_none() {
             // The first number of a stream is the lower half of its first timestamp: see the rules of the module.
             let before = header.sequence.wrapping_sub(timestamp as u16);
@@ -319,6 +321,39 @@ impl Source {
             self.latest = Some((timestamp, header.marker));
         }
         is_new
+    }
+
+    /// Handles packet `number`, which was recovered from parity. Returns whether it was missing.
+    pub(super) fn on_recovered(
+        &mut self,
+        now: Timestamp,
+        (number, header): (u64, &RtpHeader),
+        (playout, format): (TimeDelta, PayloadFormat),
+        requests: Requests,
+    ) -> bool {
+        let deadline = self.deadlines(now, (playout, format));
+        self.losses.on_recovered(now, number, || deadline(header.timestamp), requests)
+    }
+
+    /// The time after which a repair of media with a timestamp is too late.
+    fn deadlines(
+        &self,
+        now: Timestamp,
+        (playout, format): (TimeDelta, PayloadFormat),
+    ) -> impl Fn(u32) -> Timestamp + use<> {
+        let rate = format.clock_rate.or(self.clock.learnt_rate());
+        let (clock, delays) = (self.clock, self.playout);
+        move |timestamp| {
+            let delay = rate.and_then(|rate| clock.capture(timestamp, rate));
+            let delay = delay.map(|captured| captured.apparent_delay(now));
+            let excess = delay.map_or(TimeDelta::ZERO, |delay| delays.excess(delay));
+            now + (playout - excess).max(TimeDelta::ZERO)
+        }
+    }
+
+    /// The highest number so far.
+    pub(super) const fn highest(&self) -> Option<u64> {
+        self.highest
     }
 
     /// A packet of a video cannot be repaired: a key frame is wanted. At most one is requested in `interval`.
@@ -354,7 +389,7 @@ impl Source {
         let complete = match format.framing {
             Framing::Marker => self.frames.on_packet(now, packet),
             Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
-            Framing::None | Framing::Retransmission { .. } => [None, None],
+            Framing::None | Framing::Retransmission { .. } | Framing::Parity => [None, None],
         };
         complete.map(|frame| {
             let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } = frame?;
@@ -388,6 +423,7 @@ impl Source {
         self.settled = self.figures();
         self.frames.end();
         self.losses.end();
+        self.parity = ParityDecoder::default();
         self.latest = None;
         self.tracker = tracker();
         (self.highest, self.reported, self.jitter) = (None, (0, 0), MediaJitter::default());

@@ -1,14 +1,16 @@
-//! Repair of lost packets: requests and retransmissions (RFC 4585, RFC 4588).
+//! Repair of lost packets: requests and retransmissions (RFC 4585, RFC 4588), parity (RFC 8627).
 //!
 //! | part | task |
 //! |---|---|
 //! | [`StreamRepair`] | what the sender does for one stream |
 //! | [`RepairConfig`] | what the receiver requests |
 //! | [`sent`] | the packets that can be retransmitted |
-//! | [`sender`] | the repair packets of a stream |
+//! | [`sender`] | the repair packets of all streams |
+//! | [`parity`] | parity of several packets |
 //! | [`meter`] | the rate of the repair packets |
 
 mod meter;
+mod parity;
 mod sender;
 mod sent;
 
@@ -21,10 +23,12 @@ pub(super) use sender::{Repairs, Wanted};
 pub const PLAYOUT_DEADLINE: TimeDelta = TimeDelta::from_millis(400);
 
 /// How the lost packets of a stream are repaired by its sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamRepair {
     /// SSRC and payload type of the retransmissions (RFC 4588 §4). `None`: NACKs are ignored. Default `None`.
     pub rtx: Option<(u32, u8)>,
+    /// Parity packets (RFC 8627). They are larger than the packets that they protect, by at most 28 bytes. Default `None`.
+    pub parity: Option<ParityStream>,
     /// Repair packets are not sent later than this after their frame was pushed, because they would come too late.
     /// Default [`PLAYOUT_DEADLINE`].
     pub deadline: TimeDelta,
@@ -32,14 +36,36 @@ pub struct StreamRepair {
 
 impl Default for StreamRepair {
     fn default() -> Self {
-        Self { rtx: None, deadline: PLAYOUT_DEADLINE }
+        Self { rtx: None, parity: None, deadline: PLAYOUT_DEADLINE }
     }
+}
+
+/// The parity packets of a stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ParityStream {
+    /// Their SSRC.
+    pub ssrc: u32,
+    /// Their payload type.
+    pub payload_type: u8,
+    /// How many there are.
+    pub ratio: ParityRatio,
+}
+
+/// Parity packets per media packet; at most 0.5.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ParityRatio {
+    /// This many.
+    Fixed(f64),
+    /// Twice the loss ratio of the receiver reports (RFC 3550 §6.4.1), smoothed with a gain of 1/4. Chosen by us.
+    Loss,
 }
 
 /// How a receiver has lost packets repaired.
 ///
 /// A stream is repaired if [`MediaReceiverConfig::payloads`](super::MediaReceiverConfig::payloads) has a format for the
-/// [retransmissions](super::Framing::Retransmission) of its payload type.
+/// [retransmissions](super::Framing::Retransmission) of its payload type. Parity is used wherever a packet with a format of
+/// [parity](super::Framing::Parity) arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RepairConfig {
     /// Request lost packets with generic NACKs (RFC 4585 §6.2.1). Default `false`.
