@@ -18,7 +18,7 @@ use crate::media::{
     stream::{MediaStream, PacketFields, RtpStream},
 };
 
-/// Minimum interval between two transmissions of a packet before the RTT is known (libwebrtc, `nack_requester.cc`,
+/// Minimum interval between two retransmissions of a packet before the RTT is known (libwebrtc, `nack_requester.cc`,
 /// `kDefaultRtt`).
 const DEFAULT_RTT: TimeDelta = TimeDelta::from_millis(100);
 /// Maximum number of queued repair packets of all streams; further requests are dropped (libwebrtc,
@@ -151,7 +151,7 @@ impl Repairs {
         let &QueuedPacket { stream, media_timestamp, marker, since, .. } = packet;
         if line.rtx.is_some() {
             let payload = packet.payload.clone();
-            let sent = SentPacket { media_timestamp, marker, payload, since, sent_at: now, queued: false };
+            let sent = SentPacket { media_timestamp, marker, payload, since, repeated_at: None, queued: false };
             line.sent.push(now, number, sent, line.deadline);
         }
         if let Some((_, encoder)) = &mut line.parity {
@@ -167,8 +167,8 @@ impl Repairs {
         }
     }
 
-    /// Handles a request for packets of `stream`. A packet is queued if it would come in time and was not sent within
-    /// the last RTT.
+    /// Handles a request for packets of `stream`. A packet is queued if it would come in time and was not sent
+    /// again within the last RTT, as in libwebrtc (`rtp_packet_history.cc`, `VerifyRtt`).
     pub(in crate::media) fn on_nack(&mut self, now: Timestamp, stream: usize, numbers: impl Iterator<Item = u16>) {
         let (headers, rtt) = (self.headers, self.rtt);
         let line = self.lines.get_mut(stream).and_then(Option::as_mut);
@@ -176,11 +176,12 @@ impl Repairs {
         for sequence in numbers {
             line.counts.requested_packets += 1;
             let Some((number, packet)) = line.sent.find(sequence) else { continue };
-            let is_recent = now.saturating_since(packet.sent_at) < rtt.unwrap_or(DEFAULT_RTT);
+            let again = packet.repeated_at.map(|last| now.saturating_since(last));
+            let is_recent = again.is_some_and(|passed| passed < rtt.unwrap_or(DEFAULT_RTT));
             if packet.queued || is_recent || self.queue.len() >= MAX_QUEUED {
                 continue;
             }
-            if is_late(now, packet.since, (line.deadline, rtt)) {
+            if is_late(now, packet.since, line.deadline) {
                 line.counts.late_packets += 1;
                 continue;
             }
@@ -197,7 +198,6 @@ impl Repairs {
 
     /// Removes the packets at the front of the queue that would come too late, or that are no longer stored.
     pub(in crate::media) fn drop_late(&mut self, now: Timestamp) {
-        let rtt = self.rtt;
         while let Some(Wanted { stream, item, .. }) = self.queue.front() {
             if let Some(line) = self.lines.get_mut(*stream).and_then(Option::as_mut) {
                 let (stored, since) = match item {
@@ -208,7 +208,7 @@ impl Repairs {
                         (stored, since)
                     }
                 };
-                if since.is_some_and(|since| !is_late(now, since, (line.deadline, rtt))) {
+                if since.is_some_and(|since| !is_late(now, since, line.deadline)) {
                     return;
                 }
                 if let Some(packet) = stored {
@@ -249,7 +249,7 @@ impl Repairs {
         let (head, payload) = match wanted.item {
             Item::Retransmission(number) => {
                 let packet = line.sent.packet(number)?;
-                (packet.sent_at, packet.queued) = (now, false);
+                (packet.repeated_at, packet.queued) = (Some(now), false);
                 let &mut SentPacket { media_timestamp, marker, .. } = packet;
                 let payload = packet.payload.clone();
                 let size = DataSize::from_bytes(RTX_HEADER_BYTES as u64) + payload.size();
@@ -283,8 +283,8 @@ impl Repairs {
     }
 }
 
-/// Whether a packet of a frame that was pushed at `since` would, if sent now, arrive later than its deadline. The delay to the receiver is taken as half
-/// of the RTT.
-fn is_late(now: Timestamp, since: Timestamp, (deadline, rtt): (TimeDelta, Option<TimeDelta>)) -> bool {
-    now.saturating_since(since) + rtt.unwrap_or_default() / 2 > deadline
+/// Whether a packet of a frame that was pushed at `since` would come too late if it were sent now. The delay of the path is part of
+/// both: of the time at which it would arrive, and of the time at which the frame is due.
+fn is_late(now: Timestamp, since: Timestamp, deadline: TimeDelta) -> bool {
+    now.saturating_since(since) > deadline
 }

@@ -22,8 +22,8 @@ pub(super) struct SentPacket {
     pub(super) payload: Payload,
     /// Time at which its frame was pushed.
     pub(super) since: Timestamp,
-    /// Time at which it was last sent.
-    pub(super) sent_at: Timestamp,
+    /// Time at which it was last sent again.
+    pub(super) repeated_at: Option<Timestamp>,
     /// Whether it is in the queue of retransmissions.
     pub(super) queued: bool,
 }
@@ -89,7 +89,7 @@ mod tests {
             marker: false,
             payload: Payload::zeros(DataSize::from_bytes(bytes)),
             since: now,
-            sent_at: now,
+            repeated_at: None,
             queued: false,
         };
         sent.push(now, number, packet, TimeDelta::from_millis(400));
