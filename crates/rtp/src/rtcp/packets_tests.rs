@@ -88,7 +88,7 @@ fn examples() -> Vec<Packet> {
         Packet::PictureLoss(PictureLoss { sender_ssrc: 1, media_ssrc: 2 }),
         Packet::FullIntra(FullIntra {
             sender_ssrc: 1,
-            requests: vec![IntraRequest { ssrc: 2, sequence: 255 }, IntraRequest { ssrc: 3, sequence: 0 }],
+            requests: vec![IntraRequest { ssrc: 2, sequence: 255 }],
         }),
         Packet::Remb(Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(1_000_000), sources: vec![2, 3] }),
     ]

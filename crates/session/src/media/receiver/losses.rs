@@ -332,3 +332,143 @@ impl RoundTrip {
         (now.saturating_since(at) < RTT_LIFETIME).then_some((smoothed, variation))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn late_packets_lengthen_the_wait_for_reordered_ones() {
+        let mut losses = Losses::default();
+        let arrive = |losses: &mut Losses, ms, number| {
+            losses.on_packet(at(ms), number, || at(ms + 400), Requests::On)
+        };
+        // Number 1 comes 40 ms after number 2: it is requested after 10 ms, in vain.
+        assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
+        assert_eq!(losses.due(), Some(at(10)));
+        let mut wanted = Vec::new();
+        losses.handle_timeout(at(10), Requests::On, &mut wanted);
+        assert!(arrive(&mut losses, 40, 1));
+        assert_eq!((wanted.as_slice(), losses.counts().reordered, losses.due()), (&[1][..], 1, None));
+        // The next one is not requested before 50 ms, although higher numbers arrive.
+        (4..10).for_each(|number| assert!(arrive(&mut losses, 100, number)));
+        assert_eq!(losses.due(), Some(at(150)));
+        // As packets turn out to be lost, the wait decreases.
+        for number in 0..100 {
+            arrive(&mut losses, 1000, 20 + number * 2);
+            losses.on_retransmitted(at(1100), 19 + number * 2, Requests::On);
+        }
+        arrive(&mut losses, 2000, 300);
+        assert!(losses.due().is_some_and(|due| due < at(2010)), "{:?}", losses.due());
+    }
+
+    #[test]
+    fn a_large_gap_takes_bounded_memory() {
+        let mut losses = Losses::default();
+        let mut wanted = Vec::new();
+        for step in 0..10 {
+            losses.on_packet(at(step), step * 3000, || at(step + 400), Requests::On);
+            assert!(losses.missing.len() <= MAX_MISSING);
+        }
+        losses.handle_timeout(at(9), Requests::On, &mut wanted);
+        assert_eq!((wanted.len(), wanted.first(), wanted.last()), (1000, Some(&26_000), Some(&26_999)));
+        assert_eq!(losses.counts().given_up, 9 * 2999 - 1000);
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Operation {
+        /// The packet this much above the highest arrives.
+        Packet(u64),
+        /// A packet this far back arrives late.
+        Late(u64),
+        Retransmitted(u64),
+        Recovered(u64),
+        Pass(u64),
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            6 => (1_u64..6).prop_map(Operation::Packet),
+            1 => (0_u64..20).prop_map(Operation::Late),
+            3 => (0_u64..20).prop_map(Operation::Retransmitted),
+            1 => (0_u64..20).prop_map(Operation::Recovered),
+            4 => (1_u64..120).prop_map(Operation::Pass),
+        ]
+    }
+
+    proptest! {
+        /// Whatever arrives: each packet is requested at most ten times, at least 20 ms apart, never when the repair would come
+        /// after its deadline; each is repaired at most once; each missing packet is repaired, late, given up or open.
+        #[test]
+        fn requests_are_bounded_and_counts_add_up(
+            operations in prop::collection::vec(operation(), 1..400), playout in 50_u64..1000, on: bool,
+        ) {
+            let requests = if on { Requests::On } else { Requests::Off };
+            let mut losses = Losses::default();
+            let (mut now, mut highest) = (0, 1000_u64);
+            let mut asked: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+            let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+            let (mut repaired, mut wanted) = (std::collections::BTreeSet::new(), Vec::new());
+            losses.on_packet(at(now), highest, || at(playout), requests);
+            for operation in operations {
+                match operation {
+                    Operation::Packet(step) => {
+                        (highest + 1..highest + step).for_each(|number| { found.insert(number, now); });
+                        highest += step;
+                        prop_assert!(losses.on_packet(at(now), highest, || at(now + playout), requests));
+                    }
+                    Operation::Late(back) => {
+                        let number = highest - back;
+                        let is_new = losses.on_packet(at(now), number, || at(now + playout), requests);
+                        if is_new {
+                            prop_assert!(!repaired.contains(&number) || now - found[&number] >= 2000);
+                        }
+                    }
+                    Operation::Retransmitted(back) => {
+                        if losses.on_retransmitted(at(now), highest - back, requests) {
+                            prop_assert!(found.contains_key(&(highest - back)) && repaired.insert(highest - back));
+                        }
+                    }
+                    Operation::Recovered(back) => {
+                        if losses.on_recovered(at(now), highest - back, || at(now + playout), requests) {
+                            prop_assert!(found.contains_key(&(highest - back)) && repaired.insert(highest - back));
+                        }
+                    }
+                    Operation::Pass(step) => {
+                        let end = now + step;
+                        while let Some(due) = losses.due().filter(|&due| due <= at(end)) {
+                            let before = losses.rtt.smoothed(due);
+                            wanted.clear();
+                            losses.handle_timeout(due, requests, &mut wanted);
+                            prop_assert!(losses.due().is_none_or(|next| next > due), "it spins at {:?}", due);
+                            prop_assert!(on || wanted.is_empty());
+                            for &number in &wanted {
+                                prop_assert!(due + before <= at(found[&number] + playout), "{} is too late", number);
+                                prop_assert!(!repaired.contains(&number));
+                                asked.entry(number).or_default().push(due.as_nanos());
+                            }
+                        }
+                        now = end;
+                    }
+                }
+                let counts = losses.counts();
+                let open = losses.missing.values().filter(|missing| missing.state == State::Open).count() as u64;
+                prop_assert!(losses.missing.len() <= MAX_MISSING);
+                prop_assert_eq!(counts.repaired, repaired.len() as u64);
+                prop_assert!(open + counts.repaired + counts.reordered + counts.given_up >= found.len() as u64);
+                prop_assert!(open <= found.len() as u64 && counts.given_up <= found.len() as u64);
+            }
+            for times in asked.values() {
+                prop_assert!(times.len() <= MAX_REQUESTS as usize, "{:?}", times);
+                prop_assert!(times.windows(2).all(|two| two[1] - two[0] >= 20_000_000), "{:?}", times);
+            }
+            prop_assert_eq!(losses.counts().requested, asked.values().map(|times| times.len() as u64).sum::<u64>());
+        }
+    }
+}
