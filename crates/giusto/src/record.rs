@@ -4,5 +4,6 @@
 
 pub use giusto_sim::record::{
     Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, LinkRecord, LinkTimeline,
-    MediaTimeline, Overview, RepairRecord, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline, TimelineOptions,
+    MediaTimeline, Overview, RepairRecord, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline,
+    TimelineOptions,
 };

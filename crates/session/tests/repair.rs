@@ -11,8 +11,8 @@ use giusto_rtp::{
 };
 use giusto_session::media::{
     Frame, KeyFrameRequest, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-    MediaSenderConfig, MediaStream, PADDING_TYPE, ParityRatio, ParityStream, Payload, PayloadFormat, RateRange,
-    RepairConfig, SourceFigures, StreamFigures, StreamRepair, TRANSPORT_SEQUENCE_ID,
+    MediaSenderConfig, MediaStream, PADDING_TYPE, ParityRatio, ParityStream, Payload, PayloadFormat,
+    RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, TRANSPORT_SEQUENCE_ID,
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
@@ -127,7 +127,11 @@ fn run(repair: Repair, path: Path, seed: u64) -> Outcome {
                 if forward && let Ok((header, content)) = RtpHeader::parse(&bytes) {
                     outcome.bytes += bytes.len() as u64 + 28;
                     let extension = header.extension;
-                    assert!(extension.is_none() || extension.is_some_and(|found| found.data(&bytes)[0] >> 4 == TRANSPORT_SEQUENCE_ID));
+                    assert!(
+                        extension.is_none()
+                            || extension
+                                .is_some_and(|found| found.data(&bytes)[0] >> 4 == TRANSPORT_SEQUENCE_ID)
+                    );
                     if let Some(found) = extension {
                         let sequence = TransportSequence::parse(&found.data(&bytes)[1..3]).unwrap().sequence;
                         assert!(sequences.insert(sequence), "transport-wide number {sequence} twice");
@@ -261,7 +265,8 @@ fn requests_for_unknown_packets_and_streams_have_no_effect() {
     assert_eq!(before, 3);
     for ssrc in [1, 2, 77] {
         sender.handle_rtcp(ms(60), &Packet::Nack(Nack::of_numbers(9, ssrc, [0, 1000, 0xffef])));
-        sender.handle_rtcp(ms(60), &Packet::PictureLoss(PictureLoss { sender_ssrc: 9, media_ssrc: ssrc + 1 }));
+        sender
+            .handle_rtcp(ms(60), &Packet::PictureLoss(PictureLoss { sender_ssrc: 9, media_ssrc: ssrc + 1 }));
     }
     assert!(!sender.wants_key_frame(0));
     // The first number is the lower half of the first timestamp. Asked for twice, it is sent once.

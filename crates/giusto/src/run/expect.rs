@@ -170,7 +170,9 @@ fn value_of_flows(metric: Metric, flows: &[FlowFigures]) -> Option<f64> {
             flows.iter().filter_map(|flow| flow.decisions).reduce(|a, b| a + b).map(|all| all as f64)
         }
         Metric::Frames => Some(flows.iter().filter_map(|flow| flow.frames).sum::<u64>() as f64),
-        Metric::RepairedFrames => Some(streams_of(flows).map(|one| one.repair.repaired_frames).sum::<u64>() as f64),
+        Metric::RepairedFrames => {
+            Some(streams_of(flows).map(|one| one.repair.repaired_frames).sum::<u64>() as f64)
+        }
         Metric::LateFrames => Some(streams_of(flows).map(|one| one.late_frames).sum::<u64>() as f64),
         Metric::RequestedPackets => {
             Some(streams_of(flows).map(|one| one.repair.requested_packets).sum::<u64>() as f64)

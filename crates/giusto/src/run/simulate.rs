@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use giusto_sim::{
     record::{
-        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RepairRecord, RunRecord,
-        StreamKind, StreamRecord, TimelineOptions,
+        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RepairRecord,
+        RunRecord, StreamKind, StreamRecord, TimelineOptions,
     },
     trace::Observer,
 };

@@ -69,7 +69,12 @@ pub struct RepairSpec {
 
 impl Default for RepairSpec {
     fn default() -> Self {
-        Self { nack: false, parity: None, playout_deadline: PLAYOUT_DEADLINE, key_frames: KeyFrameRequest::PictureLoss }
+        Self {
+            nack: false,
+            parity: None,
+            playout_deadline: PLAYOUT_DEADLINE,
+            key_frames: KeyFrameRequest::PictureLoss,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use super::*;
 use crate::{
     NtpDelay, NtpShort, NtpTimestamp,
     rtcp::{
-        ArrivalOffset, ArrivalTicks, Description, IntraRequest, NackEntry, PacketReception, ReceptionTime, ReportBlock,
-        StreamFeedback,
+        ArrivalOffset, ArrivalTicks, Description, IntraRequest, NackEntry, PacketReception, ReceptionTime,
+        ReportBlock, StreamFeedback,
     },
 };
 
@@ -414,7 +414,9 @@ fn a_truncated_packet_differs_from_the_original() {
                     (Some(Ok(Packet::CongestionFeedback(read))), Packet::CongestionFeedback(feedback)) => {
                         read.streams.len() < feedback.streams.len()
                     }
-                    (Some(Ok(Packet::Nack(read))), Packet::Nack(nack)) => read.entries.len() < nack.entries.len(),
+                    (Some(Ok(Packet::Nack(read))), Packet::Nack(nack)) => {
+                        read.entries.len() < nack.entries.len()
+                    }
                     (Some(Ok(Packet::FullIntra(read))), Packet::FullIntra(command)) => {
                         read.requests.len() < command.requests.len()
                     }
@@ -476,7 +478,8 @@ fn another_writer_gives_the_same_bytes() {
                 builder.reason(bye.reason.as_deref().unwrap_or_default()).write_into(&mut buffer)
             }
             Packet::Nack(nack) => {
-                let numbers = nack.numbers().fold(rtcp_types::Nack::builder(), |all, one| all.add_rtp_sequence(one));
+                let numbers =
+                    nack.numbers().fold(rtcp_types::Nack::builder(), |all, one| all.add_rtp_sequence(one));
                 rtcp_types::TransportFeedback::builder(&numbers)
                     .sender_ssrc(nack.sender_ssrc)
                     .media_ssrc(nack.media_ssrc)
@@ -488,8 +491,8 @@ fn another_writer_gives_the_same_bytes() {
                 .write_into(&mut buffer),
             Packet::FullIntra(command) => {
                 let requests = command.requests.iter();
-                let requests =
-                    requests.fold(rtcp_types::Fir::builder(), |all, one| all.add_ssrc(one.ssrc, one.sequence));
+                let requests = requests
+                    .fold(rtcp_types::Fir::builder(), |all, one| all.add_ssrc(one.ssrc, one.sequence));
                 rtcp_types::PayloadFeedback::builder(&requests)
                     .sender_ssrc(command.sender_ssrc)
                     .write_into(&mut buffer)
@@ -546,17 +549,20 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         ),
         (any::<(u32, u32)>(), prop::collection::vec(any::<(u16, u16)>(), 0..40)).prop_map(
             |((sender_ssrc, media_ssrc), entries)| {
-                let entries = entries.into_iter().map(|(packet_id, following)| NackEntry { packet_id, following });
+                let entries =
+                    entries.into_iter().map(|(packet_id, following)| NackEntry { packet_id, following });
                 Packet::Nack(Nack { sender_ssrc, media_ssrc, entries: entries.collect() })
             }
         ),
         any::<(u32, u32)>().prop_map(|(sender_ssrc, media_ssrc)| {
             Packet::PictureLoss(PictureLoss { sender_ssrc, media_ssrc })
         }),
-        (any::<u32>(), prop::collection::vec(any::<(u32, u8)>(), 0..10)).prop_map(|(sender_ssrc, requests)| {
-            let requests = requests.into_iter().map(|(ssrc, sequence)| IntraRequest { ssrc, sequence });
-            Packet::FullIntra(FullIntra { sender_ssrc, requests: requests.collect() })
-        }),
+        (any::<u32>(), prop::collection::vec(any::<(u32, u8)>(), 0..10)).prop_map(
+            |(sender_ssrc, requests)| {
+                let requests = requests.into_iter().map(|(ssrc, sequence)| IntraRequest { ssrc, sequence });
+                Packet::FullIntra(FullIntra { sender_ssrc, requests: requests.collect() })
+            }
+        ),
         (any::<(u32, u64)>(), prop::collection::vec(any::<u32>(), 0..256)).prop_map(
             |((sender_ssrc, bps), sources)| {
                 let bitrate = Remb::quantised(DataRate::from_bps(bps));

@@ -103,7 +103,8 @@ impl Nack {
 
     pub(super) fn read(frame: &Frame<'_>) -> Result<Self, RtcpError> {
         let mut rest = frame.content();
-        let (sender_ssrc, media_ssrc) = (frame::take_u32(&mut rest, NACK)?, frame::take_u32(&mut rest, NACK)?);
+        let (sender_ssrc, media_ssrc) =
+            (frame::take_u32(&mut rest, NACK)?, frame::take_u32(&mut rest, NACK)?);
         let mut entries = Vec::with_capacity(rest.len() / 4);
         while !rest.is_empty() {
             let [p0, p1, b0, b1] = frame::take(&mut rest, NACK)?;

@@ -64,7 +64,8 @@ impl DelaySinceLast {
     /// result is negative.
     pub fn round_trip(&self, now: NtpShort) -> Option<NtpDelay> {
         let answered = self.last_reference.to_bits() != 0;
-        let passed = now.to_bits().wrapping_sub(self.last_reference.to_bits()).wrapping_sub(self.delay.to_bits());
+        let passed =
+            now.to_bits().wrapping_sub(self.last_reference.to_bits()).wrapping_sub(self.delay.to_bits());
         (answered && passed <= u32::MAX / 2).then_some(NtpDelay::from_bits(passed))
     }
 }
@@ -478,8 +479,18 @@ mod tests {
     #[test]
     fn the_round_trip_time_of_a_receiver_is_that_of_the_figure() {
         let words: [u32; 12] = [
-            0x80cf_000b, 9, 0x0400_0002, 0xb44d_b705, 0x2000_0000, 0x0500_0006, 7, 0xb705_2000, 0x0005_4000, 8,
-            0, 0,
+            0x80cf_000b,
+            9,
+            0x0400_0002,
+            0xb44d_b705,
+            0x2000_0000,
+            0x0500_0006,
+            7,
+            0xb705_2000,
+            0x0005_4000,
+            8,
+            0,
+            0,
         ];
         let bytes: Vec<_> = words.into_iter().flat_map(u32::to_be_bytes).collect();
         let answer = DelaySinceLast {

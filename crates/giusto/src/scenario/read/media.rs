@@ -56,7 +56,10 @@ fn repair(keys: &mut Table<'_>, spec: &mut RepairSpec) {
         }
     });
     if ratio.is_some() && !parity {
-        keys.wrong("fec-ratio", "fec-ratio needs repair = \"flexfec\" or \"nack+flexfec\": add it, or remove this");
+        keys.wrong(
+            "fec-ratio",
+            "fec-ratio needs repair = \"flexfec\" or \"nack+flexfec\": add it, or remove this",
+        );
     }
     (spec.nack, spec.parity) = (nack, parity.then(|| ratio.unwrap_or(ParityRatio::Loss)));
     keys.set("playout-deadline", &mut spec.playout_deadline);

@@ -54,8 +54,6 @@ use acknowledged::AcknowledgementReporter;
 use congestion::CongestionReporter;
 use estimate::Estimator;
 use frames::FramePacket;
-use losses::Requests;
-use parity::RecoveredPacket;
 use giusto_congestion::{
     Decision, FeedbackKind,
     gcc::{ReceiveSideConfig, delay::DelayConfigError},
@@ -64,11 +62,13 @@ use giusto_rtp::{
     AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RtpHeader, RtxHeader,
     TransportSequence,
     rtcp::{
-        Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport, Remb, RtcpError,
-        SourceDescription,
+        Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport,
+        Remb, RtcpError, SourceDescription,
     },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use losses::Requests;
+use parity::RecoveredPacket;
 use sources::Sources;
 use transport::TransportReporter;
 
@@ -342,7 +342,8 @@ impl MediaReceiver {
             return [None, None];
         }
         let &RtpHeader { timestamp, marker, .. } = header;
-        let packet = FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
+        let packet =
+            FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
         source.on_frame_packet(now, packet, (format, playout))
     }
 
@@ -389,14 +390,17 @@ impl MediaReceiver {
         let (sender_ssrc, mut wanted) = (self.config.ssrc, Vec::new());
         for source in self.sources.iter_mut() {
             wanted.clear();
-            let (media_ssrc, given_up) = (source.ssrc(), source.losses.handle_timeout(now, requests, &mut wanted));
+            let (media_ssrc, given_up) =
+                (source.ssrc(), source.losses.handle_timeout(now, requests, &mut wanted));
             if given_up > 0 && source.is_video() && key_frames != KeyFrameRequest::None {
                 source.want_key_frame(now, KEY_FRAME_INTERVAL);
             }
             let asks = source.take_key_frame(now);
             for numbers in wanted.chunks(MAX_NACK_PACKETS) {
                 let numbers = numbers.iter().map(|&number| number as u16);
-                send(&mut self.outgoing, |head| Nack::of_numbers(sender_ssrc, media_ssrc, numbers).write(head));
+                send(&mut self.outgoing, |head| {
+                    Nack::of_numbers(sender_ssrc, media_ssrc, numbers).write(head)
+                });
             }
             if !wanted.is_empty() {
                 let packets = wanted.len() as u64;
@@ -405,7 +409,9 @@ impl MediaReceiver {
             if asks {
                 let command = IntraRequest { ssrc: media_ssrc, sequence: source.commands };
                 send(&mut self.outgoing, |head| match key_frames {
-                    KeyFrameRequest::FullIntra => FullIntra { sender_ssrc, requests: vec![command] }.write(head),
+                    KeyFrameRequest::FullIntra => {
+                        FullIntra { sender_ssrc, requests: vec![command] }.write(head)
+                    }
                     _ => PictureLoss { sender_ssrc, media_ssrc }.write(head),
                 });
                 self.events.push(MediaEvent::KeyFrameRequested { ssrc: media_ssrc, at: now });
@@ -421,7 +427,9 @@ impl MediaReceiver {
             Packet::ExtendedReport(report) if self.config.repair.nack => {
                 let own = report.delays.iter().filter(|answer| answer.ssrc == self.config.ssrc);
                 let times = own.filter_map(|answer| answer.round_trip(NtpShort::from_timestamp(now)));
-                for rtt in times.map(NtpDelay::to_delta).filter(|&rtt| rtt <= now.saturating_since(self.first_at)) {
+                for rtt in
+                    times.map(NtpDelay::to_delta).filter(|&rtt| rtt <= now.saturating_since(self.first_at))
+                {
                     self.sources.iter_mut().for_each(|source| source.losses.on_round_trip(now, rtt));
                 }
             }

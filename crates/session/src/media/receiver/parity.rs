@@ -107,7 +107,9 @@ impl ParityDecoder {
         }
         self.repairs.retain(|repair| !repair.missing.is_empty());
         let highest = self.packets.last_key_value().map_or(number, |(&highest, _)| highest);
-        while let Some(oldest) = self.packets.first_entry().filter(|oldest| highest - oldest.key() > MAX_NUMBERS) {
+        while let Some(oldest) =
+            self.packets.first_entry().filter(|oldest| highest - oldest.key() > MAX_NUMBERS)
+        {
             oldest.remove();
         }
     }

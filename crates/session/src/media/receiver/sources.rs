@@ -392,7 +392,8 @@ impl Source {
             Framing::None | Framing::Retransmission { .. } | Framing::Parity => [None, None],
         };
         complete.map(|frame| {
-            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } = frame?;
+            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } =
+                frame?;
             let rate = format.clock_rate.or(self.clock.learnt_rate());
             let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
             let delay = captured.map(|captured| captured.apparent_delay(at));

@@ -120,7 +120,8 @@ fn parity(block: &[BlockPacket], first: usize, step: usize) -> Option<ParityPack
         parity.add(&[head, bytes], zeros).ok()?;
     }
     let oldest = protected().next()?;
-    let numbers = Protected::of_numbers(oldest.number as u16, protected().map(|packet| packet.number as u16))?;
+    let numbers =
+        Protected::of_numbers(oldest.number as u16, protected().map(|packet| packet.number as u16))?;
     let mut begin = Vec::new();
     parity.header(vec![numbers]).write(&mut begin).ok()?;
     begin.extend(parity.payload());
@@ -136,7 +137,8 @@ mod tests {
     fn send(encoder: &mut ParityEncoder, ms: u64, number: u64, ends: bool) -> Vec<Vec<u16>> {
         let mut head = vec![0; 12];
         RtpHeader { sequence: number as u16, ..RtpHeader::default() }.write(&mut head).unwrap();
-        let (now, payload) = (Timestamp::from_nanos(ms * 1_000_000), Payload::zeros(DataSize::from_bytes(100)));
+        let (now, payload) =
+            (Timestamp::from_nanos(ms * 1_000_000), Payload::zeros(DataSize::from_bytes(100)));
         let made = encoder.on_sent(now, (number, now, ends), (&head, &payload), TimeDelta::from_millis(400));
         let numbers = |packet: &ParityPacket| {
             assert_eq!(packet.zeros, DataSize::from_bytes(100));
@@ -152,13 +154,16 @@ mod tests {
         assert!(made[..4].iter().all(Vec::is_empty));
         assert_eq!(made[4], [vec![65_533, 65_535, 1], vec![65_534, 0]]);
         // Two packets are worth 0.8: with the next frame, 1.6, and then 0.6 + 0.4.
-        assert!(send(&mut encoder, 0, 65_538, false).is_empty() && send(&mut encoder, 0, 65_539, true).is_empty());
+        assert!(
+            send(&mut encoder, 0, 65_538, false).is_empty() && send(&mut encoder, 0, 65_539, true).is_empty()
+        );
         assert_eq!(send(&mut encoder, 33, 65_540, true), [[2, 3, 4]]);
     }
 
     #[test]
     fn the_number_of_repair_packets_follows_the_ratio() {
-        for (ratio, packets) in [(0.0, 0), (0.1, 1000), (0.25, 2500), (0.5, 5000), (9.0, 5000), (f64::NAN, 0)] {
+        for (ratio, packets) in [(0.0, 0), (0.1, 1000), (0.25, 2500), (0.5, 5000), (9.0, 5000), (f64::NAN, 0)]
+        {
             let mut encoder = ParityEncoder::new(ParityRatio::Fixed(ratio));
             let made = (0..10_000).map(|number| send(&mut encoder, number, number, number % 7 == 6).len());
             let made: usize = made.sum();

@@ -92,9 +92,10 @@ impl Repairs {
         let line = |stream: &MediaStream| {
             let rtp = |ssrc, payload_type| RtpStream::new(ssrc, payload_type, stream.timestamp_offset);
             let rtx = stream.repair.rtx.map(|(ssrc, payload_type)| rtp(ssrc, payload_type));
-            let parity = stream.repair.parity.map(|parity| {
-                (rtp(parity.ssrc, parity.payload_type), ParityEncoder::new(parity.ratio))
-            });
+            let parity = stream
+                .repair
+                .parity
+                .map(|parity| (rtp(parity.ssrc, parity.payload_type), ParityEncoder::new(parity.ratio)));
             (rtx.is_some() || parity.is_some()).then(|| Line {
                 ssrc: stream.ssrc,
                 rtx,
@@ -151,7 +152,8 @@ impl Repairs {
         let &QueuedPacket { stream, media_timestamp, marker, since, .. } = packet;
         if line.rtx.is_some() {
             let payload = packet.payload.clone();
-            let sent = SentPacket { media_timestamp, marker, payload, since, repeated_at: None, queued: false };
+            let sent =
+                SentPacket { media_timestamp, marker, payload, since, repeated_at: None, queued: false };
             line.sent.push(now, number, sent, line.deadline);
         }
         if let Some((_, encoder)) = &mut line.parity {
@@ -169,7 +171,12 @@ impl Repairs {
 
     /// Handles a request for packets of `stream`. A packet is queued if it would come in time and was not sent
     /// again within the last RTT, as in libwebrtc (`rtp_packet_history.cc`, `VerifyRtt`).
-    pub(in crate::media) fn on_nack(&mut self, now: Timestamp, stream: usize, numbers: impl Iterator<Item = u16>) {
+    pub(in crate::media) fn on_nack(
+        &mut self,
+        now: Timestamp,
+        stream: usize,
+        numbers: impl Iterator<Item = u16>,
+    ) {
         let (headers, rtt) = (self.headers, self.rtt);
         let line = self.lines.get_mut(stream).and_then(Option::as_mut);
         let Some(line) = line.filter(|line| line.rtx.is_some()) else { return };
@@ -230,9 +237,7 @@ impl Repairs {
         let wanted = self.queue.pop_front()?;
         let line = self.line_mut(wanted.stream)?;
         let id = match &wanted.item {
-            Item::Retransmission(number) => {
-                line.rtx.as_ref()?.id(line.sent.packet(*number)?.media_timestamp)
-            }
+            Item::Retransmission(number) => line.rtx.as_ref()?.id(line.sent.packet(*number)?.media_timestamp),
             Item::Parity(_) => line.parity.as_ref()?.0.id(0),
         };
         Some((wanted, id))
@@ -261,7 +266,8 @@ impl Repairs {
             }
             Item::Parity(ParityPacket { begin, zeros, .. }) => {
                 let size = DataSize::from_bytes(begin.len() as u64) + zeros;
-                let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload: size };
+                let fields =
+                    PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload: size };
                 let mut head = line.parity.as_mut()?.0.write(now, feedback, fields);
                 RtpHeader::insert_sources(&mut head, &[line.ssrc]);
                 head.extend(begin);

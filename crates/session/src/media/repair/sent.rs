@@ -109,15 +109,10 @@ mod tests {
         for number in 65_530..65_540 {
             push(&mut sent, 0, number, 1000);
         }
-        assert_eq!([65_529, 65_530, 65_535, 0, 3, 4, 40_000].map(|sequence| found(&mut sent, sequence)), [
-            None,
-            Some(65_530),
-            Some(65_535),
-            Some(65_536),
-            Some(65_539),
-            None,
-            None
-        ]);
+        assert_eq!(
+            [65_529, 65_530, 65_535, 0, 3, 4, 40_000].map(|sequence| found(&mut sent, sequence)),
+            [None, Some(65_530), Some(65_535), Some(65_536), Some(65_539), None, None]
+        );
     }
 
     #[test]

@@ -26,7 +26,14 @@ fn receiver(key_frames: KeyFrameRequest) -> MediaReceiver {
 /// Packet `number` of a stream whose frames have three packets, every 30 ms of the media clock.
 fn packet(number: u16) -> RtpHeader {
     let timestamp = u32::from(number / 3) * 2700;
-    RtpHeader { ssrc: 7, payload_type: VIDEO, sequence: number, timestamp, marker: number % 3 == 2, extension: None }
+    RtpHeader {
+        ssrc: 7,
+        payload_type: VIDEO,
+        sequence: number,
+        timestamp,
+        marker: number % 3 == 2,
+        extension: None,
+    }
 }
 
 fn arrive(receiver: &mut MediaReceiver, ms: u64, number: u16) {
@@ -55,7 +62,8 @@ fn requests(receiver: &mut MediaReceiver, ms: u64) -> (Vec<u16>, usize) {
         }
         _ => None,
     });
-    let keys = packets.iter().filter(|packet| matches!(packet, Packet::PictureLoss(_) | Packet::FullIntra(_)));
+    let keys =
+        packets.iter().filter(|packet| matches!(packet, Packet::PictureLoss(_) | Packet::FullIntra(_)));
     (numbers.flatten().collect(), keys.count())
 }
 
@@ -127,7 +135,10 @@ fn requests_are_repeated_and_end_before_the_deadline() {
     // Every 100 ms, the default RTT. A repair of the request at 400 ms would come after the deadline of 400 ms.
     let asked = requests_until(&mut receiver, 1000);
     let packet = || vec![4_u16];
-    assert_eq!(asked, [(0, packet(), 0), (100, packet(), 0), (200, packet(), 0), (300, packet(), 0), (400, vec![], 1)]);
+    assert_eq!(
+        asked,
+        [(0, packet(), 0), (100, packet(), 0), (200, packet(), 0), (300, packet(), 0), (400, vec![], 1)]
+    );
     // A late repair still completes the frame, and tells the RTT: 600 ms from the first request.
     repair(&mut receiver, 600, 4);
     assert_eq!(frames(&mut receiver).len(), 2);
@@ -183,7 +194,12 @@ fn a_repaired_audio_packet_is_one_frame() {
     }
     receiver.handle_timeout(at(50));
     let datagrams = drain(&mut receiver, at(50));
-    assert!(datagrams.iter().flatten().any(|packet| matches!(packet, Packet::Nack(nack) if nack.numbers().eq([1]))));
+    assert!(
+        datagrams
+            .iter()
+            .flatten()
+            .any(|packet| matches!(packet, Packet::Nack(nack) if nack.numbers().eq([1])))
+    );
     let header = RtpHeader { ssrc: 10, payload_type: 100, sequence: 3, ..audio(1) };
     let mut bytes = Sent { header, ..Sent::default() }.head();
     bytes.extend([0, 1, b'a']);
