@@ -478,8 +478,9 @@ fn another_writer_gives_the_same_bytes() {
                 builder.reason(bye.reason.as_deref().unwrap_or_default()).write_into(&mut buffer)
             }
             Packet::Nack(nack) => {
-                let numbers =
-                    nack.numbers().fold(rtcp_types::Nack::builder(), |all, one| all.add_rtp_sequence(one));
+                let numbers = nack
+                    .numbers()
+                    .fold(rtcp_types::Nack::builder(), rtcp_types::NackBuilder::add_rtp_sequence);
                 rtcp_types::TransportFeedback::builder(&numbers)
                     .sender_ssrc(nack.sender_ssrc)
                     .media_ssrc(nack.media_ssrc)

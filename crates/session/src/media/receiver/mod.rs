@@ -59,7 +59,7 @@ use giusto_congestion::{
     gcc::{ReceiveSideConfig, delay::DelayConfigError},
 };
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RtpHeader, RtxHeader,
+    AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
     TransportSequence,
     rtcp::{
         Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport,
@@ -321,12 +321,11 @@ impl MediaReceiver {
         of: u8,
     ) -> [Option<FrameArrival>; 2] {
         let whole;
-        let (begin, payload) = match RtxHeader::split(begin) {
-            Some(_) => (begin, payload),
-            None => {
-                whole = joined(begin, payload).to_vec();
-                (&whole[..], &Payload::default())
-            }
+        let (begin, payload) = if begin.len() >= RTX_HEADER_BYTES {
+            (begin, payload)
+        } else {
+            whole = joined(begin, payload).to_vec();
+            (&whole[..], &Payload::default())
         };
         let Some((RtxHeader { original_sequence }, begin)) = RtxHeader::split(begin) else {
             self.damaged += 1;

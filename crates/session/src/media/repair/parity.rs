@@ -180,7 +180,7 @@ mod tests {
         }
         assert!((0.19..=0.2).contains(&encoder.ratio()), "{}", encoder.ratio());
         (0..20).for_each(|_| encoder.on_loss(0.9));
-        assert_eq!(encoder.ratio(), MAX_RATIO);
+        assert!(encoder.ratio() >= MAX_RATIO && encoder.ratio() <= MAX_RATIO);
         (0..40).for_each(|_| encoder.on_loss(0.0));
         assert!(encoder.ratio() < 0.001);
     }
