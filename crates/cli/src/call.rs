@@ -14,7 +14,7 @@ use clap::{
 use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError,
+        MediaPlan, PlanError, Repair,
         run::{ListenerEvent, create_trace},
     },
     record::{RunRecord, TimelineOptions},
@@ -63,7 +63,7 @@ pub(crate) struct CallArgs {
     target: Option<String>,
 
     /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["target", "controller", "feedback", "encoder", "video", "audio",
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["target", "controller", "repair", "feedback", "encoder", "video", "audio",
           "min_rate", "start_rate", "delay_target", "ecn", "duration", "reverse", "bidir", "scenario", "calls", "seed"])]
     listen: Option<String>,
 
@@ -118,10 +118,15 @@ pub(crate) struct CallArgs {
           value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
     ecn: Ecn,
 
+    /// Repair of lost packets: nack (requested and sent again), flexfec (parity packets), nack+flexfec or none
+    #[arg(long, default_value = "nack", value_name = "KIND",
+          value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).map(|name| repair(&name)))]
+    repair: Repair,
+
     /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
     /// used
     #[arg(long, value_name = "FILE", conflicts_with_all = ["max_rate", "start_rate", "min_rate", "video", "audio", "encoder",
-          "feedback", "delay_target", "ecn", "reverse", "bidir"])]
+          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir"])]
     scenario: Option<PathBuf>,
 
     /// With --scenario: this media flow
@@ -191,6 +196,15 @@ fn feedback(name: &str) -> FeedbackKind {
         "scream-draft" => FeedbackKind::ScreamDraft,
         "remb" => FeedbackKind::ReceiverEstimate,
         _ => FeedbackKind::TransportWide,
+    }
+}
+
+fn repair(name: &str) -> Repair {
+    match name {
+        "nack" => Repair::Nack,
+        "flexfec" => Repair::FlexFec,
+        "nack+flexfec" => Repair::Both,
+        _ => Repair::None,
     }
 }
 
@@ -388,6 +402,7 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
         max_rate: args.max_rate.unwrap_or(defaults.max_rate),
         delay_target: args.delay_target,
         ecn: args.ecn,
+        repair: args.repair,
     };
     let direction = match (args.reverse, args.bidir) {
         (true, _) => Direction::Reverse,

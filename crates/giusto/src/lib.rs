@@ -11,8 +11,8 @@
 //! | [`view`] | tables, HTML pages, trace files |
 //! | [`whole_file`] | files that are complete or absent |
 
-pub mod link;
 pub mod call;
+pub mod link;
 pub mod measured;
 pub mod record;
 pub mod run;

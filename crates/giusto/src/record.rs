@@ -4,6 +4,6 @@
 
 pub use giusto_sim::record::{
     Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, Lateness, LinkRecord,
-    LinkTimeline, MediaTimeline, Overview, RealTimeRecord, RunRecord, StreamKind, StreamRecord,
+    LinkTimeline, MediaTimeline, Overview, RealTimeRecord, RepairRecord, RunRecord, StreamKind, StreamRecord,
     StreamTimeline, Timeline, TimelineOptions,
 };

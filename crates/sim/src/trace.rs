@@ -130,6 +130,10 @@ pub enum Note {
         delay: Option<TimeDelta>,
         /// Its size.
         size: DataSize,
+        /// Whether a lost packet of it was repaired.
+        repaired: bool,
+        /// Whether it became complete after its playout deadline.
+        late: bool,
     },
     /// TCP delivered in-order data to the application.
     Received {
@@ -154,6 +158,31 @@ pub enum Note {
         /// Number of packets.
         packets: u64,
     },
+    /// Lost packets were requested or repaired.
+    Repair {
+        /// The flow.
+        flow: FlowId,
+        /// The stream.
+        ssrc: u32,
+        /// What happened.
+        event: RepairEvent,
+    },
+}
+
+/// An event of the repair of lost packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RepairEvent {
+    /// The receiver requested this number of packets.
+    Requested(u64),
+    /// The receiver requested a key frame.
+    KeyFrameRequested,
+    /// The sender sent a packet again; its size on the wire.
+    Retransmitted(DataSize),
+    /// The sender sent parity of several packets; its size on the wire.
+    Parity(DataSize),
+    /// The receiver recovered a packet from parity.
+    Recovered,
 }
 
 impl Note {
@@ -164,7 +193,8 @@ impl Note {
             | Self::Frame { flow, .. }
             | Self::Received { flow, .. }
             | Self::Skipped { flow, .. }
-            | Self::Discarded { flow, .. } => flow,
+            | Self::Discarded { flow, .. }
+            | Self::Repair { flow, .. } => flow,
         }
     }
 }

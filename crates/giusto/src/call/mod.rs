@@ -12,6 +12,6 @@ pub mod record;
 pub mod run;
 pub mod side;
 
-pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError};
+pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallRecord};
 pub use run::{CallRunError, CallSettings, Caller, Listener, Live, LiveSide};

@@ -4,15 +4,15 @@ use std::{fmt, str::FromStr};
 
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_session::{
-    call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, VideoOffer},
-    media::RateRange,
+    call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, RepairOffer, VideoOffer},
+    media::{ParityRatio, RateRange},
 };
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::scenario::{
-    FlowKind, FlowSpec, LinkSpec, MediaSpec, Scenario, ScenarioError, Start, VideoSpec, VideoStream,
-    feedback_name, feedback_of,
+    FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
+    VideoStream, feedback_name, feedback_of,
 };
 
 /// A call's default highest rate: that of libwebrtc for one video of 720p, `GetMaxDefaultVideoBitrateKbps` in
@@ -125,6 +125,28 @@ pub enum PlanError {
     Feedback(String),
 }
 
+/// How a call repairs lost packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Not at all.
+    None,
+    /// They are requested and sent again (RFC 4585, RFC 4588). Default.
+    #[default]
+    Nack,
+    /// Parity packets, as many as the loss requires (RFC 8627).
+    FlexFec,
+    /// Both.
+    Both,
+}
+
+impl From<Repair> for RepairSpec {
+    fn from(repair: Repair) -> Self {
+        let nack = matches!(repair, Repair::Nack | Repair::Both);
+        let parity = matches!(repair, Repair::FlexFec | Repair::Both).then_some(ParityRatio::Loss);
+        Self { nack, parity, ..Self::default() }
+    }
+}
+
 /// The media that one end sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaPlan {
@@ -148,6 +170,8 @@ pub struct MediaPlan {
     pub delay_target: Option<TimeDelta>,
     /// ECN codepoint of the packets. Default: none.
     pub ecn: Ecn,
+    /// How lost packets are repaired. Default: NACK.
+    pub repair: Repair,
 }
 
 impl Default for MediaPlan {
@@ -163,6 +187,7 @@ impl Default for MediaPlan {
             max_rate: DEFAULT_MAX_RATE,
             delay_target: None,
             ecn: Ecn::NotEct,
+            repair: Repair::default(),
         }
     }
 }
@@ -180,6 +205,7 @@ impl MediaPlan {
         spec.feedback = self.feedback;
         spec.delay_target = self.delay_target;
         spec.ecn = self.ecn;
+        spec.repair = self.repair.into();
         spec.limits = spec.limits_where_given([self.min_rate, self.start_rate, Some(self.max_rate)]);
         spec
     }
@@ -335,6 +361,12 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
         max_payload: spec.max_payload,
         receiver_limit: spec.receiver_limit,
         ecn: spec.ecn.bits(),
+        repair: RepairOffer {
+            nack: spec.repair.nack,
+            parity: spec.repair.parity,
+            playout_deadline: spec.repair.playout_deadline,
+            key_frames: spec.repair.key_frames,
+        },
     }
 }
 
@@ -361,6 +393,8 @@ pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result
     spec.receiver_limit = offer.receiver_limit;
     spec.ecn = Ecn::from_bits(offer.ecn);
     spec.limits = giusto_congestion::Limits { min, start, max };
+    let RepairOffer { nack, parity, playout_deadline, key_frames } = offer.repair;
+    spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames };
     check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
     Ok(spec)
 }

@@ -7,7 +7,9 @@ use giusto_session::{
 use giusto_sim::{
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
-    record::{PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, StreamKind, StreamRecord, TimelineOptions},
+    record::{
+        PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, StreamKind, StreamRecord, TimelineOptions,
+    },
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media},
 };

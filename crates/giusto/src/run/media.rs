@@ -3,7 +3,8 @@
 use giusto_congestion::{Controller, Options};
 use giusto_session::media::{
     Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, PayloadFormat, pacer_config,
+    MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, RepairConfig,
+    StreamRepair, pacer_config,
 };
 use giusto_sim::{
     random::Random,
@@ -20,6 +21,16 @@ use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 /// Payload types of video and audio: dynamic ones (RFC 3551 §6).
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
+
+/// Payload types of their retransmissions, and of parity.
+const VIDEO_RTX_TYPE: u8 = 98;
+const AUDIO_RTX_TYPE: u8 = 112;
+const PARITY_TYPE: u8 = 99;
+
+/// Synchronisation source of the retransmissions of a stream less that of the stream, and of its parity. All sources of an end
+/// have the same upper 24 bits.
+const RTX_SSRC: u32 = 0x40;
+const PARITY_SSRC: u32 = 0x80;
 
 /// Synchronisation sources, counted from the first of the end: of audio, and of the videos from this one on.
 const AUDIO_SSRC: u32 = 1;
@@ -134,6 +145,7 @@ pub(crate) fn sender(
             priority: stream.priority(),
             skip_after: video.and_then(|video| after(video.skip_after, needs.staleness.skip_after)),
             discard_after: video.and_then(|video| after(video.discard_after, needs.staleness.discard_after)),
+            repair: repair(spec, ends.first + ssrc, format.payload_type),
         });
         sources.push(source);
     }
@@ -152,6 +164,21 @@ pub(crate) fn sender(
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 
+/// The repair of the stream with this source and payload type.
+fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
+    let rtx = (RTX_SSRC + ssrc, if payload_type == VIDEO_TYPE { VIDEO_RTX_TYPE } else { AUDIO_RTX_TYPE });
+    let parity = spec.repair.parity;
+    StreamRepair {
+        rtx: spec.repair.nack.then_some(rtx),
+        parity: parity.map(|ratio| ParityStream {
+            ssrc: PARITY_SSRC + ssrc,
+            payload_type: PARITY_TYPE,
+            ratio,
+        }),
+        deadline: spec.repair.playout_deadline,
+    }
+}
+
 /// The receiver.
 ///
 /// # Errors
@@ -161,8 +188,19 @@ pub(crate) fn receiver(
     spec: &MediaSpec,
     ends: Ends<'_>,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+    let mut payloads = vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
+    let repair = spec.repair;
+    if repair.nack {
+        payloads.push(PayloadFormat::rtx(VIDEO_RTX_TYPE, VIDEO_TYPE));
+        payloads.push(PayloadFormat::rtx(AUDIO_RTX_TYPE, AUDIO_TYPE));
+    }
+    if repair.parity.is_some() {
+        payloads.push(PayloadFormat::parity(PARITY_TYPE));
+    }
     let config = MediaReceiverConfig {
-        payloads: vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)],
+        payloads,
+        repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frames },
+        playout_deadline: repair.playout_deadline,
         quench_above: spec.receiver_limit,
         overhead: ends.overhead,
         ..MediaReceiverConfig::new(ends.receiver, "receiver", spec.reported())

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use giusto_sim::{
     record::{
-        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RunRecord,
-        StreamKind, StreamRecord, TimelineOptions,
+        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RepairRecord,
+        RunRecord, StreamKind, StreamRecord, TimelineOptions,
     },
     trace::Observer,
 };
@@ -152,6 +152,8 @@ fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
         frame_delay_ms: None,
         skipped_frames: None,
         discarded_packets: None,
+        late_frames: None,
+        repair: media.filter(|media| media.repair.is_on()).map(|_| RepairRecord::default()),
     };
     FlowRecord {
         id: flow.name.clone(),

@@ -1,7 +1,8 @@
 //! The tables of a simulated run in the terminal.
 
 use crate::record::{
-    Check, Distribution, FlowRecord, Lateness, LinkRecord, RealTimeRecord, RunRecord, StreamRecord,
+    Check, Distribution, FlowRecord, Lateness, LinkRecord, RealTimeRecord, RepairRecord, RunRecord,
+    StreamRecord,
 };
 use crate::view::{
     format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
@@ -99,10 +100,12 @@ fn media(record: &RunRecord) -> String {
     full(&columns, &flows) + "\n"
 }
 
-/// Whether the streams of a flow are shown: there are several videos, or the sender skipped frames or discarded packets.
+/// Whether the streams of a flow are shown: there are several videos, the sender skipped frames or discarded packets, lost packets
+/// are repaired, or frames are late.
 pub(crate) fn shows_streams(flow: &FlowRecord) -> bool {
     let given_up = |stream: &StreamRecord| stream.skipped_frames.max(stream.discarded_packets) > Some(0);
-    flow.has_several_videos() || flow.streams.iter().any(given_up)
+    let repaired = |stream: &StreamRecord| stream.repair.is_some() || stream.late_frames > Some(0);
+    flow.has_several_videos() || flow.streams.iter().any(|stream| given_up(stream) || repaired(stream))
 }
 
 /// A table of the streams of flows with several videos, or of which something was given up; nothing if there are none.
@@ -130,7 +133,34 @@ fn streams(record: &RunRecord) -> String {
         let discarded = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.discarded_packets, count);
         columns.push(Column::number("packets\ndiscarded", 0, discarded));
     }
+    if streams.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
+        columns.push(Column::number("\nlate", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
+    }
+    if streams.iter().any(|(_, stream)| stream.repair.is_some()) {
+        columns.push(Column::number("\nrepaired", 0, |(_, stream)| repaired_frames(stream)));
+        let title = "packets requested /\nsent again / parity";
+        columns.push(Column::number(title, 0, |(_, stream)| repair_packets(stream)));
+        columns.push(Column::number("repair\nrate", 0, |(_, stream)| repair_rate(stream)));
+    }
     full(&columns, &streams) + "\n"
+}
+
+/// Complete frames with a repaired packet.
+pub(crate) fn repaired_frames(stream: &StreamRecord) -> String {
+    or_unknown(stream.repair, |repair| count(repair.repaired_frames))
+}
+
+/// Packets that were requested, sent again, and sent as parity.
+pub(crate) fn repair_packets(stream: &StreamRecord) -> String {
+    let all = |repair: RepairRecord| {
+        [repair.requested_packets, repair.retransmitted_packets, repair.parity_packets].map(count).join(" / ")
+    };
+    or_unknown(stream.repair, all)
+}
+
+/// The rate of the repair packets.
+pub(crate) fn repair_rate(stream: &StreamRecord) -> String {
+    or_unknown(stream.repair, |repair| rate(repair.repair_rate_bps))
 }
 
 fn three(delay: Distribution) -> String {

@@ -9,6 +9,7 @@ use crate::{
     cookie::{Cookie, StreamToken},
     envelope::{self, MAGIC, WireError},
     keys::MacKey,
+    media::{KeyFrameRequest, ParityRatio},
     probe::wire::ClockIdentity,
 };
 
@@ -76,6 +77,21 @@ pub struct MediaOffer {
     pub receiver_limit: Option<DataRate>,
     /// The ECN field of the packets, 0 to 2.
     pub ecn: u8,
+    /// How lost packets are repaired.
+    pub repair: RepairOffer,
+}
+
+/// The repair of lost packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepairOffer {
+    /// Whether lost packets are requested and sent again (RFC 4585, RFC 4588).
+    pub nack: bool,
+    /// Parity packets per media packet (RFC 8627): the ratio, or `None` for none.
+    pub parity: Option<ParityRatio>,
+    /// Time from the capture of a frame, plus the minimum delay of the path, until it is too late to be played.
+    pub playout_deadline: TimeDelta,
+    /// How a key frame is requested when a packet cannot be repaired in time.
+    pub key_frames: KeyFrameRequest,
 }
 
 /// A video stream.

@@ -49,7 +49,7 @@ pub use keys::SEAL_TRAILER_BYTES;
 pub use media::CallMedia;
 pub use messages::{
     Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
-    MediaOffer, Offer, ReceivedFigures, ReceivedStream, SentFigures, VideoOffer,
+    MediaOffer, Offer, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
 };
 
 #[cfg(test)]

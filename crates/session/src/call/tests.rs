@@ -98,6 +98,7 @@ fn offer(duration: Option<i64>) -> Offer {
         max_payload: giusto_units::DataSize::from_bytes(1200),
         receiver_limit: None,
         ecn: 0,
+        repair: RepairOffer::default(),
     };
     let duration = duration.map(|millis| MILLI * millis);
     Offer { sources: CALLER, sends: Some(media), duration, ..Offer::default() }

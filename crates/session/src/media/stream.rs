@@ -12,6 +12,7 @@ use super::{
     format::Framing,
     packetizer::Packetizer,
     rate_range::RateRange,
+    repair::StreamRepair,
 };
 
 /// A stream of media that a sender sends.
@@ -44,6 +45,8 @@ pub struct MediaStream {
     /// If the queueing delay of a packet exceeds this, the whole queue of the stream is discarded; `None`:
     /// after [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after).
     pub discard_after: Option<TimeDelta>,
+    /// How its lost packets are repaired. Default: not at all.
+    pub repair: StreamRepair,
 }
 
 impl MediaStream {
@@ -63,6 +66,7 @@ impl MediaStream {
             priority: 1.0,
             skip_after: None,
             discard_after: None,
+            repair: StreamRepair::default(),
         }
     }
 
@@ -173,6 +177,11 @@ impl RtpStream {
     pub(super) fn id(&self, media_timestamp: u32) -> RtpId {
         let first = self.timestamp_offset.wrapping_add(media_timestamp) as u16;
         RtpId { ssrc: self.ssrc, sequence: if self.begun { self.next as u16 } else { first } }
+    }
+
+    /// The number of its next packet, whose lower 16 bits are the sequence number.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
     }
 
     pub(super) fn has_sent(&self) -> bool {

@@ -7,11 +7,11 @@ use giusto_units::Timestamp;
 
 use super::{
     copies::Copies,
-    figures::{Figures, FlowFigures},
+    figures::{Figures, FlowFigures, RepairFigures},
     plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan},
     tally::{FlowTally, LinkTally},
     timeline::TimelineRecorder,
-    types::{Cdf, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord},
+    types::{Cdf, Distribution, FlowRecord, LinkRecord, RepairRecord, RunRecord, StreamRecord},
 };
 use crate::{
     link::{Link, rate::RateProfile},
@@ -305,7 +305,23 @@ fn of_stream(about: &StreamRecord, figures: &FlowFigures) -> StreamRecord {
         frame_delay_ms: own.and_then(|own| Distribution::of(&own.frame_delay)),
         skipped_frames: own.map(|own| own.skipped_frames),
         discarded_packets: own.map(|own| own.discarded_packets),
+        late_frames: own.map(|own| own.late_frames),
+        repair: about.repair.map(|_| repair(&own.map(|own| own.repair).unwrap_or_default(), figures)),
         ..about.clone()
+    }
+}
+
+fn repair(own: &RepairFigures, figures: &FlowFigures) -> RepairRecord {
+    let &RepairFigures { repaired_frames, requested_packets, retransmitted_packets, .. } = own;
+    let &RepairFigures { parity_packets, bytes, recovered_packets, key_frame_requests, .. } = own;
+    RepairRecord {
+        repaired_frames,
+        requested_packets,
+        retransmitted_packets,
+        parity_packets,
+        recovered_packets,
+        repair_rate_bps: figures.rate_bps(bytes),
+        key_frame_requests,
     }
 }
 

@@ -126,7 +126,10 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
         };
         let frame = |timeline: &mut TimelineRecorder, at, ssrc, delay: Option<i64>| {
             let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
-            timeline.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size });
+            timeline.on_note(
+                ms(at),
+                &Note::Frame { flow: FLOW, ssrc, delay, size, repaired: false, late: false },
+            );
         };
         decide(timeline, 12, 0, 1000);
         decide(timeline, 15, 1000, 2000);

@@ -175,6 +175,31 @@ pub struct StreamRecord {
     /// Packets that were discarded because they were queued for too long; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_packets: Option<u64>,
+    /// Frames that arrived complete after their playout deadline; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_frames: Option<u64>,
+    /// Repair of lost packets; `None` if they are not repaired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairRecord>,
+}
+
+/// Repair of the lost packets of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepairRecord {
+    /// Complete frames with at least one repaired packet.
+    pub repaired_frames: u64,
+    /// Packets that the receiver requested, each time counted.
+    pub requested_packets: u64,
+    /// Packets sent again.
+    pub retransmitted_packets: u64,
+    /// Packets of parity sent.
+    pub parity_packets: u64,
+    /// Packets recovered from parity.
+    pub recovered_packets: u64,
+    /// Rate of the repair packets, all headers included.
+    pub repair_rate_bps: f64,
+    /// Key frames that the receiver requested.
+    pub key_frame_requests: u64,
 }
 
 /// The kind of a stream.
