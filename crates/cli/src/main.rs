@@ -13,6 +13,7 @@ mod iperf3;
 mod output;
 mod printer;
 mod recv;
+mod replay;
 mod reproduce;
 mod reverse;
 mod send;
@@ -77,6 +78,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
+    /// Run a recorded session through congestion controllers
+    Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Print completions for a shell
@@ -140,6 +143,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),

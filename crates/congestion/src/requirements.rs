@@ -36,6 +36,10 @@ pub struct Requirements {
     /// Whether the controller reduces its rate when the receiver requests it
     /// ([`Feedback::quench`](crate::Feedback::quench)). Default `false`.
     pub receiver_limit: bool,
+    /// Whether the controller uses the state of the sender's queue. Default `false`.
+    pub sender_queue: bool,
+    /// Whether the controller reacts to congestion marks (ECN-CE). Default `false`.
+    pub marks: bool,
 }
 
 impl Requirements {
@@ -51,6 +55,8 @@ impl Requirements {
         staleness: Staleness { skip_after: None, discard_after: None },
         delay_target: false,
         receiver_limit: false,
+        sender_queue: false,
+        marks: false,
     };
 
     /// Whether the controller reacts to this feedback.

@@ -1,6 +1,6 @@
 //! The two ends of a media flow.
 
-use giusto_congestion::Options;
+use giusto_congestion::{Controller, Options};
 use giusto_session::media::{
     Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
     MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, pacer_config,
@@ -59,6 +59,11 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
     }
 }
 
+/// The controller of the sender.
+pub(super) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
+    spec.controller.build_with(spec.limits, Options { delay_target: spec.delay_target })
+}
+
 /// The sender, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
 ///
 /// # Errors
@@ -66,6 +71,7 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
 /// A source or the sender cannot be built; validation has excluded it.
 pub(super) fn sender(
     spec: &MediaSpec,
+    controller: Box<dyn Controller>,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
@@ -107,8 +113,7 @@ pub(super) fn sender(
         ecn: spec.ecn,
         ..MediaSenderConfig::default()
     };
-    let options = Options { delay_target: spec.delay_target };
-    let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
+    let sender = MediaSender::new(config, controller, sent);
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
 

@@ -337,6 +337,11 @@ pub(crate) fn feedback_name(kind: FeedbackKind) -> &'static str {
     FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
 }
 
+/// The kind of feedback of this name.
+pub(crate) fn feedback_kind(name: &str) -> Option<FeedbackKind> {
+    FEEDBACKS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
+
 /// Kinds of feedback by their names in a file.
 pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
     ("transport-wide", FeedbackKind::TransportWide),
