@@ -6,6 +6,8 @@
 //! A replay is open loop: the history does not react. A controller that would have sent less is still shown the queue that the
 //! recorded one has built. The recorded controller itself makes the same decisions again, to the last bit.
 //!
+//! [`open`] also reads RTC event logs of Chromium ([`chromium`]).
+//!
 //! # Example
 //!
 //! ```no_run
@@ -20,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod chromium;
 mod event;
 mod play;
 mod player;
@@ -37,6 +40,7 @@ use std::{
     path::Path,
 };
 
+pub use chromium::RtcEventLog;
 pub use event::{Entry, Event, Lacks, Message, SessionInfo};
 pub use play::{ReplayOptions, Step, replay};
 pub use read::{LogReader, ReadError};
@@ -82,6 +86,10 @@ impl Recording for LogReader {
 pub fn open(path: &Path) -> Result<Box<dyn Recording>, ReadError> {
     let unreadable = |error| ReadError::unreadable(path, &error);
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
-    let _first = file.fill_buf().map_err(unreadable)?.first().copied();
-    Ok(Box::new(LogReader::from_reader(path, file)?))
+    // A session log begins with a JSON object. No RTC event log does: 0x7b would be a field of a group, which protocol buffers of
+    // this kind do not have.
+    match file.fill_buf().map_err(unreadable)?.first() {
+        Some(b'{') | None => Ok(Box::new(LogReader::from_reader(path, file)?)),
+        Some(_) => Ok(Box::new(RtcEventLog::read(path, file)?)),
+    }
 }
