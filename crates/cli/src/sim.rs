@@ -21,7 +21,7 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
-    capture::Outputs,
+    capture::{ChromeTrace, Outputs},
     record::{RunRecord, TimelineOptions},
     run::RecordOptions,
     scenario::{Document, Scenario, Setting},
@@ -41,6 +41,7 @@ use giusto::{
   giusto sim scenarios/codel.toml --out codel --trace parquet
   giusto sim scenarios/*.toml --json
   giusto sim scenarios/media.toml --why 12.3s
+  giusto sim scenarios/media.toml --pcap call.pcapng --chrome-trace call.json
   giusto sim scenarios/media.toml --session-log call.jsonl && giusto replay call.jsonl --controller scream:v2
 
 Exit status: 0 all expectations are met, 1 an expectation is not met, 2 the scenario cannot be used.
@@ -79,6 +80,14 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE")]
     session_log: Option<PathBuf>,
 
+    /// Capture the packets of media flows, at the sender, in pcapng for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// Write the run for Perfetto (https://ui.perfetto.dev) and chrome://tracing: rates, delays, decisions and frames
+    #[arg(long, value_name = "FILE")]
+    chrome_trace: Option<PathBuf>,
+
     /// Print one JSON object; with several scenarios, {"runs": […]}
     #[arg(long)]
     json: bool,
@@ -100,7 +109,12 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
         let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
         let mut trace = path.map(open).transpose()?;
-        let mut observer = trace.as_mut().map(|(trace, _)| trace);
+        let chrome = args.chrome_trace.as_deref().map(|path| {
+            let created = ChromeTrace::create(path, TraceNames::of(scenario));
+            created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
+        });
+        let mut chrome = chrome.transpose()?;
+        let mut observer = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
         let seed = args.seed.unwrap_or(scenario.seed());
         let mut outputs = outputs(args, scenario)?;
         let mut record = timed::run_with((scenario, seed), options, &mut outputs, &mut observer, |now| {
@@ -108,8 +122,13 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             progress.say(format!("{name}: {done:.1} of {all} s"));
             stop.load(Ordering::Relaxed)
         });
-        let (paths, notes) = outputs.finish()?;
+        let (paths, mut notes) = outputs.finish()?;
         written.extend(paths);
+        if let Some(chrome) = chrome {
+            let (path, note) = chrome.finish()?;
+            written.push(path);
+            notes.extend(note);
+        }
         notes.iter().for_each(|note| progress.note(note));
         if let Some(at) = args.why {
             if record.interrupted && at.as_seconds() > record.duration_s {
@@ -183,8 +202,11 @@ fn check_recordings(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageE
     if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() {
         misuse!("--flow: it chooses a flow for --why or --session-log: give one of them");
     }
-    if args.session_log.is_some() && scenarios.len() != 1 {
-        misuse!("--session-log records one scenario: give one FILE");
+    let files = [("--session-log", &args.session_log), ("--pcap", &args.pcap), ("--chrome-trace", &args.chrome_trace)];
+    for (flag, file) in files {
+        if file.is_some() && scenarios.len() != 1 {
+            misuse!("{flag}: the file is of one scenario: give one FILE");
+        }
     }
     Ok(())
 }
@@ -195,6 +217,10 @@ fn outputs(args: &SimArgs, scenario: &Scenario) -> Result<Outputs, UsageError> {
     if let Some(path) = &args.session_log {
         let with = outputs.with_session_log(path, scenario, args.flow.as_deref());
         outputs = with.map_err(|error| UsageError::new(format!("--session-log: {error}")))?;
+    }
+    if let Some(path) = &args.pcap {
+        let with = outputs.with_capture(path, scenario);
+        outputs = with.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     }
     Ok(outputs)
 }

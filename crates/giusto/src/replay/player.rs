@@ -11,7 +11,7 @@ use crate::scenario::feedback_name;
 
 /// A recorded probe stands for one that the replayed controller requests if their rates differ by at most this share.
 /// Chosen by us.
-const SAME_RATE: f64 = 0.01;
+const SAME_RATE: f64 = 0.25;
 /// And if the requests are at most this far apart. Chosen by us.
 const SAME_TIME: TimeDelta = TimeDelta::from_seconds(1);
 /// The most deadlines of a controller between two events of the recording. A controller that asks for more is not called for the
