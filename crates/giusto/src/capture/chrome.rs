@@ -28,8 +28,8 @@ use crate::{
     whole_file::{Content, WriteError},
 };
 
-/// The default maximum size of a trace.
-pub const DEFAULT_MAX_BYTES: u64 = 1_000_000_000;
+/// The maximum size of a trace.
+const MAX_BYTES: u64 = 1_000_000_000;
 /// Rates and queueing delays are those of windows of this length.
 const WINDOW: TimeDelta = TimeDelta::from_millis(50);
 /// Flows have these process ids from here on, and links from the other.
@@ -52,13 +52,13 @@ pub struct ChromeTrace {
 }
 
 impl ChromeTrace {
-    /// Begins a trace of at most [`DEFAULT_MAX_BYTES`] at `path`.
+    /// Begins a trace of at most 1 GB at `path`.
     ///
     /// # Errors
     ///
     /// [`WriteError`] names the path and the fix.
     pub fn create(path: &Path, names: TraceNames) -> Result<Self, WriteError> {
-        let file = Growing::create(path, Content::CHROME_TRACE, DEFAULT_MAX_BYTES)?;
+        let file = Growing::create(path, Content::CHROME_TRACE, MAX_BYTES)?;
         let mut trace = Self {
             file,
             is_empty: true,

@@ -14,8 +14,8 @@ use giusto_units::{Ecn, Timestamp};
 use super::growing::Growing;
 use crate::whole_file::{Content, WriteError};
 
-/// The default maximum size of a capture.
-pub const DEFAULT_MAX_BYTES: u64 = 4_000_000_000;
+/// The maximum size of a capture.
+const MAX_BYTES: u64 = 4_000_000_000;
 /// Block types (draft-ietf-opsawg-pcapng-03 §11.1).
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -84,14 +84,14 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins a capture of at most [`DEFAULT_MAX_BYTES`] at the interface `interface`. `zero_unix_ns` is the Unix time of
+    /// Begins a capture of at most 4 GB at the interface `interface`. `zero_unix_ns` is the Unix time of
     /// [`Timestamp::ZERO`] in nanoseconds; 0 for a simulation.
     ///
     /// # Errors
     ///
     /// [`WriteError`] names the path and the fix.
     pub fn create(path: &Path, interface: &str, zero_unix_ns: u64) -> Result<Self, WriteError> {
-        let file = Growing::create(path, Content::CAPTURE, DEFAULT_MAX_BYTES)?;
+        let file = Growing::create(path, Content::CAPTURE, MAX_BYTES)?;
         let mut capture = Self { file, zero_unix_ns, block: Vec::new(), packet: Vec::new() };
         let mut body = Vec::new();
         body.extend(MAGIC.to_le_bytes());

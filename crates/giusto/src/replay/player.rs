@@ -81,8 +81,8 @@ impl Player {
             notes.push("the recording's times are whole milliseconds".to_owned());
         }
         let (packets, beyond) = self.windowed;
-        if !self.is_recorded && beyond > 0 {
-            let share = beyond as f64 / packets.max(1) as f64 * 100.0;
+        let share = beyond as f64 / packets.max(1) as f64 * 100.0;
+        if !self.is_recorded && share >= 0.5 {
             notes.push(format!(
                 "its window does not act on the recording: {share:.0} % of the packets left with more bytes in flight than it permits"
             ));

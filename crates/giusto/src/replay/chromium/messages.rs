@@ -206,7 +206,7 @@ pub(super) struct Scream {
     pub(super) smoothed_rtt_ms: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub(super) avg_queue_delay_ms: Option<u32>,
-    #[prost(uint32, optional, tag = "7")]
+    #[prost(uint32, optional, tag = "15")]
     pub(super) number_of_deltas: Option<u32>,
     #[prost(bytes = "vec", tag = "101")]
     pub(super) timestamp_ms_deltas: Vec<u8>,

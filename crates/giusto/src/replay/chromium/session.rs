@@ -28,6 +28,8 @@ const MIN_RATE: DataRate = DataRate::from_bps(5_000);
 const START_RATE: DataRate = DataRate::from_bps(300_000);
 /// The highest target: none is set by default, and the log does not hold it.
 const MAX_RATE: DataRate = DataRate::from_bps(1_000_000_000);
+/// UDP over IPv4, which counts in libwebrtc's rates. A route in the log gives another value; Chromium 156 logs none.
+const UDP_OVERHEAD: DataSize = DataSize::from_bytes(28);
 /// The length of a probe's cluster in libwebrtc (`probe_controller.cc`, `min_probe_duration`).
 const PROBE_DURATION: TimeDelta = TimeDelta::from_millis(15);
 /// The smallest packet that begins probing (`bitrate_prober.h`, `min_packet_size`).
@@ -35,8 +37,8 @@ const MIN_PROBE_PACKET: DataSize = DataSize::from_bytes(200);
 /// The time between the batches of a cluster (`probe_controller.cc`, `min_probe_delta`).
 const PROBE_BATCH: TimeDelta = TimeDelta::from_millis(2);
 
-/// An event of the log. Within one millisecond, events are handled in this order.
-#[derive(Debug, PartialEq, PartialOrd)]
+/// An event of the log.
+#[derive(Debug)]
 enum Logged {
     Probe { id: u32, rate: u64, packets: u32, bytes: u64 },
     Route { overhead: u64 },
@@ -46,10 +48,37 @@ enum Logged {
     Words(String),
 }
 
+impl Logged {
+    /// The place of events of one millisecond.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Probe { .. } => 0,
+            Self::Route { .. } => 1,
+            Self::Sent(_) => 2,
+            Self::Rtcp(_) => 3,
+            Self::Target { .. } | Self::Words(_) => 4,
+        }
+    }
+
+    fn transport_sequence(&self) -> Option<u16> {
+        if let Self::Sent(packet) = self { packet.transport_sequence } else { None }
+    }
+}
+
+/// Sorts packets of one millisecond by their transport-wide sequence numbers, which may wrap among them.
+fn in_sending_order(events: &mut [(i64, Logged)]) {
+    let numbers = || events.iter().filter_map(|(_, event)| event.transport_sequence());
+    let wraps = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) > 1 << 15;
+    events.sort_by_key(|(_, event)| {
+        let number = event.transport_sequence().map_or(0, u32::from);
+        if wraps && number < 1 << 15 { number + (1 << 16) } else { number }
+    });
+}
+
 /// A packet of the log.
-#[derive(Debug, PartialEq, PartialOrd)]
+#[derive(Debug)]
 struct Outgoing {
-    /// Transport-wide sequence number. Packets of one millisecond leave in its order.
+    /// Transport-wide sequence number.
     transport_sequence: Option<u16>,
     ssrc: u32,
     sequence: u16,
@@ -82,8 +111,10 @@ pub(super) fn session(stream: &EventStream) -> Result<(SessionInfo, Vec<Entry>),
     if events.len() > MAX_EVENTS {
         return Err(format!("it has more than {MAX_EVENTS} events"));
     }
-    // Equal events are equal in all that matters; a NaN does not occur.
-    events.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal)));
+    // Stable: otherwise events keep the order of the log.
+    events.sort_by_key(|(at, event)| (*at, event.rank()));
+    let same_moment = |a: &(i64, Logged), b: &(i64, Logged)| (a.0, a.1.rank()) == (b.0, b.1.rank());
+    events.chunk_by_mut(same_moment).for_each(in_sending_order);
     let begin = stream.begin.iter().filter_map(|begin| begin.timestamp_ms).min();
     let first = events.first().map(|(at, _)| *at);
     let zero = begin.into_iter().chain(first).min().unwrap_or(0);
@@ -278,7 +309,7 @@ impl Converter {
             },
         };
         let history = History::new().with_ntp_at_zero(ntp_at_zero(stream, zero));
-        Self { zero, history, feedback, info, clusters: VecDeque::new(), is_probing: false, overhead: DataSize::ZERO, has_route: false }
+        Self { zero, history, feedback, info, clusters: VecDeque::new(), is_probing: false, overhead: UDP_OVERHEAD, has_route: false }
     }
 
     fn entries(mut self, events: Timed, end: Option<i64>) -> (SessionInfo, Vec<Entry>) {
