@@ -18,11 +18,7 @@ use crate::{
 use giusto::{
     replay::{self, Entry, Event, ReadError, Recording, ReplayOptions, SessionInfo, Step},
     run::comparison::Controllers,
-    view::{
-        decision::cause_name,
-        html,
-        replay::text,
-    },
+    view::{decision::cause_name, html, replay::text},
     whole_file::{Content, WholeFile, WriteError},
 };
 

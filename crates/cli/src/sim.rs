@@ -202,7 +202,11 @@ fn check_recordings(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageE
     if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() {
         misuse!("--flow: it chooses a flow for --why or --session-log: give one of them");
     }
-    let files = [("--session-log", &args.session_log), ("--pcap", &args.pcap), ("--chrome-trace", &args.chrome_trace)];
+    let files = [
+        ("--session-log", &args.session_log),
+        ("--pcap", &args.pcap),
+        ("--chrome-trace", &args.chrome_trace),
+    ];
     for (flag, file) in files {
         if file.is_some() && scenarios.len() != 1 {
             misuse!("{flag}: the file is of one scenario: give one FILE");

@@ -18,7 +18,16 @@ controller = "gcc:libwebrtc"
 
 /// The lines of tshark's output, or nothing where there is no tshark.
 fn tshark(folder: &Folder, args: &[&str]) -> Option<Vec<String>> {
-    let read = ["-r", "a.pcapng", "-d", "udp.port==5004,rtp", "-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"];
+    let read = [
+        "-r",
+        "a.pcapng",
+        "-d",
+        "udp.port==5004,rtp",
+        "-o",
+        "udp.check_checksum:TRUE",
+        "-o",
+        "ip.check_checksum:TRUE",
+    ];
     let output = Command::new("tshark").args(read).args(args).current_dir(folder.0.path()).output();
     let Ok(output) = output else {
         // Also where the output of tests is captured.
@@ -58,7 +67,8 @@ fn tshark_dissects_a_capture_without_complaint() {
 #[test]
 fn a_recorded_call_is_replayed() {
     let folder = Folder::with(CALL);
-    let output = folder.run(&["sim", "s.toml", "--session-log", "a.jsonl", "--chrome-trace", "a.json", "--json"]);
+    let output =
+        folder.run(&["sim", "s.toml", "--session-log", "a.jsonl", "--chrome-trace", "a.json", "--json"]);
     let recorded = json(&output);
     assert!(text(&output.stderr).contains("wrote a.jsonl") && text(&output.stderr).contains("wrote a.json"));
     let trace: Value = serde_json::from_slice(&fs::read(folder.path("a.json")).unwrap()).unwrap();
@@ -68,29 +78,57 @@ fn a_recorded_call_is_replayed() {
     let same = json(&same);
     assert_eq!((&same["controllers"][0]["identical"], &same["open_loop"]), (&true.into(), &true.into()));
     // The session log has RTP, the record RTCP too.
-    let sent = [&same["sent_packets"], &recorded["flows"][0]["sent_packets"]].map(|count| count.as_u64().unwrap());
+    let sent =
+        [&same["sent_packets"], &recorded["flows"][0]["sent_packets"]].map(|count| count.as_u64().unwrap());
     assert!((sent[0]..sent[0] + 8).contains(&sent[1]), "{sent:?}");
-    let other = folder.run(&["replay", "a.jsonl", "--controller", "fixed,gcc:remb", "--out", "r.html", "--trace", "t.csv"]);
+    let other = folder.run(&[
+        "replay",
+        "a.jsonl",
+        "--controller",
+        "fixed,gcc:remb",
+        "--out",
+        "r.html",
+        "--trace",
+        "t.csv",
+    ]);
     let shown = text(&other.stdout);
-    for words in ["Open loop", "gcc:libwebrtc (recorded)", "parts at 0.", "not replayed: it needs feedback", "start rate"] {
+    for words in [
+        "Open loop",
+        "gcc:libwebrtc (recorded)",
+        "parts at 0.",
+        "not replayed: it needs feedback",
+        "start rate",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let page = fs::read_to_string(folder.path("r.html")).unwrap();
-    assert!(page.contains("does not react") && page.contains("fixed was more than 10.0 % from gcc:libwebrtc"));
+    assert!(
+        page.contains("does not react") && page.contains("fixed was more than 10.0 % from gcc:libwebrtc")
+    );
     let rows = fs::read_to_string(folder.path("t.csv")).unwrap();
-    assert!(rows.lines().skip(1).all(|row| row.split(',').count() == 9) && rows.contains(",recorded,decision,"));
+    assert!(
+        rows.lines().skip(1).all(|row| row.split(',').count() == 9) && rows.contains(",recorded,decision,")
+    );
 }
 
 #[test]
 fn wrong_usage_is_one_line_with_the_fix() {
     let two = CALL.replace("kind = \"media\"", "kind = \"media\"\ncount = 2");
     for (file, args, words) in [
-        (CALL, &["sim", "s.toml", "s.toml", "--pcap", "a.pcapng"][..], "--pcap: the file is of one scenario: give one FILE"),
+        (
+            CALL,
+            &["sim", "s.toml", "s.toml", "--pcap", "a.pcapng"][..],
+            "--pcap: the file is of one scenario: give one FILE",
+        ),
         (&two, &["sim", "s.toml", "--session-log", "a.jsonl"], "choose one with --flow: call-1, call-2"),
         (CALL, &["sim", "s.toml", "--session-log", "a.jsonl", "--flow", "cal"], "known are call"),
         (CALL, &["sim", "s.toml", "--flow", "call"], "--flow: it chooses a flow for --why or --session-log"),
         (CALL, &["sim", "s.toml", "--pcap", "none/a.pcapng"], "create the directory first"),
-        (CALL, &["replay", "s.toml"], "this is neither a session log nor an RTC event log: give the FILE of --session-log"),
+        (
+            CALL,
+            &["replay", "s.toml"],
+            "this is neither a session log nor an RTC event log: give the FILE of --session-log",
+        ),
         (CALL, &["replay", "none.jsonl"], "cannot read the recording"),
         (CALL, &["replay", "s.toml", "--apart", "much"], "\"much\" is not a share"),
     ] {
@@ -98,7 +136,10 @@ fn wrong_usage_is_one_line_with_the_fix() {
         let output = folder.run(args);
         let complaint = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {complaint}");
-        assert!(complaint.contains(words) && complaint.trim_end().lines().count() == 1, "{args:?}: {complaint}");
+        assert!(
+            complaint.contains(words) && complaint.trim_end().lines().count() == 1,
+            "{args:?}: {complaint}"
+        );
         assert_eq!(text(&output.stdout), "");
     }
 }

@@ -42,7 +42,12 @@ impl Outputs {
     /// # Errors
     ///
     /// The text names the flow or the file, and the fix.
-    pub fn with_session_log(mut self, path: &Path, scenario: &Scenario, flow: Option<&str>) -> Result<Self, String> {
+    pub fn with_session_log(
+        mut self,
+        path: &Path,
+        scenario: &Scenario,
+        flow: Option<&str>,
+    ) -> Result<Self, String> {
         let (name, spec) = media_flow(scenario, flow)?;
         let log = SessionLog::create(path, &session_info(&name, spec)).map_err(|error| error.to_string())?;
         self.session_log = Some((name, log));
@@ -128,7 +133,9 @@ fn media_flow<'a>(scenario: &'a Scenario, flow: Option<&str>) -> Result<(String,
             found.ok_or_else(|| format!("no media flow is called \"{flow}\": known are {}", names()))
         }
         (None, [(name, spec)]) => Ok((name.clone(), spec)),
-        (None, _) => Err(format!("the scenario has {} media flows: choose one with --flow: {}", all.len(), names())),
+        (None, _) => {
+            Err(format!("the scenario has {} media flows: choose one with --flow: {}", all.len(), names()))
+        }
     }
 }
 

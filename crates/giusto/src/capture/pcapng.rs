@@ -275,7 +275,9 @@ mod tests {
     fn the_checksum_is_that_of_rfc_1071() {
         // RFC 1071 §3: the sum of these words is ddf2.
         let mut sum = Sum::default();
-        [[0x00, 0x01, 0xf2].as_slice(), &[0x03, 0xf4, 0xf5, 0xf6], &[0xf7]].iter().for_each(|part| sum.add(part));
+        [[0x00, 0x01, 0xf2].as_slice(), &[0x03, 0xf4, 0xf5, 0xf6], &[0xf7]]
+            .iter()
+            .for_each(|part| sum.add(part));
         assert_eq!(!sum.finish(), 0xddf2);
     }
 

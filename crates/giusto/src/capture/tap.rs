@@ -27,7 +27,8 @@ impl Tapped {
     fn capture(&self, now: Timestamp, direction: Direction, (body, ecn): (&Body, Ecn)) {
         let Body::Datagram { head, payload } = body else { return };
         let (own, other) = self.addresses;
-        let (source, destination) = if direction == Direction::Outbound { (own, other) } else { (other, own) };
+        let (source, destination) =
+            if direction == Direction::Outbound { (own, other) } else { (other, own) };
         let mut bytes = Vec::with_capacity(payload.len());
         payload.write_to(&mut bytes);
         let datagram = UdpDatagram { source, destination, ecn, head, payload: &bytes };

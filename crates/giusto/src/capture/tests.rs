@@ -62,7 +62,9 @@ fn a_capture_has_the_packets_of_the_sender() {
     let time = |body: &[u8]| u64::from(u32::from_le_bytes(body[8..12].try_into().unwrap()));
     let times: Vec<u64> = packets.iter().map(|(_, body)| time(body)).collect();
     // The first 4.29 s are below 2^32 ns.
-    assert!(times.iter().any(|ns| ns % 1000 != 0) && times.iter().filter(|ns| **ns > 1_000_000_000).count() > 100);
+    assert!(
+        times.iter().any(|ns| ns % 1000 != 0) && times.iter().filter(|ns| **ns > 1_000_000_000).count() > 100
+    );
 }
 
 #[test]
@@ -86,7 +88,9 @@ fn a_chrome_trace_has_what_its_format_requires() {
             "C" => assert!(event["args"]["value"].is_number(), "{event}"),
             "i" => assert_eq!(event["s"], "p"),
             // Nestable asynchronous events match by category and id.
-            "b" => assert!(open.insert(event["id"].to_string(), ts.unwrap()).is_none() && event["cat"] == "frame"),
+            "b" => assert!(
+                open.insert(event["id"].to_string(), ts.unwrap()).is_none() && event["cat"] == "frame"
+            ),
             "e" => assert!(open.remove(&event["id"].to_string()).is_some_and(|began| began <= ts.unwrap())),
             other => panic!("unknown phase {other}"),
         }

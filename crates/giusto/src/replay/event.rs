@@ -1,8 +1,8 @@
 //! The contents of a session log.
 
 use giusto_congestion::{
-    Decision, FeedbackKind, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
-    log::Call,
+    Decision, FeedbackKind, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState,
+    Target, log::Call,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
@@ -84,7 +84,9 @@ impl Event {
             Self::Streams(streams) => Call::Streams(streams),
             Self::Limits(limits) => Call::Limits(*limits),
             Self::RouteChange => Call::RouteChange,
-            Self::Target(_) | Self::Decision(_) | Self::Probe(_) | Self::Shares(_) | Self::Estimate(_) => return None,
+            Self::Target(_) | Self::Decision(_) | Self::Probe(_) | Self::Shares(_) | Self::Estimate(_) => {
+                return None;
+            }
         };
         Some(make(&call))
     }

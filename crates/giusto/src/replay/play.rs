@@ -291,8 +291,12 @@ impl Run {
             };
             // The recording may end within the answers of its last call.
             let is_cut = self.shortened.is_some();
-            if let Some((at, event)) = beside.pending.front().or(beside.probes.front()).filter(|_| same && !is_cut) {
-                beside.difference.get_or_insert(format!("{at}: the replay has {event:?}, the recording nothing"));
+            if let Some((at, event)) =
+                beside.pending.front().or(beside.probes.front()).filter(|_| same && !is_cut)
+            {
+                beside
+                    .difference
+                    .get_or_insert(format!("{at}: the replay has {event:?}, the recording nothing"));
             }
             let side = beside.course.side(algorithm.name(), end);
             let begun = beside.course.begun.unwrap_or(end);
@@ -351,9 +355,8 @@ impl Beside {
         match next {
             Some((own_at, own)) if own == *event && (own_at == at || is_probe) => {}
             Some((own_at, own)) => {
-                self.difference = Some(format!(
-                    "{at}: the recording has {event:?}, the replay {own:?} at {own_at}"
-                ));
+                self.difference =
+                    Some(format!("{at}: the recording has {event:?}, the replay {own:?} at {own_at}"));
             }
             None => self.difference = Some(format!("{at}: the recording has {event:?}, the replay nothing")),
         }

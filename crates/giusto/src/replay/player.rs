@@ -49,7 +49,9 @@ impl Player {
                 kinds.iter().map(|&kind| feedback_name(kind)).collect::<Vec<_>>().join(" or ")
             };
             let (accepted, recorded) = (names(needs.accepted), feedback_name(info.feedback));
-            return Err(format!("it needs feedback of the kind {accepted}, and the recording has {recorded}"));
+            return Err(format!(
+                "it needs feedback of the kind {accepted}, and the recording has {recorded}"
+            ));
         }
         if needs.sender_queue && info.lacks.queue {
             return Err("it needs the state of the sender's queue, which the recording lacks".to_owned());
@@ -89,7 +91,10 @@ impl Player {
         }
         if !self.is_recorded && self.requests > 0 {
             let found = self.requested.iter().filter(|(.., found)| *found).count();
-            notes.push(format!("of the {} probes that it requested, the recording has {found}", self.requests));
+            notes.push(format!(
+                "of the {} probes that it requested, the recording has {found}",
+                self.requests
+            ));
         }
         notes
     }
@@ -205,7 +210,8 @@ impl Player {
                 let apart = asked.max(at).saturating_since(asked.min(at));
                 apart <= SAME_TIME && (probe.rate.as_bps() as f64 - rate).abs() <= rate * SAME_RATE
             };
-            let request = self.requested.iter_mut().find(|(asked, probe, found)| !found && fits(*asked, probe));
+            let request =
+                self.requested.iter_mut().find(|(asked, probe, found)| !found && fits(*asked, probe));
             if let Some((_, probe, found)) = request {
                 *found = true;
                 *own = Some(probe.cluster);

@@ -65,7 +65,10 @@ impl ReadError {
 
 impl std::fmt::Debug for LogReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LogReader").field("path", &self.path).field("line", &self.line).finish_non_exhaustive()
+        f.debug_struct("LogReader")
+            .field("path", &self.path)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,7 +103,8 @@ impl LogReader {
             return Err(reader.error(format!("this is a \"{giusto}\", not a \"{FORMAT}\""), NOT_OURS));
         }
         if version != VERSION {
-            let problem = format!("the session log has version {version}, and this giusto reads version {VERSION}");
+            let problem =
+                format!("the session log has version {version}, and this giusto reads version {VERSION}");
             return Err(reader.error(problem, "use the giusto that wrote it"));
         }
         let head: Result<Head, _> = serde_json::from_slice(&reader.buffer);
@@ -122,7 +126,9 @@ impl LogReader {
         match &self.end {
             Ending::Open => None,
             Ending::Ended(why) => (why != "session ended").then(|| why.clone()),
-            Ending::CutShort => Some("the log has no last line: the recording program was stopped".to_owned()),
+            Ending::CutShort => {
+                Some("the log has no last line: the recording program was stopped".to_owned())
+            }
         }
     }
 

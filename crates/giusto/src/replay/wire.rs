@@ -63,7 +63,8 @@ impl Head {
     /// What it says, or the value that is unknown.
     pub(super) fn info(self) -> Result<SessionInfo, String> {
         let lacks = |name: &str| self.lacks.iter().any(|lack| lack == name);
-        let feedback = feedback_kind(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
+        let feedback =
+            feedback_kind(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
         Ok(SessionInfo {
             limits: limits((self.min_bps, self.start_bps, self.max_bps)),
             delay_target: self.delay_target_ns.map(TimeDelta::from_nanos),
@@ -305,7 +306,8 @@ impl Packets {
         let report = |&(number, arrival, ecn): &(u64, Option<u64>, u8)| {
             let own = feedback.unknown.iter().find(|sent| sent.n == number).map(|sent| sent.packet(at));
             let sent = own.or_else(|| self.0.get(&number).copied());
-            let sent = sent.ok_or_else(|| format!("feedback reports packet {number}, which is not in the log"))?;
+            let sent =
+                sent.ok_or_else(|| format!("feedback reports packet {number}, which is not in the log"))?;
             let arrival = arrival.map(PeerTimestamp::from_nanos);
             Ok::<_, String>(PacketReport { sent, arrival, ecn: Ecn::from_bits(ecn) })
         };

@@ -92,7 +92,9 @@ pub(super) fn remarks(controller: &Replayed) -> Vec<String> {
     if controller.identical == Some(true) {
         lines.push("every target, decision and probe is the recorded one".to_owned());
     }
-    lines.extend(controller.first_difference.as_ref().map(|difference| format!("first difference: {difference}")));
+    lines.extend(
+        controller.first_difference.as_ref().map(|difference| format!("first difference: {difference}")),
+    );
     if let Some(parting) = &controller.parting {
         let [recorded, replayed] = [parting.recorded_bps, parting.replayed_bps].map(|bps| rate(bps as f64));
         lines.push(format!("parts at {:.3} s:", parting.at_s));

@@ -121,7 +121,9 @@ mod tests {
         }
 
         fn bytes(&self) -> Vec<u8> {
-            let byte = |bits: &[bool]| (0..8).fold(0, |byte, bit| byte << 1 | u8::from(bits.get(bit) == Some(&true)));
+            let byte = |bits: &[bool]| {
+                (0..8).fold(0, |byte, bit| byte << 1 | u8::from(bits.get(bit) == Some(&true)))
+            };
             self.0.chunks(8).map(byte).collect()
         }
     }
@@ -130,7 +132,9 @@ mod tests {
     fn unsigned_deltas_are_added() {
         // Type 0, width 4: 3, 0, 15 after 100.
         let mut bits = Writer::default();
-        [(0, 2), (3, 6), (3, 4), (0, 4), (15, 4)].into_iter().for_each(|(value, width)| bits.put(value, width));
+        [(0, 2), (3, 6), (3, 4), (0, 4), (15, 4)]
+            .into_iter()
+            .for_each(|(value, width)| bits.put(value, width));
         assert_eq!(deltas(&bits.bytes(), Some(100), 3), Some(vec![Some(103), Some(103), Some(118)]));
         assert_eq!(deltas(&bits.bytes(), Some(100), 6), None, "more values than bits");
         assert_eq!(deltas(&[], Some(7), 2), Some(vec![Some(7), Some(7)]));
@@ -147,7 +151,8 @@ mod tests {
         assert_eq!(deltas(&bits.bytes(), Some(0), 3), Some(vec![None, Some(0xffff), Some(1)]));
         // Without a base, the first value is a varint: 300.
         let mut bits = Writer::default();
-        for (value, width) in [(1, 2), (2, 6), (0, 1), (1, 1), (15, 6), (0b11, 2), (0xac, 8), (2, 8), (1, 3)] {
+        for (value, width) in [(1, 2), (2, 6), (0, 1), (1, 1), (15, 6), (0b11, 2), (0xac, 8), (2, 8), (1, 3)]
+        {
             bits.put(value, width);
         }
         assert_eq!(deltas(&bits.bytes(), None, 2), Some(vec![Some(300), Some(301)]));

@@ -55,13 +55,20 @@ impl RtcEventLog {
             fix: fix.to_owned(),
         };
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| ReadError::unreadable(path, &error))?;
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| ReadError::unreadable(path, &error))?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(error(format!("the log is larger than {MAX_BYTES} B"), "record a shorter time"));
         }
         let complete = complete_part(&bytes);
-        let shortened = (complete.len() < bytes.len())
-            .then(|| format!("of {} B, the last {} are not a complete event", bytes.len(), bytes.len() - complete.len()));
+        let shortened = (complete.len() < bytes.len()).then(|| {
+            format!(
+                "of {} B, the last {} are not a complete event",
+                bytes.len(),
+                bytes.len() - complete.len()
+            )
+        });
         let stream = EventStream::decode(complete);
         let not_a_log = "give the FILE of --session-log, or an RTC event log of Chromium";
         let stream = match stream {
@@ -70,9 +77,13 @@ impl RtcEventLog {
                 let fix = "record with a Chromium of 2019 or later, which writes version 2";
                 return Err(error("this is an RTC event log of version 1".to_owned(), fix));
             }
-            _ => return Err(error("this is neither a session log nor an RTC event log".to_owned(), not_a_log)),
+            _ => {
+                return Err(error("this is neither a session log nor an RTC event log".to_owned(), not_a_log));
+            }
         };
-        if let Some(version) = stream.begin.iter().find_map(|begin| begin.version).filter(|version| *version != 2) {
+        if let Some(version) =
+            stream.begin.iter().find_map(|begin| begin.version).filter(|version| *version != 2)
+        {
             let problem = format!("the RTC event log has version {version}, and this giusto reads version 2");
             return Err(error(problem, "use a newer giusto"));
         }
@@ -80,9 +91,8 @@ impl RtcEventLog {
             let fix = "give the log of the peer connection that sends; Chromium writes one for each";
             return Err(error("the log holds no outgoing RTP packets".to_owned(), fix));
         }
-        let (info, entries) = session::session(&stream).map_err(|problem| {
-            error(format!("the log is damaged: {problem}"), "record the call again")
-        })?;
+        let (info, entries) = session::session(&stream)
+            .map_err(|problem| error(format!("the log is damaged: {problem}"), "record the call again"))?;
         Ok(Self { info, entries: entries.into_iter(), shortened })
     }
 }

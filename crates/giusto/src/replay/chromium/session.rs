@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{
-    FeedbackKind, History, Limits, OutgoingPacket, Probe, RtpId, Target,
-};
+use giusto_congestion::{FeedbackKind, History, Limits, OutgoingPacket, Probe, RtpId, Target};
 use giusto_rtp::{
     NtpTimestamp,
     rtcp::{Packet, Packets},
@@ -180,12 +178,8 @@ fn loss_based(batch: &LossBased, events: &mut Timed) -> Option<()> {
     let totals = own(batch.total_packets, &batch.total_packets_deltas)?;
     for (((at, bps), loss), total) in times.into_iter().zip(rates).zip(losses).zip(totals) {
         let (bps, ratio) = (bps?, loss.unwrap_or(0) as f64 / 256.0);
-        let words = format!(
-            "target {}, loss {} of {} packets",
-            rate(bps as f64),
-            percent(ratio),
-            total.unwrap_or(0)
-        );
+        let words =
+            format!("target {}, loss {} of {} packets", rate(bps as f64), percent(ratio), total.unwrap_or(0));
         events.push((signed(at?), Logged::Target { rate: bps, window: None, words }));
     }
     Some(())
@@ -227,7 +221,9 @@ fn scream(batch: &Scream, events: &mut Timed) -> Option<()> {
 /// Events that the log does not batch. Those without a time are skipped.
 fn single_events(stream: &EventStream, events: &mut Timed) {
     for probe in &stream.probes {
-        let (Some(at), Some(id), Some(rate)) = (probe.timestamp_ms, probe.id, probe.bitrate_bps) else { continue };
+        let (Some(at), Some(id), Some(rate)) = (probe.timestamp_ms, probe.id, probe.bitrate_bps) else {
+            continue;
+        };
         let (packets, bytes) = (probe.min_packets.unwrap_or(0), u64::from(probe.min_bytes.unwrap_or(0)));
         events.push((at, Logged::Probe { id, rate: u64::from(rate), packets, bytes }));
     }
@@ -309,7 +305,16 @@ impl Converter {
             },
         };
         let history = History::new().with_ntp_at_zero(ntp_at_zero(stream, zero));
-        Self { zero, history, feedback, info, clusters: VecDeque::new(), is_probing: false, overhead: UDP_OVERHEAD, has_route: false }
+        Self {
+            zero,
+            history,
+            feedback,
+            info,
+            clusters: VecDeque::new(),
+            is_probing: false,
+            overhead: UDP_OVERHEAD,
+            has_route: false,
+        }
     }
 
     fn entries(mut self, events: Timed, end: Option<i64>) -> (SessionInfo, Vec<Entry>) {

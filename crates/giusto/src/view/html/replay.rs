@@ -62,7 +62,8 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
         timeline.t_s.iter().zip(values).map(|(&t, value)| (t, value.unwrap_or(f64::NAN))).collect()
     };
     let caption = "The recorded target, and the targets of the replayed controllers on the same history. The history does not react to them.";
-    let mut targets = Chart::new("Target rates", caption).with_axes("time (s)", "target rate").with_full_width();
+    let mut targets =
+        Chart::new("Target rates", caption).with_axes("time (s)", "target rate").with_full_width();
     targets.y.unit = "bit/s";
     targets.y.from_zero = true;
     let name = format!("{} (recorded)", replay.recorded.name);
@@ -77,20 +78,27 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
         Chart::new("Delay above its minimum", caption).with_axes("time (s)", "delay").with_full_width();
     delay.y.unit = "s";
     delay.y.from_zero = true;
-    let seconds: Vec<(f64, f64)> = points(&timeline.delay_ms).into_iter().map(|(t, ms)| (t, ms / 1e3)).collect();
+    let seconds: Vec<(f64, f64)> =
+        points(&timeline.delay_ms).into_iter().map(|(t, ms)| (t, ms / 1e3)).collect();
     [targets, delay.with_series(Series::line("", seconds))]
 }
 
 fn how(replay: &Replay) -> Prose {
     let terms = [
-        ("Time apart", format!(
-            "Share of the time in which the target differs from the recorded one by more than {} of it.",
-            percent(replay.apart_above_ratio)
-        )),
+        (
+            "Time apart",
+            format!(
+                "Share of the time in which the target differs from the recorded one by more than {} of it.",
+                percent(replay.apart_above_ratio)
+            ),
+        ),
         ("Mean target", "Mean of the media rate over time, headers included.".to_owned()),
     ];
     let terms: Vec<(&str, &str)> = terms.iter().map(|(term, meaning)| (*term, meaning.as_str())).collect();
-    let shortened = replay.shortened.as_ref().map_or(String::new(), |why| format!(" The recording may be incomplete: {why}."));
+    let shortened = replay
+        .shortened
+        .as_ref()
+        .map_or(String::new(), |why| format!(" The recording may be incomplete: {why}."));
     let text = format!(
         "{} by {}: {}, {} sent at {}, {} with feedback of the kind {}.{shortened} {OPEN_LOOP}",
         replay.session,
