@@ -21,6 +21,7 @@ pub enum FeedbackKind {
 ///
 /// The default is a controller that uses arrival times of packets, with libwebrtc's pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Requirements {
     /// The feedback for which the controller was designed. Default [`FeedbackKind::TransportWide`].
     pub feedback: FeedbackKind,

@@ -147,10 +147,10 @@ impl Observer for ChromeTrace {
         self.advance(now);
         match event {
             Event::Sent { packet } => {
-                self.flows.entry(packet.flow.0).or_default().0 += u64::from(packet.bytes)
+                self.flows.entry(packet.flow.0).or_default().0 += u64::from(packet.bytes);
             }
             Event::Delivered { packet } => {
-                self.flows.entry(packet.flow.0).or_default().1 += u64::from(packet.bytes)
+                self.flows.entry(packet.flow.0).or_default().1 += u64::from(packet.bytes);
             }
             Event::Dequeued { link: LinkId(link), sojourn, .. } => {
                 let delay = self.links.entry(*link).or_default();

@@ -66,14 +66,12 @@ impl Growing {
     /// Completes the file. Returns its path, and what is to be said about it.
     pub(super) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
         let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
-        match self.failed.map_or(flushed, Err) {
-            Err(source) => Err(WriteError::io(&self.path, self.content, source)),
-            Ok(()) => {
-                let (path, max) = (self.path.display(), self.max_bytes);
-                let note = format!("{path} ends early: it has reached its maximum size, {max} B");
-                let note = self.is_cut.then_some(note);
-                Ok((self.path, note))
-            }
+        if let Err(source) = self.failed.map_or(flushed, Err) {
+            return Err(WriteError::io(&self.path, self.content, source));
         }
+        let (path, max) = (self.path.display(), self.max_bytes);
+        let note = format!("{path} ends early: it has reached its maximum size, {max} B");
+        let note = self.is_cut.then_some(note);
+        Ok((self.path, note))
     }
 }

@@ -275,9 +275,9 @@ mod tests {
     fn the_checksum_is_that_of_rfc_1071() {
         // RFC 1071 §3: the sum of these words is ddf2.
         let mut sum = Sum::default();
-        [[0x00, 0x01, 0xf2].as_slice(), &[0x03, 0xf4, 0xf5, 0xf6], &[0xf7]]
-            .iter()
-            .for_each(|part| sum.add(part));
+        for part in [[0x00, 0x01, 0xf2].as_slice(), &[0x03, 0xf4, 0xf5, 0xf6], &[0xf7]] {
+            sum.add(part);
+        }
         assert_eq!(!sum.finish(), 0xddf2);
     }
 
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_datagram_too_long_for_ip_is_cut() {
-        let long = packet("192.0.2.1:5004", "198.51.100.2:6000", &[0; 70_000]);
+        let long = packet("192.0.2.1:5004", "198.51.100.2:6000", &vec![0; 70_000]);
         assert_eq!(long.len(), usize::from(u16::MAX) - 20);
         let mixed = packet("192.0.2.1:5004", "[2001:db8::2]:6000", &[]);
         assert_eq!(mixed[12..20], [0; 8]);

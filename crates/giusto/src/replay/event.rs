@@ -27,6 +27,7 @@ pub struct SessionInfo {
 
 /// What a recording lacks, so that controllers that need it cannot be judged by it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Lacks {
     /// The state of the sender's queue.
     pub queue: bool,

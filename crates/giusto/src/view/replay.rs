@@ -28,13 +28,13 @@ pub fn text(replay: &Replay) -> String {
         or_unknown(replay.loss_ratio, percent),
     );
     if let Some(why) = &replay.shortened {
-        text += &format!("The recording may be incomplete: {why}.\n\n");
+        text.extend(["The recording may be incomplete: ", why, ".\n\n"]);
     }
     text += &table(replay);
     for controller in &replay.controllers {
         let lines = remarks(controller);
         if !lines.is_empty() {
-            text += &format!("\n{}\n", controller.name);
+            text.extend(["\n", &controller.name, "\n"]);
             text.extend(lines.into_iter().map(|line| format!("  {line}\n")));
         }
     }

@@ -132,9 +132,9 @@ mod tests {
     fn unsigned_deltas_are_added() {
         // Type 0, width 4: 3, 0, 15 after 100.
         let mut bits = Writer::default();
-        [(0, 2), (3, 6), (3, 4), (0, 4), (15, 4)]
-            .into_iter()
-            .for_each(|(value, width)| bits.put(value, width));
+        for (value, width) in [(0, 2), (3, 6), (3, 4), (0, 4), (15, 4)] {
+            bits.put(value, width);
+        }
         assert_eq!(deltas(&bits.bytes(), Some(100), 3), Some(vec![Some(103), Some(103), Some(118)]));
         assert_eq!(deltas(&bits.bytes(), Some(100), 6), None, "more values than bits");
         assert_eq!(deltas(&[], Some(7), 2), Some(vec![Some(7), Some(7)]));

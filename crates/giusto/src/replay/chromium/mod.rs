@@ -78,7 +78,10 @@ impl RtcEventLog {
                 return Err(error("this is an RTC event log of version 1".to_owned(), fix));
             }
             _ => {
-                return Err(error("this is neither a session log nor an RTC event log".to_owned(), not_a_log));
+                return Err(error(
+                    "this is neither a session log nor an RTC event log".to_owned(),
+                    not_a_log,
+                ));
             }
         };
         if let Some(version) =
