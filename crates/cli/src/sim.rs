@@ -84,7 +84,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
-    /// Write the run for Perfetto (https://ui.perfetto.dev) and chrome://tracing: rates, delays, decisions and frames
+    /// Write the run as a Chrome trace, which ui.perfetto.dev opens: rates, delays, decisions and frames
     #[arg(long, value_name = "FILE")]
     chrome_trace: Option<PathBuf>,
 
@@ -129,7 +129,9 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             written.push(path);
             notes.extend(note);
         }
-        notes.iter().for_each(|note| progress.note(note));
+        for note in &notes {
+            progress.note(note);
+        }
         if let Some(at) = args.why {
             if record.interrupted && at.as_seconds() > record.duration_s {
                 let (ended, at) = (record.duration_s, at.as_seconds());
