@@ -15,6 +15,7 @@ mod link;
 mod output;
 mod printer;
 mod recv;
+mod replay;
 mod reproduce;
 mod reverse;
 mod send;
@@ -84,6 +85,8 @@ enum Command {
     Link(Box<link::LinkArgs>),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
+    /// Run a recorded session through congestion controllers
+    Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Print completions for a shell
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),

@@ -118,9 +118,8 @@ impl CallSide {
         let ends = Ends::of_call(config.sources.0, config.overhead);
         let (start, stop) = config.flows;
         let sender = config.sends.as_ref().map(|spec| {
-            // A controller can be wrapped by `Ends::wrap` before it is used.
             let random = |part: &str| random::stream(config.seed, &format!("flow call 1: {part}"));
-            let endpoint = media::sender(spec, ends, start, random)?;
+            let endpoint = media::sender(spec, media::controller(spec), ends, start, random)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
             let media =
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));

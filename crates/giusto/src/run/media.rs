@@ -38,7 +38,7 @@ const FIRST_VIDEO_SSRC: u32 = 2;
 
 /// What distinguishes the ends of one session from those of another.
 #[derive(Clone, Copy)]
-pub(crate) struct Ends<'a> {
+pub(crate) struct Ends {
     /// Added to the synchronisation sources of the streams.
     pub(crate) first: u32,
     /// The source of padding.
@@ -47,29 +47,16 @@ pub(crate) struct Ends<'a> {
     pub(crate) receiver: u32,
     /// Header bytes below RTP that count towards the rates.
     pub(crate) overhead: DataSize,
-    /// Applied to the sender's controller before it is used.
-    pub(crate) wrap: &'a dyn Fn(Box<dyn Controller>) -> Box<dyn Controller>,
 }
 
-impl Ends<'_> {
+impl Ends {
     /// Those of a simulation: the receiver is "recv"; UDP over IPv4.
-    pub(crate) const SIMULATED: Ends<'static> = Ends {
-        first: 0,
-        padding: PADDING_SSRC,
-        receiver: 0x7265_6376,
-        overhead: DataSize::from_bytes(28),
-        wrap: &|controller| controller,
-    };
+    pub(crate) const SIMULATED: Self =
+        Self { first: 0, padding: PADDING_SSRC, receiver: 0x7265_6376, overhead: DataSize::from_bytes(28) };
 
     /// Those of one end of a call, whose sources have these upper 24 bits.
     pub(crate) const fn of_call(sources: u32, overhead: DataSize) -> Self {
-        Self {
-            first: sources,
-            padding: sources | 0xff,
-            receiver: sources | 0xfe,
-            overhead,
-            ..Self::SIMULATED
-        }
+        Self { first: sources, padding: sources | 0xff, receiver: sources | 0xfe, overhead }
     }
 }
 
@@ -106,6 +93,11 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
     }
 }
 
+/// The controller of the sender.
+pub(crate) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
+    spec.controller.build_with(spec.limits, Options { delay_target: spec.delay_target })
+}
+
 /// The sender, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
 ///
 /// # Errors
@@ -113,7 +105,8 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
 /// A source or the sender cannot be built; validation has excluded it.
 pub(crate) fn sender(
     spec: &MediaSpec,
-    ends: Ends<'_>,
+    controller: Box<dyn Controller>,
+    ends: Ends,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
@@ -158,8 +151,6 @@ pub(crate) fn sender(
         padding: (ends.padding, PADDING_TYPE),
         ..MediaSenderConfig::default()
     };
-    let options = Options { delay_target: spec.delay_target };
-    let controller = (ends.wrap)(spec.controller.build_with(spec.limits, options));
     let sender = MediaSender::new(config, controller, sent);
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
 }
@@ -184,10 +175,7 @@ fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
 /// # Errors
 ///
 /// The receiver cannot be built; validation has excluded it.
-pub(crate) fn receiver(
-    spec: &MediaSpec,
-    ends: Ends<'_>,
-) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let mut payloads = vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
     let repair = spec.repair;
     if repair.nack {

@@ -7,5 +7,7 @@ mod expect;
 pub(crate) mod media;
 pub(crate) mod simulate;
 pub mod sweep;
+mod taps;
 
-pub use simulate::{RecordOptions, simulate, simulate_watched};
+pub use simulate::{RecordOptions, simulate, simulate_watched, simulate_with};
+pub use taps::{End, MediaFlow, Taps};
