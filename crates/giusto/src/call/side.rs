@@ -5,10 +5,12 @@ use giusto_session::{
     media::{Datagram, MediaReceiver, Payload, SourceFigures},
 };
 use giusto_sim::{
+    link::Link,
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
     record::{
-        PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, StreamKind, StreamRecord, TimelineOptions,
+        PlannedFlow, RecordPlan, RecordedRun, Recorder, RepairRecord, RunRecord, StreamKind, StreamRecord,
+        TimelineOptions,
     },
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media},
@@ -440,6 +442,8 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
         frame_delay_ms: None,
         skipped_frames: None,
         discarded_packets: None,
+        late_frames: None,
+        repair: spec.repair.is_on().then(RepairRecord::default),
     };
     let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
     let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
