@@ -75,7 +75,7 @@ pub(crate) struct CallArgs {
     #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 10_000))]
     max_calls: u16,
 
-    /// Congestion controller, one of `giusto compare --help` [default: gcc:libwebrtc+giusto]
+    /// Congestion controller, such as gcc:libwebrtc or scream:v2; an unknown name lists all [default: gcc:libwebrtc+giusto]
     #[arg(long, value_name = "NAME")]
     controller: Option<Algorithm>,
 

@@ -54,11 +54,11 @@ A number without a unit is in bit/s, seconds or bytes; scenario files need the u
 
 Exit status:
     0  success, also of a run that Ctrl-C or a closed pipe ended early
-    1  failure: no answer, a far end that disappeared (send, recv --once), or
-       an expectation that is not met (sim, sweep)
+    1  failure: no answer, a far end that disappeared (send, recv --once,
+       call), or an expectation that is not met (sim, sweep)
     2  wrong usage: a flag, an address or a file that cannot be used
-    3  measured, but the figures cannot be trusted (send, recv, cbr, demo,
-       link): the machine was overloaded, or the counts do not add up
+    3  measured, but the figures cannot be trusted (send, recv, call, link,
+       cbr, demo): the machine was overloaded, or the counts do not add up
     …  link: that of its command, if it is not 0
   130  ended by a second Ctrl-C
 

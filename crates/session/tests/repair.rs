@@ -128,9 +128,7 @@ fn run(repair: Repair, path: Path, seed: u64) -> Outcome {
                     outcome.bytes += bytes.len() as u64 + 28;
                     let extension = header.extension;
                     assert!(
-                        extension.is_none()
-                            || extension
-                                .is_some_and(|found| found.data(&bytes)[0] >> 4 == TRANSPORT_SEQUENCE_ID)
+                        extension.is_none_or(|found| found.data(&bytes)[0] >> 4 == TRANSPORT_SEQUENCE_ID)
                     );
                     if let Some(found) = extension {
                         let sequence = TransportSequence::parse(&found.data(&bytes)[1..3]).unwrap().sequence;
