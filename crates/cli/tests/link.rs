@@ -60,7 +60,7 @@ impl Link {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(line) => seen.push(line),
-                Err(_) => panic!("no {text} in {seen:?}"),
+                Err(error) => panic!("{error}: no {text} in {seen:?}"),
             }
         }
     }
@@ -352,7 +352,7 @@ fn missing_rights_are_one_line_that_names_the_relay() {
 }
 
 /// Runs iperf3 over TCP for `seconds`, with the server on the far side; `flags` are those of the client.
-fn tcp(folder: &Folder, seconds: u32, flags: &str) -> Option<(Value, Value)> {
+fn tcp(folder: &Folder, seconds: u32, flags: &str) -> (Value, Value) {
     // In a namespace of the test nobody else uses the port.
     let client = format!(
         "sysctl -qw net.ipv4.tcp_ecn=1; for i in 1 2 3 4 5 6 7 8 9 10; do \
@@ -363,7 +363,7 @@ fn tcp(folder: &Folder, seconds: u32, flags: &str) -> Option<(Value, Value)> {
     let (result, status) = ended(&output);
     assert_eq!(status, 0, "{}", text(&output.stderr));
     let report = std::fs::read_to_string(folder.path("r.json")).unwrap();
-    Some((result, serde_json::from_str(&report).unwrap()))
+    (result, serde_json::from_str(&report).unwrap())
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn tcp_fills_the_link_to_its_arithmetic_goodput() {
         let folder = scenario(
             "delay = \"10 ms\", rate = \"20 Mbit/s\", queue = { kind = \"drop-tail\", limit = \"100 ms\" }",
         );
-        let (result, report) = tcp(&folder, 4, "-O 1").unwrap();
+        let (result, report) = tcp(&folder, 4, "-O 1");
         let received = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
         // 1448 B of 1500 B are payload: headers of IPv4 and TCP, and the timestamps of RFC 7323.
         let arithmetic = 20e6 * 1448.0 / 1500.0;
@@ -395,7 +395,7 @@ fn tcp_keeps_its_checksums_where_the_queue_marks() {
         let folder = scenario(
             "delay = \"5 ms\", rate = \"10 Mbit/s\", queue = { kind = \"step-mark\", threshold = \"2 ms\" }",
         );
-        let (result, report) = tcp(&folder, 2, "").unwrap();
+        let (result, report) = tcp(&folder, 2, "");
         let link = &result["links"][0];
         assert!(link["marked_packets"].as_u64().unwrap() > 10, "{link}");
         assert_eq!(link["aqm_packets"], 0, "{link}");
