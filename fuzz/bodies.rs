@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 
 use giusto_pace::HeaderLayer;
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
+    AbsSendTime, ExtensionElements, RtpHeader, RtxHeader, TransportSequence,
+    flexfec::{FecHeader, Parity},
     rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
     voice::VoiceProfile,
 };
@@ -54,7 +55,7 @@ fn stamp(bytes: &[u8]) {
 /// All parsers of datagrams. A parsed datagram can be encoded again.
 pub(crate) fn datagram(bytes: &[u8]) {
     stamp(bytes);
-    let _ = RtpHeader::parse(bytes);
+    repair(bytes);
     let mut sealed = bytes.to_vec();
     wire::seal(&mut sealed);
     let bytes = &sealed[..];
@@ -64,6 +65,29 @@ pub(crate) fn datagram(bytes: &[u8]) {
         // NaN is not equal to itself, so the bytes are compared.
         let decoded = Message::decode(&again).expect("an encoded message is decoded");
         assert_eq!(decoded.encode(0), again);
+    }
+}
+
+/// Retransmissions and parity: what is read can be written again, and a recovered packet has the length that its parity says.
+fn repair(bytes: &[u8]) {
+    let Ok((_, content)) = RtpHeader::parse(bytes) else { return };
+    let payload = bytes.get(content).unwrap_or_default();
+    if let Some((header, original)) = RtxHeader::split(payload) {
+        assert_eq!([&header.to_bytes()[..], original].concat(), payload);
+    }
+    let streams = RtpHeader::contributing_sources(bytes).count();
+    let Ok((header, length)) = FecHeader::read(payload, streams) else { return };
+    let mut again = Vec::new();
+    header.write(&mut again).expect("a parsed header is written");
+    assert_eq!(FecHeader::read(&again, streams), Ok((header.clone(), again.len())));
+    let rest = payload.get(length..).unwrap_or_default();
+    let recovered = Parity::of_repair(&header, rest, 9).recover(1, 2);
+    assert_eq!(recovered.is_some(), usize::from(header.length) <= rest.len() + 9);
+    if let Some((packet, zeros)) = recovered {
+        assert_eq!(packet.len() + zeros, 12 + usize::from(header.length));
+        let mut parity = Parity::default();
+        parity.add(&[&packet], zeros).expect("it is an RTP packet");
+        assert_eq!(parity.recover(1, 2), Some((packet, zeros)));
     }
 }
 
@@ -86,6 +110,10 @@ pub(crate) fn rtcp(bytes: &[u8]) {
             packet.write(&mut again).expect("a parsed packet is written");
             let read: Vec<_> = Packets::new(&again).expect("a written packet is RTCP").collect();
             assert_eq!(read, [Ok(packet.clone())]);
+            if let Packet::Nack(nack) = &packet {
+                let numbers: Vec<u16> = nack.numbers().collect();
+                assert!(numbers.len() >= nack.entries.len() && numbers.len() <= 17 * nack.entries.len());
+            }
             if let Packet::TransportFeedback(feedback) = &packet {
                 let _ = unwrapper.unwrap(feedback).map(Iterator::count);
             }

@@ -5,6 +5,7 @@
 mod args;
 #[cfg(feature = "browser")]
 mod browser;
+mod call;
 mod cbr;
 mod compare;
 mod console;
@@ -12,9 +13,11 @@ mod demo;
 mod files;
 mod flags;
 mod iperf3;
+mod link;
 mod output;
 mod printer;
 mod recv;
+mod replay;
 mod reproduce;
 mod reverse;
 mod send;
@@ -53,11 +56,12 @@ A number without a unit is in bit/s, seconds or bytes; scenario files need the u
 
 Exit status:
     0  success, also of a run that Ctrl-C or a closed pipe ended early
-    1  failure: no answer, a far end that disappeared (send, recv --once), or
-       an expectation that is not met (sim, sweep)
+    1  failure: no answer, a far end that disappeared (send, recv --once,
+       call), or an expectation that is not met (sim, sweep)
     2  wrong usage: a flag, an address or a file that cannot be used
-    3  measured, but the figures cannot be trusted (send, recv, cbr, demo):
-       the machine was overloaded, or the counts do not add up
+    3  measured, but the figures cannot be trusted (send, recv, call, link,
+       cbr, demo): the machine was overloaded, or the counts do not add up
+    …  link: that of its command, if it is not 0
   130  ended by a second Ctrl-C
 
 Example:
@@ -71,14 +75,20 @@ enum Command {
     Send(Box<send::SendArgs>),
     /// Receive UDP streams and measure each of them
     Recv(recv::RecvArgs),
+    /// Hold an adaptive media session with another host: RTP with congestion control
+    Call(Box<call::CallArgs>),
     /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
     Sim(sim::SimArgs),
     /// Simulate a scenario under several congestion controllers, side by side
     Compare(compare::CompareArgs),
+    /// Run other programs across a scenario's links in real time
+    Link(Box<link::LinkArgs>),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
+    /// Run a recorded session through congestion controllers
+    Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
     /// Call a browser
@@ -128,6 +138,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
+    if let Command::Link(args) = &cli.command
+        && let Err(error) = link::prepare(args)
+    {
+        return failed(&error);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
@@ -142,10 +157,13 @@ fn main() -> ExitCode {
         Command::Recv(args) => flags::check_recv(&args, given)
             .map_err(anyhow::Error::from)
             .and_then(|()| recv::run(&args, &stop)),
+        Command::Call(args) => call::run(&args, &stop),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
+        Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         #[cfg(feature = "browser")]
         Command::CallBrowser(args) => browser::run(&args, &stop),
@@ -154,11 +172,14 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(code) => code,
-        Err(error) => {
-            console::complain(&format!("error: {}", message(&error)));
-            ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
-        }
+        Err(error) => failed(&error),
     }
+}
+
+/// Prints an error; returns its exit status.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    console::complain(&format!("error: {}", message(error)));
+    ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
 }
 
 /// An error and its causes, each once: some errors include their cause.

@@ -21,6 +21,7 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
+    capture::{ChromeTrace, Outputs},
     record::{RunRecord, TimelineOptions},
     run::RecordOptions,
     scenario::{Document, Scenario, Setting},
@@ -40,6 +41,8 @@ use giusto::{
   giusto sim scenarios/codel.toml --out codel --trace parquet
   giusto sim scenarios/*.toml --json
   giusto sim scenarios/media.toml --why 12.3s
+  giusto sim scenarios/media.toml --pcap call.pcapng --chrome-trace call.json
+  giusto sim scenarios/media.toml --session-log call.jsonl && giusto replay call.jsonl --controller scream:v2
 
 Exit status: 0 all expectations are met, 1 an expectation is not met, 2 the scenario cannot be used.
 docs/reference/scenario.md lists what --set can change.")]
@@ -69,9 +72,21 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
     why: Option<Timestamp>,
 
-    /// With --why: explain this flow only
-    #[arg(long, value_name = "ID", requires = "why")]
+    /// With --why: explain this flow only. With --session-log: record the controller of this flow
+    #[arg(long, value_name = "ID")]
     flow: Option<String>,
+
+    /// Record what the controller of a media flow is told and what it decides, for `giusto replay`
+    #[arg(long, value_name = "FILE")]
+    session_log: Option<PathBuf>,
+
+    /// Capture the packets of media flows, at the sender, in pcapng for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// Write the run as a Chrome trace, which ui.perfetto.dev opens: rates, delays, decisions and frames
+    #[arg(long, value_name = "FILE")]
+    chrome_trace: Option<PathBuf>,
 
     /// Print one JSON object; with several scenarios, {"runs": […]}
     #[arg(long)]
@@ -82,6 +97,7 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     // All scenarios are read before the first run, so that errors are reported at once.
     let scenarios = scenarios(args)?;
     check_why(args, &scenarios)?;
+    check_recordings(args, &scenarios)?;
     let folders = args.out.as_ref().map_or(Ok(Vec::new()), |out| folders(out, &scenarios))?;
     let page = args.out.as_ref().map(|_| TimelineOptions::default());
     let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
@@ -93,13 +109,29 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
         let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
         let mut trace = path.map(open).transpose()?;
-        let mut observer = trace.as_mut().map(|(trace, _)| trace);
+        let chrome = args.chrome_trace.as_deref().map(|path| {
+            let created = ChromeTrace::create(path, TraceNames::of(scenario));
+            created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
+        });
+        let mut chrome = chrome.transpose()?;
+        let mut observer = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
         let seed = args.seed.unwrap_or(scenario.seed());
-        let mut record = timed::run(scenario, seed, options, &mut observer, |now| {
+        let mut outputs = outputs(args, scenario)?;
+        let mut record = timed::run_with((scenario, seed), options, &mut outputs, &mut observer, |now| {
             let (name, done, all) = (scenario.name(), now.as_seconds(), scenario.duration().as_seconds());
             progress.say(format!("{name}: {done:.1} of {all} s"));
             stop.load(Ordering::Relaxed)
         });
+        let (paths, mut notes) = outputs.finish()?;
+        written.extend(paths);
+        if let Some(chrome) = chrome {
+            let (path, note) = chrome.finish()?;
+            written.push(path);
+            notes.extend(note);
+        }
+        for note in &notes {
+            progress.note(note);
+        }
         if let Some(at) = args.why {
             if record.interrupted && at.as_seconds() > record.duration_s {
                 let (ended, at) = (record.duration_s, at.as_seconds());
@@ -165,6 +197,38 @@ fn check_why(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
     let Some(at) = args.why else { return Ok(()) };
     let [scenario] = scenarios else { misuse!("--why looks into one scenario: give one FILE") };
     why::check(scenario, at, args.flow.as_deref()).map_err(UsageError::new)
+}
+
+/// Checks that the files of one run are asked of one run.
+fn check_recordings(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
+    if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() {
+        misuse!("--flow: it chooses a flow for --why or --session-log: give one of them");
+    }
+    let files = [
+        ("--session-log", &args.session_log),
+        ("--pcap", &args.pcap),
+        ("--chrome-trace", &args.chrome_trace),
+    ];
+    for (flag, file) in files {
+        if file.is_some() && scenarios.len() != 1 {
+            misuse!("{flag}: the file is of one scenario: give one FILE");
+        }
+    }
+    Ok(())
+}
+
+/// Opens the files that are written during a run.
+fn outputs(args: &SimArgs, scenario: &Scenario) -> Result<Outputs, UsageError> {
+    let mut outputs = Outputs::new();
+    if let Some(path) = &args.session_log {
+        let with = outputs.with_session_log(path, scenario, args.flow.as_deref());
+        outputs = with.map_err(|error| UsageError::new(format!("--session-log: {error}")))?;
+    }
+    if let Some(path) = &args.pcap {
+        let with = outputs.with_capture(path, scenario);
+        outputs = with.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
+    }
+    Ok(outputs)
 }
 
 /// Writes all files, or none; returns their paths.

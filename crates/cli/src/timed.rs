@@ -8,7 +8,7 @@ use giusto_units::Timestamp;
 
 use giusto::{
     record::RunRecord,
-    run::{self, RecordOptions},
+    run::{self, RecordOptions, Taps},
     scenario::Scenario,
 };
 
@@ -18,12 +18,23 @@ pub(crate) fn run(
     seed: u64,
     options: RecordOptions,
     observer: &mut impl Observer,
+    ends: impl FnMut(Timestamp) -> bool,
+) -> RunRecord {
+    run_with((scenario, seed), options, &mut (), observer, ends)
+}
+
+/// Runs `scenario` with `seed` as [`run`] does, with `taps`.
+pub(crate) fn run_with(
+    (scenario, seed): (&Scenario, u64),
+    options: RecordOptions,
+    taps: &mut dyn Taps,
+    observer: &mut impl Observer,
     mut ends: impl FnMut(Timestamp) -> bool,
 ) -> RunRecord {
     let clock = Clock::start();
     let began = clock.now();
     let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
-    let mut result = run::simulate_watched(scenario, seed, options, observer, watch);
+    let mut result = run::simulate_with((scenario, seed), options, taps, observer, watch);
     result.wall_s = (clock.now() - began).as_seconds();
     result
 }

@@ -9,6 +9,7 @@
 //! | [`limits`], [`requirements`] | its configuration and its requirements |
 //! | [`feedback`], [`target`] | its input and its output |
 //! | [`history`] | converts RTCP messages to feedback |
+//! | [`log`] | reports what a controller is told and what it answers |
 //! | [`fixed`] | a constant rate |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`scream`] | SCReAM in three generations |
@@ -25,6 +26,7 @@ pub mod fixed;
 pub mod gcc;
 pub mod history;
 pub mod limits;
+pub mod log;
 pub mod requirements;
 #[cfg(test)]
 mod runtime;

@@ -21,6 +21,7 @@ pub enum FeedbackKind {
 ///
 /// The default is a controller that uses arrival times of packets, with libwebrtc's pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Requirements {
     /// The feedback for which the controller was designed. Default [`FeedbackKind::TransportWide`].
     pub feedback: FeedbackKind,
@@ -36,6 +37,10 @@ pub struct Requirements {
     /// Whether the controller reduces its rate when the receiver requests it
     /// ([`Feedback::quench`](crate::Feedback::quench)). Default `false`.
     pub receiver_limit: bool,
+    /// Whether the controller uses the state of the sender's queue. Default `false`.
+    pub sender_queue: bool,
+    /// Whether the controller reacts to congestion marks (ECN-CE). Default `false`.
+    pub marks: bool,
 }
 
 impl Requirements {
@@ -51,6 +56,8 @@ impl Requirements {
         staleness: Staleness { skip_after: None, discard_after: None },
         delay_target: false,
         receiver_limit: false,
+        sender_queue: false,
+        marks: false,
     };
 
     /// Whether the controller reacts to this feedback.

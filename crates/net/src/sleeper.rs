@@ -8,6 +8,8 @@ use std::sync::{
 use giusto_pace::{SleepMode, WakeConfig, WakePlanner};
 use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use hdrhistogram::Histogram;
+#[cfg(feature = "emulate")]
+use nix::poll::{PollFd, ppoll};
 use nix::{
     sys::{prctl, time::TimeSpec},
     time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
@@ -117,6 +119,40 @@ impl Sleeper {
             self.planner.on_spun(wake, now);
         }
         now
+    }
+
+    /// Waits until `deadline` as [`until`](Self::until) does, or until one of `ready` is readable, whichever is first. The spin takes
+    /// at most `longest_spin`. Unlike `until` it takes no longer on a busy machine.
+    #[cfg(feature = "emulate")]
+    pub(crate) fn until_ready(
+        &mut self,
+        clock: Clock,
+        deadline: Timestamp,
+        ready: &mut [PollFd<'_>],
+        longest_spin: TimeDelta,
+    ) {
+        let now = clock.now();
+        let Some(wake) = self.planner.plan(now, deadline) else { return };
+        // A busy planner would wake after the deadline.
+        let at = wake.at.clamp(deadline - longest_spin, deadline);
+        if at > now {
+            let limit = TimeSpec::from_duration((at - now).to_std());
+            // A signal ends the sleep early, like a packet: the caller looks.
+            if ppoll(ready, Some(limit), None) != Ok(0) {
+                return;
+            }
+            let now = clock.now();
+            self.note(now.saturating_since(at));
+            if at == wake.at {
+                self.planner.on_woke(wake, now);
+            }
+        }
+        let begin = clock.now();
+        let mut now = begin;
+        while now < deadline && ppoll(ready, Some(TimeSpec::new(0, 0)), None) == Ok(0) {
+            now = clock.now();
+        }
+        self.spun += now - begin;
     }
 
     /// A plain relative sleep without correction of the wake latency, as published strategies use it. Returns

@@ -18,6 +18,9 @@ use nix::errno::Errno;
 
 use crate::clock::Synchronisation;
 
+#[cfg(feature = "emulate")]
+pub(crate) mod interface;
+
 /// Maximum number of messages per call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;
 
@@ -103,6 +106,17 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 /// Bytes of the header of a control message: length, level, type.
 const CONTROL_HEADER: usize = mem::size_of::<usize>() + 8;
 
+/// What is requested for the messages of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendOption {
+    /// Each message is split into datagrams of so many bytes.
+    Segment(u16),
+    /// DSCP and ECN, to an IPv4 address.
+    ClassV4(u8),
+    /// The same to an IPv6 address.
+    ClassV6(u8),
+}
+
 /// Control messages of one datagram: space for a timestamp, a drop count, a stride, two traffic classes and a TTL.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
@@ -115,23 +129,25 @@ impl Control {
     /// Space for control messages that the kernel writes.
     pub(crate) const EMPTY: Self = Self { bytes: [0; 192], len: 0 };
 
-    /// The control message that requests segments of `segment` bytes.
-    fn segment_size(segment: u16) -> Self {
+    /// The control message that requests `option`.
+    fn of(option: SendOption) -> Self {
+        let (level, kind, value): (_, _, &[u8]) = match option {
+            SendOption::Segment(segment) => (libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes()),
+            SendOption::ClassV4(class) => (libc::IPPROTO_IP, libc::IP_TOS, &i32::from(class).to_ne_bytes()),
+            SendOption::ClassV6(class) => {
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &i32::from(class).to_ne_bytes())
+            }
+        };
+        let length = CONTROL_HEADER + value.len();
         let mut control = Self::EMPTY;
-        let fields: [&[u8]; 4] = [
-            &(CONTROL_HEADER + 2).to_ne_bytes(),
-            &libc::SOL_UDP.to_ne_bytes(),
-            &libc::UDP_SEGMENT.to_ne_bytes(),
-            &segment.to_ne_bytes(),
-        ];
         let mut at = 0;
-        for field in fields {
+        for field in [&length.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), value] {
             if let Some(room) = control.bytes.get_mut(at..at + field.len()) {
                 room.copy_from_slice(field);
             }
             at += field.len();
         }
-        control.len = (CONTROL_HEADER + 2).next_multiple_of(mem::size_of::<usize>());
+        control.len = length.next_multiple_of(mem::size_of::<usize>());
         control
     }
 
@@ -169,15 +185,13 @@ fn blank_headers() -> [libc::mmsghdr; MESSAGES_PER_CALL] {
 
 /// Sends up to [`MESSAGES_PER_CALL`] of `messages` without waiting. Returns the number that the kernel
 /// accepted.
-///
-/// With `segment` each message is split into datagrams of that many bytes.
 pub(crate) fn send_messages<'a>(
     fd: BorrowedFd<'_>,
     to: Option<&Name>,
     messages: impl Iterator<Item = &'a [u8]>,
-    segment: Option<u16>,
+    option: Option<SendOption>,
 ) -> Result<usize, Errno> {
-    let mut control = segment.map(Control::segment_size);
+    let mut control = option.map(Control::of);
     let mut headers = blank_headers();
     let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES_PER_CALL];
     let mut count: usize = 0;

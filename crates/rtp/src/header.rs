@@ -158,6 +158,26 @@ impl RtpHeader {
         Ok((header, offset..datagram.len() - padding(flags, datagram, available)?))
     }
 
+    /// The contributing sources of `datagram` (RFC 3550 §5.1); none if it is too short.
+    pub fn contributing_sources(datagram: &[u8]) -> impl Iterator<Item = u32> + '_ {
+        let count = datagram.first().map_or(0, |flags| usize::from(flags & CSRC_COUNT_MASK));
+        let list = datagram.get(RTP_HEADER_BYTES..RTP_HEADER_BYTES + count * CSRC_BYTES).unwrap_or_default();
+        list.chunks_exact(CSRC_BYTES).filter_map(|ssrc| Some(u32::from_be_bytes(*ssrc.first_chunk()?)))
+    }
+
+    /// Inserts contributing sources into a written header, after the fixed part, in place of none. Beyond 15 they are left out.
+    pub fn insert_sources(head: &mut Vec<u8>, sources: &[u32]) {
+        let sources = sources.get(..sources.len().min(usize::from(CSRC_COUNT_MASK))).unwrap_or_default();
+        if head.len() < RTP_HEADER_BYTES {
+            return;
+        }
+        if let Some(flags) = head.first_mut() {
+            *flags = *flags & !CSRC_COUNT_MASK | sources.len() as u8;
+        }
+        let bytes = sources.iter().flat_map(|ssrc| ssrc.to_be_bytes());
+        head.splice(RTP_HEADER_BYTES..RTP_HEADER_BYTES, bytes);
+    }
+
     /// Writes the fixed header, without CSRC list, extension and padding. Returns its length,
     /// [`RTP_HEADER_BYTES`].
     ///
@@ -262,6 +282,19 @@ mod tests {
         assert_eq!((extension.profile, extension.range()), (0xbede, 24..28));
         assert_eq!(extension.data(&packet), [0x10, 0xaa, 0, 0]);
         assert_eq!(RtpHeader { extension: None, ..parsed }, header());
+    }
+
+    #[test]
+    fn inserted_sources_are_read_before_the_extension() {
+        let mut head = vec![0; 20];
+        header().write_with_extension(&mut head, 0xbede, &[0x10, 0xaa]).unwrap();
+        RtpHeader::insert_sources(&mut head, &[5, 6]);
+        assert!(RtpHeader::contributing_sources(&head).eq([5, 6]));
+        let (parsed, payload) = RtpHeader::parse(&head).unwrap();
+        assert_eq!((parsed.extension.unwrap().range(), payload), (24..28, 28..28));
+        assert_eq!(RtpHeader::contributing_sources(&head[..19]).count(), 0);
+        RtpHeader::insert_sources(&mut head, &[1; 20]);
+        assert_eq!(RtpHeader::contributing_sources(&head).count(), 15);
     }
 
     #[test]

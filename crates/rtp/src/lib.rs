@@ -5,14 +5,17 @@
 //! | module | contents |
 //! |---|---|
 //! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
+//! | [`flexfec`] | parity packets |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
 //! | [`vp8`] | VP8: payload descriptor and frame header |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
 
 mod abs_send_time;
 mod extension;
+pub mod flexfec;
 mod header;
 mod ntp;
+mod retransmission;
 pub mod rtcp;
 mod transport_sequence;
 mod unwrapper;
@@ -23,5 +26,6 @@ pub use abs_send_time::{AbsSendTime, AbsSendTimeUnwrapper};
 pub use extension::{ExtensionElement, ExtensionElements, ExtensionError, ExtensionForm, ExtensionWriter};
 pub use header::{RTP_HEADER_BYTES, RtpError, RtpExtension, RtpHeader};
 pub use ntp::{NtpDelay, NtpShort, NtpShortUnwrapper, NtpTimestamp};
+pub use retransmission::{RTX_HEADER_BYTES, RtxHeader};
 pub use transport_sequence::{FeedbackRequest, TransportSequence};
 pub use unwrapper::SequenceUnwrapper;

@@ -271,7 +271,7 @@ fn a_copied_open_without_its_authentication_is_replaced() {
     let challenge = net.answers().pop_front().unwrap().1;
     sender.handle_datagram(net.now, &challenge, net.now);
     let open = sender.poll_transmit(net.now).unwrap();
-    let copied = giusto_session::probe::wire::Sealed::parse(&open).unwrap().message().unwrap();
+    let copied: Message = giusto_session::probe::wire::Sealed::parse(&open).unwrap().message().unwrap();
     net.deliver(from, &copied.encode(OPENING_BYTES));
     assert!(!net.stream().is_authenticated());
     net.answers();

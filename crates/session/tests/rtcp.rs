@@ -276,7 +276,9 @@ fn reports_of_others_and_impossible_times_are_ignored() {
     let mut forged = Vec::new();
     ReceiverReport { ssrc: 1, blocks: vec![block(9, 5), block(SSRC, 5)] }.write(&mut forged).unwrap();
     let metrics = VoipMetrics { ssrc: 9, ..VoipMetrics::default() };
-    ExtendedReport { ssrc: 1, voip_metrics: vec![metrics] }.write(&mut forged).unwrap();
+    ExtendedReport { ssrc: 1, voip_metrics: vec![metrics], ..ExtendedReport::default() }
+        .write(&mut forged)
+        .unwrap();
     ours.handle_datagram(at_ms(10), &forged);
     let latest = ours.latest().unwrap();
     assert_eq!((latest.source, latest.lost_packets, latest.voice), (1, -3, None));

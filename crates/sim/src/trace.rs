@@ -83,6 +83,19 @@ impl Event {
         }
     }
 
+    /// The packet of the event, to change it for an observer that knows it by another flow.
+    pub const fn packet_mut(&mut self) -> &mut Packet {
+        match self {
+            Self::Sent { packet }
+            | Self::Queued { packet, .. }
+            | Self::Dequeued { packet, .. }
+            | Self::Marked { packet, .. }
+            | Self::Duplicated { packet, .. }
+            | Self::Dropped { packet, .. }
+            | Self::Delivered { packet } => packet,
+        }
+    }
+
     /// The link of the event; `None` for events at the ends of a path.
     pub const fn link(&self) -> Option<LinkId> {
         match self {
@@ -117,6 +130,10 @@ pub enum Note {
         delay: Option<TimeDelta>,
         /// Its size.
         size: DataSize,
+        /// Whether a lost packet of it was repaired.
+        repaired: bool,
+        /// Whether it became complete after its playout deadline.
+        late: bool,
     },
     /// TCP delivered in-order data to the application.
     Received {
@@ -141,6 +158,31 @@ pub enum Note {
         /// Number of packets.
         packets: u64,
     },
+    /// Lost packets were requested or repaired.
+    Repair {
+        /// The flow.
+        flow: FlowId,
+        /// The stream.
+        ssrc: u32,
+        /// What happened.
+        event: RepairEvent,
+    },
+}
+
+/// An event of the repair of lost packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RepairEvent {
+    /// The receiver requested this number of packets.
+    Requested(u64),
+    /// The receiver requested a key frame.
+    KeyFrameRequested,
+    /// The sender sent a packet again; its size on the wire.
+    Retransmitted(DataSize),
+    /// The sender sent parity of several packets; its size on the wire.
+    Parity(DataSize),
+    /// The receiver recovered a packet from parity.
+    Recovered,
 }
 
 impl Note {
@@ -151,7 +193,8 @@ impl Note {
             | Self::Frame { flow, .. }
             | Self::Received { flow, .. }
             | Self::Skipped { flow, .. }
-            | Self::Discarded { flow, .. } => flow,
+            | Self::Discarded { flow, .. }
+            | Self::Repair { flow, .. } => flow,
         }
     }
 }

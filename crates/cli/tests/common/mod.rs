@@ -3,6 +3,7 @@
 
 pub(crate) mod namespace;
 pub(crate) mod process;
+pub(crate) mod relay;
 
 use std::{
     fs,

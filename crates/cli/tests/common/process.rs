@@ -42,7 +42,7 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-/// A `giusto recv`, once it listens.
+/// A `giusto recv` or `giusto call --listen`, once it listens.
 pub(crate) struct Listener {
     pub(crate) process: Running,
     pub(crate) address: SocketAddr,
@@ -53,7 +53,12 @@ pub(crate) struct Listener {
 impl Listener {
     /// Starts `giusto recv` with `args`.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut command = giusto(&[&["recv"], args].concat());
+        Self::of(&[&["recv"], args].concat())
+    }
+
+    /// Starts a command that listens.
+    pub(crate) fn of(args: &[&str]) -> Self {
+        let mut command = giusto(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let process = Running(child);

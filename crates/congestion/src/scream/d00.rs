@@ -105,6 +105,8 @@ impl ScreamD00 {
         },
         delay_target: true,
         receiver_limit: true,
+        sender_queue: true,
+        marks: true,
     };
 
     /// A controller before the first packet.

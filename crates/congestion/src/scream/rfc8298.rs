@@ -133,6 +133,8 @@ impl ScreamRfc8298 {
         pacer: PacerSettings::SINGLE,
         staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
         delay_target: true,
+        sender_queue: true,
+        marks: true,
         ..Requirements::DEFAULT
     };
 

@@ -194,6 +194,8 @@ impl ScreamV2 {
         pacer: PacerSettings::SINGLE,
         staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
         delay_target: true,
+        sender_queue: true,
+        marks: true,
         ..Requirements::DEFAULT
     };
 

@@ -12,7 +12,10 @@ use giusto_sim::{
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
-use crate::run::media;
+use crate::run::{
+    media,
+    taps::{End, MediaFlow, Taps},
+};
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers};
 
 type BuildError = Box<dyn std::error::Error>;
@@ -48,11 +51,17 @@ pub(crate) struct BuiltFlow {
 ///
 /// If validation accepted a scenario that cannot be built, which is a bug.
 #[expect(clippy::expect_used, reason = "a scenario is valid")]
-pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Built {
-    build(scenario, seed).expect("a valid scenario can be built")
+pub(crate) fn simulation_with(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Built {
+    build(scenario, seed, taps).expect("a valid scenario can be built")
 }
 
-fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
+/// Builds the run without taps.
+#[cfg(test)]
+pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Built {
+    simulation_with(scenario, seed, &mut ())
+}
+
+fn build(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Result<Built, BuildError> {
     let mut simulation = Simulation::new(seed);
     let mut links = Vec::new();
     for spec in scenario.links() {
@@ -70,7 +79,7 @@ fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
             let start = own.start();
             let stop = spec.stop.unwrap_or(scenario.end());
             let built = BuiltFlow { name, spec: index, forwards, backwards, start, stop };
-            traffic(&mut simulation, &built, own)?;
+            traffic(&mut simulation, &built, own, taps)?;
             flows.push(built);
         }
     }
@@ -91,7 +100,7 @@ fn route(
 }
 
 /// The queue of a link.
-fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
+pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
     let random = || random::stream(seed, &format!("link {}: queue", link.id));
     Ok(match &link.queue {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
@@ -144,7 +153,12 @@ impl Own<'_> {
 }
 
 /// Adds the agents of a flow.
-fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Result<(), BuildError> {
+fn traffic(
+    simulation: &mut Simulation,
+    flow: &BuiltFlow,
+    own: Own<'_>,
+    taps: &mut dyn Taps,
+) -> Result<(), BuildError> {
     // Flows of kinds that are two-way have a reverse route.
     let answers = flow.backwards.unwrap_or(flow.forwards);
     match &own.spec.kind {
@@ -171,14 +185,20 @@ fn traffic(simulation: &mut Simulation, flow: &BuiltFlow, own: Own<'_>) -> Resul
             let sender = tcp::Sender::new(flow.forwards, settings.clone(), own.application(transfers))?;
             let sender = sender.starting_at(flow.start).stopping_at(flow.stop);
             let receiver = tcp::Receiver::new(answers, settings.clone())?;
-            connect(simulation, flow.forwards, answers, sender, receiver);
+            connect(simulation, flow.forwards, answers, Box::new(sender), Box::new(receiver));
         }
         FlowKind::Media(spec) => {
-            let sender = media::sender(spec, flow.start, |part| own.random(part))?;
+            let about = MediaFlow { name: &flow.name, spec };
+            let controller = taps.controller(about, media::controller(spec));
+            let ends = media::Ends::SIMULATED;
+            let sender = media::sender(spec, controller, ends, flow.start, |part| own.random(part))?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
-            let receiver = Media::new(media::receiver(spec)?, answers, flow.forwards, Timestamp::ZERO);
+            let receiver = media::receiver(spec, media::Ends::SIMULATED)?;
+            let receiver = Media::new(receiver, answers, flow.forwards, Timestamp::ZERO);
+            let sender = taps.agent(about, End::Sender, Box::new(sender));
+            let receiver = taps.agent(about, End::Receiver, Box::new(receiver));
             connect(simulation, flow.forwards, answers, sender, receiver);
         }
     }
@@ -190,11 +210,11 @@ fn connect(
     simulation: &mut Simulation,
     forwards: FlowId,
     answers: FlowId,
-    sender: impl Agent + 'static,
-    receiver: impl Agent + 'static,
+    sender: Box<dyn Agent>,
+    receiver: Box<dyn Agent>,
 ) {
-    let sender = simulation.add_agent(Box::new(sender));
-    let receiver = simulation.add_agent(Box::new(receiver));
+    let sender = simulation.add_agent(sender);
+    let receiver = simulation.add_agent(receiver);
     simulation.deliver(forwards, receiver);
     simulation.deliver(answers, sender);
 }

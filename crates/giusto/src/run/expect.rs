@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use giusto_measure::ErrorHistogram;
-use giusto_sim::record::{Check, Distribution, Figures, FlowFigures, LinkFigures, Measurement};
+use giusto_sim::record::{
+    Check, Distribution, Figures, FlowFigures, LinkFigures, Measurement, StreamFigures,
+};
 use giusto_units::{DataRate, Timestamp};
 
 use crate::{
@@ -168,6 +170,17 @@ fn value_of_flows(metric: Metric, flows: &[FlowFigures]) -> Option<f64> {
             flows.iter().filter_map(|flow| flow.decisions).reduce(|a, b| a + b).map(|all| all as f64)
         }
         Metric::Frames => Some(flows.iter().filter_map(|flow| flow.frames).sum::<u64>() as f64),
+        Metric::RepairedFrames => {
+            Some(streams_of(flows).map(|one| one.repair.repaired_frames).sum::<u64>() as f64)
+        }
+        Metric::LateFrames => Some(streams_of(flows).map(|one| one.late_frames).sum::<u64>() as f64),
+        Metric::RequestedPackets => {
+            Some(streams_of(flows).map(|one| one.repair.requested_packets).sum::<u64>() as f64)
+        }
+        Metric::RepairRate => {
+            let bytes = |flow: &FlowFigures| flow.streams.values().map(|one| one.repair.bytes).sum();
+            Some(flows.iter().map(|flow| flow.rate_bps(bytes(flow))).sum())
+        }
         Metric::SentPackets => Some(sum(|flow| flow.sent_packets) as f64),
         Metric::ReceivedPackets => Some(sum(|flow| flow.received_packets) as f64),
         Metric::Loss => {
@@ -177,6 +190,10 @@ fn value_of_flows(metric: Metric, flows: &[FlowFigures]) -> Option<f64> {
         Metric::Marked => ratio(sum(|flow| flow.marked_packets), sum(|flow| flow.received_packets)),
         _ => None,
     }
+}
+
+fn streams_of(flows: &[FlowFigures]) -> impl Iterator<Item = &StreamFigures> {
+    flows.iter().flat_map(|flow| flow.streams.values())
 }
 
 /// The value of the given streams of each flow.
@@ -193,6 +210,15 @@ fn value_of_streams(metric: Metric, flows: &[FlowFigures], streams: &[Vec<Stream
         Metric::ReceivedRate => Some(all().map(rate).sum()),
         Metric::StreamFairness => jain(all().map(|pair| rate(pair) / pair.1.priority())),
         Metric::Frames => Some(known().map(|stream| stream.frames).sum::<u64>() as f64),
+        Metric::RepairedFrames => Some(known().map(|one| one.repair.repaired_frames).sum::<u64>() as f64),
+        Metric::LateFrames => Some(known().map(|one| one.late_frames).sum::<u64>() as f64),
+        Metric::RequestedPackets => Some(known().map(|one| one.repair.requested_packets).sum::<u64>() as f64),
+        Metric::RepairRate => {
+            let rate = |(flow, stream): (&FlowFigures, &Stream<'_>)| {
+                flow.rate_bps(flow.streams.get(&stream.ssrc).map_or(0, |figures| figures.repair.bytes))
+            };
+            Some(all().map(rate).sum())
+        }
         Metric::FrameDelay(of) => {
             let mut delays = ErrorHistogram::new();
             known().for_each(|stream| delays.merge(&stream.frame_delay));

@@ -1,9 +1,10 @@
-//! The two ends of a media flow.
+//! The two ends of a media flow, in a simulation and in a call.
 
-use giusto_congestion::Options;
+use giusto_congestion::{Controller, Options};
 use giusto_session::media::{
     Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_TYPE, Packetizer, PayloadFormat, pacer_config,
+    MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, RepairConfig,
+    StreamRepair, pacer_config,
 };
 use giusto_sim::{
     random::Random,
@@ -12,7 +13,7 @@ use giusto_sim::{
         encoder::{Audio, MediaSource, VIDEO_CLOCK},
     },
 };
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
@@ -21,30 +22,63 @@ use crate::scenario::{AUDIO_ID, GiveUp, MediaSpec, VideoStream};
 const VIDEO_TYPE: u8 = 96;
 const AUDIO_TYPE: u8 = 111;
 
-/// Synchronisation sources: of audio, of the videos from this one on, and of the receiver, "recv".
+/// Payload types of their retransmissions, and of parity.
+const VIDEO_RTX_TYPE: u8 = 98;
+const AUDIO_RTX_TYPE: u8 = 112;
+const PARITY_TYPE: u8 = 99;
+
+/// Synchronisation source of the retransmissions of a stream less that of the stream, and of its parity. All sources of an end
+/// have the same upper 24 bits.
+const RTX_SSRC: u32 = 0x40;
+const PARITY_SSRC: u32 = 0x80;
+
+/// Synchronisation sources, counted from the first of the end: of audio, and of the videos from this one on.
 const AUDIO_SSRC: u32 = 1;
 const FIRST_VIDEO_SSRC: u32 = 2;
-const RECEIVER_SSRC: u32 = 0x7265_6376;
+
+/// What distinguishes the ends of one session from those of another.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    /// Added to the synchronisation sources of the streams.
+    pub(crate) first: u32,
+    /// The source of padding.
+    pub(crate) padding: u32,
+    /// The source of the receiver.
+    pub(crate) receiver: u32,
+    /// Header bytes below RTP that count towards the rates.
+    pub(crate) overhead: DataSize,
+}
+
+impl Ends {
+    /// Those of a simulation: the receiver is "recv"; UDP over IPv4.
+    pub(crate) const SIMULATED: Self =
+        Self { first: 0, padding: PADDING_SSRC, receiver: 0x7265_6376, overhead: DataSize::from_bytes(28) };
+
+    /// Those of one end of a call, whose sources have these upper 24 bits.
+    pub(crate) const fn of_call(sources: u32, overhead: DataSize) -> Self {
+        Self { first: sources, padding: sources | 0xff, receiver: sources | 0xfe, overhead }
+    }
+}
 
 /// A stream of a media flow.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stream<'a> {
+pub(crate) struct Stream<'a> {
     /// Its synchronisation source.
-    pub(super) ssrc: u32,
-    pub(super) id: &'a str,
+    pub(crate) ssrc: u32,
+    pub(crate) id: &'a str,
     /// The video in the scenario; none for audio.
-    pub(super) video: Option<&'a VideoStream>,
+    pub(crate) video: Option<&'a VideoStream>,
 }
 
 impl Stream<'_> {
     /// Its priority among the videos; 1 for audio.
-    pub(super) fn priority(self) -> f64 {
+    pub(crate) fn priority(self) -> f64 {
         self.video.map_or(1.0, |video| video.priority)
     }
 }
 
 /// The streams of a flow in the order in which it sends them: audio is number 1, and the videos follow from 2 on.
-pub(super) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a>> {
+pub(crate) fn streams<'a>(spec: &'a MediaSpec) -> impl Iterator<Item = Stream<'a>> {
     let audio = spec.audio.map(|_| Stream { ssrc: AUDIO_SSRC, id: AUDIO_ID, video: None });
     let video = |(video, ssrc): (&'a VideoStream, u32)| Stream { ssrc, id: &video.id, video: Some(video) };
     audio.into_iter().chain(spec.videos.iter().zip(FIRST_VIDEO_SSRC..).map(video))
@@ -59,13 +93,20 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
     }
 }
 
+/// The controller of the sender.
+pub(crate) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
+    spec.controller.build_with(spec.limits, Options { delay_target: spec.delay_target })
+}
+
 /// The sender, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
 ///
 /// # Errors
 ///
 /// A source or the sender cannot be built; validation has excluded it.
-pub(super) fn sender(
+pub(crate) fn sender(
     spec: &MediaSpec,
+    controller: Box<dyn Controller>,
+    ends: Ends,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
@@ -85,7 +126,7 @@ pub(super) fn sender(
             }
         };
         sent.push(MediaStream {
-            ssrc,
+            ssrc: ends.first + ssrc,
             payload_type: format.payload_type,
             clock_rate,
             timestamp_offset: numbers.random(),
@@ -97,6 +138,7 @@ pub(super) fn sender(
             priority: stream.priority(),
             skip_after: video.and_then(|video| after(video.skip_after, needs.staleness.skip_after)),
             discard_after: video.and_then(|video| after(video.discard_after, needs.staleness.discard_after)),
+            repair: repair(spec, ends.first + ssrc, format.payload_type),
         });
         sources.push(source);
     }
@@ -105,11 +147,27 @@ pub(super) fn sender(
         feedback: spec.reported(),
         pacer: pacer_config(needs.pacer),
         ecn: spec.ecn,
+        overhead: ends.overhead,
+        padding: (ends.padding, PADDING_TYPE),
         ..MediaSenderConfig::default()
     };
-    let options = Options { delay_target: spec.delay_target };
-    let sender = MediaSender::new(config, spec.controller.build_with(spec.limits, options), sent);
+    let sender = MediaSender::new(config, controller, sent);
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
+}
+
+/// The repair of the stream with this source and payload type.
+fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
+    let rtx = (RTX_SSRC + ssrc, if payload_type == VIDEO_TYPE { VIDEO_RTX_TYPE } else { AUDIO_RTX_TYPE });
+    let parity = spec.repair.parity;
+    StreamRepair {
+        rtx: spec.repair.nack.then_some(rtx),
+        parity: parity.map(|ratio| ParityStream {
+            ssrc: PARITY_SSRC + ssrc,
+            payload_type: PARITY_TYPE,
+            ratio,
+        }),
+        deadline: spec.repair.playout_deadline,
+    }
 }
 
 /// The receiver.
@@ -117,18 +175,30 @@ pub(super) fn sender(
 /// # Errors
 ///
 /// The receiver cannot be built; validation has excluded it.
-pub(super) fn receiver(spec: &MediaSpec) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
+    let mut payloads = vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
+    let repair = spec.repair;
+    if repair.nack {
+        payloads.push(PayloadFormat::rtx(VIDEO_RTX_TYPE, VIDEO_TYPE));
+        payloads.push(PayloadFormat::rtx(AUDIO_RTX_TYPE, AUDIO_TYPE));
+    }
+    if repair.parity.is_some() {
+        payloads.push(PayloadFormat::parity(PARITY_TYPE));
+    }
     let config = MediaReceiverConfig {
-        payloads: vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)],
+        payloads,
+        repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frames },
+        playout_deadline: repair.playout_deadline,
         quench_above: spec.receiver_limit,
-        ..MediaReceiverConfig::new(RECEIVER_SSRC, "receiver", spec.reported())
+        overhead: ends.overhead,
+        ..MediaReceiverConfig::new(ends.receiver, "receiver", spec.reported())
     };
     let receiver = MediaReceiver::new(config)?;
     Ok(EncodedEndpoint::new(MediaEndpoint::new(None, Some(receiver)), Vec::new()))
 }
 
 /// When each stream pauses, by its place among them.
-pub(super) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Timestamp, Timestamp)>)> {
+pub(crate) fn pauses(spec: &MediaSpec) -> impl Iterator<Item = (usize, Vec<(Timestamp, Timestamp)>)> {
     let own = |(place, stream): (usize, Stream<'_>)| Some((place, spec.pauses_of(stream.video?)));
     streams(spec).enumerate().filter_map(own)
 }

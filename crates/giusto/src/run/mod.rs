@@ -5,7 +5,9 @@ pub mod comparison;
 mod describe;
 mod expect;
 pub(crate) mod media;
-mod simulate;
+pub(crate) mod simulate;
 pub mod sweep;
+mod taps;
 
-pub use simulate::{RecordOptions, simulate, simulate_watched};
+pub use simulate::{RecordOptions, simulate, simulate_watched, simulate_with};
+pub use taps::{End, MediaFlow, Taps};

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use giusto_sim::{
     record::{
-        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RunRecord,
-        StreamKind, StreamRecord, TimelineOptions,
+        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RepairRecord,
+        RunRecord, StreamKind, StreamRecord, TimelineOptions,
     },
     trace::Observer,
 };
@@ -15,6 +15,7 @@ use crate::{
     run::{
         build::{self, Built, BuiltFlow},
         describe, expect, media,
+        taps::Taps,
     },
     scenario::{FlowKind, FlowSpec, LinkSpec, Scenario, feedback_name},
 };
@@ -82,9 +83,24 @@ pub fn simulate_watched(
     seed: u64,
     options: RecordOptions,
     observer: &mut impl Observer,
+    watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> RunRecord {
+    simulate_with((scenario, seed), options, &mut (), observer, watch)
+}
+
+/// Runs a scenario with a seed as [`simulate_watched`] does; `taps` sees the controllers and the datagrams of media flows.
+///
+/// # Panics
+///
+/// If a link lost count of its packets, which is a bug.
+pub fn simulate_with(
+    (scenario, seed): (&Scenario, u64),
+    options: RecordOptions,
+    taps: &mut dyn Taps,
+    observer: &mut impl Observer,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> RunRecord {
-    let mut built = build::simulation(scenario, seed);
+    let mut built = build::simulation_with(scenario, seed, taps);
     let (asked, measurements): (Vec<_>, Vec<_>) = expect::ask(scenario, &built).into_iter().unzip();
     let mut recorder = Recorder::new(plan(scenario, &built, measurements, options));
     let mut end = Timestamp::ZERO;
@@ -152,6 +168,8 @@ fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
         frame_delay_ms: None,
         skipped_frames: None,
         discarded_packets: None,
+        late_frames: None,
+        repair: media.filter(|media| media.repair.is_on()).map(|_| RepairRecord::default()),
     };
     FlowRecord {
         id: flow.name.clone(),
@@ -167,7 +185,7 @@ fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
     }
 }
 
-fn about_link(spec: &LinkSpec) -> LinkRecord {
+pub(crate) fn about_link(spec: &LinkSpec) -> LinkRecord {
     LinkRecord {
         id: spec.id.clone(),
         from: spec.from.clone(),

@@ -66,6 +66,14 @@ pub enum Metric {
     Decisions,
     /// Of media flows: complete frames received.
     Frames,
+    /// Of media flows: complete frames received with at least one repaired packet.
+    RepairedFrames,
+    /// Of media flows: frames that became complete after their playout deadline.
+    LateFrames,
+    /// Of media flows: rate of the packets that repair lost ones, headers included.
+    RepairRate,
+    /// Of media flows: packets that the receiver requested, each time counted.
+    RequestedPackets,
     /// Of media flows: time from the capture of a frame until it is received completely.
     FrameDelay(Figure),
     /// Of flows: time until their total received rate first reaches a given rate, the convergence time of RFC 8868 §3, item 8. It is
@@ -108,7 +116,7 @@ pub enum Unit {
 
 impl Metric {
     /// All metrics and their names in a file.
-    const NAMES: [(Self, &'static str); 29] = [
+    const NAMES: [(Self, &'static str); 33] = [
         (Self::SentRate, "sent-rate"),
         (Self::ReceivedRate, "received-rate"),
         (Self::SentPackets, "sent-packets"),
@@ -130,6 +138,10 @@ impl Metric {
         (Self::TargetRate, "target-rate"),
         (Self::Decisions, "decisions"),
         (Self::Frames, "frames"),
+        (Self::RepairedFrames, "repaired-frames"),
+        (Self::LateFrames, "late-frames"),
+        (Self::RepairRate, "repair-rate"),
+        (Self::RequestedPackets, "requested-packets"),
         (Self::FrameDelay(Figure::Mean), "frame-delay-mean"),
         (Self::FrameDelay(Figure::P50), "frame-delay-p50"),
         (Self::FrameDelay(Figure::P95), "frame-delay-p95"),
@@ -164,21 +176,38 @@ impl Metric {
     pub const fn is_of_media(self) -> bool {
         matches!(
             self,
-            Self::StreamFairness | Self::TargetRate | Self::Decisions | Self::Frames | Self::FrameDelay(_)
+            Self::StreamFairness
+                | Self::TargetRate
+                | Self::Decisions
+                | Self::Frames
+                | Self::RepairedFrames
+                | Self::LateFrames
+                | Self::RepairRate
+                | Self::RequestedPackets
+                | Self::FrameDelay(_)
         )
     }
 
     /// Whether a stream of a flow has it.
     pub const fn is_of_streams(self) -> bool {
-        matches!(self, Self::ReceivedRate | Self::Frames | Self::FrameDelay(_))
+        matches!(
+            self,
+            Self::ReceivedRate
+                | Self::Frames
+                | Self::RepairedFrames
+                | Self::LateFrames
+                | Self::RepairRate
+                | Self::RequestedPackets
+                | Self::FrameDelay(_)
+        )
     }
 
     /// Its unit.
     pub const fn unit(self) -> Unit {
         match self {
-            Self::SentRate | Self::ReceivedRate | Self::TargetRate => Unit::Rate,
-            Self::SentPackets | Self::ReceivedPackets => Unit::Count("packets"),
-            Self::Frames => Unit::Count("frames"),
+            Self::SentRate | Self::ReceivedRate | Self::TargetRate | Self::RepairRate => Unit::Rate,
+            Self::SentPackets | Self::ReceivedPackets | Self::RequestedPackets => Unit::Count("packets"),
+            Self::Frames | Self::RepairedFrames | Self::LateFrames => Unit::Count("frames"),
             Self::Decisions => Unit::Count("changes"),
             Self::Delay(_) | Self::QueueDelay(_) | Self::FrameDelay(_) | Self::TimeToRate => Unit::Time,
             Self::Loss

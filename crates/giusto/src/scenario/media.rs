@@ -1,7 +1,7 @@
 //! Media flows: streams, encoders and controller.
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits};
-use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, RateRange};
 use giusto_sim::{
     random::Random,
     traffic::encoder::{
@@ -48,6 +48,41 @@ pub struct MediaSpec {
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// ECN codepoint of the packets.
     pub ecn: Ecn,
+    /// Repair of lost packets.
+    pub repair: RepairSpec,
+}
+
+/// How lost packets of a media session are repaired. Repair packets are part of the target rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RepairSpec {
+    /// Whether the receiver requests lost packets (RFC 4585), and the sender sends them again (RFC 4588). Default `false`.
+    pub nack: bool,
+    /// Parity packets per media packet (RFC 8627). Default: none.
+    pub parity: Option<ParityRatio>,
+    /// Time from the capture of a frame, plus the minimum delay of the path, until it is too late to be played. No repair is
+    /// sent that would come later. Default 400 ms.
+    pub playout_deadline: TimeDelta,
+    /// The request for a key frame when a packet cannot be repaired in time. Default: picture loss indication; without
+    /// effect unless repair is on.
+    pub key_frames: KeyFrameRequest,
+}
+
+impl Default for RepairSpec {
+    fn default() -> Self {
+        Self {
+            nack: false,
+            parity: None,
+            playout_deadline: PLAYOUT_DEADLINE,
+            key_frames: KeyFrameRequest::PictureLoss,
+        }
+    }
+}
+
+impl RepairSpec {
+    /// Whether anything is repaired.
+    pub const fn is_on(&self) -> bool {
+        self.nack || self.parity.is_some()
+    }
 }
 
 /// One of the videos of a media session.
@@ -243,6 +278,7 @@ impl MediaSpec {
             max_payload: DEFAULT_MAX_PAYLOAD,
             pauses: Vec::new(),
             ecn: Ecn::NotEct,
+            repair: RepairSpec::default(),
         };
         let limits = media.limits_where_given([None; 3]);
         Self { limits, ..media }
@@ -335,6 +371,11 @@ impl MediaSpec {
 /// The name of a kind of feedback, as in a file.
 pub(crate) fn feedback_name(kind: FeedbackKind) -> &'static str {
     FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
+}
+
+/// The kind of feedback of this name.
+pub(crate) fn feedback_of(name: &str) -> Option<FeedbackKind> {
+    FEEDBACKS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
 }
 
 /// Kinds of feedback by their names in a file.

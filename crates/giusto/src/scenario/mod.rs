@@ -49,8 +49,8 @@ pub use builder::Builder;
 pub use document::{Document, Setting};
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
-pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name};
-pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, VideoSpec, VideoStream};
+pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
+pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{
     DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, QueueSpec, REVERSE, Scenario, Start, Transfers,
 };

@@ -1,6 +1,9 @@
 //! The tables of a simulated run in the terminal.
 
-use crate::record::{Check, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord};
+use crate::record::{
+    Check, Distribution, FlowRecord, Lateness, LinkRecord, RealTimeRecord, RepairRecord, RunRecord,
+    StreamRecord,
+};
 use crate::view::{
     format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
     table::{Column, full},
@@ -8,10 +11,14 @@ use crate::view::{
 
 /// Tables of flows and links, and a line for each check.
 pub fn tables(record: &RunRecord) -> String {
-    let links = media(record) + &streams(record) + &full(LINKS, &record.links);
     let checks: Vec<String> = record.checks.iter().map(check).collect();
-    let parts = [heading(record), full(FLOWS, &record.flows), links, checks.join("\n")];
+    let parts = [heading(record), flows(record) + &full(LINKS, &record.links), checks.join("\n")];
     parts.join("\n").trim_end().to_owned()
+}
+
+/// Tables of flows.
+pub fn flows(record: &RunRecord) -> String {
+    full(FLOWS, &record.flows) + "\n" + &media(record) + &streams(record)
 }
 
 const FLOWS: &[Column<FlowRecord>] = &[
@@ -44,7 +51,13 @@ const LINKS: &[Column<LinkRecord>] = &[
 
 /// The name of the run and its duration.
 fn heading(record: &RunRecord) -> String {
-    let RunRecord { scenario, seed, duration_s, wall_s, .. } = record;
+    let RunRecord { scenario, seed, duration_s, wall_s, real_time, .. } = record;
+    if let Some(real_time) = real_time {
+        let doubts =
+            real_time.doubts.iter().fold(String::new(), |text, doubt| text + "warning: " + doubt + "\n");
+        let took = time_us(duration_s * 1e6);
+        return format!("{doubts}{scenario}, seed {seed}: {took} in real time; {}\n", punctuality(real_time));
+    }
     let speed = if *wall_s > 0.0 {
         format!(" in {}, {} times as fast", time_us(wall_s * 1e6), short(duration_s / wall_s))
     } else {
@@ -53,6 +66,18 @@ fn heading(record: &RunRecord) -> String {
     let early = if record.interrupted { ", ended early: nothing was checked" } else { "" };
     let events = plural(record.events, "event", "events");
     format!("{scenario}, seed {seed}: {duration_s} s{speed}, {events}{early}\n")
+}
+
+/// `1,234 packets, late by 4.1 µs at p50, 30 µs at p99 and 120 µs at most`.
+pub(crate) fn punctuality(real_time: &RealTimeRecord) -> String {
+    let packets = plural(real_time.sent_packets, "packet", "packets");
+    real_time.lateness_us.map_or_else(
+        || packets.clone(),
+        |Lateness { p50, p99, max, .. }| {
+            let [p50, p99, max] = [p50, p99, max].map(time_us);
+            format!("{packets}, late by {p50} at p50, {p99} at p99 and {max} at most")
+        },
+    )
 }
 
 /// A table of media flows; nothing if there are none.
@@ -75,10 +100,12 @@ fn media(record: &RunRecord) -> String {
     full(&columns, &flows) + "\n"
 }
 
-/// Whether the streams of a flow are shown: there are several videos, or the sender skipped frames or discarded packets.
+/// Whether the streams of a flow are shown: there are several videos, the sender skipped frames or discarded packets, lost packets
+/// are repaired, or frames are late.
 pub(crate) fn shows_streams(flow: &FlowRecord) -> bool {
     let given_up = |stream: &StreamRecord| stream.skipped_frames.max(stream.discarded_packets) > Some(0);
-    flow.has_several_videos() || flow.streams.iter().any(given_up)
+    let repaired = |stream: &StreamRecord| stream.repair.is_some() || stream.late_frames > Some(0);
+    flow.has_several_videos() || flow.streams.iter().any(|stream| given_up(stream) || repaired(stream))
 }
 
 /// A table of the streams of flows with several videos, or of which something was given up; nothing if there are none.
@@ -106,7 +133,34 @@ fn streams(record: &RunRecord) -> String {
         let discarded = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.discarded_packets, count);
         columns.push(Column::number("packets\ndiscarded", 0, discarded));
     }
+    if streams.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
+        columns.push(Column::number("\nlate", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
+    }
+    if streams.iter().any(|(_, stream)| stream.repair.is_some()) {
+        columns.push(Column::number("\nrepaired", 0, |(_, stream)| repaired_frames(stream)));
+        let title = "packets requested /\nsent again / parity";
+        columns.push(Column::number(title, 0, |(_, stream)| repair_packets(stream)));
+        columns.push(Column::number("repair\nrate", 0, |(_, stream)| repair_rate(stream)));
+    }
     full(&columns, &streams) + "\n"
+}
+
+/// Complete frames with a repaired packet.
+pub(crate) fn repaired_frames(stream: &StreamRecord) -> String {
+    or_unknown(stream.repair, |repair| count(repair.repaired_frames))
+}
+
+/// Packets that were requested, sent again, and sent as parity.
+pub(crate) fn repair_packets(stream: &StreamRecord) -> String {
+    let all = |repair: RepairRecord| {
+        [repair.requested_packets, repair.retransmitted_packets, repair.parity_packets].map(count).join(" / ")
+    };
+    or_unknown(stream.repair, all)
+}
+
+/// The rate of the repair packets.
+pub(crate) fn repair_rate(stream: &StreamRecord) -> String {
+    or_unknown(stream.repair, |repair| rate(repair.repair_rate_bps))
 }
 
 fn three(delay: Distribution) -> String {

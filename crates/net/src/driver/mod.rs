@@ -7,10 +7,12 @@
 //! | [`Gatherer`] | state machines that take datagrams of several sockets |
 //! | [`ControlConnection`], [`ControlListener`] | state machines of iperf3's control connection |
 //! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
+//! | [`CallDriver`] | [`session::Calls`](giusto_session::call::Calls): media sessions |
 //! | [`AnswerDriver`] | [`session::Answers`](giusto_session::stamp::Answers): what comes back to a STAMP sender |
 //! | [`ReflectDriver`] | [`session::Reflector`](giusto_session::stamp::Reflector): a STAMP reflector |
 
 mod answers;
+mod call;
 mod control;
 mod converse;
 mod gather;
@@ -19,6 +21,7 @@ mod reflect;
 mod transmit;
 
 pub use answers::AnswerDriver;
+pub use call::{CallDriver, CallDriverReport};
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
 pub use gather::Gatherer;

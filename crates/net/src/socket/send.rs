@@ -1,9 +1,9 @@
 //! Sending: single datagrams, and runs of them in few system calls.
 
 use std::{
-    io,
+    io::{self, IoSlice},
     net::SocketAddr,
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -11,15 +11,18 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, ppoll},
-    sys::time::TimeSpec,
+    sys::{
+        socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg},
+        time::TimeSpec,
+    },
     time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
 };
 use serde::Serialize;
 
-use super::UdpSocket;
+use super::{TrafficClass, UdpSocket};
 use crate::{
     clock,
-    sys::{self, Name},
+    sys::{self, Name, SendOption},
 };
 
 /// Maximum number of bytes per message: 65 535 minus the IPv4 and UDP headers (RFC 791, RFC 768).
@@ -202,6 +205,54 @@ impl UdpSocket {
         self.send_one(None, bytes)
     }
 
+    /// Sends one datagram to `to`, or to the connected peer, with this traffic class instead of the socket's.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] gives the reason.
+    pub fn send_classed(
+        &self,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+        class: TrafficClass,
+    ) -> Result<(), SendError> {
+        let is_v4 = match to {
+            Some(to) => to.is_ipv4(),
+            None => self.local.is_ipv4(),
+        };
+        let (octet, wide) = (class.byte(), i32::from(class.byte()));
+        let note = if is_v4 { ControlMessage::Ipv4Tos(&octet) } else { ControlMessage::Ipv6TClass(&wide) };
+        // On an IPv6 socket an IPv4 address is mapped.
+        let name = to.map(|to| match to {
+            SocketAddr::V4(v4) if self.v6 => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())).into(),
+            to => SockaddrStorage::from(to),
+        });
+        let parts = [IoSlice::new(bytes)];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let mut waited = false;
+        loop {
+            match sendmsg(self.as_fd().as_raw_fd(), &parts, &[note], flags, name.as_ref()) {
+                Ok(_) => {
+                    self.sending.datagrams.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN | Errno::ENOBUFS) if !waited => {
+                    waited = true;
+                    self.sending.waits.fetch_add(1, Relaxed);
+                    let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
+                    let limit = TimeSpec::from_duration(self.config.send_timeout);
+                    // Whether there is room now: the next attempt finds out.
+                    let _ = ppoll(&mut wanted, Some(limit), None);
+                }
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => {
+                    return Err(Cause::Full(self.config.send_timeout).error(bytes.len(), 0));
+                }
+                Err(errno) => return Err(Cause::Kernel(errno).error(bytes.len(), 0)),
+            }
+        }
+    }
+
     /// Sends a run of datagrams to `to`, or to the connected peer: each `segment` bytes of `bytes` are one
     /// datagram; the last may be shorter. Returns their number.
     ///
@@ -238,9 +289,10 @@ impl UdpSocket {
         if let Some((group, size)) =
             self.group_of(segment).filter(|_| grouping == Grouping::Offload && count > 1)
         {
-            let (messages, outcome) = self.hand_over(name.as_ref(), Some(size), |taken| {
-                bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
-            });
+            let (messages, outcome) =
+                self.hand_over(name.as_ref(), Some(SendOption::Segment(size)), |taken| {
+                    bytes.get(taken * group * segment..).unwrap_or(&[]).chunks(group * segment)
+                });
             accepted = (messages * group).min(count);
             match outcome {
                 Err(Cause::Kernel(errno)) if refuses_offload(errno) => self.sending.refuse(size),
@@ -270,8 +322,40 @@ impl UdpSocket {
         bytes: &[u8],
         lengths: &[usize],
     ) -> Result<usize, SendError> {
+        self.send_run(to, None, bytes, lengths)
+    }
+
+    /// Like [`send_varied`](Self::send_varied) to `to`, with this traffic class instead of that of the socket.
+    ///
+    /// # Errors
+    ///
+    /// As [`send_segments`](Self::send_segments).
+    pub fn send_marked(
+        &self,
+        to: SocketAddr,
+        class: TrafficClass,
+        bytes: &[u8],
+        lengths: &[usize],
+    ) -> Result<usize, SendError> {
+        let option = if class == self.config.traffic_class {
+            None
+        } else if to.ip().to_canonical().is_ipv4() {
+            Some(SendOption::ClassV4(class.byte()))
+        } else {
+            Some(SendOption::ClassV6(class.byte()))
+        };
+        self.send_run(Some(to), option, bytes, lengths)
+    }
+
+    fn send_run(
+        &self,
+        to: Option<SocketAddr>,
+        option: Option<SendOption>,
+        bytes: &[u8],
+        lengths: &[usize],
+    ) -> Result<usize, SendError> {
         let name = to.map(|to| Name::of(to, self.v6));
-        let (accepted, outcome) = self.hand_over(name.as_ref(), None, |taken| {
+        let (accepted, outcome) = self.hand_over(name.as_ref(), option, |taken| {
             let (before, after) = lengths.split_at_checked(taken).unwrap_or((lengths, &[]));
             let mut at: usize = before.iter().sum();
             after.iter().map_while(move |&len| {
@@ -320,12 +404,13 @@ impl UdpSocket {
     fn hand_over<'a, I>(
         &self,
         to: Option<&Name>,
-        segment: Option<u16>,
+        option: Option<SendOption>,
         from: impl Fn(usize) -> I,
     ) -> (usize, Result<(), Cause>)
     where
         I: Iterator<Item = &'a [u8]>,
     {
+        let is_split = matches!(option, Some(SendOption::Segment(_)));
         let mut taken = 0;
         let mut waiting_since = None;
         let mut refusals = 0;
@@ -335,7 +420,7 @@ impl UdpSocket {
                 return (taken, Ok(()));
             }
             self.sending.calls.fetch_add(1, Relaxed);
-            match sys::send_messages(self.as_fd(), to, messages, segment) {
+            match sys::send_messages(self.as_fd(), to, messages, option) {
                 Ok(sent) => {
                     taken += sent;
                     waiting_since = None;
@@ -348,7 +433,7 @@ impl UdpSocket {
                     refusals += 1;
                 }
                 // Likewise: a router has reported a smaller MTU, which the system knows from now on.
-                Err(Errno::EMSGSIZE) if segment.is_none() && refusals < MAX_REFUSALS => refusals += 1,
+                Err(Errno::EMSGSIZE) if !is_split && refusals < MAX_REFUSALS => refusals += 1,
                 Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));

@@ -6,6 +6,7 @@ use super::{
     error::RtcpError,
     frame::{Frame, packet_type},
     remb::{self, Remb},
+    repair::{FIR_FORMAT, FullIntra, NACK_FORMAT, Nack, PLI_FORMAT, PictureLoss},
     reports::{ReceiverReport, SenderReport},
     scream_draft::{self, ScreamFeedback},
     twcc::{self, TransportFeedback},
@@ -30,6 +31,12 @@ pub enum Packet {
     CongestionFeedback(CongestionFeedback),
     /// Received packets of a stream, among the latest 33 (draft-johansson-rmcat-scream-cc-00).
     ScreamFeedback(ScreamFeedback),
+    /// Packets that a receiver requests again (generic NACK).
+    Nack(Nack),
+    /// A request for a key frame (PLI).
+    PictureLoss(PictureLoss),
+    /// A command to send a key frame (FIR).
+    FullIntra(FullIntra),
     /// A receiver's estimate of the bitrate (REMB).
     Remb(Remb),
     /// Metrics of voice streams (RFC 3611).
@@ -51,6 +58,9 @@ impl Packet {
             Self::TransportFeedback(packet) => packet.write(buffer),
             Self::CongestionFeedback(packet) => packet.write(buffer),
             Self::ScreamFeedback(packet) => packet.write(buffer),
+            Self::Nack(packet) => packet.write(buffer),
+            Self::PictureLoss(packet) => packet.write(buffer),
+            Self::FullIntra(packet) => packet.write(buffer),
             Self::Remb(packet) => packet.write(buffer),
             Self::ExtendedReport(packet) => packet.write(buffer),
         }
@@ -142,6 +152,9 @@ impl<'a> Packets<'a> {
             (packet_type::TRANSPORT_FEEDBACK, scream_draft::FORMAT) => {
                 Packet::ScreamFeedback(ScreamFeedback::read(frame)?)
             }
+            (packet_type::TRANSPORT_FEEDBACK, NACK_FORMAT) => Packet::Nack(Nack::read(frame)?),
+            (packet_type::PAYLOAD_FEEDBACK, PLI_FORMAT) => Packet::PictureLoss(PictureLoss::read(frame)?),
+            (packet_type::PAYLOAD_FEEDBACK, FIR_FORMAT) => Packet::FullIntra(FullIntra::read(frame)?),
             (packet_type::EXTENDED_REPORT, _) => Packet::ExtendedReport(ExtendedReport::read(frame)?),
             (packet_type::PAYLOAD_FEEDBACK, remb::FORMAT) => return Ok(Remb::read(frame)?.map(Packet::Remb)),
             _ => return Ok(None),

@@ -8,7 +8,8 @@ use super::*;
 use crate::{
     NtpDelay, NtpShort, NtpTimestamp,
     rtcp::{
-        ArrivalOffset, ArrivalTicks, Description, PacketReception, ReceptionTime, ReportBlock, StreamFeedback,
+        ArrivalOffset, ArrivalTicks, Description, IntraRequest, NackEntry, PacketReception, ReceptionTime,
+        ReportBlock, StreamFeedback,
     },
 };
 
@@ -82,6 +83,12 @@ fn examples() -> Vec<Packet> {
             ecn_echo: 6,
             source_quench: true,
             received: 0xf0f1_f2f3,
+        }),
+        Packet::Nack(Nack::of_numbers(1, 2, [7, 8, 23, 24, 300])),
+        Packet::PictureLoss(PictureLoss { sender_ssrc: 1, media_ssrc: 2 }),
+        Packet::FullIntra(FullIntra {
+            sender_ssrc: 1,
+            requests: vec![IntraRequest { ssrc: 2, sequence: 255 }],
         }),
         Packet::Remb(Remb { sender_ssrc: 1, bitrate: DataRate::from_bps(1_000_000), sources: vec![2, 3] }),
     ]
@@ -350,7 +357,7 @@ fn a_datagram_is_accepted_or_rejected_as_a_whole() {
         packet.write(&mut datagram).unwrap();
     }
     datagram.extend([0x80, 204, 0, 2, 0, 0, 0, 1, b'n', b'a', b'm', b'e']); // APP
-    datagram.extend([0x81, 205, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0, 0]); // a generic NACK
+    datagram.extend([0x83, 205, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 5, 0, 0]); // TMMBR (RFC 5104)
     datagram.extend([0xa0, 209, 0, 1, 0, 0, 0, 4]); // RSI (RFC 5760), all padding
 
     let mut packets = Packets::new(&datagram).unwrap();
@@ -361,7 +368,7 @@ fn a_datagram_is_accepted_or_rejected_as_a_whole() {
     for length in 0..datagram.len() {
         // A datagram can only end between packets.
         let cut = Packets::new(&datagram[..length]).map(|packets| packets.flatten().count());
-        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=8)), "{length}: {cut:?}");
+        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=11)), "{length}: {cut:?}");
     }
     let mut version = datagram.clone();
     let second = written(&all[0]).len();
@@ -378,7 +385,7 @@ fn a_datagram_is_accepted_or_rejected_as_a_whole() {
 
 #[test]
 fn a_damaged_packet_does_not_hide_the_next() {
-    let [report, .., remb] = &examples()[..] else { panic!("there are eight") };
+    let [report, .., remb] = &examples()[..] else { panic!("there are several") };
     let mut datagram = written(report);
     datagram[0] += 1;
     remb.write(&mut datagram).unwrap();
@@ -406,6 +413,12 @@ fn a_truncated_packet_differs_from_the_original() {
                     }
                     (Some(Ok(Packet::CongestionFeedback(read))), Packet::CongestionFeedback(feedback)) => {
                         read.streams.len() < feedback.streams.len()
+                    }
+                    (Some(Ok(Packet::Nack(read))), Packet::Nack(nack)) => {
+                        read.entries.len() < nack.entries.len()
+                    }
+                    (Some(Ok(Packet::FullIntra(read))), Packet::FullIntra(command)) => {
+                        read.requests.len() < command.requests.len()
                     }
                     _ => matches!(read, None | Some(Err(_))),
                 };
@@ -464,6 +477,27 @@ fn another_writer_gives_the_same_bytes() {
                     bye.sources.iter().fold(rtcp_types::Bye::builder(), |all, one| all.add_source(*one));
                 builder.reason(bye.reason.as_deref().unwrap_or_default()).write_into(&mut buffer)
             }
+            Packet::Nack(nack) => {
+                let numbers = nack
+                    .numbers()
+                    .fold(rtcp_types::Nack::builder(), rtcp_types::NackBuilder::add_rtp_sequence);
+                rtcp_types::TransportFeedback::builder(&numbers)
+                    .sender_ssrc(nack.sender_ssrc)
+                    .media_ssrc(nack.media_ssrc)
+                    .write_into(&mut buffer)
+            }
+            Packet::PictureLoss(request) => rtcp_types::PayloadFeedback::builder(&rtcp_types::Pli::builder())
+                .sender_ssrc(request.sender_ssrc)
+                .media_ssrc(request.media_ssrc)
+                .write_into(&mut buffer),
+            Packet::FullIntra(command) => {
+                let requests = command.requests.iter();
+                let requests = requests
+                    .fold(rtcp_types::Fir::builder(), |all, one| all.add_ssrc(one.ssrc, one.sequence));
+                rtcp_types::PayloadFeedback::builder(&requests)
+                    .sender_ssrc(command.sender_ssrc)
+                    .write_into(&mut buffer)
+            }
             _ => continue,
         };
         assert_eq!(written(&packet), buffer[..length.unwrap()], "{packet:?}");
@@ -514,6 +548,22 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 Packet::CongestionFeedback(CongestionFeedback { sender_ssrc, streams, time })
             }
         ),
+        (any::<(u32, u32)>(), prop::collection::vec(any::<(u16, u16)>(), 0..40)).prop_map(
+            |((sender_ssrc, media_ssrc), entries)| {
+                let entries =
+                    entries.into_iter().map(|(packet_id, following)| NackEntry { packet_id, following });
+                Packet::Nack(Nack { sender_ssrc, media_ssrc, entries: entries.collect() })
+            }
+        ),
+        any::<(u32, u32)>().prop_map(|(sender_ssrc, media_ssrc)| {
+            Packet::PictureLoss(PictureLoss { sender_ssrc, media_ssrc })
+        }),
+        (any::<u32>(), prop::collection::vec(any::<(u32, u8)>(), 0..10)).prop_map(
+            |(sender_ssrc, requests)| {
+                let requests = requests.into_iter().map(|(ssrc, sequence)| IntraRequest { ssrc, sequence });
+                Packet::FullIntra(FullIntra { sender_ssrc, requests: requests.collect() })
+            }
+        ),
         (any::<(u32, u64)>(), prop::collection::vec(any::<u32>(), 0..256)).prop_map(
             |((sender_ssrc, bps), sources)| {
                 let bitrate = Remb::quantised(DataRate::from_bps(bps));
@@ -535,6 +585,17 @@ proptest! {
         }
         let read = Packets::new(&datagram).unwrap().collect::<Result<Vec<_>, _>>();
         prop_assert_eq!(read, Ok(packets));
+    }
+
+    /// The numbers of a NACK are those that were asked for, in any order of the numbers.
+    #[test]
+    fn a_nack_contains_exactly_the_lost_packets(start: u16, steps in prop::collection::vec(1_u16..40, 0..100)) {
+        let numbers = steps.iter().scan(start, |number, step| { *number = number.wrapping_add(*step); Some(*number) });
+        let numbers: Vec<u16> = numbers.collect();
+        let nack = Nack::of_numbers(1, 2, numbers.iter().copied());
+        prop_assert!(nack.numbers().eq(numbers.iter().copied()));
+        prop_assert!(nack.entries.len() <= numbers.len());
+        prop_assert_eq!(read(&written(&Packet::Nack(nack.clone()))), Ok(Packet::Nack(nack)));
     }
 
     #[test]

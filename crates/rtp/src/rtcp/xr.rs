@@ -1,9 +1,17 @@
-//! Extended reports (RFC 3611) with VoIP metrics (§4.7).
+//! Extended reports (RFC 3611): the round-trip time of receivers (§4.4, §4.5), VoIP metrics (§4.7).
 
 use super::{
     error::RtcpError,
     frame::{self, Frame, packet_type, take, take_u32},
 };
+use crate::{NtpDelay, NtpShort, NtpTimestamp};
+
+/// Block type of a receiver reference time (RFC 3611 §4.4), and the length of its content in words.
+const REFERENCE_TIME: u8 = 4;
+const REFERENCE_TIME_WORDS: u16 = 2;
+/// Block type of the delays since the last receiver reports (RFC 3611 §4.5), and the length of one in words.
+const DELAYS: u8 = 5;
+const DELAY_WORDS: usize = 3;
 
 /// Block type of VoIP metrics (RFC 3611 §4.7).
 const VOIP_METRICS: u8 = 7;
@@ -13,19 +21,53 @@ const VOIP_METRICS_WORDS: u16 = 8;
 const UNAVAILABLE: u8 = 127;
 const WORD_BYTES: usize = 4;
 
-/// An extended report (RFC 3611 §2). Blocks of other types than VoIP metrics are skipped when it is read.
+/// An extended report (RFC 3611 §2). Blocks of other types are skipped when it is read.
 ///
 /// | bits | field |
 /// |---|---|
 /// | 32 | header: reserved, packet type 207, length |
 /// | 32 | source of the report |
+/// | 96 | reference time: block type 4 (8), reserved (8), length 2 (16), NTP timestamp (64) |
+/// | 32 and 96 each | block type 5 (8), reserved (8), length (16); [`DelaySinceLast`] |
 /// | 288 each | [`VoipMetrics`] |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtendedReport {
     /// The source of the report.
     pub ssrc: u32,
+    /// Time of the report on the clock of its source, from which a receiver that sends no media measures the RTT (RFC 3611
+    /// §4.4). If there are several, the last one is read.
+    pub reference_time: Option<NtpTimestamp>,
+    /// Answers to the reference times of other participants (RFC 3611 §4.5).
+    pub delays: Vec<DelaySinceLast>,
     /// VoIP metrics, one block for each reported source.
     pub voip_metrics: Vec<VoipMetrics>,
+}
+
+/// The answer to a reference time (DLRR, RFC 3611 §4.5).
+///
+/// | bits | field |
+/// |---|---|
+/// | 32 | source of the reference time |
+/// | 32, 32 | the middle of the reference time; delay since its arrival |
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DelaySinceLast {
+    /// The participant that sent the reference time.
+    pub ssrc: u32,
+    /// Its latest reference time; zero before the first.
+    pub last_reference: NtpShort,
+    /// Time from the arrival of that to this answer.
+    pub delay: NtpDelay,
+}
+
+impl DelaySinceLast {
+    /// The RTT if this answer arrives at `now`: A − LRR − DLRR (RFC 3611 §4.5). `None` if there was no reference time, or if the
+    /// result is negative.
+    pub fn round_trip(&self, now: NtpShort) -> Option<NtpDelay> {
+        let answered = self.last_reference.to_bits() != 0;
+        let passed =
+            now.to_bits().wrapping_sub(self.last_reference.to_bits()).wrapping_sub(self.delay.to_bits());
+        (answered && passed <= u32::MAX / 2).then_some(NtpDelay::from_bits(passed))
+    }
 }
 
 /// What is done about lost packets (RFC 3611 §4.7.6).
@@ -241,21 +283,41 @@ impl ExtendedReport {
         const WHAT: &str = "an extended report block";
         let mut rest = frame.content();
         let ssrc = take_u32(&mut rest, "an extended report")?;
-        let mut voip_metrics = Vec::new();
+        let (mut reference_time, mut delays, mut voip_metrics) = (None, Vec::new(), Vec::new());
         while !rest.is_empty() {
             let [block_type, _, l0, l1] = take(&mut rest, WHAT)?;
             let needed = usize::from(u16::from_be_bytes([l0, l1])) * WORD_BYTES;
             let short = RtcpError::Truncated { what: WHAT, needed, found: rest.len() };
             let (mut block, following) = rest.split_at_checked(needed).ok_or(short)?;
             rest = following;
-            if block_type == VOIP_METRICS {
-                voip_metrics.push(VoipMetrics::read(&mut block)?);
-                if !block.is_empty() {
-                    return Err(RtcpError::Excess { what: "a block of VoIP metrics", found: block.len() });
+            let what = match block_type {
+                REFERENCE_TIME => {
+                    const WHAT: &str = "a receiver reference time";
+                    let bits = take(&mut block, WHAT).map(u64::from_be_bytes)?;
+                    reference_time = Some(NtpTimestamp::from_bits(bits));
+                    WHAT
                 }
+                DELAYS => {
+                    const WHAT: &str = "a delay since the last receiver report";
+                    while !block.is_empty() {
+                        let mut word = || take_u32(&mut block, WHAT);
+                        let (ssrc, last, delay) = (word()?, word()?, word()?);
+                        let (last_reference, delay) = (NtpShort::from_bits(last), NtpDelay::from_bits(delay));
+                        delays.push(DelaySinceLast { ssrc, last_reference, delay });
+                    }
+                    WHAT
+                }
+                VOIP_METRICS => {
+                    voip_metrics.push(VoipMetrics::read(&mut block)?);
+                    "a block of VoIP metrics"
+                }
+                _ => continue,
+            };
+            if !block.is_empty() {
+                return Err(RtcpError::Excess { what, found: block.len() });
             }
         }
-        Ok(Self { ssrc, voip_metrics })
+        Ok(Self { ssrc, reference_time, delays, voip_metrics })
     }
 
     /// Appends the report to `buffer`.
@@ -268,6 +330,20 @@ impl ExtendedReport {
     pub fn write(&self, buffer: &mut Vec<u8>) -> Result<(), RtcpError> {
         frame::write(buffer, packet_type::EXTENDED_REPORT, 0, |content| {
             content.extend(self.ssrc.to_be_bytes());
+            if let Some(time) = self.reference_time {
+                content.extend([REFERENCE_TIME, 0]);
+                content.extend(REFERENCE_TIME_WORDS.to_be_bytes());
+                content.extend(time.to_bits().to_be_bytes());
+            }
+            // A block holds as many as its 16-bit length allows.
+            for delays in self.delays.chunks(usize::from(u16::MAX) / DELAY_WORDS) {
+                content.extend([DELAYS, 0]);
+                content.extend(((delays.len() * DELAY_WORDS) as u16).to_be_bytes());
+                for DelaySinceLast { ssrc, last_reference, delay } in delays {
+                    let words = [*ssrc, last_reference.to_bits(), delay.to_bits()];
+                    content.extend(words.into_iter().flat_map(u32::to_be_bytes));
+                }
+            }
             self.voip_metrics.iter().for_each(|block| block.write(content));
             Ok(())
         })
@@ -340,14 +416,14 @@ mod tests {
             0x3344_5566,
         ];
         let bytes: Vec<_> = words.into_iter().flat_map(u32::to_be_bytes).collect();
-        let report = ExtendedReport { ssrc: 0x0102_0304, voip_metrics: vec![METRICS] };
+        let report = ExtendedReport { ssrc: 0x0102_0304, voip_metrics: vec![METRICS], ..Default::default() };
         assert_eq!(written(&report), bytes);
         assert_eq!(read(&bytes), Ok(report));
     }
 
     #[test]
     fn another_reader_finds_the_blocks() {
-        let report = ExtendedReport { ssrc: 7, voip_metrics: vec![METRICS; 2] };
+        let report = ExtendedReport { ssrc: 7, voip_metrics: vec![METRICS; 2], ..Default::default() };
         let bytes = written(&report);
         let theirs = Xr::parse(&bytes).unwrap();
         assert_eq!((theirs.sender_ssrc(), theirs.padding()), (7, None));
@@ -360,13 +436,14 @@ mod tests {
     #[test]
     fn values_out_of_range_are_ignored_and_not_sent() {
         let bytes = [
-            0x80, 0xcf, 0, 13, 1, 2, 3, 4, // A receiver reference time block, which is skipped.
+            0x80, 0xcf, 0, 13, 1, 2, 3, 4, // A receiver reference time.
             4, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 7, 0, 0, 8, 0x89, 0xab, 0xcd, 0xef, 5, 6, 7, 8, 0x11, 0x11,
             0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0,
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
         ];
         let report = read(&bytes).unwrap();
         let [block] = report.voip_metrics[..] else { panic!("{report:?}") };
+        assert_eq!(report.reference_time, Some(NtpTimestamp::from_bits(0x0102_0304_0506_0708)));
         assert_eq!((block.r_factor, block.external_r_factor), (Some(0x55), None));
         assert_eq!((block.mos_lq_tenths, block.mos_cq_tenths), (None, None));
         assert_eq!((block.signal_level_dbm0, block.noise_level_dbm0), (Some(0x11), Some(0x22)));
@@ -378,13 +455,13 @@ mod tests {
         assert_eq!((block.gap_duration_ms, block.absolute_max_delay_ms), (0x2222, 0x5566));
         let wrong =
             VoipMetrics { r_factor: Some(101), mos_lq_tenths: Some(9), mos_cq_tenths: Some(51), ..METRICS };
-        let report = ExtendedReport { ssrc: 1, voip_metrics: vec![wrong] };
+        let report = ExtendedReport { ssrc: 1, voip_metrics: vec![wrong], ..Default::default() };
         assert_eq!(written(&report)[32..36], [UNAVAILABLE; 4]);
     }
 
     #[test]
     fn blocks_of_a_wrong_length_are_errors() {
-        let report = ExtendedReport { ssrc: 1, voip_metrics: vec![METRICS] };
+        let report = ExtendedReport { ssrc: 1, voip_metrics: vec![METRICS], ..Default::default() };
         let mut bytes = written(&report);
         bytes[11] = 9;
         let what = "an extended report block";
@@ -396,6 +473,50 @@ mod tests {
         bytes[3] += 1;
         bytes.extend([0; 4]);
         assert_eq!(read(&bytes), Err(RtcpError::Excess { what, found: 4 }));
+    }
+
+    /// RFC 3611 §4.4 and §4.5, word by word; and the times of RFC 3550 §6.4.1, Figure 2, whose RTT is 6.125 s.
+    #[test]
+    fn the_round_trip_time_of_a_receiver_is_that_of_the_figure() {
+        let words: [u32; 12] = [
+            0x80cf_000b,
+            9,
+            0x0400_0002,
+            0xb44d_b705,
+            0x2000_0000,
+            0x0500_0006,
+            7,
+            0xb705_2000,
+            0x0005_4000,
+            8,
+            0,
+            0,
+        ];
+        let bytes: Vec<_> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+        let answer = DelaySinceLast {
+            ssrc: 7,
+            last_reference: NtpShort::from_bits(0xb705_2000),
+            delay: NtpDelay::from_bits(0x0005_4000),
+        };
+        let none = DelaySinceLast { ssrc: 8, ..DelaySinceLast::default() };
+        let report = ExtendedReport {
+            ssrc: 9,
+            reference_time: Some(NtpTimestamp::from_bits(0xb44d_b705_2000_0000)),
+            delays: vec![answer, none],
+            voip_metrics: Vec::new(),
+        };
+        assert_eq!(written(&report), bytes);
+        assert_eq!(read(&bytes), Ok(report));
+        let now = NtpShort::from_bits(0xb710_8000);
+        assert_eq!(answer.round_trip(now), Some(NtpDelay::from_bits(0x0006_2000)));
+        assert_eq!(none.round_trip(now), None);
+        assert_eq!(answer.round_trip(NtpShort::from_bits(0xb705_2000)), None);
+        let mut cut = bytes.clone();
+        cut[3] -= 1;
+        cut[23] -= 1;
+        cut.truncate(44);
+        let what = "a delay since the last receiver report";
+        assert_eq!(read(&cut), Err(RtcpError::Truncated { what, needed: 4, found: 0 }));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use giusto_congestion::Decision;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::payload::Payload;
+use super::{payload::Payload, repair::RepairKind};
 
 /// Maximum number of queued events; beyond that the oldest are dropped. Chosen by us.
 const MAX_EVENTS: usize = 4096;
@@ -59,6 +59,40 @@ pub enum MediaEvent {
         /// The time of the discard.
         at: Timestamp,
     },
+    /// The sender has sent a repair packet.
+    RepairSent {
+        /// The synchronisation source of the repaired stream.
+        ssrc: u32,
+        /// The kind of the packet.
+        kind: RepairKind,
+        /// Its UDP payload.
+        size: DataSize,
+        /// The time.
+        at: Timestamp,
+    },
+    /// The receiver has requested lost packets.
+    Requested {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The number of packets in the request.
+        packets: u64,
+        /// The time of the request.
+        at: Timestamp,
+    },
+    /// The receiver has recovered a packet from parity.
+    Recovered {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The time.
+        at: Timestamp,
+    },
+    /// The receiver has requested a key frame.
+    KeyFrameRequested {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The time of the request.
+        at: Timestamp,
+    },
 }
 
 /// A complete frame.
@@ -79,6 +113,10 @@ pub struct FrameArrival {
     pub delay: Option<TimeDelta>,
     /// Number of its packets.
     pub packets: u64,
+    /// Number of these that were repaired.
+    pub repaired: u64,
+    /// Whether it became complete after its [playout deadline](super::MediaReceiverConfig::playout_deadline).
+    pub late: bool,
     /// Its bytes.
     pub payload: Payload,
 }

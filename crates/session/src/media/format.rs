@@ -22,6 +22,16 @@ impl PayloadFormat {
         Self { payload_type, clock_rate: Some(clock_rate), framing: Framing::Packet }
     }
 
+    /// Retransmissions (RFC 4588) of packets of the payload type `of`.
+    pub const fn rtx(payload_type: u8, of: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Retransmission { of } }
+    }
+
+    /// Parity of other packets (RFC 8627).
+    pub const fn parity(payload_type: u8) -> Self {
+        Self { payload_type, clock_rate: None, framing: Framing::Parity }
+    }
+
     /// Padding, which replaces media on the path.
     pub const fn padding(payload_type: u8) -> Self {
         Self { payload_type, clock_rate: None, framing: Framing::None }
@@ -38,4 +48,11 @@ pub enum Framing {
     Packet,
     /// There are no frames: padding.
     None,
+    /// Packets of another stream, sent again (RFC 4588).
+    Retransmission {
+        /// The payload type of the original packets.
+        of: u8,
+    },
+    /// Parity of packets of other streams (RFC 8627).
+    Parity,
 }

@@ -60,12 +60,28 @@
 //!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
 //!
 //! A frame is dropped if it is incomplete 2 s after its first packet arrived, or if incomplete frames take too much memory.
-//! A loss within a frame costs that frame; a loss of the last packet of a frame costs the next frame too.
+//! A loss within a frame costs that frame; a loss of the last packet of a frame costs the next frame too, unless it is repaired.
 //!
 //! | extension (RFC 8285) | id | sent with |
 //! |---|---|---|
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](giusto_congestion::FeedbackKind) |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind) |
+//!
+//! # Repair of lost packets
+//!
+//! With [`MediaStream::repair`] and [`MediaReceiverConfig::repair`], lost packets are repaired:
+//!
+//! | part | rule |
+//! |---|---|
+//! | request | generic NACK (RFC 4585 §6.2.1), repeated until the repair would come after [`MediaReceiverConfig::playout_deadline`] |
+//! | retransmission | RFC 4588: own SSRC, payload type and numbers; at most once per RTT and packet, none after [`StreamRepair::deadline`]; the last 9600 packets or 8 MB of that time are stored |
+//! | parity | RFC 8627 with flexible masks, interleaved over the latest packets of one stream; [`ParityRatio`] |
+//! | rate | repair packets are sent before media, are paced, carry transport-wide numbers, and count as sent and in flight; their rate over the last second is subtracted from the target, at most half of it |
+//! | RTT | at the sender from receiver reports; at the receiver from reference times (RFC 3611 §4.4, §4.5) and from requests |
+//! | key frame | PLI (RFC 4585 §6.3.1) or FIR (RFC 5104 §4.3.1) when a packet of a video is given up, at most every 300 ms |
+//!
+//! A retransmission stream belongs to the source that misses the packets which it repeats (RFC 4588 §5.3). A repaired packet counts as
+//! lost in receiver reports and feedback, because the network has lost it.
 
 mod config;
 mod datagram;
@@ -79,6 +95,7 @@ mod payload;
 mod queue;
 mod rate_range;
 mod receiver;
+mod repair;
 mod reports;
 mod scheduler;
 mod sender;
@@ -97,6 +114,9 @@ pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, PayloadHeader, Piece,
 pub use payload::Payload;
 pub use rate_range::{RateRange, RateRangeError};
 pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
+pub use repair::{
+    KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, ParityStream, RepairConfig, RepairKind, StreamRepair,
+};
 pub use sender::MediaSender;
 pub use stream::MediaStream;
 pub use streams::StreamFigures;

@@ -1,6 +1,6 @@
 //! Passes RTCP messages to the controller.
 
-use giusto_rtp::rtcp::Packet;
+use giusto_rtp::rtcp::{ExtendedReport, Packet};
 use giusto_units::Timestamp;
 
 use super::sender::MediaSender;
@@ -12,11 +12,43 @@ impl MediaSender {
         if self.stopped {
             return;
         }
+        match packet {
+            Packet::Nack(nack) => {
+                if let Some(stream) = self.streams.find(nack.media_ssrc) {
+                    self.streams.repairs().on_nack(now, stream, nack.numbers());
+                }
+                return;
+            }
+            Packet::ExtendedReport(ExtendedReport { ssrc, reference_time: Some(time), .. }) => {
+                self.reference = Some((*ssrc, time.short(), now));
+                return;
+            }
+            Packet::PictureLoss(request) => return self.request_key_frame(now, request.media_ssrc, None),
+            Packet::FullIntra(command) => {
+                for request in &command.requests {
+                    self.request_key_frame(now, request.ssrc, Some(request.sequence));
+                }
+                return;
+            }
+            _ => {}
+        }
         let Some(feedback) = self.history.on_packets(now, std::slice::from_ref(packet)) else { return };
         if !feedback.packets.is_empty() || feedback.quench {
             self.pacer.on_in_flight(feedback.in_flight);
         }
+        if let Some(rtt) = feedback.round_trip {
+            self.streams.repairs().on_round_trip(rtt);
+        }
+        if let Some(loss) = feedback.loss {
+            self.streams.repairs().on_loss(loss.ratio);
+        }
         self.controller.on_feedback(now, &feedback);
         self.settle(now);
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp, ssrc: u32, command: Option<u8>) {
+        if let Some(stream) = self.streams.find(ssrc) {
+            self.streams.request_key_frame(now, (stream, command), &mut self.events);
+        }
     }
 }

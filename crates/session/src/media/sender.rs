@@ -6,7 +6,10 @@ use giusto_congestion::{
     Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, RtpId, Target,
 };
 use giusto_pace::media::{self, Pacer, Permit};
-use giusto_rtp::rtcp::{Bye, Description, SourceDescription};
+use giusto_rtp::{
+    NtpDelay, NtpShort,
+    rtcp::{Bye, DelaySinceLast, Description, ExtendedReport, SourceDescription},
+};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -16,6 +19,7 @@ use super::{
     frame::{Frame, FrameError},
     payload::Payload,
     queue::QueuedPacket,
+    repair::Wanted,
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
 };
@@ -59,7 +63,9 @@ pub struct MediaSender {
     padding_at: Timestamp,
     report_at: Option<Timestamp>,
     rtcp: VecDeque<Datagram>,
-    events: Events,
+    pub(super) events: Events,
+    /// The latest reference time of a receiver (RFC 3611 §4.4): its source, and the time of its arrival.
+    pub(super) reference: Option<(u32, NtpShort, Timestamp)>,
     now: Timestamp,
     begun: bool,
     /// Whether the controller's target was applied since the last frame was pushed.
@@ -98,6 +104,7 @@ impl MediaSender {
             report_at: None,
             rtcp: VecDeque::new(),
             events: Events::default(),
+            reference: None,
             now: Timestamp::ZERO,
             begun: false,
             is_settled: true,
@@ -235,7 +242,7 @@ impl MediaSender {
         self.streams.clear();
         let padding = self.padding.has_sent().then_some(self.padding.ssrc);
         let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
-        let sources: Vec<u32> = sent.chain(padding).collect();
+        let sources: Vec<u32> = sent.chain(self.streams.repair_sources()).chain(padding).collect();
         for sources in sources.chunks(MAX_SOURCES) {
             // A compound begins with a report (RFC 3550 §6.1).
             let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
@@ -255,6 +262,7 @@ impl MediaSender {
         if self.stopped || !self.begun {
             return None;
         }
+        self.streams.repairs().drop_late(now);
         let (datagram, first) = self.next_media(now)?;
         // A report follows the first packet of a stream, so that the receiver can map its timestamps from the
         // start.
@@ -304,6 +312,11 @@ impl MediaSender {
             self.share(now);
         }
         self.streams.discard_old(now, &mut self.events);
+        self.streams.repairs().drop_late(now);
+        if self.streams.has_repair() {
+            // The rate of repair packets changes without a decision of the controller.
+            self.share(now);
+        }
     }
 
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -322,16 +335,19 @@ impl MediaSender {
             return None;
         }
         let probe = self.pacer.on_sent(now, size);
+        if let Some((wanted, id)) = self.streams.repairs().pop() {
+            return Some((self.send_repair(now, (wanted, id), probe)?, false));
+        }
         Some(match self.streams.pop() {
             Some(packet) => self.send_media(now, packet, probe),
             None => (self.send_padding(now, size, probe), false),
         })
     }
 
-    /// Size and earliest time of the next packet that needs the pacer's permission: a queued packet,
+    /// Size and earliest time of the next packet that needs the pacer's permission: a repair packet, otherwise a queued packet,
     /// otherwise padding for a probe, otherwise padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
-        if let Some(size) = self.streams.next_size() {
+        if let Some(size) = self.streams.next_repair().or_else(|| self.streams.next_size()) {
             return Some((self.now, size));
         }
         match self.pacer.probe(self.now) {
@@ -353,6 +369,23 @@ impl MediaSender {
         let sequence = self.on_sent(now, self.streams.id(&packet), (packet.size, probe));
         let (head, first) = self.streams.write(now, &packet, sequence);
         (Datagram { head, payload: packet.payload, ecn: self.config.ecn }, first)
+    }
+
+    /// Sends a repair packet: it counts as sent and as in flight, like media.
+    fn send_repair(
+        &mut self,
+        now: Timestamp,
+        (wanted, id): (Wanted, RtpId),
+        probe: Option<u32>,
+    ) -> Option<Datagram> {
+        let (stream, kind) = (wanted.stream, wanted.kind());
+        let sequence = self.on_sent(now, Some(id), (wanted.size, probe));
+        let (head, payload) = self.streams.write_repair(now, wanted, sequence)?;
+        let size = DataSize::from_bytes(head.len() as u64) + payload.size();
+        if let Some((stream, _)) = self.streams.iter().nth(stream) {
+            self.events.push(MediaEvent::RepairSent { ssrc: stream.ssrc, kind, size, at: now });
+        }
+        Some(Datagram { head, payload, ecn: self.config.ecn })
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
@@ -432,6 +465,16 @@ impl MediaSender {
         self.streams.share(now, self.target.media, &self.stream_targets, &mut self.events);
     }
 
+    /// Appends the answer to a reference time (RFC 3611 §4.5), if there is one.
+    fn answer(&mut self, now: Timestamp, head: &mut Vec<u8>) {
+        let Some((ssrc, last_reference, at)) = self.reference else { return };
+        let own = self.streams.iter().next().map_or(0, |(stream, _)| stream.ssrc);
+        let delay = NtpDelay::from_delta(now.saturating_since(at));
+        let delays = vec![DelaySinceLast { ssrc, last_reference, delay }];
+        // It fails for no answer of this size.
+        let _ = ExtendedReport { ssrc: own, delays, ..ExtendedReport::default() }.write(head);
+    }
+
     /// Writes sender reports and descriptions of the streams that have sent.
     fn report(&mut self, now: Timestamp) {
         let reports = self.streams.iter().filter_map(|(stream, rtp)| rtp.report(now, stream.clock_rate));
@@ -445,6 +488,7 @@ impl MediaSender {
                 }
             }
             if !chunks.is_empty() && (SourceDescription { chunks }).write(&mut head).is_ok() {
+                self.answer(now, &mut head);
                 if self.rtcp.len() >= MAX_REPORTS {
                     self.rtcp.pop_front();
                 }

@@ -7,7 +7,10 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
-use super::{extensions::ExtensionIds, format::Framing, packetizer::Packetizer, rate_range::RateRange};
+use super::{
+    extensions::ExtensionIds, format::Framing, packetizer::Packetizer, rate_range::RateRange,
+    repair::StreamRepair,
+};
 
 /// A stream of media that a sender sends.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +42,8 @@ pub struct MediaStream {
     /// If the queueing delay of a packet exceeds this, the whole queue of the stream is discarded; `None`:
     /// after [`MediaSenderConfig::discard_after`](super::MediaSenderConfig::discard_after).
     pub discard_after: Option<TimeDelta>,
+    /// How its lost packets are repaired. Default: not at all.
+    pub repair: StreamRepair,
 }
 
 impl MediaStream {
@@ -58,6 +63,7 @@ impl MediaStream {
             priority: 1.0,
             skip_after: None,
             discard_after: None,
+            repair: StreamRepair::default(),
         }
     }
 
@@ -174,6 +180,11 @@ impl RtpStream {
     pub(super) fn id(&self, media_timestamp: u32) -> RtpId {
         let first = self.timestamp_offset.wrapping_add(media_timestamp) as u16;
         RtpId { ssrc: self.ssrc, sequence: if self.begun { self.next as u16 } else { first } }
+    }
+
+    /// The number of its next packet, whose lower 16 bits are the sequence number.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
     }
 
     pub(super) fn has_sent(&self) -> bool {

@@ -10,7 +10,9 @@ use super::{
     extensions::ExtensionIds,
     format::Framing,
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
+    payload::Payload,
     queue::{QueuedPacket, SendQueue, Totals},
+    repair::{Repairs, Wanted},
     scheduler::Scheduler,
     share::Shares,
     stream::{MediaStream, PacketFields, RtpStream},
@@ -19,6 +21,10 @@ use super::{
 /// Minimum interval between two discards of a stream's queue, so that its key frame can be sent. The
 /// reference implementation of SCReAM (`kMinRtpQueueDiscardInterval_ntp`): 0.25 s.
 const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
+
+/// Minimum interval between two key frames that the receiver requests (libwebrtc, `encoder_rtcp_feedback.cc`,
+/// `kMinKeyFrameSendIntervalMs`).
+const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
 
 /// Maximum number of packets per frame: a quarter of the sequence numbers, so that numbers of adjacent frames
 /// stay distinct. Chosen by us.
@@ -41,6 +47,16 @@ pub struct StreamFigures {
     pub discarded_packets: u64,
     /// The target of its encoder, headers not included.
     pub rate: DataRate,
+    /// Packets that NACKs requested, each time counted.
+    pub requested_packets: u64,
+    /// Packets sent again.
+    pub retransmitted_packets: u64,
+    /// Parity packets sent.
+    pub parity_packets: u64,
+    /// Requested packets that were not sent because they would have come too late.
+    pub late_repairs: u64,
+    /// The UDP payload of the repair packets.
+    pub repair_size: DataSize,
 }
 
 /// The streams, in their original order.
@@ -49,6 +65,7 @@ pub(super) struct Streams {
     lines: Vec<Line>,
     shares: Shares,
     scheduler: Scheduler,
+    repairs: Repairs,
     feedback: FeedbackKind,
     /// The header bytes of each packet.
     headers: DataSize,
@@ -71,6 +88,10 @@ struct Line {
     discarded_packets: u64,
     /// Time at which its queue was last discarded.
     discarded_at: Option<Timestamp>,
+    /// Time at which the receiver's latest request for a key frame was passed on.
+    key_requested_at: Option<Timestamp>,
+    /// The number of the latest FIR.
+    last_command: Option<u8>,
 }
 
 impl Line {
@@ -86,6 +107,8 @@ impl Line {
             skipped_frames: 0,
             discarded_packets: 0,
             discarded_at: None,
+            key_requested_at: None,
+            last_command: None,
         }
     }
 
@@ -114,12 +137,14 @@ impl Streams {
     /// Packets have `headers` below RTP.
     pub(super) fn new(streams: Vec<MediaStream>, feedback: FeedbackKind, headers: DataSize) -> Self {
         let shares = Shares::new(&streams);
+        let headers = DataSize::from_bytes(RtpStream::head_bytes(feedback)) + headers;
         Self {
+            repairs: Repairs::new(&streams, headers),
             scheduler: Scheduler::new(shares.priorities()),
             shares,
             lines: streams.into_iter().map(Line::new).collect(),
             feedback,
-            headers: DataSize::from_bytes(RtpStream::head_bytes(feedback)) + headers,
+            headers,
             states: Vec::new(),
         }
     }
@@ -136,14 +161,22 @@ impl Streams {
     }
 
     pub(super) fn figures(&self, now: Timestamp) -> impl Iterator<Item = StreamFigures> {
-        self.lines.iter().map(move |line| StreamFigures {
-            ssrc: line.stream.ssrc,
-            packets: line.packets,
-            size: line.size,
-            queue: line.queue.state(now),
-            skipped_frames: line.skipped_frames,
-            discarded_packets: line.discarded_packets,
-            rate: line.rate,
+        self.lines.iter().enumerate().map(move |(stream, line)| {
+            let repair = self.repairs.counts(stream);
+            StreamFigures {
+                ssrc: line.stream.ssrc,
+                packets: line.packets,
+                size: line.size,
+                queue: line.queue.state(now),
+                skipped_frames: line.skipped_frames,
+                discarded_packets: line.discarded_packets,
+                rate: line.rate,
+                requested_packets: repair.requested_packets,
+                retransmitted_packets: repair.retransmitted_packets,
+                parity_packets: repair.parity_packets,
+                late_repairs: repair.late_packets,
+                repair_size: repair.size,
+            }
         })
     }
 
@@ -170,12 +203,20 @@ impl Streams {
     }
 
     /// Sets the rate of each stream from `each`, or from its share of `media` if `each` does not cover all
-    /// streams.
+    /// streams. Repair packets are part of the target: their rate is subtracted, but at most half of the target, as in
+    /// libwebrtc (`fec_controller_default.cc`, `kProtectionOverheadRateThreshold`).
     pub(super) fn share(&mut self, now: Timestamp, media: DataRate, each: &[DataRate], events: &mut Events) {
+        let without = |rate: DataRate, repair: DataRate| {
+            DataRate::from_bps(rate.as_bps().saturating_sub(repair.as_bps()).max(rate.as_bps() / 2))
+        };
+        let repairs = &mut self.repairs;
         if !each.is_empty() && each.len() == self.lines.len() {
-            self.shares.take(each);
+            let rest = (0..).zip(each).map(|(stream, &rate)| without(rate, repairs.rate(now, stream)));
+            self.shares.take(&rest.collect::<Vec<_>>());
         } else {
-            self.shares.divide(media);
+            let rates = (0..self.lines.len()).map(|stream| repairs.rate(now, stream).as_bps());
+            let repair = DataRate::from_bps(rates.sum());
+            self.shares.divide(without(media, repair));
         }
         for ((stream, line), rate) in self.lines.iter_mut().enumerate().zip(self.shares.rates()) {
             if line.rate != rate {
@@ -291,6 +332,7 @@ impl Streams {
     }
 
     pub(super) fn clear(&mut self) {
+        self.repairs.clear();
         for (index, line) in self.lines.iter_mut().enumerate() {
             line.queue.clear();
             self.scheduler.on_empty(index);
@@ -345,6 +387,66 @@ impl Streams {
         let head = line.rtp.write(now, self.feedback, fields);
         line.packets += 1;
         line.size += payload + DataSize::from_bytes(head.len() as u64);
+        // The number was that of the packet written last.
+        let number = line.rtp.next_number().saturating_sub(1);
+        let ends = packet.marker || line.stream.framing == Framing::Packet;
+        self.repairs.on_sent(now, (number, &head, ends), packet);
         (head, first)
+    }
+
+    // ---- repair ---------------------------------------------------------------------------------------------------------
+
+    pub(super) fn repairs(&mut self) -> &mut Repairs {
+        &mut self.repairs
+    }
+
+    /// Whether any stream is repaired.
+    pub(super) fn has_repair(&self) -> bool {
+        self.repairs.is_on()
+    }
+
+    /// Size of the next repair packet.
+    pub(super) fn next_repair(&self) -> Option<DataSize> {
+        self.repairs.next().map(|wanted| wanted.size)
+    }
+
+    /// The sources of the repair packets that were sent.
+    pub(super) fn repair_sources(&self) -> impl Iterator<Item = u32> {
+        self.repairs.sources()
+    }
+
+    /// Index of the stream with this source.
+    pub(super) fn find(&self, ssrc: u32) -> Option<usize> {
+        self.lines.iter().position(|line| line.stream.ssrc == ssrc)
+    }
+
+    /// Writes a repair packet: header and payload.
+    pub(super) fn write_repair(
+        &mut self,
+        now: Timestamp,
+        wanted: Wanted,
+        sequence: u16,
+    ) -> Option<(Vec<u8>, Payload)> {
+        self.repairs.write(now, wanted, (self.feedback, sequence))
+    }
+
+    /// Handles the receiver's request for a key frame; the number of a command is that of the FIR. At most one in
+    /// [`KEY_FRAME_INTERVAL`] is passed on, and a repeated command is ignored (RFC 5104 §4.3.1.2).
+    pub(super) fn request_key_frame(
+        &mut self,
+        now: Timestamp,
+        (stream, command): (usize, Option<u8>),
+        events: &mut Events,
+    ) {
+        let Some(line) = self.lines.get_mut(stream) else { return };
+        if command.is_some() && std::mem::replace(&mut line.last_command, command) == command {
+            return;
+        }
+        if line.key_requested_at.is_some_and(|last| now.saturating_since(last) < KEY_FRAME_INTERVAL) {
+            return;
+        }
+        line.key_requested_at = Some(now);
+        line.wants_key_frame = true;
+        events.push(MediaEvent::KeyFrameWanted { stream, at: now });
     }
 }

@@ -30,7 +30,7 @@ impl LocalClock {
     }
 
     /// What the other end of this session may know; where it is on this machine, it recognises that.
-    pub(super) fn identity_in(&self, nonce: u64, cookie: &Cookie) -> ClockIdentity {
+    pub(crate) fn identity_in(&self, nonce: u64, cookie: &Cookie) -> ClockIdentity {
         let machine = self.boot.map(|boot| {
             let (proof, mask) = session_hash(&boot, nonce, cookie);
             MachineProof { proof, masked_origin_ns: self.origin_monotonic_ns.wrapping_add(mask) }
@@ -39,7 +39,7 @@ impl LocalClock {
     }
 
     /// The other end's time zero on the monotonic clock of this machine, if it is on this machine.
-    pub(super) fn origin_of(&self, theirs: &ClockIdentity, nonce: u64, cookie: &Cookie) -> Option<u64> {
+    pub(crate) fn origin_of(&self, theirs: &ClockIdentity, nonce: u64, cookie: &Cookie) -> Option<u64> {
         let theirs = theirs.machine?;
         let (proof, mask) = session_hash(&self.boot?, nonce, cookie);
         (proof == theirs.proof).then(|| theirs.masked_origin_ns.wrapping_sub(mask))

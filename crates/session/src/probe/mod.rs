@@ -24,7 +24,6 @@ mod admission;
 mod auth;
 mod bursts;
 mod clock;
-mod cookie;
 mod counters;
 mod far_end;
 pub mod g711;

@@ -15,7 +15,6 @@ use super::{
     admission::{Prefixes, StreamLimits},
     auth::StreamKeys,
     clock::LocalClock,
-    cookie::CookieJar,
     counters::Counters,
     inbound::Inbound,
     reception::Reporter,
@@ -26,7 +25,7 @@ use super::{
         StreamToken, WireError,
     },
 };
-use crate::keys::KeyRing;
+use crate::{cookie::CookieJar, keys::KeyRing};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);

@@ -115,7 +115,8 @@ impl ReceptionReports {
             .and_then(|()| match voice {
                 Some(metrics) => {
                     let metrics = VoipMetrics { ssrc: reception.ssrc, ..metrics };
-                    ExtendedReport { ssrc, voip_metrics: vec![metrics] }.write(&mut bytes)
+                    ExtendedReport { ssrc, voip_metrics: vec![metrics], ..ExtendedReport::default() }
+                        .write(&mut bytes)
                 }
                 None => Ok(()),
             });

@@ -34,11 +34,18 @@ mod types;
 use serde::{Deserialize, Serialize};
 
 pub use types::{
-    ClockIdentity, Cookie, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report,
-    ReverseLimits, SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
+    ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report, ReverseLimits,
+    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
 };
 
-use crate::keys::{KeyId, MacKey};
+pub use crate::{
+    cookie::{Cookie, StreamToken},
+    envelope::{MAX_MESSAGE_BYTES, WireError},
+};
+use crate::{
+    envelope::{self, CONTROL_HEADER_BYTES, MAGIC, SEALED_CONTROL_HEADER_BYTES},
+    keys::MacKey,
+};
 
 /// Bytes that a measured datagram of ours needs at the least.
 pub const DATA_HEADER_BYTES: usize = 40;
@@ -49,54 +56,19 @@ pub const OPENING_BYTES: usize = 256;
 /// The size to which [`Message::Finish`] is padded, so that the final report is never longer.
 pub const FINISH_BYTES: usize = 1100;
 
-/// Maximum size of a control message, padding included.
-pub const MAX_MESSAGE_BYTES: usize = 1200;
-
 /// Minimum length of an authenticated measured datagram, in bytes.
 pub const SEALED_DATA_HEADER_BYTES: usize = 56;
 
 /// Bytes that authentication adds to a control message.
 pub const SEAL_BYTES: usize = SEALED_CONTROL_HEADER_BYTES - CONTROL_HEADER_BYTES;
 
-/// The bytes of a control message before the encoded [`Message`].
-const CONTROL_HEADER_BYTES: usize = 8;
-
-/// The same of an authenticated one: kind, id of the key, number, MAC.
-const SEALED_CONTROL_HEADER_BYTES: usize = 32;
-
 /// The bytes of an authenticated measured datagram before the MAC.
 const SEALED_DATA_BYTES: usize = SEALED_DATA_HEADER_BYTES - MacKey::MAC_BYTES;
 
-const MAGIC: [u8; 3] = *b"giu";
 const DATA: u8 = 0x30;
 const CONTROL: u8 = 0x31;
 const SEALED_DATA: u8 = 0x32;
 const SEALED_CONTROL: u8 = 0x33;
-
-/// Error of parsing a giusto datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WireError {
-    /// It does not begin with the giusto prefix.
-    #[error("not a giusto datagram")]
-    Foreign,
-    /// It begins with the prefix but is truncated or invalid.
-    #[error("a truncated or garbled giusto datagram")]
-    Malformed,
-    /// Its bytes do not match their checksum.
-    #[error("a corrupted giusto datagram: its bytes do not match their checksum")]
-    Corrupt,
-    /// It has a wire version that this program does not support.
-    #[error("giusto wire version {0}; this program uses version 3: use the same release at both ends")]
-    Version(u8),
-    /// It carries no authentication, or one that does not verify.
-    #[error("a giusto datagram that is not authenticated")]
-    Unauthenticated,
-}
-
-/// Identifies a stream; known only to the receiver and to the holder of the stream's verified address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StreamToken(pub u64);
 
 /// The kind of a datagram, according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,53 +225,7 @@ fn datagram_length(datagram: &[u8]) -> [u8; 2] {
 }
 
 /// A control message with authentication that has not been verified yet.
-#[derive(Debug, Clone, Copy)]
-pub struct Sealed<'a> {
-    /// The shared key that the MAC's key was derived from.
-    pub id: KeyId,
-    /// The number of the message among those of its sender in this stream, from 1; 0 before there is a stream.
-    pub number: u64,
-    /// Kind, id and number, as they are in the datagram.
-    head: &'a [u8; 16],
-    mac: &'a [u8; MacKey::MAC_BYTES],
-    /// The encoded message, and padding.
-    body: &'a [u8],
-}
-
-impl<'a> Sealed<'a> {
-    /// Reads the parts of a datagram of the kind [`Kind::SealedControl`].
-    ///
-    /// # Errors
-    ///
-    /// [`WireError`] if it is not one, or too short or too long.
-    pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
-        if kind(datagram)? != Kind::SealedControl || datagram.len() > MAX_MESSAGE_BYTES {
-            return Err(WireError::Malformed);
-        }
-        let (head, rest) = datagram.split_first_chunk::<16>().ok_or(WireError::Malformed)?;
-        let (mac, body) = rest.split_first_chunk().ok_or(WireError::Malformed)?;
-        let [_, _, _, _, id @ .., _, _, _, _, _, _, _, _] = head;
-        let (_, number) = head.split_last_chunk().ok_or(WireError::Malformed)?;
-        let number = u64::from_be_bytes(*number);
-        Ok(Self { id: KeyId(u32::from_be_bytes(*id)), number, head, mac, body })
-    }
-
-    /// Whether the authentication is by `key`.
-    pub fn verify(&self, key: &MacKey) -> bool {
-        self.id == key.id() && key.verify(&[self.head, self.body], self.mac)
-    }
-
-    /// The message. Its content is not authentic until [`verify`](Self::verify) has returned true.
-    ///
-    /// # Errors
-    ///
-    /// [`WireError`] if it is not a control message.
-    pub fn message(&self) -> Result<Message, WireError> {
-        postcard::take_from_bytes(self.body)
-            .map(|(message, _padding)| message)
-            .map_err(|_| WireError::Malformed)
-    }
-}
+pub type Sealed<'a> = envelope::Sealed<'a, SEALED_CONTROL>;
 
 /// A control message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -381,33 +307,13 @@ pub enum Message {
 impl Message {
     /// The message as a datagram of at least `padded_to` bytes.
     pub fn encode(&self, padded_to: usize) -> Vec<u8> {
-        let [m0, m1, m2] = MAGIC;
-        // Encoding into a growing vector fails only for types of unknown length, of which a message has none.
-        let mut bytes = postcard::to_extend(self, vec![m0, m1, m2, CONTROL, 0, 0, 0, 0]).unwrap_or_default();
-        if bytes.len() < padded_to {
-            bytes.resize(padded_to, 0);
-        }
-        seal(&mut bytes);
-        bytes
+        envelope::encode(CONTROL, self, padded_to)
     }
 
     /// The message as an authenticated datagram of at least `padded_to` + [`SEAL_BYTES`] bytes. `number` must be new under `key`;
     /// it is 0 where there is no stream yet.
     pub fn seal(&self, padded_to: usize, key: &MacKey, number: u64) -> Vec<u8> {
-        let [m0, m1, m2] = MAGIC;
-        let mut bytes = vec![m0, m1, m2, SEALED_CONTROL];
-        bytes.extend(key.id().0.to_be_bytes());
-        bytes.extend(number.to_be_bytes());
-        bytes.extend([0; MacKey::MAC_BYTES]);
-        // As in `encode`.
-        let mut bytes = postcard::to_extend(self, bytes).unwrap_or_default();
-        bytes.resize(bytes.len().max(padded_to + SEAL_BYTES), 0);
-        if let Some((head, rest)) = bytes.split_first_chunk_mut::<16>()
-            && let Some((mac, body)) = rest.split_first_chunk_mut()
-        {
-            *mac = key.mac(&[head, body]);
-        }
-        bytes
+        envelope::seal(SEALED_CONTROL, self, padded_to, (key, number))
     }
 
     /// Reads a message from a datagram without authentication; padding is ignored.
@@ -417,16 +323,10 @@ impl Message {
     /// [`WireError`] if it is not a giusto control message.
     pub fn decode(datagram: &[u8]) -> Result<Self, WireError> {
         match kind(datagram)? {
-            Kind::Control if datagram.len() <= MAX_MESSAGE_BYTES => {}
-            Kind::SealedControl => return Err(WireError::Unauthenticated),
-            _ => return Err(WireError::Malformed),
+            Kind::Control => envelope::decode(datagram),
+            Kind::SealedControl => Err(WireError::Unauthenticated),
+            Kind::Data | Kind::SealedData => Err(WireError::Malformed),
         }
-        let (_, checked) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
-        let (checksum, body) = checked.split_first_chunk().ok_or(WireError::Malformed)?;
-        if crc32c::crc32c(body) != u32::from_be_bytes(*checksum) {
-            return Err(WireError::Corrupt);
-        }
-        postcard::take_from_bytes(body).map(|(message, _padding)| message).map_err(|_| WireError::Malformed)
     }
 }
 

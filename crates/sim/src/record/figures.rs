@@ -6,6 +6,7 @@ use giusto_measure::ErrorHistogram;
 use giusto_units::TimeDelta;
 
 use super::types::{Cdf, Distribution};
+use crate::trace::RepairEvent;
 
 /// The statistics of a [`Measurement`](super::Measurement), by the definitions of the record.
 #[derive(Debug, Clone)]
@@ -71,6 +72,47 @@ pub struct StreamFigures {
     pub skipped_frames: u64,
     /// Packets that were discarded.
     pub discarded_packets: u64,
+    /// Frames that became complete after their playout deadline.
+    pub late_frames: u64,
+    /// Repair of lost packets.
+    pub repair: RepairFigures,
+}
+
+/// Repair of the lost packets of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RepairFigures {
+    /// Complete frames with at least one repaired packet.
+    pub repaired_frames: u64,
+    /// Requests for packets, each time counted.
+    pub requested_packets: u64,
+    /// Packets sent again.
+    pub retransmitted_packets: u64,
+    /// Packets of parity sent.
+    pub parity_packets: u64,
+    /// Bytes of the repair packets, all headers included.
+    pub bytes: u64,
+    /// Packets recovered from parity.
+    pub recovered_packets: u64,
+    /// Requests for a key frame.
+    pub key_frame_requests: u64,
+}
+
+impl RepairFigures {
+    pub(super) fn count(&mut self, event: RepairEvent) {
+        match event {
+            RepairEvent::Requested(packets) => self.requested_packets += packets,
+            RepairEvent::KeyFrameRequested => self.key_frame_requests += 1,
+            RepairEvent::Retransmitted(size) => {
+                self.retransmitted_packets += 1;
+                self.bytes += size.as_bytes();
+            }
+            RepairEvent::Parity(size) => {
+                self.parity_packets += 1;
+                self.bytes += size.as_bytes();
+            }
+            RepairEvent::Recovered => self.recovered_packets += 1,
+        }
+    }
 }
 
 /// Statistics of a link.

@@ -34,14 +34,15 @@ mod tally;
 mod timeline;
 mod types;
 
-pub use figures::{Figures, FlowFigures, LinkFigures, StreamFigures};
+pub use figures::{Figures, FlowFigures, LinkFigures, RepairFigures, StreamFigures};
 pub use media::keep_largest_changes;
 pub use plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan, TimelineOptions};
 pub use rates::Overview;
-pub use recorder::Recorder;
+pub use recorder::{RecordedRun, Recorder};
 pub use types::{
-    Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, LinkRecord, LinkTimeline,
-    MediaTimeline, RunRecord, StreamKind, StreamRecord, StreamTimeline, Timeline,
+    Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, Lateness, LinkRecord,
+    LinkTimeline, MediaTimeline, RealTimeRecord, RepairRecord, RunRecord, StreamKind, StreamRecord,
+    StreamTimeline, Timeline,
 };
 
 #[cfg(test)]

@@ -83,17 +83,20 @@ pub struct TimelineOptions {
     /// Maximum number of decisions of a flow; beyond it, half of them are omitted, starting with the smallest
     /// changes. Default 20 000.
     pub max_decisions: usize,
+    /// Whether the run may go on after its planned end: then windows become twice as wide, as often as necessary. Not for runs with
+    /// media. Default: no.
+    pub open_end: bool,
 }
 
 impl Default for TimelineOptions {
     fn default() -> Self {
-        Self { width: None, max_flows: 16, max_decisions: 20_000 }
+        Self { width: None, max_flows: 16, max_decisions: 20_000, open_end: false }
     }
 }
 
 impl TimelineOptions {
     /// Windows of `width`, with a timeline for every flow and with every decision.
     pub fn every(width: TimeDelta) -> Self {
-        Self { width: Some(width), max_flows: usize::MAX, max_decisions: usize::MAX }
+        Self { width: Some(width), max_flows: usize::MAX, max_decisions: usize::MAX, open_end: false }
     }
 }

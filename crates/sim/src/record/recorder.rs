@@ -7,18 +7,44 @@ use giusto_units::Timestamp;
 
 use super::{
     copies::Copies,
-    figures::{Figures, FlowFigures},
+    figures::{Figures, FlowFigures, RepairFigures},
     plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan},
     tally::{FlowTally, LinkTally},
     timeline::TimelineRecorder,
-    types::{Cdf, Distribution, FlowRecord, LinkRecord, RunRecord, StreamRecord},
+    types::{Cdf, Distribution, FlowRecord, LinkRecord, RepairRecord, RunRecord, StreamRecord},
 };
 use crate::{
-    link::rate::RateProfile,
-    packet::{FlowId, Packet},
+    link::{Link, rate::RateProfile},
+    packet::{FlowId, LinkId, Packet},
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
+
+/// What a record takes from a run besides its events: of a simulation, or of links that run in real time.
+pub trait RecordedRun {
+    /// Random seed.
+    fn seed(&self) -> u64;
+
+    /// Number of events.
+    fn events(&self) -> u64;
+
+    /// A link; `None` if the run has no such link.
+    fn link(&self, link: LinkId) -> Option<&Link>;
+}
+
+impl RecordedRun for Simulation {
+    fn seed(&self) -> u64 {
+        self.seed()
+    }
+
+    fn events(&self) -> u64 {
+        self.events()
+    }
+
+    fn link(&self, link: LinkId) -> Option<&Link> {
+        Some(self.link(link))
+    }
+}
 
 /// Observes a run and computes its [`RunRecord`].
 ///
@@ -125,7 +151,7 @@ impl Recorder {
 
     /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
     /// empty.
-    pub fn finish(mut self, simulation: &Simulation, end: Timestamp) -> (RunRecord, Vec<Figures>) {
+    pub fn finish(mut self, run: &impl RecordedRun, end: Timestamp) -> (RunRecord, Vec<Figures>) {
         self.flows.iter_mut().flat_map(|state| &mut state.tallies).for_each(|tally| tally.settle(end));
         self.links.iter_mut().flatten().for_each(LinkTally::settle);
         let measured = self.plan.measurements.iter().zip(&self.measured);
@@ -134,15 +160,16 @@ impl Recorder {
         let record = RunRecord {
             scenario: self.plan.scenario.clone(),
             description: self.plan.description.clone(),
-            seed: simulation.seed().to_string(),
+            seed: run.seed().to_string(),
             duration_s: end.as_seconds(),
             wall_s: 0.0,
-            events: simulation.events(),
+            events: run.events(),
             interrupted: end < self.plan.end,
             flows: self.plan.flows.iter().filter_map(|planned| self.flow(planned, end)).collect(),
-            links: self.plan.links.iter().filter_map(|link| self.link(link, simulation, end)).collect(),
+            links: self.plan.links.iter().filter_map(|link| self.link(link, run, end)).collect(),
             checks: Vec::new(),
             timeline: None,
+            real_time: None,
         };
         let timeline = self.timeline.take().map(|recorder| self.over_time(recorder, end));
         (RunRecord { timeline, ..record }, figures)
@@ -195,9 +222,9 @@ impl Recorder {
         })
     }
 
-    fn link(&self, planned: &PlannedLink, simulation: &Simulation, end: Timestamp) -> Option<LinkRecord> {
+    fn link(&self, planned: &PlannedLink, run: &impl RecordedRun, end: Timestamp) -> Option<LinkRecord> {
         let figures = self.links.get(planned.link.0 as usize)?.first()?.figures(&planned.rate, end);
-        let link = simulation.link(planned.link);
+        let link = run.link(planned.link)?;
         let counters = link.counters();
         let capacity = planned.rate.capacity(end).filter(|_| end > Timestamp::ZERO);
         Some(LinkRecord {
@@ -278,7 +305,23 @@ fn of_stream(about: &StreamRecord, figures: &FlowFigures) -> StreamRecord {
         frame_delay_ms: own.and_then(|own| Distribution::of(&own.frame_delay)),
         skipped_frames: own.map(|own| own.skipped_frames),
         discarded_packets: own.map(|own| own.discarded_packets),
+        late_frames: own.map(|own| own.late_frames),
+        repair: about.repair.map(|_| repair(&own.map(|own| own.repair).unwrap_or_default(), figures)),
         ..about.clone()
+    }
+}
+
+fn repair(own: &RepairFigures, figures: &FlowFigures) -> RepairRecord {
+    let &RepairFigures { repaired_frames, requested_packets, retransmitted_packets, .. } = own;
+    let &RepairFigures { parity_packets, bytes, recovered_packets, key_frame_requests, .. } = own;
+    RepairRecord {
+        repaired_frames,
+        requested_packets,
+        retransmitted_packets,
+        parity_packets,
+        recovered_packets,
+        repair_rate_bps: figures.rate_bps(bytes),
+        key_frame_requests,
     }
 }
 

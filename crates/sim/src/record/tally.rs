@@ -137,14 +137,18 @@ impl FlowTally {
         let media = self.media.get_or_insert_default();
         match note {
             Note::Decided { decision, .. } => media.decide(now, decision, &self.window),
-            Note::Frame { ssrc, delay, size, .. } if is_within => {
+            Note::Frame { ssrc, delay, size, repaired, late, .. } if is_within => {
                 self.goodput_bytes += size.as_bytes();
                 media.frame(*ssrc, *delay, *size);
+                let stream = media.stream(*ssrc);
+                stream.late_frames += u64::from(*late);
+                stream.repair.repaired_frames += u64::from(*repaired);
             }
             Note::Skipped { ssrc, .. } if is_within => media.stream(*ssrc).skipped_frames += 1,
             Note::Discarded { ssrc, packets, .. } if is_within => {
                 media.stream(*ssrc).discarded_packets += packets;
             }
+            Note::Repair { ssrc, event, .. } if is_within => media.stream(*ssrc).repair.count(*event),
             _ => {}
         }
     }

@@ -31,6 +31,7 @@ pub(super) struct TimelineRecorder {
     width_ns: u64,
     windows: usize,
     max_decisions: usize,
+    open_end: bool,
     /// The window of the last event, and its end.
     current: usize,
     current_end: Timestamp,
@@ -107,6 +108,7 @@ impl TimelineRecorder {
             width_ns,
             windows,
             max_decisions: options.max_decisions,
+            open_end: options.open_end,
             current: 0,
             current_end: Timestamp::from_nanos(width_ns),
             places: Vec::new(),
@@ -147,6 +149,9 @@ impl TimelineRecorder {
     #[inline]
     pub(super) fn advance(&mut self, now: Timestamp) {
         if now >= self.current_end {
+            while self.open_end && now.as_nanos() / self.width_ns >= self.windows as u64 {
+                self.widen();
+            }
             let place = (now.as_nanos() / self.width_ns) as usize;
             self.current = place.min(self.windows - 1);
             self.current_end = if self.current < place {
@@ -155,6 +160,23 @@ impl TimelineRecorder {
                 Timestamp::from_nanos(self.width_ns.saturating_mul(place as u64 + 1))
             };
         }
+    }
+
+    /// Doubles the width of the windows. Their number stays, so that the second half is empty.
+    fn widen(&mut self) {
+        for series in &mut self.flows {
+            merge_pairs(&mut series.windows, FlowWindow::merge);
+            for gauge in &mut series.gauges {
+                merge_pairs(&mut gauge.windows, |(sum, count), (more, times)| (sum + more, count + times));
+            }
+        }
+        for series in &mut self.links {
+            merge_pairs(&mut series.windows, LinkWindow::merge);
+            series.current /= 2;
+        }
+        self.width_ns *= 2;
+        self.current /= 2;
+        self.end = Timestamp::from_nanos(self.width_ns.saturating_mul(self.windows as u64));
     }
 
     #[inline]
@@ -292,6 +314,8 @@ impl TimelineRecorder {
 
     /// The timeline of a run of `plan` that has reached `end`. Delay distributions are left empty.
     pub(super) fn finish(mut self, plan: &RecordPlan, end: Timestamp) -> types::Timeline {
+        // A run with an open end may widen the windows, and then ends later.
+        self.advance(end);
         let end = end.min(self.end);
         self.advance(end);
         let place = (self.current, self.width_ns);
@@ -324,6 +348,50 @@ impl TimelineRecorder {
     /// Index of a flow in the timeline.
     pub(super) fn place(&self, flow: FlowId) -> Option<usize> {
         self.places.get(flow.0 as usize).copied().flatten()
+    }
+}
+
+/// Replaces each two neighbours by one, and fills up with empty ones.
+fn merge_pairs<T: Copy + Default>(windows: &mut [T], merge: impl Fn(T, T) -> T) {
+    for place in 0..windows.len() {
+        let at = |place: usize| windows.get(place).copied().unwrap_or_default();
+        let merged = merge(at(2 * place), at(2 * place + 1));
+        if let Some(window) = windows.get_mut(place) {
+            *window = merged;
+        }
+    }
+}
+
+impl FlowWindow {
+    /// Two neighbours as one.
+    fn merge(self, next: Self) -> Self {
+        Self {
+            sent_packets: self.sent_packets + next.sent_packets,
+            sent_bytes: self.sent_bytes + next.sent_bytes,
+            received_packets: self.received_packets + next.received_packets,
+            received_bytes: self.received_bytes + next.received_bytes,
+            dropped_packets: self.dropped_packets + next.dropped_packets,
+            delay_sum_ns: self.delay_sum_ns + next.delay_sum_ns,
+            delay_max: self.delay_max.max(next.delay_max),
+            queue_delay_max_ns: self.queue_delay_max_ns.max(next.queue_delay_max_ns),
+        }
+    }
+}
+
+impl LinkWindow {
+    /// Two neighbours as one.
+    fn merge(self, next: Self) -> Self {
+        Self {
+            transmitted_packets: self.transmitted_packets + next.transmitted_packets,
+            transmitted_bytes: self.transmitted_bytes + next.transmitted_bytes,
+            queued_max_bytes: self.queued_max_bytes.max(next.queued_max_bytes),
+            queued_bytes_ns: self.queued_bytes_ns + next.queued_bytes_ns,
+            sojourn_sum_ns: self.sojourn_sum_ns + next.sojourn_sum_ns,
+            sojourn_max_ns: self.sojourn_max_ns.max(next.sojourn_max_ns),
+            dropped_packets: self.dropped_packets + next.dropped_packets,
+            lost_packets: self.lost_packets + next.lost_packets,
+            marked_packets: self.marked_packets + next.marked_packets,
+        }
     }
 }
 

@@ -126,7 +126,10 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
         };
         let frame = |timeline: &mut TimelineRecorder, at, ssrc, delay: Option<i64>| {
             let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
-            timeline.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size });
+            timeline.on_note(
+                ms(at),
+                &Note::Frame { flow: FLOW, ssrc, delay, size, repaired: false, late: false },
+            );
         };
         decide(timeline, 12, 0, 1000);
         decide(timeline, 15, 1000, 2000);
@@ -210,4 +213,31 @@ fn many_flows_of_a_group_are_combined() {
     assert_eq!(grouped.flows.len(), 3);
     let cdf = &grouped.timeline.as_ref().unwrap().flows[0].delay_cdf;
     assert_eq!((cdf.ms.last(), cdf.ratio.last()), (Some(&3.0), Some(&1.0)));
+}
+
+#[test]
+fn an_open_end_widens_the_windows_and_keeps_the_counts() {
+    let feed = |recorder: &mut TimelineRecorder| {
+        for step in 0..300_u64 {
+            let (now, sent) = (ms(step), packet(FLOW, ms(step)));
+            recorder.advance(now);
+            recorder.on_sent(&sent);
+            recorder.on_queued(now, LINK, backlog(step % 3));
+            let sojourn = TimeDelta::from_millis((step % 7) as i64);
+            recorder.on_dequeued(now, (LINK, &sent), sojourn, backlog(step % 2));
+            recorder.on_delivered(now, &sent);
+        }
+    };
+    let of = |end: Timestamp, options: TimelineOptions| {
+        let plan = plan(end, RateProfile::Unlimited);
+        let mut recorder = TimelineRecorder::new(&plan, options);
+        feed(&mut recorder);
+        recorder.finish(&plan, ms(310))
+    };
+    // 8 windows of 10 ms end at 80 ms, of 20 ms at 160 ms, of 40 ms at 320 ms.
+    let open = TimelineOptions { open_end: true, ..TimelineOptions::every(TimeDelta::from_millis(10)) };
+    let planned = of(ms(320), TimelineOptions::every(TimeDelta::from_millis(40)));
+    assert_eq!(of(ms(80), open), planned);
+    assert!((planned.width_s - 0.04).abs() < 1e-12);
+    assert_eq!(planned.flows[0].sent_packets, [40, 40, 40, 40, 40, 40, 40, 20]);
 }

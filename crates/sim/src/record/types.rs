@@ -32,6 +32,9 @@ pub struct RunRecord {
     /// Timeline of the run, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// How punctual the links were, if they ran in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time: Option<RealTimeRecord>,
 }
 
 impl RunRecord {
@@ -39,6 +42,39 @@ impl RunRecord {
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }
+}
+
+/// Links in real time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RealTimeRecord {
+    /// Time from the moment at which a packet left the last link until it was passed to the system, in microseconds; `None` if no
+    /// packet was.
+    pub lateness_us: Option<Lateness>,
+    /// The bound on the 99th percentile of the lateness, in microseconds.
+    pub max_lateness_us: f64,
+    /// Packets passed to the system.
+    pub sent_packets: u64,
+    /// Packets that left the last link and that the system did not accept.
+    pub unsent_packets: u64,
+    /// Packets that did not enter a link, because too much was inside.
+    pub refused_packets: u64,
+    /// Packets that the kernel dropped before they entered a link, because the process was too slow.
+    pub kernel_dropped_packets: u64,
+    /// Why the figures cannot be trusted; empty if they can.
+    pub doubts: Vec<String>,
+}
+
+/// The distribution of a lateness, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Maximum.
+    pub max: f64,
 }
 
 /// One flow.
@@ -139,6 +175,31 @@ pub struct StreamRecord {
     /// Packets that were discarded because they were queued for too long; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_packets: Option<u64>,
+    /// Frames that arrived complete after their playout deadline; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_frames: Option<u64>,
+    /// Repair of lost packets; `None` if they are not repaired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RepairRecord>,
+}
+
+/// Repair of the lost packets of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepairRecord {
+    /// Complete frames with at least one repaired packet.
+    pub repaired_frames: u64,
+    /// Packets that the receiver requested, each time counted.
+    pub requested_packets: u64,
+    /// Packets sent again.
+    pub retransmitted_packets: u64,
+    /// Packets of parity sent.
+    pub parity_packets: u64,
+    /// Packets recovered from parity.
+    pub recovered_packets: u64,
+    /// Rate of the repair packets, all headers included.
+    pub repair_rate_bps: f64,
+    /// Key frames that the receiver requested.
+    pub key_frame_requests: u64,
 }
 
 /// The kind of a stream.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_session::media::{MediaEndpoint, MediaEvent};
+use giusto_session::media::{MediaEndpoint, MediaEvent, RepairKind};
 use giusto_units::{DataSize, Timestamp};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     packet::{FlowId, Packet},
-    trace::Note,
+    trace::{Note, RepairEvent},
 };
 
 /// UDP over IPv4 (RFC 768, RFC 791 §3.1).
@@ -54,6 +54,19 @@ impl Media {
     /// The endpoint.
     pub fn endpoint(&self) -> &MediaEndpoint {
         self.endpoint.endpoint()
+    }
+
+    /// The route has changed: tells the controller.
+    pub fn on_route_change(&mut self, now: Timestamp) {
+        if let Some(sender) = self.endpoint.endpoint_mut().sender_mut() {
+            sender.on_route_change(now);
+        }
+    }
+
+    /// Ends the media now, with a BYE.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.stop = None;
+        self.endpoint.stop(now);
     }
 }
 
@@ -112,11 +125,29 @@ impl Agent for Media {
                 MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
                 MediaEvent::Frame(frame) => {
                     let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
-                    return Some(Note::Frame { flow, ssrc, delay, size });
+                    let (repaired, late) = (frame.repaired > 0, frame.late);
+                    return Some(Note::Frame { flow, ssrc, delay, size, repaired, late });
                 }
                 MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),
                 MediaEvent::Discarded { ssrc, packets, .. } => {
                     return Some(Note::Discarded { flow, ssrc, packets });
+                }
+                MediaEvent::RepairSent { ssrc, kind, size, .. } => {
+                    let size = size + UDP_HEADERS;
+                    let event = match kind {
+                        RepairKind::Retransmission => RepairEvent::Retransmitted(size),
+                        _ => RepairEvent::Parity(size),
+                    };
+                    return Some(Note::Repair { flow, ssrc, event });
+                }
+                MediaEvent::Requested { ssrc, packets, .. } => {
+                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Requested(packets) });
+                }
+                MediaEvent::Recovered { ssrc, .. } => {
+                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Recovered });
+                }
+                MediaEvent::KeyFrameRequested { ssrc, .. } => {
+                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::KeyFrameRequested });
                 }
                 _ => {}
             }

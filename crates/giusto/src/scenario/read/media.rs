@@ -1,7 +1,7 @@
 //! Keys of media flows: encoders, audio and controller.
 
 use giusto_congestion::Algorithm;
-use giusto_session::media::{DEFAULT_MAX_PAYLOAD, RateRange};
+use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, ParityRatio, RateRange};
 use giusto_sim::traffic::encoder::{
     AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, StatisticalConfig, TraceConfig,
 };
@@ -11,7 +11,7 @@ use super::{
     quantity::at_least,
     value::{Found, Node, Read, Table, choice, named, one_or_many, table, wrong},
 };
-use crate::scenario::media::{FEEDBACKS, MediaSpec, VideoSpec, VideoStream};
+use crate::scenario::media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 
 /// The default number of frames after which a key frame is repaid: `K_d` of RFC 8593 §5, Figure 2.
 const REPAID_IN: u32 = 8;
@@ -35,7 +35,40 @@ pub(super) fn media(keys: &mut Table<'_>) -> MediaSpec {
     keys.set("delay-target", &mut media.delay_target);
     keys.set("receiver-limit", &mut media.receiver_limit);
     keys.set("ecn", &mut media.ecn);
+    repair(keys, &mut media.repair);
     media
+}
+
+/// The repair of lost packets.
+fn repair(keys: &mut Table<'_>, spec: &mut RepairSpec) {
+    let kinds = [
+        ("none", (false, false)),
+        ("nack", (true, false)),
+        ("flexfec", (false, true)),
+        ("nack+flexfec", (true, true)),
+    ];
+    let (nack, parity) = keys.with("repair", |node| choice(node, kinds)).unwrap_or_default();
+    let ratio = keys.with("fec-ratio", |node| {
+        if node.get_ref().is_str() {
+            choice(node, [("loss", ParityRatio::Loss)])
+        } else {
+            f64::read(node).map(ParityRatio::Fixed)
+        }
+    });
+    if ratio.is_some() && !parity {
+        keys.wrong(
+            "fec-ratio",
+            "fec-ratio needs repair = \"flexfec\" or \"nack+flexfec\": add it, or remove this",
+        );
+    }
+    (spec.nack, spec.parity) = (nack, parity.then(|| ratio.unwrap_or(ParityRatio::Loss)));
+    keys.set("playout-deadline", &mut spec.playout_deadline);
+    let requests = [
+        ("pli", KeyFrameRequest::PictureLoss),
+        ("fir", KeyFrameRequest::FullIntra),
+        ("none", KeyFrameRequest::None),
+    ];
+    keys.set_with("key-frame-request", &mut spec.key_frames, |node| choice(node, requests));
 }
 
 impl Read for AudioConfig {

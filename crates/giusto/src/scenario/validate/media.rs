@@ -1,6 +1,7 @@
 //! Validation of media flows.
 
 use giusto_congestion::{Algorithm, Limits, Requirements};
+use giusto_session::media::ParityRatio;
 use giusto_sim::random;
 use giusto_sim::traffic::encoder::Audio;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -15,6 +16,12 @@ const PRIORITIES: (f64, f64) = (0.001, 1000.0);
 
 /// Minimum and maximum delay target: feedback measures in steps of 1/1024 s (RFC 8888 §3.1).
 const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
+
+/// Minimum and maximum playout deadline: an incomplete frame is kept for 2 s.
+const PLAYOUT_DEADLINES: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(2));
+
+/// Maximum number of parity packets per media packet: that of the session.
+const MAX_FEC_RATIO: f64 = 0.5;
 
 /// The maximum payload: with its headers a packet still fits into a datagram.
 const MAX_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
@@ -96,6 +103,14 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
         let text = format_args!("delay-target must be between {shortest} and {longest}, found {target}");
         check((shortest..=longest).contains(&target), "delay-target", text)?;
     }
+    if let Some(ParityRatio::Fixed(ratio)) = media.repair.parity {
+        let text = format_args!("fec-ratio must be above 0 and at most {MAX_FEC_RATIO}, found {ratio}");
+        check(ratio > 0.0 && ratio <= MAX_FEC_RATIO, "fec-ratio", text)?;
+    }
+    let deadline = media.repair.playout_deadline;
+    let (shortest, longest) = PLAYOUT_DEADLINES;
+    let text = format_args!("playout-deadline must be between {shortest} and {longest}, found {deadline}");
+    check((shortest..=longest).contains(&deadline), "playout-deadline", text)?;
     let text = format_args!("receiver-limit must be above 0 bit/s, found 0 bit/s");
     check(media.receiver_limit != Some(DataRate::ZERO), "receiver-limit", text)?;
     pauses(&media.pauses)

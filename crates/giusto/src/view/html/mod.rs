@@ -23,6 +23,7 @@ mod granted;
 mod linked;
 mod page;
 mod plots;
+mod replay;
 mod simulation;
 mod skeleton;
 
@@ -37,6 +38,7 @@ pub use comparison::comparison;
 pub use drawing::Drawing;
 pub use linked::Linked;
 pub use page::{Demo, accuracy, demo, verdict};
+pub use replay::replay;
 pub use simulation::simulation;
 
 use crate::whole_file::{self, Content};

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
-    view::{table::Column, tables::found},
+    view::{
+        table::Column,
+        tables::{found, punctuality},
+    },
 };
 
 /// A record and its timeline.
@@ -44,7 +47,8 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     }
     let page = &SimulationPage::new(record, String::new());
     let overview = &page.timeline.overview(MAX_LINES);
-    let title = format!("giusto sim: {}", record.scenario);
+    let command_name = if record.real_time.is_some() { "link" } else { "sim" };
+    let title = format!("giusto {command_name}: {}", record.scenario);
     let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
     if !record.description.is_empty() {
@@ -105,6 +109,10 @@ impl<'a> SimulationPage<'a> {
 /// Failed expectations first, then the finding.
 fn headline(record: &RunRecord) -> String {
     let found = finding(record);
+    if let Some(real_time) = &record.real_time {
+        let doubts = real_time.doubts.iter().map(|doubt| format!("The figures cannot be trusted: {doubt}. "));
+        return doubts.collect::<String>() + &found;
+    }
     if record.interrupted {
         let at = time_us(record.duration_s * 1e6);
         return format!("Interrupted after {at}, so no expectation was checked. {found}");
@@ -143,6 +151,9 @@ fn cards(record: &RunRecord) -> Vec<Card> {
     let busiest = record.links.iter().filter_map(|link| Some((link, link.utilisation_ratio?)));
     if let Some((link, ratio)) = busiest.max_by(|a, b| a.1.total_cmp(&b.1)) {
         cards.push(Card::new("Highest utilisation", percent(ratio), format!("of link {}", link.id)));
+    }
+    if let Some(lateness) = record.real_time.as_ref().and_then(|real_time| real_time.lateness_us) {
+        cards.push(Card::new("Lateness", time_us(lateness.p99), "of the packets at p99"));
     }
     let delays: [(&str, OfFlow); 3] = [
         ("Longest one-way delay", |flow| flow.delay_ms),
@@ -305,13 +316,23 @@ fn how_measured(record: &RunRecord) -> Prose {
         ),
         ("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."),
     ];
-    let run = format!(
-        "{} were simulated in {} with seed {}, in {}. The same scenario with the same seed gives the same results.",
-        time_us(record.duration_s * 1e6),
-        time_us(record.wall_s * 1e6),
-        record.seed,
-        plural(record.events, "event", "events"),
-    );
+    let run = if let Some(real_time) = &record.real_time {
+        format!(
+            "Other programs' packets crossed the links for {} in real time, with seed {}: {}. Lateness is the time from the moment at \
+             which a packet left the last link until it was passed to the system; it is part of no delay above.",
+            time_us(record.duration_s * 1e6),
+            record.seed,
+            punctuality(real_time),
+        )
+    } else {
+        format!(
+            "{} were simulated in {} with seed {}, in {}. The same scenario with the same seed gives the same results.",
+            time_us(record.duration_s * 1e6),
+            time_us(record.wall_s * 1e6),
+            record.seed,
+            plural(record.events, "event", "events"),
+        )
+    };
     Prose::definitions("How this was measured", &terms, run)
 }
 

@@ -78,6 +78,35 @@ impl SenderClock {
     }
 }
 
+/// Time in which the minimum frame delay is that of one window; the minimum is over the current window and the one
+/// before, so that it follows clocks that drift. Chosen by us.
+const PLAYOUT_WINDOW: TimeDelta = TimeDelta::from_seconds(30);
+
+/// The minimum frame delay, from which playout deadlines count. The offset of the clocks is part of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Playout {
+    since: Timestamp,
+    current: Option<TimeDelta>,
+    before: Option<TimeDelta>,
+}
+
+impl Playout {
+    /// Handles a frame that was not repaired. Returns by how much its delay exceeds the minimum.
+    pub(super) fn on_frame(&mut self, now: Timestamp, delay: TimeDelta) -> TimeDelta {
+        if now.saturating_since(self.since) >= PLAYOUT_WINDOW {
+            (self.since, self.before) = (now, self.current.take());
+        }
+        self.current = Some(self.current.map_or(delay, |least| least.min(delay)));
+        self.excess(delay)
+    }
+
+    /// By how much a delay exceeds the minimum; zero before it is known.
+    pub(super) fn excess(&self, delay: TimeDelta) -> TimeDelta {
+        let least = [self.current, self.before].into_iter().flatten().min();
+        least.map_or(TimeDelta::ZERO, |least| delay - least).max(TimeDelta::ZERO)
+    }
+}
+
 /// Interarrival jitter of media whose clock rate is known (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MediaJitter {

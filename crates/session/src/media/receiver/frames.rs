@@ -30,6 +30,8 @@ pub(super) struct FramePacket {
     pub(super) timestamp: u32,
     pub(super) marker: bool,
     pub(super) payload: Payload,
+    /// Whether it was lost and repaired.
+    pub(super) repaired: bool,
 }
 
 /// A complete frame.
@@ -41,6 +43,8 @@ pub(super) struct WholeFrame {
     /// Arrival time of its last packet.
     pub(super) at: Timestamp,
     pub(super) packets: u64,
+    /// Number of the packets that were repaired.
+    pub(super) repaired: u64,
     pub(super) payload: Payload,
 }
 
@@ -55,6 +59,7 @@ pub(super) struct Frames {
     bytes: usize,
     complete: u64,
     dropped: u64,
+    has_markers: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +73,8 @@ struct Open {
     pieces: Vec<(u64, Payload)>,
     first_at: Timestamp,
     last_at: Timestamp,
+    /// Number of repaired packets.
+    repaired: u64,
     is_whole: bool,
 }
 
@@ -81,6 +88,7 @@ impl Open {
             pieces: Vec::new(),
             first_at: now,
             last_at: now,
+            repaired: 0,
             is_whole: false,
         }
     }
@@ -94,7 +102,7 @@ impl Open {
 
     /// Adds a packet. Returns the memory that it takes: zero for a duplicate.
     fn add(&mut self, now: Timestamp, packet: FramePacket) -> usize {
-        let FramePacket { number, marker, payload, .. } = packet;
+        let FramePacket { number, marker, payload, repaired, .. } = packet;
         if self.is_whole {
             return 0;
         }
@@ -109,6 +117,7 @@ impl Open {
             self.end = Some(number);
         }
         self.last_at = now;
+        self.repaired += u64::from(repaired);
         bytes
     }
 
@@ -137,15 +146,21 @@ impl Frames {
         self.dropped
     }
 
+    /// Whether a marker ends its frames.
+    pub(super) const fn has_markers(&self) -> bool {
+        self.has_markers
+    }
+
     /// Handles a packet that is a frame.
     pub(super) fn on_single(&mut self, now: Timestamp, packet: FramePacket) -> WholeFrame {
         self.complete += 1;
-        let FramePacket { number, timestamp, payload, .. } = packet;
-        WholeFrame { number, timestamp, at: now, packets: 1, payload }
+        let FramePacket { number, timestamp, payload, repaired, .. } = packet;
+        WholeFrame { number, timestamp, at: now, packets: 1, repaired: u64::from(repaired), payload }
     }
 
     /// Handles a packet. Returns the frames that it completes: at most its own and the next one.
     pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> [Option<WholeFrame>; 2] {
+        self.has_markers = true;
         self.clean(now);
         if self.done.is_some_and(|done| packet.number <= done) {
             return [None, None];
@@ -192,8 +207,8 @@ impl Frames {
         self.bytes = self.bytes.saturating_sub(frame.bytes());
         let pieces = std::mem::take(&mut frame.pieces);
         let payload = Payload::joined(pieces.iter().map(|(_, payload)| payload));
-        let &mut Open { timestamp, lowest: number, last_at: at, .. } = frame;
-        Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, payload })
+        let &mut Open { timestamp, lowest: number, last_at: at, repaired, .. } = frame;
+        Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, repaired, payload })
     }
 
     /// Removes frames at the front that are complete, too old, or too many.

@@ -9,6 +9,8 @@
 //! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`frames`] | reassembly of frames |
+//! | [`losses`] | missing packets: requests, and when they are given up |
+//! | [`parity`] | lost packets recovered from parity |
 //! | [`window`] | unreported arrivals |
 //!
 //! # Which datagrams it sends
@@ -24,7 +26,9 @@
 //! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
 //! | draft-johansson-rmcat-scream-cc-00 | at once after a marker or 16 packets, otherwise after 40 ms; at most 75 kbit/s unless packets would remain unreported |
 //! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
-//! | receiver report | 1 s |
+//! | receiver report, with repair also a reference time (RFC 3611 §4.4) | 1 s |
+//! | generic NACK | at once: see [`losses`] |
+//! | request for a key frame | at most every 300 ms |
 //!
 //! A packet that arrives more than half a second after a higher number was reported is not reported, because
 //! it is no longer known whether it arrived before.
@@ -36,6 +40,8 @@ mod clock;
 mod congestion;
 mod estimate;
 mod frames;
+mod losses;
+mod parity;
 mod sources;
 mod transport;
 mod window;
@@ -53,21 +59,33 @@ use giusto_congestion::{
     gcc::{ReceiveSideConfig, delay::DelayConfigError},
 };
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, RtpHeader, TransportSequence,
-    rtcp::{Description, Packet, ReceiverReport, Remb, SourceDescription},
+    AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
+    TransportSequence,
+    rtcp::{
+        Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport,
+        Remb, RtcpError, SourceDescription,
+    },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use losses::Requests;
+use parity::RecoveredPacket;
 use sources::Sources;
 use transport::TransportReporter;
 
 use super::{
     datagram::Datagram,
-    event::{Events, MediaEvent},
+    event::{Events, FrameArrival, MediaEvent},
     extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
     format::{Framing, PayloadFormat},
     payload::Payload,
+    repair::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
 };
 
+/// Minimum interval between two requests for a key frame of a stream: that of the key frames of a libwebrtc sender
+/// (`encoder_rtcp_feedback.cc`, `kMinKeyFrameSendIntervalMs`).
+const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
+/// Maximum number of packets in a NACK, so that it takes at most 1012 bytes.
+const MAX_NACK_PACKETS: usize = 250;
 /// The minimum report interval. Chosen by us.
 const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// Maximum length of the name (RFC 3550 §6.5).
@@ -96,6 +114,11 @@ pub struct MediaReceiverConfig {
     pub overhead: DataSize,
     /// The known payload types. Packets of others are treated as video. Default: none.
     pub payloads: Vec<PayloadFormat>,
+    /// Repair of lost packets. Default: none.
+    pub repair: RepairConfig,
+    /// A frame is late if it becomes complete later than this after the time at which the fastest frame of the last 30 to 60
+    /// s would have been. No repair is requested that would come later. Default [`PLAYOUT_DEADLINE`].
+    pub playout_deadline: TimeDelta,
 }
 
 impl MediaReceiverConfig {
@@ -110,7 +133,29 @@ impl MediaReceiverConfig {
             report_interval: TimeDelta::from_seconds(1),
             overhead: DataSize::from_bytes(28),
             payloads: Vec::new(),
+            repair: RepairConfig::default(),
+            playout_deadline: PLAYOUT_DEADLINE,
         }
+    }
+
+    /// Whether any packet may be repaired.
+    fn repairs(&self) -> bool {
+        self.repair.nack || self.payloads.iter().any(|format| format.framing == Framing::Parity)
+    }
+
+    /// Whether packets of this type are requested; `None` if they are not repaired at all.
+    fn requests(&self, payload_type: u8) -> Option<Requests> {
+        let is_rtx = |format: &PayloadFormat| format.framing == Framing::Retransmission { of: payload_type };
+        if self.repair.nack && self.payloads.iter().any(is_rtx) {
+            return Some(Requests::On);
+        }
+        self.uses_parity(payload_type).then_some(Requests::Off)
+    }
+
+    /// Whether packets of this type are recovered from parity: parity may arrive, and they are frames.
+    fn uses_parity(&self, payload_type: u8) -> bool {
+        let has_parity = self.payloads.iter().any(|format| format.framing == Framing::Parity);
+        has_parity && matches!(self.format(payload_type).framing, Framing::Marker | Framing::Packet)
     }
 
     fn format(&self, payload_type: u8) -> PayloadFormat {
@@ -143,6 +188,10 @@ pub struct MediaReceiver {
     outgoing: VecDeque<Vec<u8>>,
     events: Events,
     damaged: u64,
+    /// Whether any packet may be repaired.
+    repairs: bool,
+    /// The time of the first packet; an RTT cannot be longer than the time since.
+    first_at: Timestamp,
 }
 
 impl MediaReceiver {
@@ -166,6 +215,8 @@ impl MediaReceiver {
             outgoing: VecDeque::new(),
             events: Events::default(),
             damaged: 0,
+            repairs: config.repairs(),
+            first_at: Timestamp::MAX,
             config,
         })
     }
@@ -199,25 +250,41 @@ impl MediaReceiver {
         };
         let format = self.config.format(header.payload_type);
         let mut frames = [None, None];
+        let playout = self.config.playout_deadline;
+        let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
+        let mut protected = None;
         if let Some(source) = self.sources.on_media(now, header.ssrc)
             && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
         {
             let RtpHeader { timestamp, marker, .. } = header;
-            let payload = match head.get(content) {
-                None | Some([]) => payload.clone(),
-                Some(_) if format.framing == Framing::None => Payload::default(),
-                Some(begin) => Payload::joined(
-                    [&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty()),
-                ),
-            };
-            frames = source.on_frame_packet(now, FramePacket { number, timestamp, marker, payload }, format);
+            let begin = head.get(content).unwrap_or_default();
+            let is_new = requests.is_none_or(|requests| {
+                source.find_losses(now, (number, &header), (playout, format), requests)
+            });
+            if requests.is_some() && self.config.uses_parity(header.payload_type) {
+                source.parity.on_packet(number, head, payload);
+                protected = Some(header.ssrc);
+            }
+            if let Framing::Retransmission { of } = format.framing {
+                frames = self.handle_retransmission(now, &header, (begin, payload), of);
+            } else if format.framing == Framing::Parity {
+                protected = self.handle_parity(head, (begin, payload));
+            } else if is_new && format.framing != Framing::None {
+                let payload = joined(begin, payload);
+                let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
+                frames = source.on_frame_packet(now, packet, (format, playout));
+            }
         }
         for frame in frames.into_iter().flatten() {
             self.events.push(MediaEvent::Frame(frame));
         }
+        if let Some(ssrc) = protected {
+            self.recover(now, ssrc);
+        }
         if !self.sources.any_live() {
             return;
         }
+        self.first_at = self.first_at.min(now);
         self.report_due.get_or_insert(now + self.config.report_interval / 2);
         let size = size + self.config.overhead;
         let extensions = Extensions::read(&header, head);
@@ -244,11 +311,127 @@ impl MediaReceiver {
         }
     }
 
+    /// Handles a retransmitted packet (RFC 4588 §4): its content is `begin`, then `payload`. Returns the frames that it
+    /// completes.
+    fn handle_retransmission(
+        &mut self,
+        now: Timestamp,
+        header: &RtpHeader,
+        (begin, payload): (&[u8], &Payload),
+        of: u8,
+    ) -> [Option<FrameArrival>; 2] {
+        let whole;
+        let (begin, payload) = if begin.len() >= RTX_HEADER_BYTES {
+            (begin, payload)
+        } else {
+            whole = joined(begin, payload).to_vec();
+            (&whole[..], &Payload::default())
+        };
+        let Some((RtxHeader { original_sequence }, begin)) = RtxHeader::split(begin) else {
+            self.damaged += 1;
+            return [None, None];
+        };
+        let (format, playout) = (self.config.format(of), self.config.playout_deadline);
+        let Some((requests, (source, number))) =
+            self.config.requests(of).zip(self.sources.repaired(header.ssrc, original_sequence))
+        else {
+            return [None, None];
+        };
+        if !source.losses.on_retransmitted(now, number, requests) {
+            return [None, None];
+        }
+        let &RtpHeader { timestamp, marker, .. } = header;
+        let packet =
+            FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
+        source.on_frame_packet(now, packet, (format, playout))
+    }
+
+    /// Handles a repair packet (RFC 8627 §4.2) with the header `head`, whose content is `begin`, then `payload`. Returns the source
+    /// that it protects. Packets that protect several sources are ignored.
+    fn handle_parity(&mut self, head: &[u8], (begin, payload): (&[u8], &Payload)) -> Option<u32> {
+        let mut protected = RtpHeader::contributing_sources(head);
+        let ssrc = protected.next().filter(|_| protected.next().is_none())?;
+        let source = self.sources.find(ssrc)?;
+        source.parity.on_repair(begin, payload, source.highest());
+        Some(ssrc)
+    }
+
+    /// Recovers the lost packets of a source that its parity allows for. They count neither as received nor for the feedback:
+    /// the network has lost them.
+    fn recover(&mut self, now: Timestamp, ssrc: u32) {
+        while let Some(source) = self.sources.find(ssrc)
+            && let Some(RecoveredPacket { number, head, payload }) = source.parity.recover(ssrc)
+        {
+            let Ok((header, content)) = RtpHeader::parse(&head) else { continue };
+            let (format, playout) = (self.config.format(header.payload_type), self.config.playout_deadline);
+            let Some(requests) = self.config.requests(header.payload_type) else { continue };
+            if !source.on_recovered(now, (number, &header), (playout, format), requests) {
+                continue;
+            }
+            let RtpHeader { timestamp, marker, .. } = header;
+            let payload = joined(head.get(content).unwrap_or_default(), &payload);
+            let packet = FramePacket { number, timestamp, marker, payload, repaired: true };
+            let frames = source.on_frame_packet(now, packet, (format, playout));
+            self.events.push(MediaEvent::Recovered { ssrc, at: now });
+            for frame in frames.into_iter().flatten() {
+                self.events.push(MediaEvent::Frame(frame));
+            }
+        }
+    }
+
+    /// Requests lost packets, and key frames where packets cannot be repaired in time.
+    fn request_repair(&mut self, now: Timestamp) {
+        if self.sources.repair_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let RepairConfig { nack, key_frames } = self.config.repair;
+        let requests = if nack { Requests::On } else { Requests::Off };
+        let (sender_ssrc, mut wanted) = (self.config.ssrc, Vec::new());
+        for source in self.sources.iter_mut() {
+            wanted.clear();
+            let (media_ssrc, given_up) =
+                (source.ssrc(), source.losses.handle_timeout(now, requests, &mut wanted));
+            if given_up > 0 && source.is_video() && key_frames != KeyFrameRequest::None {
+                source.want_key_frame(now, KEY_FRAME_INTERVAL);
+            }
+            let asks = source.take_key_frame(now);
+            for numbers in wanted.chunks(MAX_NACK_PACKETS) {
+                let numbers = numbers.iter().map(|&number| number as u16);
+                send(&mut self.outgoing, |head| {
+                    Nack::of_numbers(sender_ssrc, media_ssrc, numbers).write(head)
+                });
+            }
+            if !wanted.is_empty() {
+                let packets = wanted.len() as u64;
+                self.events.push(MediaEvent::Requested { ssrc: media_ssrc, packets, at: now });
+            }
+            if asks {
+                let command = IntraRequest { ssrc: media_ssrc, sequence: source.commands };
+                send(&mut self.outgoing, |head| match key_frames {
+                    KeyFrameRequest::FullIntra => {
+                        FullIntra { sender_ssrc, requests: vec![command] }.write(head)
+                    }
+                    _ => PictureLoss { sender_ssrc, media_ssrc }.write(head),
+                });
+                self.events.push(MediaEvent::KeyFrameRequested { ssrc: media_ssrc, at: now });
+            }
+        }
+    }
+
     /// Handles an RTCP packet.
     pub fn handle_rtcp(&mut self, now: Timestamp, packet: &Packet) {
         let now = self.forward(now);
         match packet {
             Packet::SenderReport(report) => self.sources.on_sender_report(now, report),
+            Packet::ExtendedReport(report) if self.config.repair.nack => {
+                let own = report.delays.iter().filter(|answer| answer.ssrc == self.config.ssrc);
+                let times = own.filter_map(|answer| answer.round_trip(NtpShort::from_timestamp(now)));
+                for rtt in
+                    times.map(NtpDelay::to_delta).filter(|&rtt| rtt <= now.saturating_since(self.first_at))
+                {
+                    self.sources.iter_mut().for_each(|source| source.losses.on_round_trip(now, rtt));
+                }
+            }
             Packet::Bye(bye) => {
                 for &ssrc in &bye.sources {
                     if self.sources.on_bye(now, ssrc) {
@@ -285,7 +468,7 @@ impl MediaReceiver {
         }
         let report = self.report_due?;
         let feedback = self.reporter.deadline();
-        [Some(report), feedback].into_iter().flatten().min()
+        [Some(report), feedback, self.sources.repair_due()].into_iter().flatten().min()
     }
 
     /// The next event, if any.
@@ -321,6 +504,7 @@ impl MediaReceiver {
             }
             _ => {}
         }
+        self.request_repair(now);
     }
 
     /// Writes a compound of a report, a name, and optionally an estimate.
@@ -331,6 +515,11 @@ impl MediaReceiver {
             Packet::ReceiverReport(report),
             Packet::SourceDescription(SourceDescription { chunks: vec![name] }),
         ];
+        if self.config.repair.nack {
+            // A receiver that sends no media gets no report from which to derive the RTT (RFC 3611 §4.4).
+            let reference_time = Some(NtpTimestamp::from_timestamp(self.now));
+            parts.push(Packet::ExtendedReport(ExtendedReport { ssrc, reference_time, ..Default::default() }));
+        }
         if let Some(bitrate) = estimate {
             let sources = self.sources.live().collect();
             parts.push(Packet::Remb(Remb { sender_ssrc: ssrc, bitrate, sources }));
@@ -387,6 +576,22 @@ impl Reporter {
             Self::Acknowledgement(acknowledgement) => acknowledgement.discard_unreported(),
             Self::Estimate(_) | Reporter::None => {}
         }
+    }
+}
+
+/// The content of a packet, whose bytes are `begin`, then `payload`.
+fn joined(begin: &[u8], payload: &Payload) -> Payload {
+    if begin.is_empty() {
+        return payload.clone();
+    }
+    Payload::joined([&Payload::from(begin), payload].into_iter().filter(|part| !part.is_empty()))
+}
+
+/// Queues reduced-size RTCP (RFC 5506).
+fn send(outgoing: &mut VecDeque<Vec<u8>>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), RtcpError>) {
+    let mut datagram = Vec::new();
+    if write(&mut datagram).is_ok() {
+        outgoing.push_back(datagram);
     }
 }
 

@@ -8,8 +8,10 @@ use giusto_rtp::{
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    clock::{MediaJitter, SenderClock},
+    clock::{MediaJitter, Playout, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
+    losses::{Losses, Requests},
+    parity::ParityDecoder,
     window::{FIRST_CYCLE, widened},
 };
 use crate::media::{
@@ -49,6 +51,18 @@ pub struct SourceFigures {
     pub frames: u64,
     /// Incomplete frames that were dropped.
     pub dropped_frames: u64,
+    /// Complete frames with at least one repaired packet.
+    pub repaired_frames: u64,
+    /// Frames that became complete after their playout deadline.
+    pub late_frames: u64,
+    /// Lost packets that were repaired.
+    pub repaired_packets: u64,
+    /// Requests for packets, each time counted.
+    pub requested_packets: u64,
+    /// Lost packets that could not be repaired in time.
+    pub unrepaired_packets: u64,
+    /// Requests for a key frame.
+    pub key_frame_requests: u64,
 }
 
 /// The known sources.
@@ -100,6 +114,7 @@ impl Sources {
         };
         source.presence = Presence::Ended(now);
         source.frames.end();
+        source.losses.end();
         true
     }
 
@@ -125,6 +140,42 @@ impl Sources {
             source.presence == Presence::Live && now.saturating_since(source.last_packet_at) <= longest
         });
         recent.filter_map(|source| source.block(now)).collect()
+    }
+
+    /// The source whose packet with this number the source `rtx` retransmits, and the number. Before it is known, it is the
+    /// only source that misses such a packet (RFC 4588 §5.3).
+    pub(super) fn repaired(&mut self, rtx: u32, sequence: u16) -> Option<(&mut Source, u64)> {
+        let known = self.list.iter().find(|source| source.ssrc == rtx).and_then(|source| source.repairs);
+        let ssrc = known.or_else(|| {
+            let misses = |source: &&Source| source.losses.is_missing(widened(source.highest, sequence));
+            let mut candidates = self.list.iter().filter(misses);
+            let first = candidates.next()?.ssrc;
+            candidates.next().is_none().then_some(first)
+        })?;
+        if known.is_none()
+            && let Some(source) = self.list.iter_mut().find(|source| source.ssrc == rtx)
+        {
+            source.repairs = Some(ssrc);
+        }
+        let source = self.list.iter_mut().find(|source| source.ssrc == ssrc)?;
+        let number = widened(source.highest, sequence);
+        Some((source, number))
+    }
+
+    /// The source with this identifier, if it has sent media and has not ended.
+    pub(super) fn find(&mut self, ssrc: u32) -> Option<&mut Source> {
+        self.list.iter_mut().find(|source| source.ssrc == ssrc && source.presence == Presence::Live)
+    }
+
+    /// The sources, to request what they miss.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
+        self.list.iter_mut().filter(|source| source.presence == Presence::Live)
+    }
+
+    /// When the first source has something to request or to give up.
+    pub(super) fn repair_due(&self) -> Option<Timestamp> {
+        let live = self.list.iter().filter(|source| source.presence == Presence::Live);
+        live.flat_map(|source| [source.losses.due(), source.key_frame_due]).flatten().min()
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = SourceFigures> {
@@ -180,6 +231,18 @@ pub(super) struct Source {
     reported: (u64, u64),
     jitter: MediaJitter,
     frames: Frames,
+    playout: Playout,
+    pub(super) losses: Losses,
+    pub(super) parity: ParityDecoder,
+    /// Timestamp and marker of the packet with the highest number.
+    latest: Option<(u32, bool)>,
+    /// When to request a key frame, if one is wanted, and when one was last requested.
+    key_frame_due: Option<Timestamp>,
+    key_frame_at: Option<Timestamp>,
+    /// Number of the latest FIR.
+    pub(super) commands: u8,
+    /// The source that it retransmits.
+    repairs: Option<u32>,
     pub(super) clock: SenderClock,
 }
 
@@ -196,6 +259,14 @@ impl Source {
             reported: (0, 0),
             jitter: MediaJitter::default(),
             frames: Frames::default(),
+            playout: Playout::default(),
+            losses: Losses::default(),
+            parity: ParityDecoder::default(),
+            latest: None,
+            key_frame_due: None,
+            key_frame_at: None,
+            commands: 0,
+            repairs: None,
             clock: SenderClock::default(),
         }
     }
@@ -223,24 +294,117 @@ impl Source {
         Some(number)
     }
 
-    /// Adds a new packet to its frame. Returns the frames that it completes, with their frame delay.
+    pub(super) const fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// Finds the packets that are missing before packet `number`, which has just arrived. Returns whether that one is new: it
+    /// was not repaired before. A frame is too late `playout` after the time at which the fastest one would be complete.
+    pub(super) fn find_losses(
+        &mut self,
+        now: Timestamp,
+        (number, header): (u64, &RtpHeader),
+        (playout, format): (TimeDelta, PayloadFormat),
+        requests: Requests,
+    ) -> bool {
+        let (timestamp, latest) = (header.timestamp, self.latest);
+        let deadline = self.deadlines(now, (playout, format));
+        if latest.is_none() {
+            // The first number of a stream is the lower half of its first timestamp: see the rules of the module.
+            let before = header.sequence.wrapping_sub(timestamp as u16);
+            self.losses.on_first(now, number, u64::from(before), deadline(timestamp));
+        }
+        // The packets after one without marker belong to its frame, or to a later one.
+        let earliest = latest.filter(|(_, marker)| !marker).map_or(timestamp, |(before, _)| before);
+        let is_new = self.losses.on_packet(now, number, || deadline(earliest), requests);
+        if self.highest == Some(number) {
+            self.latest = Some((timestamp, header.marker));
+        }
+        is_new
+    }
+
+    /// Handles packet `number`, which was recovered from parity. Returns whether it was missing.
+    pub(super) fn on_recovered(
+        &mut self,
+        now: Timestamp,
+        (number, header): (u64, &RtpHeader),
+        (playout, format): (TimeDelta, PayloadFormat),
+        requests: Requests,
+    ) -> bool {
+        let deadline = self.deadlines(now, (playout, format));
+        self.losses.on_recovered(now, number, || deadline(header.timestamp), requests)
+    }
+
+    /// The time after which a repair of media with a timestamp is too late.
+    fn deadlines(
+        &self,
+        now: Timestamp,
+        (playout, format): (TimeDelta, PayloadFormat),
+    ) -> impl Fn(u32) -> Timestamp + use<> {
+        let rate = format.clock_rate.or(self.clock.learnt_rate());
+        let (clock, delays) = (self.clock, self.playout);
+        move |timestamp| {
+            let delay = rate.and_then(|rate| clock.capture(timestamp, rate));
+            let delay = delay.map(|captured| captured.apparent_delay(now));
+            let excess = delay.map_or(TimeDelta::ZERO, |delay| delays.excess(delay));
+            now + (playout - excess).max(TimeDelta::ZERO)
+        }
+    }
+
+    /// The highest number so far.
+    pub(super) const fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
+    /// A packet of a video cannot be repaired: a key frame is wanted. At most one is requested in `interval`.
+    pub(super) fn want_key_frame(&mut self, now: Timestamp, interval: TimeDelta) {
+        let due = self.key_frame_at.map_or(now, |last| now.max(last + interval));
+        self.key_frame_due.get_or_insert(due);
+    }
+
+    /// Whether a key frame is to be requested now.
+    pub(super) fn take_key_frame(&mut self, now: Timestamp) -> bool {
+        let is_due = self.key_frame_due.take_if(|due| *due <= now).is_some();
+        if is_due {
+            self.key_frame_at = Some(now);
+            self.settled.key_frame_requests += 1;
+            self.commands = self.commands.wrapping_add(1);
+        }
+        is_due
+    }
+
+    /// Whether its frames have several packets, as those of a video.
+    pub(super) const fn is_video(&self) -> bool {
+        self.frames.has_markers()
+    }
+
+    /// Adds a new packet to its frame. Returns the frames that it completes, with their frame delay. A frame is late if its
+    /// delay exceeds the minimum by more than `playout`.
     pub(super) fn on_frame_packet(
         &mut self,
         now: Timestamp,
         packet: FramePacket,
-        format: PayloadFormat,
+        (format, playout): (PayloadFormat, TimeDelta),
     ) -> [Option<FrameArrival>; 2] {
         let complete = match format.framing {
             Framing::Marker => self.frames.on_packet(now, packet),
             Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
-            Framing::None => [None, None],
+            Framing::None | Framing::Retransmission { .. } | Framing::Parity => [None, None],
         };
         complete.map(|frame| {
-            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, payload } = frame?;
+            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } =
+                frame?;
             let rate = format.clock_rate.or(self.clock.learnt_rate());
             let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
             let delay = captured.map(|captured| captured.apparent_delay(at));
-            Some(FrameArrival { ssrc: self.ssrc, sequence, rtp_timestamp, at, delay, packets, payload })
+            let excess = delay.map_or(TimeDelta::ZERO, |delay| {
+                if repaired == 0 { self.playout.on_frame(at, delay) } else { self.playout.excess(delay) }
+            });
+            let late = excess > playout;
+            self.settled.late_frames += u64::from(late);
+            self.settled.repaired_frames += u64::from(repaired > 0);
+            let ssrc = self.ssrc;
+            Some(FrameArrival { ssrc, sequence, rtp_timestamp, at, delay, packets, repaired, late, payload })
         })
     }
 
@@ -259,6 +423,9 @@ impl Source {
         }
         self.settled = self.figures();
         self.frames.end();
+        self.losses.end();
+        self.parity = ParityDecoder::default();
+        self.latest = None;
         self.tracker = tracker();
         (self.highest, self.reported, self.jitter) = (None, (0, 0), MediaJitter::default());
         Some(())
@@ -287,7 +454,11 @@ impl Source {
     }
 
     fn figures(&self) -> SourceFigures {
+        let losses = self.losses.counts();
         SourceFigures {
+            repaired_packets: losses.repaired,
+            requested_packets: losses.requested,
+            unrepaired_packets: losses.given_up,
             packets: self.settled.packets + self.tracker.received(),
             lost: self.settled.lost + self.tracker.losses().lost,
             duplicates: self.settled.duplicates + self.tracker.duplicates(),

@@ -10,6 +10,7 @@ mod congestion;
 mod estimate;
 mod frames;
 mod properties;
+mod repair;
 mod sources;
 mod transport;
 

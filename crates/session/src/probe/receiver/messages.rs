@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{Receiver, ReceiverEvent, ReverseStream, encode, send_within_credit, slots::Standing};
+use crate::cookie::COOKIE_LIFE;
 use crate::probe::{
     auth::{StreamKeys, opening_key},
-    cookie::COOKIE_LIFE,
     inbound::Inbound,
     stream::{Ended, Stream},
     transmit::Transmit,

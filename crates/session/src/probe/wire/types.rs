@@ -8,15 +8,6 @@ use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
-/// Proof that its holder receives at the address to which it was issued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cookie {
-    /// Time of issue on the receiver's clock.
-    pub issued_ns: u64,
-    /// The proof itself.
-    pub proof: [u8; 16],
-}
-
 /// Format of a stream's datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamFormat {

@@ -110,8 +110,32 @@ size-scale = 0.06",
             max_payload: DataSize::from_bytes(1000),
             pauses: vec![(at(40), at(60)), (at(70), at(71))],
             ecn: Ecn::Ect1,
+            repair: RepairSpec::default(),
         }
     );
+}
+
+#[test]
+fn repair_is_off_unless_named() {
+    let repair = |keys: &str| flow(keys).repair;
+    assert_eq!(repair(""), repair("repair = \"none\""));
+    assert!(!repair("").is_on());
+    let nack = repair("repair = \"nack\"\nplayout-deadline = \"250 ms\"\nkey-frame-request = \"fir\"");
+    assert_eq!((nack.nack, nack.parity, nack.playout_deadline), (true, None, TimeDelta::from_millis(250)));
+    assert_eq!(nack.key_frames, KeyFrameRequest::FullIntra);
+    let both = repair("repair = \"nack+flexfec\"\nfec-ratio = 0.25");
+    assert_eq!((both.nack, both.parity), (true, Some(ParityRatio::Fixed(0.25))));
+    let parity = repair("repair = \"flexfec\"");
+    assert_eq!((parity.nack, parity.parity), (false, Some(ParityRatio::Loss)));
+    for (keys, named) in [
+        ("fec-ratio = 0.2", "fec-ratio needs repair"),
+        ("repair = \"flexfec\"\nfec-ratio = 0.6", "fec-ratio must be above 0 and at most 0.5, found 0.6"),
+        ("playout-deadline = \"3 s\"", "playout-deadline must be between"),
+        ("repair = \"arq\"", "unknown name \"arq\""),
+    ] {
+        let error = complaint(keys);
+        assert!(error.contains(named), "{keys}: {error}");
+    }
 }
 
 #[test]

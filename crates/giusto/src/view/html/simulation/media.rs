@@ -18,7 +18,7 @@ use crate::{
         format::{count, or_unknown, plural, rate, short},
         html::{Chart, Event, Gaps, Series, Table},
         table::Column,
-        tables::shows_streams,
+        tables::{repair_packets, repair_rate, repaired_frames, shows_streams},
     },
 };
 
@@ -95,7 +95,7 @@ pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
     let of_those = flows.iter().filter(|flow| shows_streams(flow));
     let rows: Vec<Row<'_>> =
         of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
-    let columns: [Column<Row<'_>>; 7] = [
+    let mut columns: Vec<Column<Row<'_>>> = vec![
         Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
         Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
         Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
@@ -106,6 +106,15 @@ pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
         Column::number("skipped frames", 0, |(_, stream)| or_unknown(stream.skipped_frames, count)),
         Column::number("discarded packets", 0, |(_, stream)| or_unknown(stream.discarded_packets, count)),
     ];
+    if rows.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
+        columns.push(Column::number("late frames", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
+    }
+    if rows.iter().any(|(_, stream)| stream.repair.is_some()) {
+        columns.push(Column::number("repaired frames", 0, |(_, stream)| repaired_frames(stream)));
+        let title = "packets requested / sent again / parity";
+        columns.push(Column::number(title, 0, |(_, stream)| repair_packets(stream)));
+        columns.push(Column::number("repair rate", 0, |(_, stream)| repair_rate(stream)));
+    }
     (!rows.is_empty())
         .then(|| Table::of("Streams", "Goodput is the payload of complete frames.", &columns, &rows))
 }

@@ -182,6 +182,8 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
         frame_delay_ms: None,
         skipped_frames: None,
         discarded_packets: None,
+        late_frames: None,
+        repair: None,
     };
     // A single video is shown with its flow.
     record.flows[0].streams = vec![stream("camera", 2)];

@@ -40,6 +40,8 @@ fn a_frame_is_complete_with_its_last_packet() {
         at: at(1012),
         delay: Some(TimeDelta::from_millis(1012 - 4960)),
         packets: 3,
+        repaired: 0,
+        late: false,
         // 16 of 1000 bytes are the header, with an empty extension.
         payload: Payload::zeros(DataSize::from_bytes(3 * 984)),
     };

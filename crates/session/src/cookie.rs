@@ -1,15 +1,27 @@
-//! The stateless cookie that proves an address, and the tokens that name streams.
+//! The stateless cookie that proves an address, and the tokens that name streams and calls.
 
 use std::net::{IpAddr, SocketAddr};
 
 use giusto_units::{TimeDelta, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::wire::{Cookie, StreamToken};
+/// Proof that its holder receives at the address to which it was issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cookie {
+    /// Time of issue on the issuer's clock.
+    pub issued_ns: u64,
+    /// The proof itself.
+    pub proof: [u8; 16],
+}
+
+/// Identifies a stream or a call; known only to its two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StreamToken(pub u64);
 
 /// How long a cookie proves an address.
-pub(super) const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);
+pub(crate) const COOKIE_LIFE: TimeDelta = TimeDelta::from_seconds(30);
 
 /// How long a key is in use. Longer than a cookie lives: the key before is all that is kept.
 const KEY_LIFE: TimeDelta = TimeDelta::from_seconds(60);
@@ -21,7 +33,7 @@ const KEY_LIFE: TimeDelta = TimeDelta::from_seconds(60);
 ///
 /// Each minute the key is replaced by an HMAC of itself, so that who learns a key cannot make the cookies or tokens of earlier
 /// ones.
-pub(super) struct CookieJar {
+pub(crate) struct CookieJar {
     key: Key,
     before: Option<Key>,
     replace_at: Option<Timestamp>,
@@ -56,12 +68,12 @@ impl Key {
 }
 
 impl CookieJar {
-    pub(super) fn new(secret: &[u8; 32]) -> Self {
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
         Self { key: Key::new(secret, 0), before: None, replace_at: None }
     }
 
     /// The cookie for one address and nonce.
-    pub(super) fn issue(&mut self, now: Timestamp, to: SocketAddr, nonce: u64) -> Cookie {
+    pub(crate) fn issue(&mut self, now: Timestamp, to: SocketAddr, nonce: u64) -> Cookie {
         self.rotate(now);
         let issued_ns = now.as_nanos();
         let hash = self.key.hash(b"cookie", to, nonce, issued_ns).finalize().into_bytes();
@@ -71,7 +83,7 @@ impl CookieJar {
     /// The token of the stream that this cookie opens, the same however often it is shown, and another one for a `sealed` request,
     /// so that a forged one without authentication does not use up the cookie; `None` where the cookie was not issued
     /// here for this address and nonce, or too long ago.
-    pub(super) fn verify(
+    pub(crate) fn verify(
         &mut self,
         now: Timestamp,
         from: SocketAddr,

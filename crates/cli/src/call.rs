@@ -1,0 +1,449 @@
+//! `giusto call`: an adaptive media session over real UDP.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::AtomicBool,
+};
+
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use giusto::{
+    call::{
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
+        MediaPlan, PlanError, Repair,
+        run::{ListenerEvent, create_trace},
+    },
+    record::{RunRecord, TimelineOptions},
+    scenario::{Document, MOST_VIDEOS, Setting},
+    view::{
+        format::{count, plural, rate},
+        html, tables,
+        trace::{TraceFile, TraceFileError},
+    },
+    whole_file::{self, Content},
+};
+use giusto_congestion::{Algorithm, FeedbackKind};
+use giusto_net::driver::Verdict;
+use giusto_units::{DataRate, Ecn, TimeDelta};
+use serde_json::json;
+
+use crate::{
+    args::{self, quantity, time_above_zero, whole},
+    command_line,
+    console::{self, DOUBTFUL, complain, print_json, print_text},
+    usage::{UsageError, misuse},
+};
+
+/// The port of calls: that of RTP (RFC 3551 §8), so that programs which dissect packets recognise it.
+const CALL_PORT: u16 = 5004;
+
+/// The length of a call without --duration.
+const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
+
+/// The number of records of a listener that are kept for --json.
+const MAX_RECORDS: usize = 1_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto call --listen 0.0.0.0                     serves calls on port 5004
+  giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
+  giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
+  giusto call 192.0.2.7 --scenario scenarios/media.toml --json
+
+The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
+Each end prints the record of the session, in the form of `giusto sim --json`.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct CallArgs {
+    /// Address of the listener; the port is 5004 if not given
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "listen")]
+    target: Option<String>,
+
+    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["target", "controller", "repair", "feedback", "encoder", "video", "audio",
+          "min_rate", "start_rate", "delay_target", "ecn", "duration", "reverse", "bidir", "scenario", "calls", "seed"])]
+    listen: Option<String>,
+
+    /// With --listen: end with the first call
+    #[arg(long, requires = "listen")]
+    once: bool,
+
+    /// With --listen: maximum number of calls at the same time
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 10_000))]
+    max_calls: u16,
+
+    /// Congestion controller, such as gcc:libwebrtc or scream:v2; an unknown name lists all [default: gcc:libwebrtc+giusto]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<Algorithm>,
+
+    /// Highest target rate, headers included; with --listen, of what this end sends if it is asked to [default: 2.5M]
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = rate_above_zero)]
+    max_rate: Option<DataRate>,
+
+    /// First target rate [default: 300k]
+    #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
+    start_rate: Option<DataRate>,
+
+    /// Lowest target rate [default: 30k]
+    #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
+    min_rate: Option<DataRate>,
+
+    /// Number of video streams, which share the rate
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u8>(0, MOST_VIDEOS as u64))]
+    video: u8,
+
+    /// Send an audio stream of 20 kbit/s too
+    #[arg(long)]
+    audio: bool,
+
+    /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
+    #[arg(long, default_value = "statistical", value_name = "NAME")]
+    encoder: Encoder,
+
+    /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
+    #[arg(long, value_name = "KIND",
+          value_parser = PossibleValuesParser::new(["transport-wide", "rfc8888", "scream-draft", "remb"])
+              .map(|name| feedback(&name)))]
+    feedback: Option<FeedbackKind>,
+
+    /// Target of the queueing delay, of a controller that has one
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
+    delay_target: Option<TimeDelta>,
+
+    /// Explicit congestion notification of the media: ect0 for classic ECN, ect1 for L4S (RFC 9331)
+    #[arg(long, default_value = "off", value_name = "ECN",
+          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
+    ecn: Ecn,
+
+    /// Repair of lost packets: nack (requested and sent again), flexfec (parity packets), nack+flexfec or none
+    #[arg(long, default_value = "nack", value_name = "KIND",
+          value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).map(|name| repair(&name)))]
+    repair: Repair,
+
+    /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
+    /// used
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["max_rate", "start_rate", "min_rate", "video", "audio", "encoder",
+          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir"])]
+    scenario: Option<PathBuf>,
+
+    /// With --scenario: this media flow
+    #[arg(long, value_name = "ID", requires = "scenario")]
+    flow: Option<String>,
+
+    /// Change a value of the scenario, as for `giusto sim`; repeatable
+    #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
+    set: Vec<Setting>,
+
+    /// Length of the call [default: 10 s, or that of the scenario]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
+    duration: Option<TimeDelta>,
+
+    /// The listener sends, and the caller receives
+    #[arg(short = 'R', long)]
+    reverse: bool,
+
+    /// Both ends send
+    #[arg(long, conflicts_with = "reverse")]
+    bidir: bool,
+
+    /// Number of calls at the same time
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = whole::<u16>(1, 1000))]
+    calls: u16,
+
+    /// Random seed of the encoders
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
+    seed: Option<u64>,
+
+    /// End the call after this time without any datagram of the far end
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time_above_zero)]
+    silence: TimeDelta,
+
+    /// File of keys that both ends share, one line "ID KEY" for each: every datagram is authenticated; nothing is encrypted
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Time between two lines of live figures on standard error
+    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = time_above_zero)]
+    interval: TimeDelta,
+
+    /// Write every event of the first call to this file, .csv or .parquet
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Write an HTML report of the first call to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Print one JSON object; with several calls, {"runs": […]}
+    #[arg(short = 'J', long)]
+    json: bool,
+}
+
+/// A rate that is not 0.
+fn rate_above_zero(text: &str) -> Result<DataRate, String> {
+    match quantity::<DataRate>(text)? {
+        DataRate::ZERO => Err(format!("must be above 0 bit/s, found \"{text}\"")),
+        rate => Ok(rate),
+    }
+}
+
+fn feedback(name: &str) -> FeedbackKind {
+    match name {
+        "rfc8888" => FeedbackKind::CongestionControl,
+        "scream-draft" => FeedbackKind::ScreamDraft,
+        "remb" => FeedbackKind::ReceiverEstimate,
+        _ => FeedbackKind::TransportWide,
+    }
+}
+
+fn repair(name: &str) -> Repair {
+    match name {
+        "nack" => Repair::Nack,
+        "flexfec" => Repair::FlexFec,
+        "nack+flexfec" => Repair::Both,
+        _ => Repair::None,
+    }
+}
+
+fn ecn(name: &str) -> Ecn {
+    match name {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        _ => Ecn::NotEct,
+    }
+}
+
+pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if args.interval < TimeDelta::from_millis(100) {
+        misuse!("--interval: must be at least 100 ms, found {}", args.interval);
+    }
+    args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    let settings = CallSettings {
+        keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
+        silence: args.silence,
+        timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
+        interval: args.interval,
+    };
+    match &args.target {
+        Some(target) => call(args, target, settings, stop),
+        None => listen(args, settings, stop),
+    }
+}
+
+fn call(
+    args: &CallArgs,
+    target: &str,
+    settings: CallSettings,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let to = args::resolve_first(target, None, CALL_PORT)?;
+    let plan = plan(args)?;
+    let trace = open_trace(args.trace.as_deref())?;
+    let caller = Caller::open(to, plan, settings).map_err(usage)?;
+    let records =
+        caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live))).map_err(usage)?;
+    finish(args, &records)
+}
+
+fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let address = listen_address(args.listen.as_deref().unwrap_or_default())?;
+    let trace = open_trace(args.trace.as_deref())?;
+    let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
+    let sealed = settings.keys.is_some();
+    let listener = Listener::open(address, limits, settings).map_err(usage)?;
+    let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
+    let sealed = if sealed { ", authenticated" } else { "" };
+    complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
+    let mut records: Vec<CallRecord> = Vec::new();
+    let mut printed = Ok(());
+    listener
+        .run(args.once, trace, stop, |event| {
+            match event {
+                ListenerEvent::Begun { from, offer } => {
+                    let sends = offer.sends.as_ref().map(|media| format!("sends by {}", media.controller));
+                    let wants = offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
+                    let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
+                    complain(&format!("{from}: call, {}", media.join(", ")));
+                }
+                ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
+                ListenerEvent::Live(live) => complain(&live_line(&live)),
+                ListenerEvent::Ended(record) => {
+                    if !args.once && !args.json {
+                        printed = print_record(&record);
+                    }
+                    if records.len() < MAX_RECORDS {
+                        records.push(*record);
+                    }
+                }
+                _ => {}
+            }
+            if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
+        })
+        .map_err(usage)?;
+    printed?;
+    if records.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.once || args.json {
+        return finish(args, &records);
+    }
+    write_files(args, &records)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints and writes the records of calls that have ended.
+fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
+    write_files(args, records)?;
+    let bare: Vec<CallRecord> = records.iter().map(without_timeline).collect();
+    match bare.as_slice() {
+        [record] if args.json && (args.once || args.listen.is_none()) => print_json(record)?,
+        all if args.json => print_json(&json!({ "runs": all }))?,
+        all => all.iter().try_for_each(print_record)?,
+    }
+    if let Some(error) = records.iter().find_map(|record| record.call.error.as_ref()) {
+        anyhow::bail!("{error}");
+    }
+    let doubtful = records.iter().any(|record| !record.call.doubts.is_empty());
+    Ok(ExitCode::from(if doubtful { DOUBTFUL } else { 0 }))
+}
+
+fn write_files(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<()> {
+    let Some((out, record)) = args.out.as_ref().zip(records.first()) else { return Ok(()) };
+    let mut page = html::simulation(&record.run, command_line());
+    page.title = format!("giusto call: {}, {}", record.run.scenario, record.call.role);
+    whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
+    complain(&format!("wrote {}", out.display()));
+    Ok(())
+}
+
+fn without_timeline(record: &CallRecord) -> CallRecord {
+    CallRecord { run: RunRecord { timeline: None, ..record.run.clone() }, call: record.call.clone() }
+}
+
+/// Prints the record in words, the doubts first.
+fn print_record(record: &CallRecord) -> anyhow::Result<()> {
+    let call = &record.call;
+    for doubt in &call.doubts {
+        print_text(&format!("warning: {doubt}\n"))?;
+    }
+    print_text(&tables::flows(&record.run))?;
+    let round_trip = call.round_trip_ms.map_or_else(String::new, |time| {
+        format!("round-trip time {:.2} ms at the median, {:.2} ms at p95; ", time.p50, time.p95)
+    });
+    let late = call
+        .schedule_error_us
+        .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
+    print_text(&format!(
+        "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
+        record.run.duration_s
+    ))
+}
+
+fn live_line(live: &Live) -> String {
+    let mut parts = Vec::new();
+    if live.calls > 1 {
+        parts.push(plural(live.calls as u64, "call", "calls"));
+    }
+    if let Some(sent) = live.sent {
+        let target =
+            sent.target.map_or_else(String::new, |target| format!(" of {}", rate(target.as_bps() as f64)));
+        parts.push(format!("sent {}{target}", rate(sent.rate.as_bps() as f64)));
+    }
+    if let Some(received) = live.received {
+        let delay = received
+            .frame_delay
+            .map_or_else(String::new, |delay| format!(", frame delay {:.1} ms", delay.as_millis()));
+        let [lost, frames] = [received.lost_packets, received.frames].map(count);
+        parts.push(format!(
+            "received {}, {lost} lost, {frames} frames{delay}",
+            rate(received.rate.as_bps() as f64)
+        ));
+    }
+    if let Some(round_trip) = live.round_trip {
+        parts.push(format!("RTT {:.1} ms", round_trip.as_millis()));
+    }
+    if let Some(silence) = live.silence {
+        parts.push(format!("nothing from the far end for {:.0} s", silence.as_seconds()));
+    }
+    format!("{:.0} s: {}", live.at.as_seconds(), parts.join("; "))
+}
+
+fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
+    let invalid = |error: PlanError| anyhow::Error::from(UsageError::new(error));
+    if let Some(file) = &args.scenario {
+        let scenario = Document::load(file).and_then(|document| document.scenario(&args.set));
+        let scenario = scenario.map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
+        let seed = args.seed.unwrap_or(scenario.seed());
+        let mut plan = CallPlan::from_scenario(&scenario, args.flow.as_deref(), seed).map_err(invalid)?;
+        if let Some(controller) = args.controller {
+            plan.set_controller(controller);
+        }
+        if let Some(duration) = args.duration {
+            plan.set_duration(duration);
+        }
+        return Ok(plan);
+    }
+    if args.video == 0 && !args.audio {
+        misuse!("--video 0: a call without video needs --audio");
+    }
+    let defaults = MediaPlan::default();
+    let media = MediaPlan {
+        controller: args.controller.unwrap_or(defaults.controller),
+        feedback: args.feedback,
+        encoder: args.encoder,
+        videos: args.video.into(),
+        audio: args.audio,
+        min_rate: args.min_rate,
+        start_rate: args.start_rate,
+        max_rate: args.max_rate.unwrap_or(defaults.max_rate),
+        delay_target: args.delay_target,
+        ecn: args.ecn,
+        repair: args.repair,
+    };
+    let direction = match (args.reverse, args.bidir) {
+        (true, _) => Direction::Reverse,
+        (_, true) => Direction::Both,
+        _ => Direction::Forward,
+    };
+    let duration = args.duration.unwrap_or(DEFAULT_DURATION);
+    CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)
+}
+
+fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {
+    let open = |path| {
+        create_trace(path).map_err(|error: TraceFileError| UsageError::new(format!("--trace {error}")))
+    };
+    path.map(open).transpose()
+}
+
+/// An error of the socket's address is one of usage.
+fn usage(error: CallRunError) -> anyhow::Error {
+    match error {
+        CallRunError::Socket(error) => {
+            UsageError::new(format!("{error}: choose another address or port")).into()
+        }
+        CallRunError::Offer(error) => UsageError::new(error).into(),
+        error => error.into(),
+    }
+}
+
+/// An address with or without a port, or a port alone.
+fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, CALL_PORT));
+    }
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
+    if let Ok(port) = port {
+        let any: IpAddr =
+            if text.starts_with(':') { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        return Ok(SocketAddr::new(any, port));
+    }
+    args::resolve_first(text, None, CALL_PORT)
+}

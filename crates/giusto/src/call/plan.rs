@@ -1,0 +1,459 @@
+//! The media of a call.
+
+use std::{fmt, str::FromStr};
+
+use giusto_congestion::{Algorithm, FeedbackKind};
+use giusto_session::{
+    call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, RepairOffer, VideoOffer},
+    media::{ParityRatio, RateRange},
+};
+use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use crate::scenario::{
+    FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
+    VideoStream, feedback_name, feedback_of,
+};
+
+/// A call's default highest rate: that of libwebrtc for one video of 720p, `GetMaxDefaultVideoBitrateKbps` in
+/// `video/config/encoder_stream_factory.cc`.
+pub const DEFAULT_MAX_RATE: DataRate = DataRate::from_bps(2_500_000);
+
+/// The lowest rate of a call's video encoder: RFC 8867 §4.3.
+const MIN_VIDEO_RATE: DataRate = DataRate::from_bps(150_000);
+
+/// Who sends media.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The caller. Default.
+    #[default]
+    Forward,
+    /// The listener.
+    Reverse,
+    /// Both.
+    Both,
+}
+
+impl Direction {
+    /// Whether the caller sends.
+    pub const fn sends(self) -> bool {
+        !matches!(self, Self::Reverse)
+    }
+
+    /// Whether the listener sends.
+    pub const fn wants(self) -> bool {
+        !matches!(self, Self::Forward)
+    }
+}
+
+/// A model of a video encoder, by the name that it has in scenarios.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encoder {
+    /// Exactly the target rate, after a lag.
+    Perfect,
+    /// RFC 8593 §5. Default.
+    #[default]
+    Statistical,
+    /// RFC 8593 §6.
+    Trace,
+    /// RFC 8593 §7.
+    Hybrid,
+}
+
+impl Encoder {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("perfect", Self::Perfect),
+        ("statistical", Self::Statistical),
+        ("trace", Self::Trace),
+        ("hybrid", Self::Hybrid),
+    ];
+
+    /// The encoder with these rates, which begins at `start_rate`.
+    fn video(self, limits: RateRange, start_rate: DataRate) -> VideoSpec {
+        let statistical = StatisticalConfig { limits, start_rate, ..StatisticalConfig::default() };
+        let trace = TraceConfig { limits, start_rate, ..TraceConfig::default() };
+        match self {
+            Self::Perfect => {
+                VideoSpec::Perfect(PerfectConfig { limits, start_rate, ..PerfectConfig::default() }, None)
+            }
+            Self::Statistical => VideoSpec::Statistical(statistical),
+            Self::Trace => VideoSpec::Trace(trace),
+            Self::Hybrid => VideoSpec::Hybrid(statistical, trace),
+        }
+    }
+
+    fn of(video: &VideoSpec) -> Self {
+        match video {
+            VideoSpec::Fixed { .. } | VideoSpec::Perfect(..) => Self::Perfect,
+            VideoSpec::Statistical(_) => Self::Statistical,
+            VideoSpec::Trace(_) => Self::Trace,
+            VideoSpec::Hybrid(..) => Self::Hybrid,
+        }
+    }
+}
+
+impl fmt::Display for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::NAMES.iter().find(|(_, encoder)| encoder == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Encoder {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, encoder)| *encoder);
+        found.ok_or_else(|| format!("unknown encoder \"{text}\": use perfect, statistical, trace or hybrid"))
+    }
+}
+
+/// Why a call cannot be as it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A value is out of range, or two contradict each other.
+    #[error(transparent)]
+    Invalid(#[from] ScenarioError),
+    /// The scenario has no media flow, or several.
+    #[error("{0}")]
+    Flow(String),
+    /// The controller is not known.
+    #[error("unknown controller \"{0}\"")]
+    Controller(String),
+    /// The feedback is not known.
+    #[error("unknown feedback \"{0}\": use transport-wide, rfc8888, scream-draft or remb")]
+    Feedback(String),
+}
+
+/// How a call repairs lost packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Not at all.
+    None,
+    /// They are requested and sent again (RFC 4585, RFC 4588). Default.
+    #[default]
+    Nack,
+    /// Parity packets, as many as the loss requires (RFC 8627).
+    FlexFec,
+    /// Both.
+    Both,
+}
+
+impl From<Repair> for RepairSpec {
+    fn from(repair: Repair) -> Self {
+        let nack = matches!(repair, Repair::Nack | Repair::Both);
+        let parity = matches!(repair, Repair::FlexFec | Repair::Both).then_some(ParityRatio::Loss);
+        Self { nack, parity, ..Self::default() }
+    }
+}
+
+/// The media that one end sends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MediaPlan {
+    /// Congestion controller. Default: that of scenarios.
+    pub controller: Algorithm,
+    /// Feedback of the receiver; `None`: what the controller requires.
+    pub feedback: Option<FeedbackKind>,
+    /// The model of the video encoders.
+    pub encoder: Encoder,
+    /// Number of videos. Default 1.
+    pub videos: usize,
+    /// Whether there is an audio stream of 20 kbit/s (RFC 8867 §4.3). Default: no.
+    pub audio: bool,
+    /// Lowest target rate, headers included; `None`: 30 kbit/s.
+    pub min_rate: Option<DataRate>,
+    /// First target rate; `None`: 300 kbit/s.
+    pub start_rate: Option<DataRate>,
+    /// Highest target rate, which the videos share.
+    pub max_rate: DataRate,
+    /// Target of the queueing delay, of a controller that has one.
+    pub delay_target: Option<TimeDelta>,
+    /// ECN codepoint of the packets. Default: none.
+    pub ecn: Ecn,
+    /// How lost packets are repaired. Default: NACK.
+    pub repair: Repair,
+}
+
+impl Default for MediaPlan {
+    fn default() -> Self {
+        Self {
+            controller: MediaSpec::default_controller(),
+            feedback: None,
+            encoder: Encoder::default(),
+            videos: 1,
+            audio: false,
+            min_rate: None,
+            start_rate: None,
+            max_rate: DEFAULT_MAX_RATE,
+            delay_target: None,
+            ecn: Ecn::NotEct,
+            repair: Repair::default(),
+        }
+    }
+}
+
+impl MediaPlan {
+    /// The media of a flow.
+    pub(crate) fn spec(&self) -> MediaSpec {
+        let ids = (1..=self.videos).map(|number| VideoStream::default_id(number, self.videos));
+        let audio = self.audio.then(AudioConfig::default);
+        let start = self.start_rate.unwrap_or(DataRate::from_bps(300_000)).min(self.max_rate);
+        let video = video(self.encoder, self.videos, (start, self.max_rate));
+        let mut spec =
+            MediaSpec::with_videos(ids.map(|id| VideoStream::new(id, video.clone())).collect(), audio);
+        spec.controller = self.controller;
+        spec.feedback = self.feedback;
+        spec.delay_target = self.delay_target;
+        spec.ecn = self.ecn;
+        spec.repair = self.repair.into();
+        spec.limits = spec.limits_where_given([self.min_rate, self.start_rate, Some(self.max_rate)]);
+        spec
+    }
+}
+
+/// A video encoder that can use its part of the highest rate.
+fn video(encoder: Encoder, videos: usize, (start, max): (DataRate, DataRate)) -> VideoSpec {
+    let part = |rate: DataRate| DataRate::from_bps((rate.as_bps() / videos.max(1) as u64).max(1));
+    let (start, max) = (part(start), part(max));
+    let min = MIN_VIDEO_RATE.min(max);
+    let limits = RateRange::new(min, max).unwrap_or_default();
+    encoder.video(limits, start.max(min))
+}
+
+/// A call as its caller plans it.
+#[derive(Debug, Clone)]
+pub struct CallPlan {
+    /// The name of the session in its record.
+    pub name: String,
+    /// Random seed of the encoders.
+    pub seed: u64,
+    /// How long it lasts.
+    pub duration: TimeDelta,
+    /// The part at the beginning that is not measured.
+    pub warmup: TimeDelta,
+    pub(crate) direction: Direction,
+    pub(crate) media: MediaSpec,
+    /// When media flow, from the beginning of the call.
+    pub(crate) flows: (Timestamp, Timestamp),
+}
+
+impl CallPlan {
+    /// A call with these media, in each direction in which there are any.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] if a value is out of range.
+    pub fn new(
+        media: &MediaPlan,
+        direction: Direction,
+        duration: TimeDelta,
+        seed: u64,
+    ) -> Result<Self, PlanError> {
+        let spec = media.spec();
+        check(&spec, duration)?;
+        Ok(Self {
+            name: "call".to_owned(),
+            seed,
+            duration,
+            warmup: TimeDelta::ZERO,
+            direction,
+            media: spec,
+            flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
+        })
+    }
+
+    /// A call with the streams, the encoders, the controller, the limits and the times of a media flow of `scenario`: that of this
+    /// id, or the only one. Links and other flows are not used.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Flow`] if there is no such flow.
+    pub fn from_scenario(scenario: &Scenario, flow: Option<&str>, seed: u64) -> Result<Self, PlanError> {
+        let media = scenario.flows().iter().filter_map(|flow| match &flow.kind {
+            FlowKind::Media(media) => Some((flow, media)),
+            _ => None,
+        });
+        let mut media = media.filter(|(own, _)| flow.is_none_or(|id| own.id == id));
+        let missing = || match flow {
+            Some(id) => format!("--flow {id}: scenario {} has no media flow of this id", scenario.name()),
+            None => format!("scenario {} has no media flow: a call needs one", scenario.name()),
+        };
+        let (first, spec) = media.next().ok_or_else(|| PlanError::Flow(missing()))?;
+        if flow.is_none() && media.next().is_some() {
+            let name = scenario.name();
+            return Err(PlanError::Flow(format!(
+                "scenario {name} has several media flows: choose one with --flow"
+            )));
+        }
+        let start = match first.start {
+            Start::At(at) => at,
+            Start::Uniform(_) => Timestamp::ZERO,
+        };
+        Ok(Self {
+            name: scenario.name().to_owned(),
+            seed,
+            duration: scenario.duration(),
+            warmup: scenario.warmup(),
+            direction: Direction::Forward,
+            media: spec.clone(),
+            flows: (start, first.stop.unwrap_or(scenario.end())),
+        })
+    }
+
+    /// The same with another controller; settings that it does not support are removed.
+    pub fn set_controller(&mut self, controller: Algorithm) {
+        self.media.set_controller(controller);
+    }
+
+    /// The same with another length.
+    pub fn set_duration(&mut self, duration: TimeDelta) {
+        self.duration = duration;
+        self.flows.1 = Timestamp::ZERO + duration;
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> Algorithm {
+        self.media.controller
+    }
+
+    /// The part of the call that is measured.
+    pub(crate) fn measured(&self) -> (Timestamp, Timestamp) {
+        let (start, stop) = self.flows;
+        (start + self.warmup, stop.min(Timestamp::ZERO + self.duration))
+    }
+
+    pub(crate) fn offer(&self, sources: u32) -> Offer {
+        let media = || Some(offered(&self.media));
+        let mut name = self.name.clone();
+        while name.len() > MAX_NAME_BYTES {
+            name.pop();
+        }
+        Offer {
+            sources,
+            sends: self.direction.sends().then(media).flatten(),
+            wants: self.direction.wants().then(media).flatten(),
+            duration: Some(self.duration),
+            measured: Some(<[Timestamp; 2]>::from(self.measured()).map(|at| at - Timestamp::ZERO)),
+            name,
+        }
+    }
+}
+
+/// The media as they are offered.
+fn offered(spec: &MediaSpec) -> MediaOffer {
+    let limits = spec.limits;
+    let encoder = spec.videos.first().map(|video| Encoder::of(&video.video)).unwrap_or_default();
+    MediaOffer {
+        controller: spec.controller.name().to_owned(),
+        feedback: feedback_name(spec.reported()).to_owned(),
+        encoder: encoder.to_string(),
+        rates: [limits.min, limits.start, limits.max],
+        videos: spec
+            .videos
+            .iter()
+            .map(|video| VideoOffer { id: video.id.clone(), priority: video.priority as f32 })
+            .collect(),
+        audio: spec.audio.map(|AudioConfig { rate, packet_time, clock }| AudioOffer {
+            rate,
+            packet_time,
+            clock_rate: clock,
+        }),
+        max_payload: spec.max_payload,
+        receiver_limit: spec.receiver_limit,
+        ecn: spec.ecn.bits(),
+        repair: RepairOffer {
+            nack: spec.repair.nack,
+            parity: spec.repair.parity,
+            playout_deadline: spec.repair.playout_deadline,
+            key_frames: spec.repair.key_frames,
+        },
+    }
+}
+
+/// The media that an offer describes, for the end that receives or, with the named encoder, sends them.
+pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result<MediaSpec, PlanError> {
+    let controller: Algorithm =
+        offer.controller.parse().map_err(|_| PlanError::Controller(offer.controller.clone()))?;
+    let feedback = feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
+    let encoder = offer.encoder.parse().unwrap_or_default();
+    let [min, start, max] = offer.rates;
+    let model = video(encoder, offer.videos.len(), (start, max));
+    let videos = offer.videos.iter().map(|video| {
+        VideoStream::new(video.id.clone(), model.clone()).with_priority(f64::from(video.priority))
+    });
+    let audio = offer.audio.map(|AudioOffer { rate, packet_time, clock_rate }| AudioConfig {
+        rate,
+        packet_time,
+        clock: clock_rate,
+    });
+    let mut spec = MediaSpec::with_videos(videos.collect(), audio);
+    spec.controller = controller;
+    spec.feedback = Some(feedback);
+    spec.max_payload = offer.max_payload;
+    spec.receiver_limit = offer.receiver_limit;
+    spec.ecn = Ecn::from_bits(offer.ecn);
+    spec.limits = giusto_congestion::Limits { min, start, max };
+    let RepairOffer { nack, parity, playout_deadline, key_frames } = offer.repair;
+    spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames };
+    check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
+    Ok(spec)
+}
+
+/// Checks the media as a scenario's are checked.
+fn check(spec: &MediaSpec, duration: TimeDelta) -> Result<(), ScenarioError> {
+    let link = LinkSpec::new("path", "caller", "listener");
+    let flow = FlowSpec::new("call", FlowKind::Media(spec.clone()), ("caller", "listener"));
+    Scenario::builder("call").duration(duration).duplex(link).flow(flow).build().map(drop)
+}
+
+/// The header bytes of a datagram below RTP: IPv4 20 B (RFC 791 §3.1) or IPv6 40 B (RFC 8200 §3), UDP 8 B (RFC 768), and the
+/// authentication.
+pub(crate) fn overhead(v6: bool, sealed: bool) -> DataSize {
+    let seal = if sealed { giusto_session::call::SEAL_TRAILER_BYTES as u64 } else { 0 };
+    DataSize::from_bytes(if v6 { 48 } else { 28 } + seal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offer_describes_the_media_of_the_plan() {
+        let media = MediaPlan { videos: 2, audio: true, ecn: Ecn::Ect1, ..MediaPlan::default() };
+        let plan = CallPlan::new(&media, Direction::Both, TimeDelta::from_seconds(8), 1).unwrap();
+        let offer = plan.offer(0x0100);
+        assert_eq!((offer.sends.is_some(), offer.wants.is_some(), offer.sources), (true, true, 0x0100));
+        let there = spec_of(&offer.sends.unwrap(), offer.duration).unwrap();
+        let here = media.spec();
+        assert_eq!((there.controller, there.limits, there.ecn), (here.controller, here.limits, here.ecn));
+        assert_eq!((there.audio, there.reported()), (here.audio, here.reported()));
+        let ids = |spec: &MediaSpec| spec.videos.iter().map(|video| video.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&there), ids(&here));
+    }
+
+    #[test]
+    fn offers_that_cannot_be_served_are_refused_by_name() {
+        let plan =
+            CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
+        let media = plan.offer(0).sends.unwrap();
+        let error = |media: &MediaOffer| spec_of(media, None).unwrap_err().to_string();
+        assert!(error(&MediaOffer { controller: "bbr".to_owned(), ..media.clone() }).contains("bbr"));
+        assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
+        assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
+        let zero = DataRate::ZERO;
+        assert!(!error(&MediaOffer { rates: [zero; 3], ..media.clone() }).is_empty());
+        // An unknown encoder is that of the far end alone.
+        assert!(spec_of(&MediaOffer { encoder: "av2".to_owned(), ..media }, None).is_ok());
+    }
+
+    #[test]
+    fn the_videos_can_use_the_highest_rate() {
+        for videos in [1, 3] {
+            let max_rate = DataRate::from_bps(6_000_000);
+            let spec = MediaPlan { videos, max_rate, ..MediaPlan::default() }.spec();
+            assert_eq!(spec.limits.max, max_rate);
+            let usable = spec.usable().as_bps();
+            assert!((6_000_000..6_600_000).contains(&usable), "{usable}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The record of one end of a call.
+
+use giusto_measure::ErrorHistogram;
+use giusto_session::call::{CallCounters, DelayFigures};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Distribution, RunRecord};
+
+/// The record of one end of a call: that of a simulated run, and what only a call has.
+///
+/// Each end measures what it sees: its sender the sent rate, the target and the decisions; its receiver the received rate, losses,
+/// frames and their delays. At the end the two ends exchange totals: the other fields are those of the far end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// The record. Its flows are `call`, the media of the caller, and `call:reverse`, those of the listener.
+    #[serde(flatten)]
+    pub run: RunRecord,
+    /// What only a call has.
+    pub call: CallFigures,
+}
+
+/// What only a call has.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallFigures {
+    /// `caller` or `listener`.
+    pub role: String,
+    /// The address of the far end at the end of the call.
+    pub far_end: String,
+    /// Why the call ended; `None` if it ended in good order.
+    pub error: Option<String>,
+    /// Whether the two ends shared keys.
+    pub authenticated: bool,
+    /// The round-trip time of the handshake's Pings; `None` without an answer.
+    pub round_trip_ms: Option<Distribution>,
+    /// The time from each deadline of this end until its datagrams were sent.
+    pub schedule_error_us: Option<Distribution>,
+    /// CPU time of the thread of this end's calls, as a share of the time.
+    pub cpu_ratio: f64,
+    /// How often an address changed.
+    pub address_changes: u32,
+    /// Datagrams that the system of this end did not send.
+    pub unsent_packets: u64,
+    /// The latest reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsent_reason: Option<String>,
+    /// Datagrams that the system of this end dropped because they were not read in time.
+    pub socket_dropped_packets: u64,
+    /// Datagrams that belonged to no call.
+    pub ignored: IgnoredFigures,
+    /// Reasons to doubt the figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+}
+
+/// Datagrams that belonged to no call at this end's socket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgnoredFigures {
+    /// Neither RTP, RTCP nor a message of a call.
+    pub foreign_packets: u64,
+    /// RTP or RTCP of another address or another synchronisation source.
+    pub other_source_packets: u64,
+    /// Damaged messages.
+    pub damaged_packets: u64,
+    /// Without valid authentication, or copies.
+    pub unauthenticated_packets: u64,
+    /// With a token or cookie that was not issued to their address.
+    pub forged_packets: u64,
+}
+
+impl From<CallCounters> for IgnoredFigures {
+    fn from(counters: CallCounters) -> Self {
+        Self {
+            foreign_packets: counters.foreign,
+            other_source_packets: counters.unknown_source,
+            damaged_packets: counters.damaged,
+            unauthenticated_packets: counters.unauthenticated,
+            forged_packets: counters.forged,
+        }
+    }
+}
+
+impl CallFigures {
+    /// Why the figures of this end may not be trusted.
+    pub(crate) fn find_doubts(&self) -> Vec<String> {
+        // As for measured streams: a median so late is a hundred times that of a quiet machine. A tail above the time of a
+        // frame and a half changes frame delays.
+        const LATE_US: f64 = 5_000.0;
+        const TAIL_US: f64 = 50_000.0;
+        let mut doubts = Vec::new();
+        if let Some(late) = self.schedule_error_us
+            && (late.p50 >= LATE_US || late.p95 >= TAIL_US)
+        {
+            doubts.push(format!(
+                "this machine was overloaded: datagrams were sent {:.0} ms late at the median and {:.0} ms at the 95th \
+                 percentile; end other programs, or make fewer calls",
+                late.p50 / 1e3,
+                late.p95 / 1e3
+            ));
+        }
+        if self.socket_dropped_packets > 0 {
+            doubts.push(format!(
+                "this machine was overloaded: it dropped {} datagrams that arrived and were not read in time",
+                self.socket_dropped_packets
+            ));
+        }
+        doubts
+    }
+}
+
+/// A histogram of errors or times in units of `1 / per_second`.
+pub(crate) fn distribution_of(histogram: &ErrorHistogram, scale: f64) -> Option<Distribution> {
+    let all = Distribution::of(histogram)?;
+    Some(Distribution {
+        mean: all.mean * scale,
+        p50: all.p50 * scale,
+        p95: all.p95 * scale,
+        p99: all.p99 * scale,
+        max: all.max * scale,
+    })
+}
+
+pub(crate) fn delay_figures(delay: Distribution) -> DelayFigures {
+    let [mean, p50, p95, p99, max] =
+        [delay.mean, delay.p50, delay.p95, delay.p99, delay.max].map(|value| value as f32);
+    DelayFigures { mean, p50, p95, p99, max }
+}
+
+/// A number of a far end, which may send any; JSON has none that are not finite.
+pub(crate) fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+pub(crate) fn distribution(delay: DelayFigures) -> Distribution {
+    let DelayFigures { mean, p50, p95, p99, max } = delay;
+    let [mean, p50, p95, p99, max] = [mean, p50, p95, p99, max].map(|value| finite(value.into()));
+    Distribution { mean, p50, p95, p99, max }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_or_dropped_datagrams_are_doubted() {
+        let doubts = |p50: f64, p95: f64, dropped: u64| {
+            let late = Some(Distribution { p50, p95, ..Distribution::default() });
+            let figures = CallFigures {
+                schedule_error_us: late,
+                socket_dropped_packets: dropped,
+                ..CallFigures::default()
+            };
+            figures.find_doubts().len()
+        };
+        assert_eq!((doubts(4_999.0, 49_999.0, 0), doubts(5_000.0, 6_000.0, 0)), (0, 1));
+        assert_eq!((doubts(10.0, 50_000.0, 0), doubts(10.0, 20.0, 3), doubts(9e9, 9e9, 1)), (1, 1, 2));
+    }
+
+    #[test]
+    fn figures_of_a_far_end_are_finite_numbers() {
+        let delay = DelayFigures { mean: f32::NAN, p50: f32::INFINITY, p95: 2.5, p99: 3.0, max: 4.0 };
+        let expected = Distribution { mean: 0.0, p50: 0.0, p95: 2.5, p99: 3.0, max: 4.0 };
+        assert_eq!(distribution(delay), expected);
+    }
+}

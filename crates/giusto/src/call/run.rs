@@ -1,0 +1,620 @@
+//! The caller and the listener over a socket.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use giusto_net::{
+    Clock, SocketConfig, SocketError, UdpSocket,
+    driver::{CallDriver, ReceiveError, Verdict, local_clock},
+};
+use giusto_session::{
+    call::{
+        Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES,
+        Offer,
+    },
+    keys::KeyRing,
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use rand::{
+    TryRng,
+    rngs::{SysError, SysRng},
+};
+
+use super::{
+    plan::{CallPlan, overhead, spec_of},
+    record::{CallFigures, CallRecord, distribution_of},
+    side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
+};
+use crate::{
+    record::TimelineOptions,
+    scenario::MediaSpec,
+    view::trace::{TraceFile, TraceFileError, TraceNames},
+};
+
+/// The receive buffer of a socket: about a second of 100 calls at 1 Mbit/s, for each of whose datagrams the kernel counts 2304 B.
+const RECEIVE_BUFFER: DataSize = DataSize::from_bytes(32_000_000);
+
+/// How long a call without an announced end is recorded over time.
+const UNLIMITED: TimeDelta = TimeDelta::from_seconds(3600);
+
+/// Time for which a listener that serves one call still answers after its end.
+const LINGER: TimeDelta = TimeDelta::from_millis(300);
+
+/// Why calls could not begin, or not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallRunError {
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The socket failed while receiving.
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+    /// The call did not begin.
+    #[error("{to}: {reason}")]
+    Refused {
+        /// The address of the listener.
+        to: SocketAddr,
+        /// Why.
+        reason: CallError,
+    },
+    /// The offer is invalid.
+    #[error("the call cannot be offered: {0}")]
+    Offer(CallRefusal),
+    /// The media cannot be built, which the plan has excluded.
+    #[error("the media of the call cannot be made: {0}")]
+    Media(String),
+    /// The system gave no random numbers.
+    #[error("cannot read random numbers from the system: {0}")]
+    Random(#[from] SysError),
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceFileError),
+    /// The run was interrupted before the call began.
+    #[error("interrupted before the call began")]
+    Interrupted,
+}
+
+/// What both ends can set.
+#[derive(Debug, Clone)]
+pub struct CallSettings {
+    /// Keys shared with the far end. Default: none.
+    pub keys: Option<KeyRing>,
+    /// Time without any datagram of the far end after which a call ends. Default 15 s.
+    pub silence: TimeDelta,
+    /// The record over time. Default: none.
+    pub timeline: Option<TimelineOptions>,
+    /// The time between two live figures. Default 1 s.
+    pub interval: TimeDelta,
+}
+
+impl Default for CallSettings {
+    fn default() -> Self {
+        Self {
+            keys: None,
+            silence: TimeDelta::from_seconds(15),
+            timeline: None,
+            interval: TimeDelta::from_seconds(1),
+        }
+    }
+}
+
+/// The figures of the last interval, of all calls of this end together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Live {
+    /// The end of the interval, from the beginning of the first call.
+    pub at: TimeDelta,
+    /// Calls.
+    pub calls: usize,
+    /// What this end sends, if it sends.
+    pub sent: Option<LiveSide>,
+    /// What it receives, if it receives.
+    pub received: Option<LiveSide>,
+    /// The median round-trip time so far.
+    pub round_trip: Option<TimeDelta>,
+    /// How long nothing has come from a far end, if that is longer than a second.
+    pub silence: Option<TimeDelta>,
+}
+
+/// One direction in the last interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LiveSide {
+    /// Rate, headers included.
+    pub rate: DataRate,
+    /// The target rate of a sender's controllers.
+    pub target: Option<DataRate>,
+    /// Packets lost in the interval.
+    pub lost_packets: u64,
+    /// Frames in the interval.
+    pub frames: u64,
+    /// The mean of their delays.
+    pub frame_delay: Option<TimeDelta>,
+}
+
+/// An end of calls over one socket.
+#[derive(Debug)]
+struct LocalEnd {
+    clock: Clock,
+    settings: CallSettings,
+    open: BTreeMap<CallId, OpenCall>,
+    next_live: Option<Timestamp>,
+    live_from: Timestamp,
+    before: BTreeMap<CallId, SideTotals>,
+    first_began: Option<Timestamp>,
+}
+
+/// A call that has begun.
+#[derive(Debug)]
+struct OpenCall {
+    config: SideConfig,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+struct Outcome {
+    record: CallRecord,
+    trace: Option<TraceFile>,
+}
+
+impl LocalEnd {
+    fn new(clock: Clock, settings: CallSettings) -> Self {
+        let now = clock.now();
+        Self {
+            clock,
+            settings,
+            open: BTreeMap::new(),
+            next_live: None,
+            live_from: now,
+            before: BTreeMap::new(),
+            first_began: None,
+        }
+    }
+
+    fn config(&self, max_calls: usize) -> Result<CallsConfig, CallRunError> {
+        let mut secret = [0; 32];
+        SysRng.try_fill_bytes(&mut secret)?;
+        Ok(CallsConfig {
+            keys: self.settings.keys.clone(),
+            max_calls,
+            clock: local_clock(self.clock),
+            silence_timeout: self.settings.silence,
+            ..CallsConfig::new(secret)
+        })
+    }
+
+    /// Synchronisation sources that no call of this end has.
+    fn sources(&self) -> Result<u32, SysError> {
+        loop {
+            let sources = SysRng.try_next_u32()? & !0xff;
+            if sources != 0 && self.open.values().all(|call| call.config.sources.0 != sources) {
+                return Ok(sources);
+            }
+        }
+    }
+
+    fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
+        self.first_began.get_or_insert(now);
+        self.open.insert(id, OpenCall { config });
+    }
+
+    /// The live figures, if they are due.
+    fn live(&mut self, now: Timestamp, calls: &Calls<CallSide>) -> Option<Live> {
+        let due = *self.next_live.get_or_insert(self.first_began? + self.settings.interval);
+        if now < due || self.open.is_empty() {
+            return None;
+        }
+        let seconds = (now - self.live_from.max(self.first_began?)).as_seconds();
+        self.next_live = Some(due.max(now - self.settings.interval) + self.settings.interval);
+        self.live_from = now;
+        let mut live = Live {
+            at: now - self.first_began?,
+            calls: 0,
+            sent: None,
+            received: None,
+            round_trip: None,
+            silence: None,
+        };
+        let rate = |bytes: u64| {
+            DataRate::from_bps(if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 })
+        };
+        let mut received = (LiveSide::default(), TimeDelta::ZERO, 0_u64);
+        let (mut sent_bytes, mut received_bytes) = (0, 0);
+        for &id in self.open.keys() {
+            let Some(side) = calls.media(id) else { continue };
+            let totals = side.totals();
+            let before = self.before.insert(id, totals).unwrap_or_default();
+            live.calls += 1;
+            let (sends, receives) = side.directions();
+            if sends {
+                sent_bytes += totals.sent_bytes - before.sent_bytes;
+                let sent = live.sent.get_or_insert_default();
+                let own = totals.target.unwrap_or_default();
+                let target = sent.target.unwrap_or_default().as_bps() + own.as_bps();
+                sent.target = Some(DataRate::from_bps(target));
+                sent.rate = rate(sent_bytes);
+            }
+            if receives {
+                received_bytes += totals.received_bytes - before.received_bytes;
+                received.0.rate = rate(received_bytes);
+                received.0.lost_packets += totals.lost_packets.saturating_sub(before.lost_packets);
+                received.0.frames += totals.frames - before.frames;
+                received.1 += totals.frame_delay_sum - before.frame_delay_sum;
+                received.2 += totals.frame_delays - before.frame_delays;
+                let frames = i64::try_from(received.2).unwrap_or(i64::MAX);
+                received.0.frame_delay = (frames > 0).then(|| received.1 / frames);
+                live.received = Some(received.0);
+            }
+            live.round_trip = live.round_trip.or(calls.round_trips(id).and_then(|all| all.quantile(0.5)));
+            let silence = calls.silence(id, now).filter(|silence| *silence >= TimeDelta::from_seconds(1));
+            live.silence = live.silence.max(silence);
+        }
+        Some(live)
+    }
+
+    /// The result of a call that has ended; `None` if it had not begun.
+    fn result(
+        &mut self,
+        now: Timestamp,
+        id: CallId,
+        outcome: &Result<(), CallError>,
+        (calls, driver): (&mut Calls<CallSide>, &CallDriver<'_>),
+    ) -> Option<Outcome> {
+        let open = self.open.remove(&id)?;
+        self.before.remove(&id);
+        let (began, peer) = (calls.began(id)?, calls.peer(id)?);
+        let far_end = calls.far_end(id).cloned();
+        let side = calls.take_media(id)?;
+        let at = Timestamp::ZERO + (now - began);
+        let (mut run, trace) = side.finish(at, far_end.as_ref());
+        run.wall_s = (now - began).as_seconds();
+        let report = driver.report();
+        let elapsed = report.elapsed.as_seconds();
+        let mut call = CallFigures {
+            role: if open.config.is_caller { "caller" } else { "listener" }.to_owned(),
+            far_end: peer.to_string(),
+            error: outcome.as_ref().err().map(ToString::to_string),
+            authenticated: self.settings.keys.is_some(),
+            round_trip_ms: calls.round_trips(id).and_then(|all| distribution_of(all, 1.0)),
+            schedule_error_us: distribution_of(&report.lateness, 1e3),
+            cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
+            address_changes: calls.moves(id).unwrap_or(0),
+            unsent_packets: report.unsent,
+            unsent_reason: report.unsent_reason,
+            socket_dropped_packets: report.dropped,
+            ignored: calls.counters().into(),
+            doubts: Vec::new(),
+        };
+        call.doubts = call.find_doubts();
+        Some(Outcome { record: CallRecord { run, call }, trace })
+    }
+}
+
+fn socket_config() -> SocketConfig {
+    SocketConfig { receive_buffer: Some(RECEIVE_BUFFER), ..SocketConfig::default() }
+}
+
+/// Names of the flows in a trace.
+fn trace_names() -> TraceNames {
+    let flows = [FORWARD_ID, REVERSE_ID].into_iter().flat_map(|id| [id.to_owned(), format!("{id}:back")]);
+    TraceNames { flows: flows.collect(), links: Vec::new() }
+}
+
+/// Creates a trace file of a call.
+///
+/// # Errors
+///
+/// [`TraceFileError`] names the path and the fix.
+pub fn create_trace(path: &std::path::Path) -> Result<TraceFile, TraceFileError> {
+    TraceFile::create(path, trace_names())
+}
+
+/// Makes calls to one address.
+#[derive(Debug)]
+pub struct Caller {
+    socket: UdpSocket,
+    local: LocalEnd,
+    to: SocketAddr,
+    plan: CallPlan,
+}
+
+impl Caller {
+    /// A caller to `to`, from a free port.
+    ///
+    /// # Errors
+    ///
+    /// [`CallRunError::Socket`] if there is no socket.
+    pub fn open(to: SocketAddr, plan: CallPlan, settings: CallSettings) -> Result<Self, CallRunError> {
+        let any: IpAddr = match to.ip() {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let clock = Clock::start();
+        let socket = UdpSocket::bind((any, 0).into(), &socket_config())?;
+        Ok(Self { socket, local: LocalEnd::new(clock, settings), to, plan })
+    }
+
+    /// Makes `count` calls at the same time, and returns the record of each. `trace` records the first one. When `stop` is set,
+    /// the calls are ended in good order.
+    ///
+    /// # Errors
+    ///
+    /// [`CallRunError`] if a call does not begin, or the socket fails.
+    pub fn run(
+        mut self,
+        count: usize,
+        mut trace: Option<TraceFile>,
+        stop: &AtomicBool,
+        mut on_live: impl FnMut(&Live),
+    ) -> Result<Vec<CallRecord>, CallRunError> {
+        let config = self.local.config(0)?;
+        let mut calls = Calls::new(config);
+        let mut planned = BTreeMap::new();
+        for number in 0..count {
+            let sources = self.local.sources()?;
+            let offer = self.plan.offer(sources);
+            let nonce = SysRng.try_next_u64()?;
+            let id =
+                calls.call(self.local.clock.now(), self.to, nonce, offer).map_err(CallRunError::Offer)?;
+            planned.insert(id, (sources, number as u64));
+        }
+        let (mut outcomes, mut failed) = (BTreeMap::new(), None);
+        let mut stopping = false;
+        let Self { socket, local, plan, to } = &mut self;
+        let to = *to;
+        let mut driver = CallDriver::new(socket, local.clock);
+        driver.run(&mut calls, |now, calls, driver| {
+            while let Some(event) = calls.poll_event() {
+                match event {
+                    CallEvent::Accepted { id, answer } => {
+                        let (sources, number) = planned.get(&id).copied().unwrap_or_default();
+                        let sealed = local.settings.keys.is_some();
+                        let config = SideConfig {
+                            name: plan.name.clone(),
+                            seed: plan.seed.wrapping_add(number),
+                            duration: plan.duration,
+                            flows: plan.flows,
+                            measured: plan.measured(),
+                            is_caller: true,
+                            sends: plan.direction.sends().then(|| plan.media.clone()),
+                            receives: plan.direction.wants().then(|| plan.media.clone()),
+                            sources: (sources, answer.sources),
+                            overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
+                            timeline: local.settings.timeline,
+                        };
+                        match CallSide::new(&config, trace.take()) {
+                            Ok(side) => {
+                                if local.first_began.is_none() {
+                                    driver.restart_report();
+                                }
+                                calls.begin(now, id, side);
+                                local.on_begun(now, id, config);
+                            }
+                            Err(error) => failed = Some(CallRunError::Media(error.to_string())),
+                        }
+                    }
+                    CallEvent::Ended { id, outcome } => {
+                        match local.result(now, id, &outcome, (calls, driver)) {
+                            Some(result) => {
+                                outcomes.insert(id, result);
+                            }
+                            None => {
+                                failed = Some(match outcome {
+                                    Err(reason) => CallRunError::Refused { to, reason },
+                                    Ok(()) => CallRunError::Interrupted,
+                                });
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
+                let live: Vec<CallId> = calls.live().collect();
+                for id in live {
+                    calls.finish(now, id);
+                }
+            }
+            if let Some(live) = local.live(now, calls) {
+                on_live(&live);
+            }
+            let done = outcomes.len() >= count || failed.is_some();
+            if done { Verdict::Stop } else { Verdict::Continue }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let mut records = Vec::new();
+        for outcome in outcomes.into_values() {
+            if let Some(trace) = outcome.trace {
+                trace.finish()?;
+            }
+            records.push(outcome.record);
+        }
+        Ok(records)
+    }
+}
+
+/// What a listener reports.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ListenerEvent {
+    /// A call has begun.
+    Begun {
+        /// The caller.
+        from: SocketAddr,
+        /// What was offered.
+        offer: Box<Offer>,
+    },
+    /// A call was refused.
+    Refused {
+        /// The caller.
+        from: SocketAddr,
+        /// Why.
+        why: CallRefusal,
+    },
+    /// A call has ended, with its record.
+    Ended(Box<CallRecord>),
+    /// The figures of the last interval.
+    Live(Live),
+}
+
+/// Serves calls of others.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UdpSocket,
+    local: LocalEnd,
+    max_calls: usize,
+    /// What it sends at most when it is asked to send.
+    max_rate: DataRate,
+}
+
+impl Listener {
+    /// A listener at `address`, for so many calls at the same time. It sends at most `max_rate` in one call, when it is asked to.
+    ///
+    /// # Errors
+    ///
+    /// [`CallRunError::Socket`] if the address cannot be used.
+    pub fn open(
+        address: SocketAddr,
+        (max_calls, max_rate): (usize, DataRate),
+        settings: CallSettings,
+    ) -> Result<Self, CallRunError> {
+        let clock = Clock::start();
+        let socket = UdpSocket::bind(address, &socket_config())?;
+        Ok(Self { socket, local: LocalEnd::new(clock, settings), max_calls, max_rate })
+    }
+
+    /// The address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    /// Serves calls until `stop` is set or `on_event` returns [`Verdict::Stop`]; with `once`, until the first call has ended.
+    /// Returns the counts of datagrams that belonged to no call. `trace` records the first call.
+    ///
+    /// # Errors
+    ///
+    /// [`CallRunError`] if the socket fails.
+    pub fn run(
+        self,
+        once: bool,
+        mut trace: Option<TraceFile>,
+        stop: &AtomicBool,
+        mut on_event: impl FnMut(ListenerEvent) -> Verdict,
+    ) -> Result<CallCounters, CallRunError> {
+        let Self { socket, mut local, max_calls, max_rate } = self;
+        let config = local.config(if once { 1 } else { max_calls })?;
+        let mut calls = Calls::new(config);
+        let mut driver = CallDriver::new(&socket, local.clock);
+        let (mut ended_at, mut stopping, mut failed) = (None, false, None);
+        driver.run(&mut calls, |now, calls, driver| {
+            let mut verdict = Verdict::Continue;
+            while let Some(event) = calls.poll_event() {
+                let reported = match event {
+                    CallEvent::Offered { id, from, offer } => {
+                        let refusal = if once && ended_at.is_some() {
+                            Err(CallRefusal::Full)
+                        } else {
+                            answer(&local, from, &offer, max_rate)
+                        };
+                        match refusal.and_then(|config| {
+                            let side = CallSide::new(&config, trace.take())
+                                .map_err(|error| CallRefusal::Offer(error.to_string()))?;
+                            Ok((config, side))
+                        }) {
+                            Ok((config, side)) => {
+                                if local.open.is_empty() {
+                                    driver.restart_report();
+                                }
+                                calls.accept(now, id, Answer { sources: config.sources.0 }, side);
+                                local.on_begun(now, id, config);
+                                Some(ListenerEvent::Begun { from, offer })
+                            }
+                            Err(why) => {
+                                calls.refuse(now, id, why.clone());
+                                Some(ListenerEvent::Refused { from, why })
+                            }
+                        }
+                    }
+                    CallEvent::Ended { id, outcome } => {
+                        let result = local.result(now, id, &outcome, (calls, driver));
+                        result.map(|Outcome { record, trace }| {
+                            if let Some(Err(error)) = trace.map(TraceFile::finish) {
+                                failed = Some(error);
+                            }
+                            ended_at = Some(now);
+                            ListenerEvent::Ended(Box::new(record))
+                        })
+                    }
+                    _ => None,
+                };
+                if reported.is_some_and(|event| on_event(event) == Verdict::Stop) {
+                    verdict = Verdict::Stop;
+                }
+            }
+            if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
+                let live: Vec<CallId> = calls.live().collect();
+                for id in live {
+                    calls.finish(now, id);
+                }
+            }
+            if let Some(live) = local.live(now, calls)
+                && on_event(ListenerEvent::Live(live)) == Verdict::Stop
+            {
+                verdict = Verdict::Stop;
+            }
+            let lingered = ended_at.is_some_and(|at| now >= at + LINGER);
+            if (stopping || once && lingered) && local.open.is_empty() {
+                verdict = Verdict::Stop;
+            }
+            verdict
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        Ok(calls.counters())
+    }
+}
+
+/// The media of a call that is offered.
+fn answer(
+    local: &LocalEnd,
+    from: SocketAddr,
+    offer: &Offer,
+    max_rate: DataRate,
+) -> Result<SideConfig, CallRefusal> {
+    let duration = offer.duration.unwrap_or(UNLIMITED);
+    let spec = |media: &Option<_>| -> Result<Option<MediaSpec>, CallRefusal> {
+        let spec = media.as_ref().map(|media| spec_of(media, Some(duration))).transpose();
+        spec.map_err(|error| {
+            CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
+        })
+    };
+    let mut sends = spec(&offer.wants)?;
+    if let Some(spec) = &mut sends
+        && spec.limits.max > max_rate
+    {
+        spec.limits.max = max_rate;
+        spec.limits.start = spec.limits.start.min(max_rate);
+        spec.limits.min = spec.limits.min.min(max_rate);
+    }
+    let sources = local.sources().map_err(|error| CallRefusal::Offer(error.to_string()))?;
+    let whole = (Timestamp::ZERO, Timestamp::ZERO + duration);
+    let name = if offer.name.is_empty() || offer.name.len() > MAX_NAME_BYTES { "call" } else { &offer.name };
+    Ok(SideConfig {
+        name: name.to_owned(),
+        seed: u64::from(sources),
+        duration,
+        flows: whole,
+        measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),
+        is_caller: false,
+        sends,
+        receives: spec(&offer.sends)?,
+        sources: (sources, offer.sources),
+        overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
+        timeline: local.settings.timeline,
+    })
+}

@@ -1,0 +1,516 @@
+//! The media of one end, recorded as the simulator records them.
+
+use giusto_session::{
+    call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
+    media::{Datagram, MediaReceiver, Payload, SourceFigures},
+};
+use giusto_sim::{
+    link::Link,
+    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
+    random,
+    record::{
+        PlannedFlow, RecordPlan, RecordedRun, Recorder, RepairRecord, RunRecord, StreamKind, StreamRecord,
+        TimelineOptions,
+    },
+    trace::{Backlog, Event, Note, Observer},
+    traffic::{Agent, Body, Media},
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::record::finite;
+use crate::{
+    record::FlowRecord,
+    run::media::{self, Ends},
+    scenario::{MediaSpec, feedback_name},
+    view::trace::TraceFile,
+};
+
+/// The number of times that a call's gauges are recorded.
+const GAUGES: i64 = 500;
+
+/// Losses noticed at once that the record over time shows.
+const MAX_LOSSES: u64 = 1_000;
+
+/// The flows of a call in its record: media and feedback of each direction.
+const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
+const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
+
+/// RTCP packet type of a sender report (RFC 3550 §6.4.1), a source description and a goodbye: what a sender of media sends.
+const OF_SENDER: [u8; 3] = [200, 202, 203];
+
+/// What one end of a call is made from.
+#[derive(Debug, Clone)]
+pub(crate) struct SideConfig {
+    pub(crate) name: String,
+    pub(crate) seed: u64,
+    pub(crate) duration: TimeDelta,
+    /// When media flow, and the part that is measured.
+    pub(crate) flows: (Timestamp, Timestamp),
+    pub(crate) measured: (Timestamp, Timestamp),
+    pub(crate) is_caller: bool,
+    /// The media that this end sends, and the media that it receives.
+    pub(crate) sends: Option<MediaSpec>,
+    pub(crate) receives: Option<MediaSpec>,
+    /// The first synchronisation source of this end and of the far end.
+    pub(crate) sources: (u32, u32),
+    pub(crate) overhead: DataSize,
+    pub(crate) timeline: Option<TimelineOptions>,
+}
+
+/// The media of one end of a call, and their record.
+#[derive(Debug)]
+pub struct CallSide {
+    seed: u64,
+    overhead: DataSize,
+    sender: Option<Media>,
+    receiver: Option<Media>,
+    /// Media and feedback of what this end sends, and of what it receives.
+    outgoing: [FlowId; 2],
+    incoming: [FlowId; 2],
+    recorder: Recorder,
+    trace: Option<TraceFile>,
+    next_gauges: Timestamp,
+    gauges_every: TimeDelta,
+    /// To be added to the difference of a time of ours and one of the far end.
+    correction: Option<TimeDelta>,
+    live: SideTotals,
+    end: Timestamp,
+}
+
+/// Totals of one end so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SideTotals {
+    /// Packets of media sent, their reports included.
+    pub sent_packets: u64,
+    /// Their bytes, all headers included.
+    pub sent_bytes: u64,
+    /// Packets of media received.
+    pub received_packets: u64,
+    /// Their bytes, all headers included.
+    pub received_bytes: u64,
+    /// Of these: with a CE mark.
+    pub marked_packets: u64,
+    /// Packets lost, by the sequence numbers.
+    pub lost_packets: u64,
+    /// Duplicates.
+    pub duplicate_packets: u64,
+    /// Complete frames.
+    pub frames: u64,
+    /// Their payload.
+    pub frame_bytes: u64,
+    /// The sum of the known frame delays, and their number.
+    pub frame_delay_sum: TimeDelta,
+    /// See above.
+    pub frame_delays: u64,
+    /// The controller's target rate now.
+    pub target: Option<DataRate>,
+}
+
+impl CallSide {
+    /// The media of one end.
+    ///
+    /// # Errors
+    ///
+    /// The media cannot be built; a plan has been checked before.
+    pub(crate) fn new(
+        config: &SideConfig,
+        trace: Option<TraceFile>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let (outgoing, incoming) = if config.is_caller { (FORWARD, REVERSE) } else { (REVERSE, FORWARD) };
+        let ends = Ends::of_call(config.sources.0, config.overhead);
+        let (start, stop) = config.flows;
+        let sender = config.sends.as_ref().map(|spec| {
+            let random = |part: &str| random::stream(config.seed, &format!("flow call 1: {part}"));
+            let endpoint = media::sender(spec, media::controller(spec), ends, start, random)?;
+            let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
+            let media =
+                media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
+            Ok::<_, Box<dyn std::error::Error>>(media)
+        });
+        let receiver = config.receives.as_ref().map(|spec| {
+            let endpoint = media::receiver(spec, ends)?;
+            Ok::<_, Box<dyn std::error::Error>>(Media::new(
+                endpoint,
+                incoming[1],
+                incoming[0],
+                Timestamp::ZERO,
+            ))
+        });
+        let end = Timestamp::ZERO + config.duration;
+        let plan = RecordPlan {
+            scenario: config.name.clone(),
+            end,
+            flows: planned(config, config.measured.0..config.measured.1.min(end), [outgoing, incoming]),
+            timeline: config.timeline,
+            ..RecordPlan::default()
+        };
+        Ok(Self {
+            seed: config.seed,
+            overhead: config.overhead,
+            sender: sender.transpose()?,
+            receiver: receiver.transpose()?,
+            outgoing,
+            incoming,
+            recorder: Recorder::new(plan),
+            trace,
+            next_gauges: Timestamp::ZERO,
+            gauges_every: (config.duration / GAUGES).max(TimeDelta::from_millis(1)),
+            correction: None,
+            live: SideTotals::default(),
+            end,
+        })
+    }
+
+    /// The totals so far.
+    pub fn totals(&self) -> SideTotals {
+        let target = self.sender.as_ref().and_then(|media| media.endpoint().sender());
+        SideTotals { target: target.map(|sender| sender.target().media), ..self.live }
+    }
+
+    /// Whether this end sends media, and whether it receives them.
+    pub fn directions(&self) -> (bool, bool) {
+        (self.sender.is_some(), self.receiver.is_some())
+    }
+
+    /// The record up to `now`, and the trace, to be finished.
+    pub(crate) fn finish(
+        self,
+        now: Timestamp,
+        far_end: Option<&EndFigures>,
+    ) -> (RunRecord, Option<TraceFile>) {
+        let end = now.min(self.end);
+        let totals = self.totals();
+        let knows_clock = self.correction.is_some();
+        let Self { recorder, trace, outgoing, seed, sender, receiver, .. } = self;
+        let mut record = recorder.finish(&Alone { seed }, end).0;
+        // The flows are in the order of their ids: the first is that of the caller's media.
+        let is_own = |flow: &FlowRecord| (flow.id == FORWARD_ID) == (outgoing == FORWARD);
+        for flow in &mut record.flows {
+            flow.delay_ms = None;
+            flow.queue_delay_ms = None;
+            if is_own(flow) && sender.is_some() {
+                complete_sent(flow, far_end);
+            } else if receiver.is_some() {
+                complete_received(flow, &totals, far_end, knows_clock);
+            }
+        }
+        (record, trace)
+    }
+
+    fn observe(&mut self, now: Timestamp, event: &Event) {
+        self.recorder.on_event(now, event);
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(now, event);
+        }
+    }
+
+    /// Records what the two agents report.
+    fn take_notes(&mut self, now: Timestamp) {
+        for agent in [&mut self.sender, &mut self.receiver].into_iter().flatten() {
+            while let Some(mut note) = agent.poll_note() {
+                if let Note::Frame { delay, size, .. } = &mut note {
+                    *delay = delay.zip(self.correction).map(|(delay, correction)| delay + correction);
+                    self.live.frames += 1;
+                    self.live.frame_bytes += size.as_bytes();
+                    if let Some(delay) = delay {
+                        self.live.frame_delays += 1;
+                        self.live.frame_delay_sum += *delay;
+                    }
+                }
+                self.recorder.on_note(now, &note);
+                if let Some(trace) = &mut self.trace {
+                    trace.on_note(now, &note);
+                }
+            }
+        }
+    }
+
+    fn take_gauges(&mut self, now: Timestamp) {
+        if now < self.next_gauges {
+            return;
+        }
+        self.next_gauges = now + self.gauges_every;
+        if let Some(sender) = &self.sender {
+            let (recorder, trace) = (&mut self.recorder, &mut self.trace);
+            sender.gauges(&mut |flow, name, value| {
+                recorder.on_gauge(now, flow, name, value);
+                if let Some(trace) = trace {
+                    trace.on_gauge(now, flow, name, value);
+                }
+            });
+        }
+    }
+
+    /// Updates the counts of losses and duplicates; returns the numbers of new ones.
+    fn count_losses(&mut self) -> (u64, u64) {
+        let sources = self.receiver.as_ref().and_then(|media| media.endpoint().receiver());
+        let (mut lost, mut duplicates) = (0, 0);
+        for SourceFigures { lost: own, duplicates: copies, .. } in
+            sources.into_iter().flat_map(MediaReceiver::sources)
+        {
+            lost += own;
+            duplicates += copies;
+        }
+        let new = |now: u64, before: u64| now.saturating_sub(before);
+        let new = (new(lost, self.live.lost_packets), new(duplicates, self.live.duplicate_packets));
+        self.live.lost_packets = lost;
+        self.live.duplicate_packets = duplicates;
+        new
+    }
+
+    fn packet(&self, now: Timestamp, flow: FlowId, bytes: DataSize, (sequence, ecn): (u64, Ecn)) -> Packet {
+        let bytes = u32::try_from((bytes + self.overhead).as_bytes()).unwrap_or(u32::MAX);
+        Packet {
+            flow,
+            bytes,
+            sequence,
+            sent: now,
+            queued: now,
+            queue_delay_ns: 0,
+            body: BodyId::NONE,
+            hop: 0,
+            ecn,
+        }
+    }
+}
+
+impl CallMedia for CallSide {
+    fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], ecn: Ecn) {
+        let is_rtcp = matches!(bytes.get(1), Some(192..=223));
+        let of_sender = !is_rtcp || bytes.get(1).is_some_and(|kind| OF_SENDER.contains(kind));
+        let size = DataSize::from_bytes(bytes.len() as u64);
+        let body = Body::Datagram { head: bytes.to_vec(), payload: Payload::default() };
+        if of_sender {
+            let packet = self.packet(now, self.incoming[0], size, (self.live.received_packets, ecn));
+            let Some(receiver) = &mut self.receiver else { return };
+            receiver.handle_packet(now, &packet, &body);
+            let (lost, copies) = self.count_losses();
+            // The record over time shows a loss when it is noticed. Its totals are set at the end.
+            for _ in 0..lost.min(MAX_LOSSES) {
+                let (link, reason, backlog) = (LinkId(0), DropReason::Loss, Backlog::default());
+                self.recorder.on_event(now, &Event::Dropped { link, packet, reason, backlog });
+            }
+            if copies == 0 {
+                self.live.received_packets += 1;
+                self.live.received_bytes += u64::from(packet.bytes);
+                self.live.marked_packets += u64::from(ecn == Ecn::Ce);
+                self.observe(now, &Event::Delivered { packet });
+            }
+        } else {
+            let packet = self.packet(now, self.outgoing[1], size, (0, ecn));
+            let Some(sender) = &mut self.sender else { return };
+            sender.handle_packet(now, &packet, &body);
+            // The record counts feedback where it is sent; this end sees where it arrives.
+            self.recorder.on_event(now, &Event::Sent { packet });
+            if let Some(trace) = &mut self.trace {
+                trace.on_event(now, &Event::Delivered { packet });
+            }
+        }
+        self.take_notes(now);
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        for agent in [&mut self.sender, &mut self.receiver].into_iter().flatten() {
+            agent.handle_timeout(now);
+        }
+        self.take_gauges(now);
+        self.take_notes(now);
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let sent = self.sender.as_mut().and_then(|agent| agent.poll_transmit(now));
+        let sent = sent.or_else(|| self.receiver.as_mut()?.poll_transmit(now));
+        self.take_notes(now);
+        let transmit = sent?;
+        let Body::Datagram { head, payload } = transmit.body else { return None };
+        let size = DataSize::from_bytes(head.len() as u64) + payload.size();
+        let packet = self.packet(now, transmit.flow, size, (self.live.sent_packets, transmit.ecn));
+        if transmit.flow == self.outgoing[0] {
+            self.live.sent_packets += 1;
+            self.live.sent_bytes += u64::from(packet.bytes);
+        }
+        self.observe(now, &Event::Sent { packet });
+        Some(Datagram { head, payload, ecn: transmit.ecn })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        let agents = [&self.sender, &self.receiver].into_iter().flatten();
+        agents.filter_map(Agent::poll_timeout).min()
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if let Some(sender) = &mut self.sender {
+            sender.on_route_change(now);
+        }
+        self.take_notes(now);
+    }
+
+    fn on_clock(&mut self, correction: TimeDelta) {
+        self.correction = Some(correction);
+    }
+
+    fn stop(&mut self, now: Timestamp) {
+        if let Some(sender) = &mut self.sender {
+            sender.stop(now);
+        }
+        self.take_notes(now);
+    }
+
+    fn figures(&self, now: Timestamp) -> EndFigures {
+        let live = &self.live;
+        let record = self.recorder.clone().finish(&Alone { seed: 0 }, now.min(self.end)).0;
+        let of = |[flow, _]: [FlowId; 2]| {
+            let id = if flow == FORWARD[0] { FORWARD_ID } else { REVERSE_ID };
+            record.flows.iter().find(|flow| flow.id == id)
+        };
+        let received = of(self.incoming).map(|flow| ReceivedFigures {
+            packets: live.received_packets,
+            lost: live.lost_packets,
+            duplicates: live.duplicate_packets,
+            rate_bps: flow.received_rate_bps,
+            goodput_bps: flow.goodput_bps.unwrap_or(0.0),
+            marked_ratio: flow.marked_ratio,
+            frames: flow.frames.unwrap_or(0),
+            frame_delay_ms: flow.frame_delay_ms.map(super::record::delay_figures),
+            streams: flow
+                .streams
+                .iter()
+                .map(|stream| ReceivedStream {
+                    source: stream.ssrc as u8,
+                    frames: stream.frames,
+                    goodput_bps: stream.goodput_bps as f32,
+                    frame_delay_ms: stream.frame_delay_ms.map(super::record::delay_figures),
+                })
+                .collect(),
+        });
+        let sent = of(self.outgoing)
+            .map(|flow| SentFigures { packets: live.sent_packets, rate_bps: flow.sent_rate_bps });
+        EndFigures { sent, received }
+    }
+}
+
+/// A run without links of its own.
+struct Alone {
+    seed: u64,
+}
+
+impl RecordedRun for Alone {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn events(&self) -> u64 {
+        0
+    }
+
+    fn link(&self, _: LinkId) -> Option<&Link> {
+        None
+    }
+}
+
+/// The ids of the two flows in a record.
+pub(crate) const FORWARD_ID: &str = "call";
+pub(crate) const REVERSE_ID: &str = "call:reverse";
+
+/// The flows of the record: that of the caller's media first.
+fn planned(
+    config: &SideConfig,
+    window: std::ops::Range<Timestamp>,
+    [outgoing, incoming]: [[FlowId; 2]; 2],
+) -> Vec<PlannedFlow> {
+    let own = config.sends.as_ref().map(|spec| (outgoing, spec, config.sources.0));
+    let far = config.receives.as_ref().map(|spec| (incoming, spec, config.sources.1));
+    let mut flows: Vec<_> = own.into_iter().chain(far).collect();
+    flows.sort_by_key(|(flow, ..)| *flow);
+    let flows = flows.into_iter().map(|([flow, answers], spec, first)| PlannedFlow {
+        flow,
+        answers: Some(answers),
+        window: window.clone(),
+        about: about(spec, flow == FORWARD[0], first),
+    });
+    flows.collect()
+}
+
+fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
+    let stream = |stream: media::Stream<'_>| StreamRecord {
+        id: stream.id.to_owned(),
+        ssrc: first + stream.ssrc,
+        kind: if stream.video.is_some() { StreamKind::Video } else { StreamKind::Audio },
+        priority: stream.video.map(|video| video.priority),
+        goodput_bps: 0.0,
+        frames: 0,
+        frame_delay_ms: None,
+        skipped_frames: None,
+        discarded_packets: None,
+        late_frames: None,
+        repair: spec.repair.is_on().then(RepairRecord::default),
+    };
+    let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
+    let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
+    FlowRecord {
+        id: id.to_owned(),
+        group: id.to_owned(),
+        kind: "media".to_owned(),
+        controller: Some(spec.controller.to_string()),
+        feedback: Some(feedback_name(spec.reported()).to_owned()),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        streams: media::streams(spec).map(stream).collect(),
+        ..FlowRecord::default()
+    }
+}
+
+/// Adds what only the receiver of the media knows.
+fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
+    let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
+    flow.received_packets = received.packets;
+    flow.lost_packets = lost(flow.sent_packets, received.packets, received.lost);
+    flow.duplicate_packets = received.duplicates;
+    flow.received_rate_bps = finite(received.rate_bps);
+    flow.goodput_bps = Some(finite(received.goodput_bps));
+    flow.marked_ratio = received.marked_ratio.map(finite);
+    flow.frames = Some(received.frames);
+    flow.frame_delay_ms = received.frame_delay_ms.map(super::record::distribution);
+    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
+    for stream in &mut flow.streams {
+        let Some(known) = received.streams.iter().find(|known| known.source == stream.ssrc as u8) else {
+            continue;
+        };
+        stream.frames = known.frames;
+        stream.goodput_bps = finite(known.goodput_bps.into());
+        stream.frame_delay_ms = known.frame_delay_ms.map(super::record::distribution);
+    }
+}
+
+/// Adds what follows from the sequence numbers, and what only the sender of the media knows.
+fn complete_received(
+    flow: &mut FlowRecord,
+    totals: &SideTotals,
+    far_end: Option<&EndFigures>,
+    knows_clock: bool,
+) {
+    let sent = far_end.and_then(|figures| figures.sent);
+    // Only the sender decides.
+    flow.decisions = None;
+    flow.duplicate_packets = totals.duplicate_packets;
+    flow.lost_packets = totals.lost_packets;
+    if let Some(sent) = sent {
+        flow.sent_packets = sent.packets;
+        flow.lost_packets = lost(sent.packets, flow.received_packets, totals.lost_packets);
+        flow.sent_rate_bps = finite(sent.rate_bps);
+    }
+    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
+    if !knows_clock {
+        flow.frame_delay_ms = None;
+    }
+}
+
+/// Packets that did not arrive: by the numbers of both ends; the sequence numbers do not show the loss of the last packets.
+fn lost(sent: u64, received: u64, by_sequence: u64) -> u64 {
+    sent.saturating_sub(received).max(by_sequence)
+}
+
+fn ratio(lost: u64, received: u64) -> Option<f64> {
+    let all = lost + received;
+    (all > 0).then(|| lost as f64 / all as f64)
+}

@@ -1,0 +1,77 @@
+//! A file that grows during a run, up to a maximum size.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use giusto_units::{TimeDelta, Timestamp};
+
+use crate::whole_file::{Content, WriteError};
+
+/// The longest time between two flushes: what a killed process can lose.
+const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
+
+/// A file that holds all whole items up to the latest flush, even if the process is killed.
+#[derive(Debug)]
+pub(super) struct Growing {
+    path: PathBuf,
+    content: Content,
+    /// `None` after an error, or at the maximum size.
+    file: Option<BufWriter<File>>,
+    failed: Option<io::Error>,
+    bytes: u64,
+    max_bytes: u64,
+    is_cut: bool,
+    flushed: Timestamp,
+}
+
+impl Growing {
+    pub(super) fn create(path: &Path, content: Content, max_bytes: u64) -> Result<Self, WriteError> {
+        let file = File::create(path).map_err(|source| WriteError::io(path, content, source))?;
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            file: Some(BufWriter::new(file)),
+            failed: None,
+            bytes: 0,
+            max_bytes,
+            is_cut: false,
+            flushed: Timestamp::ZERO,
+        })
+    }
+
+    /// Appends `item`, or ends the file if that would make it too large.
+    pub(super) fn write(&mut self, now: Timestamp, item: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        if self.bytes + item.len() as u64 > self.max_bytes {
+            self.is_cut = true;
+            self.failed = file.flush().err();
+            self.file = None;
+            return;
+        }
+        let mut written = file.write_all(item);
+        self.bytes += item.len() as u64;
+        if now.saturating_since(self.flushed) >= FLUSH_INTERVAL {
+            self.flushed = now;
+            written = written.and_then(|()| file.flush());
+        }
+        if let Err(error) = written {
+            self.failed = Some(error);
+            self.file = None;
+        }
+    }
+
+    /// Completes the file. Returns its path, and what is to be said about it.
+    pub(super) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
+        let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
+        if let Err(source) = self.failed.map_or(flushed, Err) {
+            return Err(WriteError::io(&self.path, self.content, source));
+        }
+        let (path, max) = (self.path.display(), self.max_bytes);
+        let note = format!("{path} ends early: it has reached its maximum size, {max} B");
+        let note = self.is_cut.then_some(note);
+        Ok((self.path, note))
+    }
+}

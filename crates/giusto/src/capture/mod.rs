@@ -1,0 +1,13 @@
+//! What a run leaves besides its record: a session log of one controller, its packets as pcapng, its course as a Chrome trace.
+
+mod chrome;
+mod growing;
+mod outputs;
+mod pcapng;
+mod tap;
+#[cfg(test)]
+mod tests;
+
+pub use chrome::ChromeTrace;
+pub use outputs::Outputs;
+pub use pcapng::{Capture, Direction, UdpDatagram};

@@ -1,0 +1,540 @@
+//! Runs in real time.
+
+use std::{
+    ffi::OsString,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::ControlFlow,
+    os::unix::process::ExitStatusExt,
+    process::{Command, ExitStatus, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use giusto_measure::ErrorHistogram;
+use giusto_net::{
+    Clock, SleeperConfig, SleeperReport, SocketError,
+    emulate::{
+        self, Emulator, EmulatorError, InterfaceError, LiveConfig, LiveReport, Namespace, NamespaceError,
+        Shell, Start, Supervised, TunConfig, TunDevice, TunShell, UdpPair, UdpRelay, UdpRelayReport,
+    },
+    system::Granted,
+};
+use giusto_sim::{
+    link::Link,
+    packet::LinkId,
+    record::{Lateness, RealTimeRecord, RecordedRun, Recorder, RunRecord},
+};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+use serde::Serialize;
+
+use super::plan::LinkPlan;
+
+/// The content of all packets inside at most: a second at 2 Gbit/s.
+const MEMORY: DataSize = DataSize::from_bytes(256_000_000);
+/// The time that a command has to end by itself after Ctrl-C, which the terminal sends to it too.
+const GRACE: TimeDelta = TimeDelta::from_millis(1_000);
+/// How often the state is reported.
+const REPORT: TimeDelta = TimeDelta::from_millis(1_000);
+/// How often the command is looked after.
+const LOOK: TimeDelta = TimeDelta::from_millis(20);
+/// The longest time that the program on the far side has to open a socket before the command starts.
+const LISTEN: TimeDelta = TimeDelta::from_millis(1_000);
+/// The smallest MTU with IPv6: RFC 8200 §5.
+const MIN_IPV6_MTU: u16 = 1280;
+
+/// Options of every run.
+#[derive(Debug, Clone)]
+pub struct LinkOptions {
+    /// The end of the run, from its start. Default: none.
+    pub duration: Option<TimeDelta>,
+    /// Ends the run early once it is true.
+    pub stop: Arc<AtomicBool>,
+    /// The bound on the 99th percentile of the lateness; beyond it the figures are doubted. Default: 500 µs.
+    pub max_lateness: TimeDelta,
+    /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
+    pub realtime: Option<u8>,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self {
+            duration: None,
+            stop: Arc::default(),
+            max_lateness: TimeDelta::from_micros(500),
+            realtime: None,
+        }
+    }
+}
+
+/// Options of a run of a command.
+#[derive(Debug, Clone)]
+pub struct CommandOptions {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// A command line for the shell, to run on the far side as long as the command runs.
+    pub far: Option<String>,
+    /// The largest packet, in bytes. Default: 1500.
+    pub mtu: u16,
+    /// Whether the command's standard output becomes our standard error. Default: no.
+    pub output_to_stderr: bool,
+    /// Whether a terminal sends Ctrl-C to the command as well, so that it may end by itself. Default: no.
+    pub at_terminal: bool,
+}
+
+impl Default for CommandOptions {
+    fn default() -> Self {
+        Self { command: Vec::new(), far: None, mtu: 1500, output_to_stderr: false, at_terminal: false }
+    }
+}
+
+/// What is ready before the first packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ready {
+    /// A relay listens at these addresses.
+    Relay(Vec<SocketAddr>),
+    /// The far side of a namespace has these addresses.
+    Far {
+        /// IPv4.
+        v4: Ipv4Addr,
+        /// IPv6, if the system has it.
+        v6: Option<Ipv6Addr>,
+    },
+}
+
+/// The state of the links, once a second.
+#[derive(Debug, Clone, Default)]
+pub struct LiveLinks {
+    /// Time since the start of the links.
+    pub now: Timestamp,
+    /// Each link of the scenario.
+    pub links: Vec<LinkState>,
+    /// 99th percentile of the lateness so far.
+    pub lateness_p99: Option<TimeDelta>,
+}
+
+/// The state of a link.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LinkState {
+    /// Its name.
+    pub id: String,
+    /// The rate of what left it since the last report, in bit/s.
+    pub delivered_bps: f64,
+    /// Packets in its queue.
+    pub queued_packets: u64,
+    /// Packets dropped and lost since the start.
+    pub dropped_packets: u64,
+    /// Packets marked since the start.
+    pub marked_packets: u64,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkRun {
+    /// The record of the links, as of a simulated run.
+    #[serde(flatten)]
+    pub record: RunRecord,
+    /// Addresses at which the relay listened; empty without a relay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<SocketAddr>,
+    /// Counts of the relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relay: Option<UdpRelayReport>,
+    /// How the command ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandStatus>,
+    /// Addresses of the far side; empty with a relay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub far: Vec<IpAddr>,
+    /// Wake-ups of the thread that drives the links.
+    pub sleeper: SleeperReport,
+    /// What the system granted.
+    pub granted: Granted,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommandStatus {
+    /// Its exit status; 128 and the signal's number if a signal ended it.
+    pub status: u8,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Whether it was ended: by the duration, Ctrl-C or SIGTERM.
+    pub was_ended: bool,
+}
+
+/// A run that could not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// A route that the links do not make.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// A socket of the relay.
+    #[error("relay: {0}")]
+    Socket(#[from] SocketError),
+    /// A namespace: a right is missing, or the kernel has none.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A TUN device: a right is missing, or the kernel has none.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// A program that cannot be started.
+    #[error("cannot start \"{program}\": {source}: check the name")]
+    Start {
+        /// The program.
+        program: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl LinkError {
+    /// Whether a relay works where this failed: namespaces or TUN devices are missing or forbidden.
+    pub const fn is_about_rights(&self) -> bool {
+        matches!(self, Self::Namespace(_) | Self::Interface(_))
+    }
+}
+
+/// The links after a run, for the recorder.
+struct Ended<'a, T> {
+    seed: u64,
+    emulator: &'a Emulator<T>,
+}
+
+impl<T: Copy> RecordedRun for Ended<'_, T> {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn events(&self) -> u64 {
+        self.emulator.counters().events
+    }
+
+    fn link(&self, link: LinkId) -> Option<&Link> {
+        self.emulator.link(link)
+    }
+}
+
+/// What the shells have in common: the links, their observer, and the report once a second.
+struct World<'p, 'a, T> {
+    plan: &'p LinkPlan<'a>,
+    emulator: Emulator<T>,
+    recorder: Recorder,
+    reported: Timestamp,
+    delivered: Vec<u64>,
+}
+
+impl<'p, 'a, T: Copy> World<'p, 'a, T> {
+    fn new(
+        plan: &'p LinkPlan<'a>,
+        (pairs, kind): (usize, &str),
+        duration: Option<TimeDelta>,
+    ) -> Result<Self, LinkError> {
+        let emulator = Emulator::new(plan.links(), plan.routes(pairs), MEMORY)?;
+        let recorder = Recorder::new(plan.record((pairs, kind), duration));
+        let delivered = vec![0; plan.scenario().links().len()];
+        Ok(Self { plan, emulator, recorder, reported: Timestamp::ZERO, delivered })
+    }
+
+    fn run<S: Shell<Tag = T>>(
+        &mut self,
+        shell: &mut S,
+        config: &LiveConfig,
+        mut look: impl FnMut(Timestamp) -> ControlFlow<()>,
+        mut report: impl FnMut(&LiveLinks),
+    ) -> LiveReport {
+        let Self { plan, emulator, recorder, reported, delivered } = self;
+        emulate::run(shell, emulator, recorder, config, |now, emulator, lateness| {
+            if now.saturating_since(*reported) >= REPORT {
+                report(&state(plan, emulator, lateness, (now, now - *reported), delivered));
+                *reported = now;
+            }
+            look(now)
+        })
+    }
+
+    fn finish(self, live: LiveReport, kernel_dropped_packets: u64, options: &LinkOptions) -> Finished {
+        let Self { plan, emulator, recorder, .. } = self;
+        let ended = Ended { seed: plan.seed(), emulator: &emulator };
+        let (mut record, _) = recorder.finish(&ended, live.now);
+        record.wall_s = record.duration_s;
+        record.interrupted = options.duration.is_some_and(|whole| live.now < Timestamp::ZERO + whole);
+        let counters = emulator.counters();
+        let mut real_time = RealTimeRecord {
+            lateness_us: lateness_us(&live.lateness),
+            max_lateness_us: options.max_lateness.as_micros(),
+            sent_packets: live.sent_packets,
+            unsent_packets: live.unsent_packets,
+            refused_packets: counters.refused_packets,
+            kernel_dropped_packets,
+            doubts: Vec::new(),
+        };
+        real_time.doubts = doubts(&real_time);
+        record.real_time = Some(real_time);
+        Finished { record, sleeper: live.sleeper, granted: live.granted }
+    }
+}
+
+struct Finished {
+    record: RunRecord,
+    sleeper: SleeperReport,
+    granted: Granted,
+}
+
+fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
+    let quantile = |quantile| lateness.quantile(quantile).map(TimeDelta::as_micros);
+    Some(Lateness {
+        p50: quantile(0.5)?,
+        p99: quantile(0.99)?,
+        p999: quantile(0.999)?,
+        max: lateness.max()?.as_micros(),
+    })
+}
+
+/// Why the figures cannot be trusted.
+fn doubts(run: &RealTimeRecord) -> Vec<String> {
+    let late = run.lateness_us.filter(|lateness| lateness.p99 > run.max_lateness_us).map(|lateness| {
+        format!(
+            "1 % of the packets were at least {:.0} µs late, more than the bound of {:.0} µs: \
+             let the machine do less, use --realtime, or raise --max-lateness",
+            lateness.p99, run.max_lateness_us
+        )
+    });
+    let counted = |count: u64, text: &str| (count > 0).then(|| format!("{count} packets {text}"));
+    let dropped = counted(
+        run.kernel_dropped_packets,
+        "were dropped by the kernel before they reached the link, which was too slow: lower the rate of the programs",
+    );
+    let refused = counted(
+        run.refused_packets,
+        "did not enter the link, which held 256 MB already: limit its queue or its delay",
+    );
+    [late, dropped, refused].into_iter().flatten().collect()
+}
+
+fn state<T: Copy>(
+    plan: &LinkPlan<'_>,
+    emulator: &Emulator<T>,
+    lateness: &ErrorHistogram,
+    (now, span): (Timestamp, TimeDelta),
+    delivered: &mut [u64],
+) -> LiveLinks {
+    let links = plan.scenario().links().iter().zip(emulator.links()).zip(delivered);
+    let links = links.map(|((spec, link), before)| {
+        let counters = link.counters();
+        let bytes = counters.delivered_bytes - std::mem::replace(before, counters.delivered_bytes);
+        LinkState {
+            id: spec.id.clone(),
+            delivered_bps: bytes as f64 * 8.0 / span.as_seconds().max(1e-9),
+            queued_packets: link.backlog().packets,
+            dropped_packets: counters.dropped_packets(),
+            marked_packets: counters.marked_packets,
+        }
+    });
+    LiveLinks { now, links: links.collect(), lateness_p99: lateness.quantile(0.99) }
+}
+
+fn sleeper(options: &LinkOptions) -> SleeperConfig {
+    SleeperConfig { realtime_priority: options.realtime, ..SleeperConfig::default() }
+}
+
+/// Relays UDP between clients and targets across the links until the end that the options give. The time of the links begins with
+/// the first datagram.
+///
+/// `ready` is told the addresses of the relay, `report` the state once a second.
+///
+/// # Errors
+///
+/// [`LinkError::Socket`] names the address that is not available.
+pub fn relay(
+    plan: &LinkPlan<'_>,
+    pairs: &[UdpPair],
+    options: &LinkOptions,
+    ready: impl FnOnce(&Ready),
+    report: impl FnMut(&LiveLinks),
+) -> Result<LinkRun, LinkError> {
+    let mut world = World::new(plan, (pairs.len(), "udp"), options.duration)?;
+    let mut shell = UdpRelay::new(pairs, Clock::start())?;
+    let listen: Vec<SocketAddr> = shell.addresses().collect();
+    ready(&Ready::Relay(listen.clone()));
+    let config = LiveConfig {
+        start: Start::FirstPacket,
+        duration: options.duration,
+        stop: Some(Arc::clone(&options.stop)),
+        sleeper: sleeper(options),
+        ..LiveConfig::default()
+    };
+    let live = world.run(&mut shell, &config, |_| ControlFlow::Continue(()), report);
+    let counts = shell.report();
+    let Finished { record, sleeper, granted } = world.finish(live, counts.kernel_dropped_packets, options);
+    Ok(LinkRun { record, listen, relay: Some(counts), command: None, far: Vec::new(), sleeper, granted })
+}
+
+/// Runs a command in a network namespace of its own, whose only way out leads across the links to the network namespace of the
+/// calling thread. The time of the links begins with the command, and ends with it.
+///
+/// The environment of the command has `GIUSTO_FAR` and `GIUSTO_FAR6`, the addresses of the far side, and `GIUSTO_NEAR` and
+/// `GIUSTO_NEAR6`, its own.
+///
+/// # Errors
+///
+/// [`LinkError`]: a namespace or a device cannot be made, or a program cannot be started.
+pub fn command(
+    plan: &LinkPlan<'_>,
+    asked: &CommandOptions,
+    options: &LinkOptions,
+    ready: impl FnOnce(&Ready),
+    report: impl FnMut(&LiveLinks),
+) -> Result<LinkRun, LinkError> {
+    let mut world = World::new(plan, (1, "ip"), None)?;
+    let far = TunDevice::create()?;
+    let addresses = Addresses::of(far.number(), asked.mtu);
+    far.configure(&addresses.far(asked.mtu))?;
+    let namespace = Namespace::new()?;
+    let near_config = addresses.near(asked.mtu);
+    let near = namespace.run(move || {
+        TunDevice::set_loopback_up()?;
+        let near = TunDevice::create()?;
+        near.configure(&near_config)?;
+        Ok::<_, InterfaceError>(near)
+    })??;
+    ready(&Ready::Far { v4: addresses.far_v4, v6: addresses.v6.map(|(far, _)| far) });
+    let mut shell = TunShell::new(near, far);
+    let clock = Clock::start();
+    let mut beside = match &asked.far {
+        Some(line) => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(line).stdin(Stdio::null());
+            let mut beside = start(None, shell, asked, &addresses, line)?;
+            let begin = clock.now();
+            // The command may need what it offers; a program that does not listen is not waited for any longer.
+            while !beside.listens()
+                && clock.now() - begin < LISTEN
+                && matches!(beside.poll(clock.now()), Ok(None))
+            {
+                std::thread::park_timeout(LOOK.to_std());
+            }
+            Some(beside)
+        }
+        None => None,
+    };
+    let mut words = asked.command.iter();
+    let program = words.next().cloned().unwrap_or_default();
+    let mut line = Command::new(&program);
+    line.args(words);
+    let mut child = start(Some(&namespace), line, asked, &addresses, &program.to_string_lossy())?;
+    let config = LiveConfig { watch_interval: LOOK, sleeper: sleeper(options), ..LiveConfig::default() };
+    let mut ended = None;
+    let mut was_ended = false;
+    let look = |link_now: Timestamp| {
+        let now = clock.now();
+        let stopped = options.stop.load(Relaxed);
+        if stopped || options.duration.is_some_and(|whole| link_now >= Timestamp::ZERO + whole) {
+            was_ended = true;
+            child.end(now, if stopped && asked.at_terminal { GRACE } else { TimeDelta::ZERO });
+        }
+        match child.poll(now) {
+            Ok(None) => ControlFlow::Continue(()),
+            status => {
+                ended = status.ok().flatten();
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let live = world.run(&mut shell, &config, look, report);
+    if let Some(beside) = &mut beside {
+        end(beside, clock);
+    }
+    let near_dropped = {
+        let name = shell.near().name().to_owned();
+        namespace.run(move || TunDevice::dropped_packets_of(&name)).ok().flatten().unwrap_or(0)
+    };
+    let dropped = near_dropped + shell.far().dropped_packets().unwrap_or(0);
+    let Finished { mut record, sleeper, granted } = world.finish(live, dropped, options);
+    record.interrupted = was_ended && options.stop.load(Relaxed);
+    let status = ended.map(|status| CommandStatus { was_ended, ..CommandStatus::of(status) });
+    let far = std::iter::once(addresses.far_v4.into()).chain(addresses.v6.map(|(far, _)| far.into()));
+    Ok(LinkRun {
+        record,
+        listen: Vec::new(),
+        relay: None,
+        command: status,
+        far: far.collect(),
+        sleeper,
+        granted,
+    })
+}
+
+/// Starts a program with the addresses in its environment.
+fn start(
+    namespace: Option<&Namespace>,
+    mut line: Command,
+    asked: &CommandOptions,
+    addresses: &Addresses,
+    program: &str,
+) -> Result<Supervised, LinkError> {
+    let Addresses { far_v4, near_v4, v6 } = addresses;
+    line.env("GIUSTO_FAR", far_v4.to_string()).env("GIUSTO_NEAR", near_v4.to_string());
+    if let Some((far, near)) = v6 {
+        line.env("GIUSTO_FAR6", far.to_string()).env("GIUSTO_NEAR6", near.to_string());
+    }
+    if asked.output_to_stderr {
+        line.stdout(io::stderr());
+    }
+    Supervised::start(namespace, line)
+        .map_err(|source| LinkError::Start { program: program.to_owned(), source })
+}
+
+/// Ends a program and waits for that.
+fn end(child: &mut Supervised, clock: Clock) {
+    child.end(clock.now(), TimeDelta::ZERO);
+    while let Ok(None) = child.poll(clock.now()) {
+        std::thread::park_timeout(LOOK.to_std());
+    }
+}
+
+impl CommandStatus {
+    fn of(status: ExitStatus) -> Self {
+        let signal = status.signal();
+        let code = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
+        Self { status: u8::try_from(code).unwrap_or(1), signal, was_ended: false }
+    }
+}
+
+/// The addresses of both ends.
+#[derive(Debug, Clone, Copy)]
+struct Addresses {
+    far_v4: Ipv4Addr,
+    near_v4: Ipv4Addr,
+    /// Far and near.
+    v6: Option<(Ipv6Addr, Ipv6Addr)>,
+}
+
+impl Addresses {
+    /// Those of device `number`, from the ranges for benchmarks of networks: 198.18.0.0/15 (RFC 2544 appendix C.2.2) and `2001:2::/48`
+    /// (RFC 5180 §8). No host of the Internet has one.
+    fn of(number: u8, mtu: u16) -> Self {
+        let has_v6 = mtu >= MIN_IPV6_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists();
+        let v6 = |host| Ipv6Addr::new(0x2001, 2, 0, number.into(), 0, 0, 0, host);
+        Self {
+            far_v4: Ipv4Addr::new(198, 18, number, 1),
+            near_v4: Ipv4Addr::new(198, 18, number, 2),
+            v6: has_v6.then(|| (v6(1), v6(2))),
+        }
+    }
+
+    fn far(self, mtu: u16) -> TunConfig {
+        let v6 = self.v6.map(|(far, _)| (far, 64));
+        TunConfig { v4: (self.far_v4, 30), v6, mtu, default_route: false }
+    }
+
+    fn near(self, mtu: u16) -> TunConfig {
+        let v6 = self.v6.map(|(_, near)| (near, 64));
+        TunConfig { v4: (self.near_v4, 30), v6, mtu, default_route: true }
+    }
+}

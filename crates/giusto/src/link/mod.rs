@@ -1,0 +1,14 @@
+//! A scenario's links in real time: any program's packets cross them.
+//!
+//! A [`LinkPlan`] is the part of a scenario that counts: its links, with their queues, random numbers and timed changes, and the two
+//! ends. Its flows are not sent. [`relay`] passes UDP datagrams across the links, [`command`] everything that a program sends.
+//! The result is a record as of a simulated run, with the lateness of the packets.
+
+mod live;
+mod plan;
+
+pub use live::{
+    CommandOptions, CommandStatus, LinkError, LinkOptions, LinkRun, LinkState, LiveLinks, Ready, command,
+    relay,
+};
+pub use plan::{Ends, LinkPlan, LinkPlanError};

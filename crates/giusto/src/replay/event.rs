@@ -1,0 +1,154 @@
+//! The contents of a session log.
+
+use giusto_congestion::{
+    Decision, FeedbackKind, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState,
+    Target, log::Call,
+};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+/// What a session log says about its session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionInfo {
+    /// The program that recorded it, with its version.
+    pub recorder: String,
+    /// The flow or the call.
+    pub name: String,
+    /// The recorded controller; not always one that giusto can build.
+    pub controller: String,
+    /// The limits of the target rate at the start.
+    pub limits: Limits,
+    /// Target of the queueing delay, if one was set.
+    pub delay_target: Option<TimeDelta>,
+    /// The feedback of the remote end.
+    pub feedback: FeedbackKind,
+    /// What the recording lacks.
+    pub lacks: Lacks,
+}
+
+/// What a recording lacks, so that controllers that need it cannot be judged by it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
+pub struct Lacks {
+    /// The state of the sender's queue.
+    pub queue: bool,
+    /// ECN: no packet was sent as ECN-capable, or the feedback has no codepoints.
+    pub ecn: bool,
+    /// The calls of the recorded controller: the recording is of another program, and its own controller cannot be repeated.
+    pub calls: bool,
+    /// Sub-millisecond times.
+    pub precise_times: bool,
+}
+
+/// One event of a session, with its time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Time since the beginning of the session.
+    pub at: Timestamp,
+    /// The event.
+    pub event: Event,
+}
+
+/// One event of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A packet left.
+    Sent(SentPacket),
+    /// Feedback arrived.
+    Feedback(Message),
+    /// A deadline of the recorded controller, with the sender's queue.
+    Timeout(QueueState),
+    /// The state of the sender's streams.
+    Streams(Vec<StreamState>),
+    /// New limits of the target rate.
+    Limits(Limits),
+    /// The route changed.
+    RouteChange,
+    /// The recorded controller's target changed.
+    Target(Target),
+    /// The recorded controller's decision changed.
+    Decision(Decision),
+    /// The recorded controller requested a probe.
+    Probe(Probe),
+    /// The recorded controller's share of each stream changed.
+    Shares(Vec<DataRate>),
+    /// An estimate of a recorded controller whose decisions are not of our types, in words.
+    Estimate(String),
+}
+
+impl Event {
+    /// Makes the call of a controller that the event describes, and passes it to `make`. Other events are ignored.
+    pub(crate) fn with_call<R>(&self, make: impl FnOnce(&Call<'_>) -> R) -> Option<R> {
+        let call = match self {
+            Self::Sent(packet) => Call::Sent(*packet),
+            Self::Feedback(message) => Call::Feedback(message.feedback()),
+            Self::Timeout(queue) => Call::Timeout(*queue),
+            Self::Streams(streams) => Call::Streams(streams),
+            Self::Limits(limits) => Call::Limits(*limits),
+            Self::RouteChange => Call::RouteChange,
+            Self::Target(_) | Self::Decision(_) | Self::Probe(_) | Self::Shares(_) | Self::Estimate(_) => {
+                return None;
+            }
+        };
+        Some(make(&call))
+    }
+}
+
+/// A [`Feedback`](giusto_congestion::Feedback) message that owns its packet reports.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Message {
+    /// Its packet reports.
+    pub packets: Vec<PacketReport>,
+    /// Round-trip time.
+    pub round_trip: Option<TimeDelta>,
+    /// The receiver's estimate.
+    pub receiver_estimate: Option<DataRate>,
+    /// Losses from receiver reports.
+    pub loss: Option<LossReport>,
+    /// The receiver requests a lower rate.
+    pub quench: bool,
+    /// Bytes in flight after this message.
+    pub in_flight: DataSize,
+}
+
+impl Message {
+    /// As a controller takes it.
+    pub fn feedback(&self) -> giusto_congestion::Feedback<'_> {
+        let Self { packets, round_trip, receiver_estimate, loss, quench, in_flight } = self;
+        giusto_congestion::Feedback {
+            packets,
+            round_trip: *round_trip,
+            receiver_estimate: *receiver_estimate,
+            loss: *loss,
+            quench: *quench,
+            in_flight: *in_flight,
+        }
+    }
+}
+
+impl From<&giusto_congestion::Feedback<'_>> for Message {
+    fn from(feedback: &giusto_congestion::Feedback<'_>) -> Self {
+        Self {
+            packets: feedback.packets.to_vec(),
+            round_trip: feedback.round_trip,
+            receiver_estimate: feedback.receiver_estimate,
+            loss: feedback.loss,
+            quench: feedback.quench,
+            in_flight: feedback.in_flight,
+        }
+    }
+}
+
+impl SessionInfo {
+    /// Of a session of which nothing is known yet.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            recorder: String::new(),
+            name: String::new(),
+            controller: String::new(),
+            limits: Limits::default(),
+            delay_target: None,
+            feedback: FeedbackKind::TransportWide,
+            lacks: Lacks::default(),
+        }
+    }
+}

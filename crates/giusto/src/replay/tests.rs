@@ -1,0 +1,455 @@
+//! Tests of recordings and replays.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use giusto_congestion::{
+    Algorithm, Controller, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueState, SentPacket,
+    StreamState,
+};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use proptest::prelude::*;
+
+use super::{
+    Entry, Event, Lacks, LogReader, ReadError, Recording, Replay, ReplayOptions, RtcEventLog, SessionInfo,
+    SessionLog, open, replay,
+};
+use crate::{
+    capture::Outputs,
+    run::{RecordOptions, simulate_with},
+    scenario::Scenario,
+};
+
+fn algorithm(name: &str) -> Algorithm {
+    name.parse().unwrap()
+}
+
+fn run(path: &Path, controllers: &[&str]) -> Result<Replay, ReadError> {
+    let controllers = controllers.iter().map(|name| algorithm(name)).collect();
+    replay(open(path)?.as_mut(), &ReplayOptions::of(controllers), &mut |_| {})
+}
+
+/// Records a flow whose link falls from 2 to 0.7 Mbit/s and loses packets.
+fn record(path: &Path, controller: &str, more: &str) {
+    let text = format!(
+        r#"
+        duration = "20 s"
+        [[link]]
+        id = "wire"
+        from = "here"
+        to = "there"
+        rate = "2 Mbit/s"
+        delay = "30 ms"
+        loss = 0.01
+        duplex = true
+        queue = {{ kind = "codel" }}
+        [[change]]
+        at = "10 s"
+        link = "wire"
+        rate = "700 kbit/s"
+        [[flow]]
+        id = "call"
+        kind = "media"
+        controller = "{controller}"
+        {more}
+        "#
+    );
+    let scenario = Scenario::parse(&text, "replay.toml").unwrap();
+    let mut outputs = Outputs::new().with_session_log(path, &scenario, None).unwrap();
+    simulate_with((&scenario, 3), RecordOptions::default(), &mut outputs, &mut (), |_| {
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(outputs.finish().unwrap(), (vec![path.to_owned()], Vec::new()));
+}
+
+#[test]
+fn every_recorded_controller_decides_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    for algorithm in Algorithm::all() {
+        record(&path, algorithm.name(), "ecn = \"ect0\"");
+        let replayed = run(&path, &[algorithm.name()]).unwrap();
+        let own = &replayed.controllers[0];
+        assert_eq!((own.identical, &own.first_difference), (Some(true), &None), "{algorithm}");
+        assert_eq!(own.side.changes, replayed.recorded.changes);
+        assert_eq!(own.side.changes > 3, algorithm.name() != "fixed", "{algorithm}: {}", own.side.changes);
+        assert_eq!((replayed.shortened, own.apart_ratio), (None, Some(0.0)));
+        assert!((19.0..=20.0).contains(&replayed.duration_s), "{}", replayed.duration_s);
+    }
+}
+
+#[test]
+fn the_replay_of_another_controller_is_deterministic_and_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    record(&path, "gcc:libwebrtc", "");
+    let names = ["fixed", "scream:v2", "gcc:remb", "gcc:draft-02"];
+    let replayed = run(&path, &names).unwrap();
+    let again = run(&path, &names).unwrap();
+    assert_eq!(serde_json::to_string(&replayed).unwrap(), serde_json::to_string(&again).unwrap());
+    let [fixed, scream, remb, draft] = &replayed.controllers[..] else { panic!("four controllers") };
+    // The rate never changes from the start rate, which a call at 0.3 Mbit/s leaves within a second.
+    let parting = fixed.parting.as_ref().unwrap();
+    assert_eq!(
+        (fixed.side.mean_target_bps, fixed.side.changes, parting.replayed_bps),
+        (Some(300e3), 0, 300_000)
+    );
+    assert!((0.05..1.0).contains(&parting.at_s), "{}", parting.at_s);
+    assert!(parting.recorded_bps.abs_diff(300_000) > 30_000 && fixed.apart_ratio.unwrap() > 0.9);
+    for other in [scream, draft] {
+        assert!(other.identical.is_none() && other.side.changes > 10, "{other:?}");
+    }
+    let why = remb.unusable.as_ref().unwrap();
+    assert!(why.contains("remb") && why.contains("transport-wide"), "{why}");
+    assert_eq!((remb.apart_ratio, remb.side.mean_target_bps), (None, None), "no figures without their basis");
+    assert!(scream.notes.iter().any(|note| note.contains("no ECN marks")), "{:?}", scream.notes);
+    let timeline = replayed.timeline.unwrap();
+    let lengths = [timeline.recorded_bps.len(), timeline.delay_ms.len(), timeline.replayed_bps[0].len()];
+    assert_eq!(lengths, [timeline.t_s.len(); 3]);
+    // The queue of a link at 0.7 Mbit/s was longer than CoDel's target, and shorter than a second.
+    let longest = timeline.delay_ms.iter().flatten().copied().fold(0.0, f64::max);
+    assert!((5.0..1000.0).contains(&longest), "{longest}");
+}
+
+#[test]
+fn a_different_decision_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    record(&path, "gcc:libwebrtc", "");
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().filter(|line| line.contains("\"target\"")).nth(9).unwrap();
+    let target = line.split(['[', ',']).nth(3).unwrap();
+    let other = line.replacen(target, &(target.parse::<u64>().unwrap() + 1).to_string(), 1);
+    fs::write(&path, text.replacen(line, &other, 1)).unwrap();
+    let own = run(&path, &["gcc:libwebrtc"]).unwrap().controllers.remove(0);
+    assert_eq!(own.identical, Some(false));
+    assert!(own.first_difference.unwrap().contains(target));
+}
+
+fn info() -> SessionInfo {
+    SessionInfo {
+        recorder: "test".to_owned(),
+        name: "call".to_owned(),
+        controller: "gcc:libwebrtc".to_owned(),
+        limits: Limits::default(),
+        delay_target: Some(TimeDelta::from_millis(30)),
+        feedback: FeedbackKind::CongestionControl,
+        lacks: Lacks { ecn: true, precise_times: true, ..Lacks::default() },
+    }
+}
+
+#[test]
+fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    let log = SessionLog::create(&path, &info()).unwrap();
+    let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
+    (0..5)
+        .for_each(|ms| controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default()));
+    let written = log.finish().unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!((text.lines().count() as u64, text.len() as u64), (written.lines, written.bytes));
+    assert_eq!(LogReader::from_reader(&path, std::io::Cursor::new(text.clone())).unwrap().info(), &info());
+    let complaint = |text: &str| {
+        fs::write(&path, text).unwrap();
+        run(&path, &["fixed"]).map(drop).unwrap_err().to_string().replace(&path.display().to_string(), "FILE")
+    };
+    let damaged = text.replacen("\"timeout\":[0,0]", "\"timeout\":[0,", 1);
+    let line = damaged.lines().position(|line| line.contains("[0,}")).unwrap() + 1;
+    let error = complaint(&damaged);
+    let fix = format!("replay the part before it: head -n {} FILE", line - 1);
+    assert!(
+        error.starts_with(&format!("FILE:{line}: the line is damaged: ")) && error.ends_with(&fix),
+        "{error}"
+    );
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    assert_eq!(
+        complaint(&newer),
+        "FILE:1: the session log has version 2, and this giusto reads version 1: use the giusto that wrote it"
+    );
+    for other in ["", "{}\n", "{\"giusto\":\"scenario\",\"version\":1}\n", "duration = 5\n", "\0\0\0"] {
+        let error = complaint(other);
+        assert!(
+            error.starts_with("FILE") && error.contains("RTC event log of Chromium"),
+            "{other:?}: {error}"
+        );
+    }
+    let unknown = format!(
+        "{}[1,{{\"feedback\":{{\"p\":[[7,null,0]],\"f\":0}}}}]\n",
+        text.lines().next().unwrap().to_owned() + "\n"
+    );
+    assert!(complaint(&unknown).contains("FILE:2: feedback reports packet 7, which is not in the log"));
+    fs::remove_file(&path).unwrap();
+    let missing = run(&path, &["fixed"]).unwrap_err().to_string();
+    assert!(missing.contains("cannot read the recording") && missing.contains("give the FILE"), "{missing}");
+}
+
+#[test]
+fn a_log_without_an_end_is_read_to_its_last_whole_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    record(&path, "gcc:libwebrtc", "");
+    let whole = run(&path, &["gcc:libwebrtc"]).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let cut = &text[..text.len() * 2 / 3];
+    assert!(!cut.ends_with('\n'), "a part of a line remains");
+    fs::write(&path, cut).unwrap();
+    let part = run(&path, &["gcc:libwebrtc"]).unwrap();
+    assert!(part.shortened.unwrap().contains("no last line"));
+    assert!((0.4..0.9).contains(&(part.sent_packets as f64 / whole.sent_packets as f64)));
+    assert_eq!(part.controllers[0].identical, Some(true));
+}
+
+#[test]
+fn a_log_has_a_maximum_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    let log = SessionLog::create_limited(&path, &info(), 2000).unwrap();
+    let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
+    for ms in 0..1000 {
+        controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default());
+    }
+    let written = log.finish().unwrap();
+    let size = fs::metadata(&path).unwrap().len();
+    assert!(written.is_cut && written.bytes == size && (2000..2200).contains(&size), "{written:?}");
+    assert_eq!(run(&path, &["gcc:libwebrtc"]).unwrap().shortened.as_deref(), Some("maximum size reached"));
+}
+
+#[test]
+fn a_log_is_readable_while_the_session_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    let log = SessionLog::create(&path, &info()).unwrap();
+    let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
+    for ms in 0..400 {
+        controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default());
+    }
+    // At 9.975 s, with a flush each second.
+    let replayed = run(&path, &["gcc:libwebrtc"]).unwrap();
+    assert!((8.9..9.98).contains(&replayed.duration_s), "{}", replayed.duration_s);
+    drop(log);
+}
+
+#[derive(Debug, Clone)]
+enum Call {
+    Sent(u64, Option<u32>),
+    Feedback(Vec<(u64, Option<u64>, u8)>, f64, Option<i64>),
+    Timeout(u64),
+    Streams(f64, bool),
+    Limits(u64),
+    RouteChange,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let reports = prop::collection::vec((0_u64..300, prop::option::of(0_u64..9_000_000_000), 0_u8..4), 0..20);
+    prop_oneof![
+        8 => (0_u64..1500, prop::option::of(0_u32..4)).prop_map(|(size, probe)| Call::Sent(size, probe)),
+        4 => (reports, 0.0..1.0, prop::option::of(0_i64..1_000_000_000)).prop_map(|(reports, loss, rtt)| Call::Feedback(reports, loss, rtt)),
+        2 => (0_u64..50_000).prop_map(Call::Timeout),
+        1 => (0.1_f64..9.0, any::<bool>()).prop_map(|(priority, paused)| Call::Streams(priority, paused)),
+        1 => (0_u64..9_000_000).prop_map(Call::Limits),
+        1 => Just(Call::RouteChange),
+    ]
+}
+
+/// Makes the call; packets have the numbers of a history.
+fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut Vec<SentPacket>) {
+    let bytes = DataSize::from_bytes;
+    match call {
+        Call::Sent(size, probe) => {
+            let sequence = sent.len() as u64;
+            let packet =
+                SentPacket { sequence, at: now, size: bytes(*size), probe: *probe, in_flight: bytes(5000) };
+            sent.push(packet);
+            controller.on_sent(now, &packet);
+        }
+        Call::Feedback(reports, ratio, rtt) => {
+            let report = |(number, arrival, ecn): &(u64, Option<u64>, u8)| {
+                let sequence = number % (sent.len() as u64 + 1);
+                // The last one was never sent as far as the log knows.
+                let unknown =
+                    SentPacket { sequence, at: now, size: bytes(77), probe: None, in_flight: bytes(1) };
+                let sent = sent.get(sequence as usize).copied().unwrap_or(unknown);
+                PacketReport {
+                    sent,
+                    arrival: arrival.map(PeerTimestamp::from_nanos),
+                    ecn: Ecn::from_bits(*ecn),
+                }
+            };
+            let mut packets: Vec<_> = reports.iter().map(report).collect();
+            packets.sort_by_key(|report| report.sent.sequence);
+            packets.dedup_by_key(|report| report.sent.sequence);
+            controller.on_feedback(
+                now,
+                &Feedback {
+                    packets: &packets,
+                    round_trip: rtt.map(TimeDelta::from_nanos),
+                    receiver_estimate: rtt.map(|rtt| DataRate::from_bps(rtt as u64)),
+                    loss: Some(LossReport { ratio: *ratio, expected_packets: 100 }),
+                    quench: *ratio > 0.9,
+                    in_flight: bytes(3000),
+                },
+            );
+        }
+        Call::Timeout(size) => {
+            controller.on_timeout(
+                now,
+                &QueueState { size: bytes(*size), oldest: TimeDelta::from_nanos(*size as i64 * 7) },
+            );
+        }
+        Call::Streams(priority, paused) => {
+            let usable = (DataRate::from_bps(50_000), DataRate::from_bps(1_500_000));
+            let queue = QueueState { size: bytes(9), oldest: TimeDelta::from_millis(3) };
+            controller
+                .on_streams(now, &[StreamState { priority: *priority, usable, paused: *paused, queue }]);
+        }
+        Call::Limits(max) => {
+            let limits = Limits { max: DataRate::from_bps(*max), ..Limits::default() };
+            controller.set_limits(now, limits);
+        }
+        Call::RouteChange => controller.on_route_change(now),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_calls_are_recorded_exactly(
+        kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
+        calls in prop::collection::vec((0_u64..300_000_000, call()), 1..120),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("call.jsonl");
+        let log = SessionLog::create(&path, &SessionInfo { controller: kind.name().to_owned(), delay_target: None, ..info() }).unwrap();
+        let mut controller = log.record(kind.build(Limits::default()));
+        let (mut now, mut sent) = (Timestamp::ZERO, Vec::new());
+        for (step, call) in &calls {
+            now += TimeDelta::from_nanos(*step as i64);
+            make(controller.as_mut(), now, call, &mut sent);
+            while controller.next_probe().is_some() {}
+        }
+        log.finish().unwrap();
+        // Feedback of another kind than the controller accepts is recorded too; only the replay refuses it.
+        let head = fs::read_to_string(&path).unwrap();
+        let kind_name = crate::scenario::feedback_name(kind.requirements().feedback);
+        fs::write(&path, head.replacen("rfc8888", kind_name, 1)).unwrap();
+        let own = run(&path, &[kind.name()]).unwrap().controllers.remove(0);
+        prop_assert_eq!((own.identical, own.first_difference), (Some(true), None));
+    }
+
+    #[test]
+    fn damaged_lines_never_panic(lines in prop::collection::vec("[\\[\\]{}\":,a-z0-9]{0,40}", 0..5)) {
+        let head = r#"{"giusto":"session-log","version":1,"recorder":"","name":"","controller":"fixed","min_bps":1,"start_bps":2,"max_bps":3,"feedback":"remb"}"#;
+        let text = format!("{head}\n{}", lines.join("\n"));
+        let mut reader = LogReader::from_reader("f".as_ref(), std::io::Cursor::new(text)).unwrap();
+        while let Ok(Some(_)) = reader.next_entry() {}
+    }
+}
+
+fn chromium(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+#[test]
+fn gcc_libwebrtc_decides_on_a_recording_of_chromium_as_chromium_did() {
+    for (name, feedback) in
+        [("chromium-gcc.rtclog", "transport-wide"), ("chromium-gcc-rfc8888.rtclog", "rfc8888")]
+    {
+        let replayed =
+            run(&chromium(name), &["gcc:libwebrtc", "gcc:draft-02", "scream:v2", "gcc:remb"]).unwrap();
+        assert_eq!(replayed.feedback, feedback);
+        assert!((31.0..33.0).contains(&replayed.duration_s) && replayed.sent_packets > 3000, "{replayed:?}");
+        // The relay let 1 Mbit/s through, then 0.5.
+        assert!((400e3..700e3).contains(&replayed.sent_rate_bps), "{}", replayed.sent_rate_bps);
+        let [literal, draft, scream, remb] = &replayed.controllers[..] else { panic!("four controllers") };
+        let mean = literal.side.mean_target_bps.unwrap() / replayed.recorded.mean_target_bps.unwrap();
+        assert!((0.9..=1.1).contains(&mean), "{name}: {mean}");
+        assert!(literal.apart_ratio.unwrap() < 0.05, "{name}: {:?}", literal.apart_ratio);
+        assert!(
+            draft.apart_ratio.unwrap() > 0.3,
+            "another algorithm decides differently: {:?}",
+            draft.apart_ratio
+        );
+        assert!(scream.unusable.as_ref().unwrap().contains("queue"), "{scream:?}");
+        assert!(remb.unusable.as_ref().unwrap().contains("remb"), "{remb:?}");
+        assert!(literal.identical.is_none(), "Chromium's calls are not recorded");
+        assert!(literal.notes.iter().any(|note| note.contains("milliseconds")));
+    }
+}
+
+fn entries(path: &Path) -> Vec<Entry> {
+    let mut recording = open(path).unwrap();
+    std::iter::from_fn(|| recording.next_entry().unwrap()).collect()
+}
+
+#[test]
+fn the_events_of_chromium_have_their_values() {
+    let found = entries(&chromium("chromium-gcc.rtclog"));
+    let probes: Vec<_> = found
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::Probe(probe) => Some((probe.cluster, probe.rate.as_bps(), probe.packets)),
+            _ => None,
+        })
+        .collect();
+    // libwebrtc's first probes: 3 and 6 times the start rate, in 5 packets (probe_controller.cc).
+    assert_eq!(probes[..2], [(1, 900_000, 5), (2, 1_800_000, 5)]);
+    let targets: Vec<_> = found
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::Target(target) => Some(target.media.as_bps()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(targets[0], 300_000, "libwebrtc's start rate");
+    assert!(found.windows(2).all(|pair| pair[0].at <= pair[1].at), "in order of time");
+    let (mut sent, mut reported) = (0, 0);
+    for entry in &found {
+        match &entry.event {
+            Event::Sent(packet) => {
+                assert!((40..1300).contains(&packet.size.as_bytes()), "{packet:?}");
+                sent += 1;
+            }
+            Event::Feedback(message) => {
+                // Feedback on loopback with 25 ms each way: no arrival before its departure, but for the two clocks' offset.
+                reported += message.packets.len();
+            }
+            _ => {}
+        }
+    }
+    assert!(reported <= sent && reported as f64 > 0.97 * f64::from(sent as u32), "{reported} of {sent}");
+}
+
+#[test]
+fn the_scream_of_chromium_has_a_window() {
+    let found = entries(&chromium("chromium-scream.rtclog"));
+    let windows = found
+        .iter()
+        .filter(|entry| matches!(&entry.event, Event::Target(target) if target.window.is_some()))
+        .count();
+    assert!(windows > 500, "{windows}");
+    let replayed = run(&chromium("chromium-scream.rtclog"), &["gcc:libwebrtc"]).unwrap();
+    assert_eq!(
+        (replayed.recorded.name.as_str(), replayed.feedback.as_str()),
+        ("Chromium's SCReAM", "rfc8888")
+    );
+}
+
+#[test]
+fn a_damaged_log_of_chromium_is_an_error_or_shorter() {
+    let whole = fs::read(chromium("chromium-gcc.rtclog")).unwrap();
+    let read = |bytes: &[u8]| RtcEventLog::read("f".as_ref(), bytes);
+    let cut = read(&whole[..whole.len() / 2]).unwrap();
+    assert!(cut.shortened().unwrap().contains("not a complete event"), "{:?}", cut.shortened());
+    assert!(read(&whole).unwrap().shortened().is_none());
+    let mut errors = 0;
+    for place in (0..whole.len()).step_by(whole.len() / 150) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 0x55;
+        errors += usize::from(read(&damaged).is_err());
+    }
+    assert!((1..150).contains(&errors), "{errors} of about 150");
+}

@@ -1,0 +1,266 @@
+//! Writes session logs.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use giusto_congestion::{
+    Controller, Decision, Probe, Target,
+    log::{Answer, Call, Log, Logged},
+};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{
+    event::{Event, Message, SessionInfo},
+    wire::{Head, Item, Packets},
+};
+use crate::whole_file::{Content, WriteError};
+
+/// The longest time between two flushes, by the session's clock: what a killed process can lose.
+const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
+/// The default maximum size of a file: about a day of a call at 1 Mbit/s.
+pub const DEFAULT_MAX_BYTES: u64 = 2_000_000_000;
+
+/// A session log under construction.
+///
+/// The file appears at once and grows; it is readable up to the last flush, at most a second ago, even if the process is killed. When
+/// it reaches its maximum size, it ends there, and the session goes on without it.
+///
+/// # Example
+///
+/// ```
+/// use giusto::replay::{Lacks, SessionInfo, SessionLog};
+/// use giusto_congestion::{Algorithm, Controller, FeedbackKind, Limits, QueueState};
+/// use giusto_units::Timestamp;
+///
+/// # let folder = std::env::temp_dir().join(format!("giusto-session-log-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let info = SessionInfo {
+///     recorder: "example".to_owned(),
+///     name: "call".to_owned(),
+///     controller: "gcc:libwebrtc".to_owned(),
+///     limits: Limits::default(),
+///     delay_target: None,
+///     feedback: FeedbackKind::TransportWide,
+///     lacks: Lacks::default(),
+/// };
+/// let log = SessionLog::create(&folder.join("call.jsonl"), &info)?;
+/// let mut controller = log.record("gcc:libwebrtc".parse::<Algorithm>()?.build(info.limits));
+/// controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+/// assert!(log.finish()?.lines > 1);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SessionLog(Arc<Mutex<Writer>>);
+
+/// A finished session log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its path.
+    pub path: PathBuf,
+    /// Number of lines.
+    pub lines: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Whether it reached its maximum size before the session ended.
+    pub is_cut: bool,
+}
+
+impl SessionLog {
+    /// Begins a log of at most [`DEFAULT_MAX_BYTES`] at `path`, in place of an earlier file.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] names the path and the fix.
+    pub fn create(path: &Path, info: &SessionInfo) -> Result<Self, WriteError> {
+        Self::create_limited(path, info, DEFAULT_MAX_BYTES)
+    }
+
+    /// Begins a log of at most `max_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] names the path and the fix.
+    pub fn create_limited(path: &Path, info: &SessionInfo, max_bytes: u64) -> Result<Self, WriteError> {
+        let failed = |source| WriteError::io(path, Content::SESSION_LOG, source);
+        let file = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut writer = Writer {
+            path: path.to_owned(),
+            file: Some(file),
+            failed: None,
+            packets: Packets::default(),
+            line: Vec::new(),
+            lines: 0,
+            bytes: 0,
+            max_bytes,
+            is_cut: false,
+            now: Timestamp::ZERO,
+            flushed: Timestamp::ZERO,
+            last: None,
+        };
+        writer.write(&Head::from(info));
+        writer.flush();
+        match writer.failed.take() {
+            Some(source) => Err(failed(source)),
+            None => Ok(Self(Arc::new(Mutex::new(writer)))),
+        }
+    }
+
+    /// Records what `controller` is told and what it answers. A log records one controller.
+    pub fn record(&self, controller: Box<dyn Controller>) -> Box<dyn Controller> {
+        Box::new(Logged::new(controller, Box::new(self.clone())))
+    }
+
+    /// Ends the log. What is called afterwards is not recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError`] of the first failure since the beginning. The file holds what was written until then.
+    pub fn finish(&self) -> Result<Written, WriteError> {
+        self.with(|writer| {
+            if !writer.is_cut {
+                writer.end("session ended");
+            }
+            writer.file = None;
+            match writer.failed.take() {
+                Some(source) => Err(WriteError::io(&writer.path, Content::SESSION_LOG, source)),
+                None => Ok(Written {
+                    path: writer.path.clone(),
+                    lines: writer.lines,
+                    bytes: writer.bytes,
+                    is_cut: writer.is_cut,
+                }),
+            }
+        })
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> R {
+        // A panic elsewhere must not lose the log.
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Log for SessionLog {
+    fn on_call(&mut self, now: Timestamp, call: &Call<'_>) {
+        self.with(|writer| writer.on_event(now, &event(call)));
+    }
+
+    fn on_answer(&mut self, now: Timestamp, answer: &Answer<'_>) {
+        self.with(|writer| writer.on_answer(now, answer));
+    }
+
+    fn on_probe(&mut self, now: Timestamp, probe: &Probe) {
+        self.with(|writer| writer.on_event(now, &Event::Probe(*probe)));
+    }
+}
+
+fn event(call: &Call<'_>) -> Event {
+    match call {
+        Call::Sent(packet) => Event::Sent(*packet),
+        Call::Feedback(feedback) => Event::Feedback(Message::from(feedback)),
+        Call::Timeout(queue) => Event::Timeout(*queue),
+        Call::Streams(streams) => Event::Streams(streams.to_vec()),
+        Call::Limits(limits) => Event::Limits(*limits),
+        Call::RouteChange => Event::RouteChange,
+    }
+}
+
+#[derive(Debug)]
+struct Writer {
+    path: PathBuf,
+    /// `None` after the end.
+    file: Option<BufWriter<File>>,
+    /// The first error.
+    failed: Option<io::Error>,
+    packets: Packets,
+    /// Kept to reuse the allocation.
+    line: Vec<u8>,
+    lines: u64,
+    bytes: u64,
+    max_bytes: u64,
+    is_cut: bool,
+    now: Timestamp,
+    flushed: Timestamp,
+    last: Option<(Target, Decision, Vec<DataRate>)>,
+}
+
+impl Writer {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        if self.file.is_none() {
+            return;
+        }
+        self.now = self.now.max(now);
+        let line = self.packets.line(now, event);
+        self.write(&line);
+        if self.bytes >= self.max_bytes {
+            self.is_cut = true;
+            self.end("maximum size reached");
+            self.file = None;
+        } else if now.saturating_since(self.flushed) >= FLUSH_INTERVAL {
+            self.flush();
+        }
+    }
+
+    /// Writes what has changed of an answer.
+    fn on_answer(&mut self, now: Timestamp, answer: &Answer<'_>) {
+        if self.file.is_none() {
+            return;
+        }
+        let Answer { target, decision, stream_targets } = *answer;
+        let last = self.last.take();
+        if last.as_ref().is_none_or(|last| last.0 != target) {
+            self.on_event(now, &Event::Target(target));
+        }
+        if last.as_ref().is_none_or(|last| last.1 != decision) {
+            self.on_event(now, &Event::Decision(decision));
+        }
+        let before = last.map(|last| last.2).unwrap_or_default();
+        let shares = if before == stream_targets {
+            before
+        } else {
+            let shares = stream_targets.to_vec();
+            self.on_event(now, &Event::Shares(shares.clone()));
+            shares
+        };
+        self.last = Some((target, decision, shares));
+    }
+
+    fn end(&mut self, why: &str) {
+        let line = (self.now.as_nanos(), Item::End(self.lines, why.to_owned()));
+        self.write(&line);
+        self.flush();
+    }
+
+    fn write(&mut self, line: &impl serde::Serialize) {
+        let Some(file) = &mut self.file else { return };
+        self.line.clear();
+        let written = serde_json::to_writer(&mut self.line, line).map_err(io::Error::from).and_then(|()| {
+            self.line.push(b'\n');
+            file.write_all(&self.line)
+        });
+        match written {
+            Ok(()) => {
+                self.lines += 1;
+                self.bytes += self.line.len() as u64;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.flushed = self.now;
+        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
+            self.fail(error);
+        }
+    }
+
+    /// Keeps the first error and stops writing: a full disk does not stay full.
+    fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+        self.file = None;
+    }
+}

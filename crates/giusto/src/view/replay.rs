@@ -1,0 +1,106 @@
+//! A replay as text.
+
+use comfy_table::CellAlignment::{Left, Right};
+
+use crate::{
+    replay::{Replay, Replayed},
+    view::{
+        format::{count, or_unknown, percent, plural, rate, time_us},
+        table::of_cells,
+    },
+};
+
+/// Why the figures of a replay are not those of a call.
+pub const OPEN_LOOP: &str = "Open loop: the recording does not react to the replayed controllers. A target shows what a controller \
+    would have decided on this history, not what it would have reached.";
+
+/// The recording, a line for each controller, and where each parts from the recorded one.
+pub fn text(replay: &Replay) -> String {
+    let mut text = format!(
+        "{}, recorded by {}: {}, {} sent at {}, {} of {} feedback, loss {}\n{OPEN_LOOP}\n\n",
+        replay.session,
+        replay.recorder,
+        time_us(replay.duration_s * 1e6),
+        plural(replay.sent_packets, "packet", "packets"),
+        rate(replay.sent_rate_bps),
+        plural(replay.feedback_messages, "message", "messages"),
+        replay.feedback,
+        or_unknown(replay.loss_ratio, percent),
+    );
+    if let Some(why) = &replay.shortened {
+        text.extend(["The recording may be incomplete: ", why, ".\n\n"]);
+    }
+    text += &table(replay);
+    for controller in &replay.controllers {
+        let lines = remarks(controller);
+        if !lines.is_empty() {
+            text.extend(["\n", &controller.name, "\n"]);
+            text.extend(lines.into_iter().map(|line| format!("  {line}\n")));
+        }
+    }
+    text
+}
+
+pub(super) const HEADERS: [&str; 6] =
+    ["controller", "mean target", "last target", "changes", "time apart", "first apart"];
+
+/// The cells of the table, the recorded controller first.
+pub(super) fn rows(replay: &Replay) -> Vec<Vec<String>> {
+    let last = |bps: Option<u64>| or_unknown(bps, |bps| rate(bps as f64));
+    let recorded = &replay.recorded;
+    let first = vec![
+        format!("{} (recorded)", recorded.name),
+        or_unknown(recorded.mean_target_bps, rate),
+        last(recorded.last_target_bps),
+        count(recorded.changes),
+        String::new(),
+        String::new(),
+    ];
+    let row = |controller: &Replayed| {
+        let side = &controller.side;
+        if controller.unusable.is_some() {
+            let mut row = vec![controller.name.clone(), "not replayed".to_owned()];
+            row.resize(HEADERS.len(), String::new());
+            return row;
+        }
+        let apart = match controller.identical {
+            Some(true) => "identical".to_owned(),
+            Some(false) => "differs".to_owned(),
+            None => or_unknown(controller.parting.as_ref(), |parting| format!("{:.3} s", parting.at_s)),
+        };
+        vec![
+            controller.name.clone(),
+            or_unknown(side.mean_target_bps, rate),
+            last(side.last_target_bps),
+            count(side.changes),
+            or_unknown(controller.apart_ratio, percent),
+            apart,
+        ]
+    };
+    std::iter::once(first).chain(replay.controllers.iter().map(row)).collect()
+}
+
+fn table(replay: &Replay) -> String {
+    let columns = HEADERS.map(|header| (header, if header == "controller" { Left } else { Right }));
+    of_cells(&columns, rows(replay))
+}
+
+/// Where a controller parts from the recorded one, and what limits its figures.
+pub(super) fn remarks(controller: &Replayed) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(controller.unusable.as_ref().map(|why| format!("not replayed: {why}")));
+    if controller.identical == Some(true) {
+        lines.push("every target, decision and probe is the recorded one".to_owned());
+    }
+    lines.extend(
+        controller.first_difference.as_ref().map(|difference| format!("first difference: {difference}")),
+    );
+    if let Some(parting) = &controller.parting {
+        let [recorded, replayed] = [parting.recorded_bps, parting.replayed_bps].map(|bps| rate(bps as f64));
+        lines.push(format!("parts at {:.3} s:", parting.at_s));
+        lines.push(format!("  recorded {recorded}, decided at {}", parting.recorded_words));
+        lines.push(format!("  replayed {replayed}, decided at {}", parting.replayed_words));
+    }
+    lines.extend(controller.notes.iter().cloned());
+    lines
+}

@@ -1,0 +1,218 @@
+//! Calls over one socket, in one thread.
+
+use std::{io, time::Duration};
+
+use giusto_measure::ErrorHistogram;
+use giusto_session::call::{CallMedia, Calls, Outgoing};
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+
+use super::{ReceiveError, Verdict};
+use crate::{
+    Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
+    TrafficClass, UdpSocket, Wait,
+};
+
+/// Maximum time between two checks of the stop flag.
+const LOOK: TimeDelta = TimeDelta::from_millis(50);
+
+/// Datagrams that are sent by one system call.
+const RUN: usize = 64;
+
+/// What a driver has measured of itself.
+#[derive(Debug, Clone, Default)]
+pub struct CallDriverReport {
+    /// The time from each deadline until its work was done and its datagrams were sent.
+    pub lateness: ErrorHistogram,
+    /// Datagrams that the system did not send: the interface was down, there was no route, or its queue was full.
+    pub unsent: u64,
+    /// The latest reason.
+    pub unsent_reason: Option<String>,
+    /// Messages that the system dropped at this socket, because they were not read in time.
+    pub dropped: u64,
+    /// CPU time of the thread.
+    pub cpu: TimeDelta,
+    /// Time since the driver was made.
+    pub elapsed: TimeDelta,
+    /// Times at which the thread woke.
+    pub wakes: u64,
+}
+
+/// Drives [`Calls`] over one socket, any number of them in the calling thread.
+///
+/// The arrival time of a datagram is the kernel's, on the local clock. The thread waits in the kernel for the next datagram or the
+/// next deadline, whichever comes first. Datagrams that are due together to the same address are sent by one system call.
+#[derive(Debug)]
+pub struct CallDriver<'a> {
+    socket: &'a UdpSocket,
+    clock: Clock,
+    stamps: StampConverter,
+    batch: ReceiveBatch,
+    outgoing: Run,
+    report: CallDriverReport,
+    cpu: ThreadCpu,
+    since: Timestamp,
+    /// Keeps the precise timers of the thread.
+    _sleeper: Sleeper,
+}
+
+/// Datagrams to one address with one ECN codepoint.
+#[derive(Debug, Default)]
+struct Run {
+    to: Option<Outgoing>,
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl<'a> CallDriver<'a> {
+    /// A driver for the calling thread.
+    pub fn new(socket: &'a UdpSocket, clock: Clock) -> Self {
+        const MESSAGES: usize = 32;
+        const MESSAGE_BYTES: usize = 9216;
+        Self {
+            socket,
+            clock,
+            stamps: StampConverter::new(clock),
+            batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
+            outgoing: Run::default(),
+            report: CallDriverReport::default(),
+            cpu: ThreadCpu::start(),
+            since: clock.now(),
+            _sleeper: Sleeper::new(SleeperConfig { mode: SleepMode::Eco, ..SleeperConfig::default() }),
+        }
+    }
+
+    /// What it has measured so far.
+    pub fn report(&self) -> CallDriverReport {
+        CallDriverReport {
+            cpu: self.cpu.used(),
+            elapsed: self.clock.now() - self.since,
+            dropped: self.socket.dropped_messages().unwrap_or(0).into(),
+            ..self.report.clone()
+        }
+    }
+
+    /// Forgets what it has measured so far: what came before the first call is of no interest.
+    pub fn restart_report(&mut self) {
+        self.report = CallDriverReport::default();
+        self.cpu = ThreadCpu::start();
+        self.since = self.clock.now();
+    }
+
+    /// Drives the calls until `on_turn` returns [`Verdict::Stop`]. It is called after each wake-up, to take the events of the
+    /// calls, and at least 20 times a second.
+    ///
+    /// # Errors
+    ///
+    /// [`ReceiveError`] if the socket fails.
+    pub fn run<M: CallMedia>(
+        &mut self,
+        calls: &mut Calls<M>,
+        mut on_turn: impl FnMut(Timestamp, &mut Calls<M>, &mut Self) -> Verdict,
+    ) -> Result<(), ReceiveError> {
+        loop {
+            self.receive(calls)?;
+            let now = self.clock.now();
+            let due = calls.poll_timeout().filter(|&at| at <= now);
+            if due.is_some() {
+                calls.handle_timeout(now);
+            }
+            self.transmit(now, calls);
+            if let Some(due) = due {
+                self.report.lateness.record(self.clock.now() - due);
+            }
+            let verdict = on_turn(now, calls, self);
+            self.transmit(self.clock.now(), calls);
+            if verdict == Verdict::Stop {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for datagrams or the next deadline, and passes on what has arrived.
+    fn receive<M: CallMedia>(&mut self, calls: &mut Calls<M>) -> Result<(), ReceiveError> {
+        let wait =
+            calls.poll_timeout().map_or(LOOK, |at| (at - self.clock.now()).clamp(TimeDelta::ZERO, LOOK));
+        let wait = if wait > TimeDelta::ZERO {
+            Wait::For(Duration::from_nanos(wait.as_nanos().unsigned_abs()))
+        } else {
+            Wait::Never
+        };
+        match self.socket.recv_batch(&mut self.batch, wait) {
+            Ok(_) => {}
+            // An answer of a host to an earlier datagram, and an interface that is down: the calls notice the silence.
+            Err(error) if is_passing(&error) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        self.report.wakes += 1;
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.stamps.refresh(now);
+        for received in self.batch.iter() {
+            if received.truncated {
+                continue;
+            }
+            let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
+            let ecn = received.traffic_class.map_or(Ecn::NotEct, |class| Ecn::from_bits(class.ecn()));
+            calls.handle_datagram(at, received.from, received.bytes, ecn);
+        }
+        Ok(())
+    }
+
+    fn transmit<M: CallMedia>(&mut self, now: Timestamp, calls: &mut Calls<M>) {
+        loop {
+            let start = self.outgoing.bytes.len();
+            let Some(next) = calls.poll_transmit(now, &mut self.outgoing.bytes) else { break };
+            let length = self.outgoing.bytes.len() - start;
+            if self.outgoing.to.is_some_and(|to| to != next) || self.outgoing.lengths.len() >= RUN {
+                self.flush(start);
+            }
+            self.outgoing.to = Some(next);
+            self.outgoing.lengths.push(length);
+        }
+        self.flush(self.outgoing.bytes.len());
+    }
+
+    /// Sends the datagrams in the first `end` bytes.
+    fn flush(&mut self, end: usize) {
+        let Run { to, bytes, lengths } = &mut self.outgoing;
+        let Some(Outgoing { to, ecn }) = to.take() else { return };
+        let class =
+            TrafficClass::new(self.socket.config().traffic_class.dscp(), ecn.bits()).unwrap_or_default();
+        let mut done = 0;
+        while let Some(rest) = lengths.get(done..).filter(|rest| !rest.is_empty()) {
+            let at: usize = lengths.iter().take(done).sum();
+            let sent = self.socket.send_marked(to, class, bytes.get(at..end).unwrap_or_default(), rest);
+            match sent {
+                Ok(_) => break,
+                // The datagram after the accepted ones is lost, as on the way; the rest may still leave.
+                Err(error) => {
+                    done += error.accepted() + 1;
+                    self.report.unsent += 1;
+                    if !matches!(error, SendError::Refused { .. }) {
+                        self.report.unsent_reason = Some(error.to_string());
+                    }
+                }
+            }
+        }
+        lengths.clear();
+        bytes.drain(..end);
+    }
+}
+
+/// Whether receiving may go on after this error.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+    )
+}

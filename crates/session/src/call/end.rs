@@ -1,0 +1,411 @@
+//! One call at one end.
+
+use std::{collections::VecDeque, net::SocketAddr};
+
+use giusto_measure::{ClockEstimator, ClockSample, ErrorHistogram};
+use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+
+use super::{
+    event::CallError,
+    keys::{CallKeys, opening_key},
+    media::CallMedia,
+    messages::{Answer, EndFigures, Message, Offer, Outbound, sources_of},
+};
+use crate::{
+    cookie::{Cookie, StreamToken},
+    keys::{KeyId, KeyRing, MacKey},
+};
+
+/// Time for which media that are on their way may arrive after the last was sent, before the end is announced. Chosen by us.
+const DRAIN: TimeDelta = TimeDelta::from_millis(50);
+/// Time for which an end waits for the final figures of the other. Chosen by us.
+const CLOSING: TimeDelta = TimeDelta::from_millis(500);
+/// Pings that may be answered still.
+const MAX_PINGS: usize = 16;
+
+/// Times of the handshake.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) retry: TimeDelta,
+    pub(super) open: TimeDelta,
+    pub(super) ping: TimeDelta,
+    pub(super) silence: TimeDelta,
+    pub(super) finish: TimeDelta,
+}
+
+/// The stage of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Caller: a Hello was sent.
+    Greeting,
+    /// Caller: an Offer was sent.
+    Offering(Cookie),
+    /// The owner has to begin or to refuse it.
+    Waiting,
+    /// Media flow.
+    Running,
+    /// No more media are sent; Finish follows at this time.
+    Draining(Timestamp),
+    /// A Finish was sent first at this time.
+    Finishing(Timestamp),
+    /// A Finish was answered; it ends at this time.
+    Closing(Timestamp),
+    /// It has ended; repeated messages are answered until this time.
+    Over(Timestamp),
+}
+
+/// The stage of a call, for its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallStatus {
+    /// The handshake has not ended.
+    Opening,
+    /// Media flow.
+    Running,
+    /// It is being ended.
+    Ending,
+    /// It has ended.
+    Over,
+}
+
+/// The authentication of a caller's messages.
+#[derive(Debug)]
+pub(super) struct OpeningKeys {
+    pub(super) ring: KeyRing,
+    /// Keys that may be tried if the listener does not have this one.
+    pub(super) untried: Vec<KeyId>,
+    pub(super) key: MacKey,
+}
+
+impl OpeningKeys {
+    /// Selects a key that was not tried yet; false if there is none.
+    pub(super) fn try_another(&mut self) -> bool {
+        let next = self.untried.pop().and_then(|id| opening_key(&self.ring, id));
+        next.map(|key| self.key = key).is_some()
+    }
+}
+
+/// One call at one end.
+#[derive(Debug)]
+pub(super) struct End<M> {
+    pub(super) peer: SocketAddr,
+    pub(super) stage: Stage,
+    pub(super) is_caller: bool,
+    pub(super) nonce: u64,
+    pub(super) token: Option<StreamToken>,
+    pub(super) offer: Box<Offer>,
+    /// The sources of the far end, once they are known.
+    pub(super) their_sources: Option<u32>,
+    pub(super) opening: Option<OpeningKeys>,
+    pub(super) keys: Option<CallKeys>,
+    pub(super) media: Option<M>,
+    /// The beginning of the call, on our clock.
+    pub(super) zero: Timestamp,
+    /// The same of the far end, on its clock.
+    pub(super) their_zero_ns: Option<u64>,
+    /// The far end's clock less ours, if both are the same clock with another zero.
+    pub(super) same_clock: Option<TimeDelta>,
+    pub(super) clocks: ClockEstimator,
+    pings: VecDeque<u64>,
+    pub(super) began: Timestamp,
+    pub(super) last_heard: Timestamp,
+    pub(super) next: Timestamp,
+    pub(super) their_figures: Option<EndFigures>,
+    /// The error if no authenticated answer comes: set by an unauthenticated one.
+    pub(super) hint: Option<CallError>,
+    pub(super) outbox: VecDeque<Outbound>,
+    pub(super) outcome: Option<Result<(), CallError>>,
+    /// The deadline under which it is filed.
+    pub(super) armed: Option<Timestamp>,
+    pub(super) is_touched: bool,
+    pub(super) moves: u32,
+    /// Listener: the answer, and the cookie of the offer.
+    pub(super) answer: Option<Answer>,
+    pub(super) cookie: Option<Cookie>,
+}
+
+impl<M: CallMedia> End<M> {
+    pub(super) fn new(
+        now: Timestamp,
+        peer: SocketAddr,
+        nonce: u64,
+        offer: Box<Offer>,
+        is_caller: bool,
+    ) -> Self {
+        Self {
+            peer,
+            stage: if is_caller { Stage::Greeting } else { Stage::Waiting },
+            is_caller,
+            nonce,
+            token: None,
+            their_sources: (!is_caller).then(|| sources_of(offer.sources)),
+            offer,
+            opening: None,
+            keys: None,
+            media: None,
+            zero: now,
+            their_zero_ns: None,
+            same_clock: None,
+            clocks: ClockEstimator::new(),
+            pings: VecDeque::new(),
+            began: now,
+            last_heard: now,
+            next: now,
+            their_figures: None,
+            hint: None,
+            outbox: VecDeque::new(),
+            outcome: None,
+            armed: None,
+            is_touched: false,
+            moves: 0,
+            answer: None,
+            cookie: None,
+        }
+    }
+
+    pub(super) const fn status(&self) -> CallStatus {
+        match self.stage {
+            Stage::Greeting | Stage::Offering(_) | Stage::Waiting => CallStatus::Opening,
+            Stage::Running => CallStatus::Running,
+            Stage::Draining(_) | Stage::Finishing(_) | Stage::Closing(_) => CallStatus::Ending,
+            Stage::Over(_) => CallStatus::Over,
+        }
+    }
+
+    /// The time since the beginning of the call.
+    pub(super) fn media_time(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(now.as_nanos().saturating_sub(self.zero.as_nanos()))
+    }
+
+    pub(super) fn round_trips(&self) -> &ErrorHistogram {
+        self.clocks.round_trips()
+    }
+
+    /// Queues a message to the far end.
+    pub(super) fn say(&mut self, message: &Message) {
+        self.say_to(self.peer, message);
+    }
+
+    pub(super) fn say_to(&mut self, to: SocketAddr, message: &Message) {
+        /// More are never due at once.
+        const MAX_QUEUED: usize = 16;
+        let opening = self.opening.as_ref().map(|opening| &opening.key);
+        let bytes = match (&mut self.keys, opening) {
+            (Some(keys), _) => keys.seal(message),
+            (None, Some(key)) => message.seal(key, 0),
+            (None, None) => message.encode(),
+        };
+        if self.outbox.len() >= MAX_QUEUED {
+            self.outbox.pop_front();
+        }
+        self.outbox.push_back(Outbound { to, bytes });
+    }
+
+    /// The owner has given the media: the call begins.
+    pub(super) fn begin(&mut self, now: Timestamp, media: M) {
+        self.media = Some(media);
+        self.zero = now;
+        self.stage = Stage::Running;
+        self.last_heard = now;
+        self.next = now;
+        self.on_clock(now);
+    }
+
+    /// Time at which `handle_timeout` must be called.
+    pub(super) fn next_timeout(&self) -> Timestamp {
+        let media = self.media.as_ref().filter(|_| !matches!(self.stage, Stage::Over(_)));
+        let media = media.and_then(CallMedia::poll_timeout).map(|at| self.zero + (at - Timestamp::ZERO));
+        media.map_or(self.next, |at| at.min(self.next))
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Timestamp,
+        times: Times,
+        clock_message: impl FnOnce(&Self) -> Message,
+    ) {
+        let media_time = self.media_time(now);
+        if !matches!(self.stage, Stage::Over(_))
+            && let Some(media) = &mut self.media
+            && media.poll_timeout().is_some_and(|at| at <= media_time)
+        {
+            media.handle_timeout(media_time);
+        }
+        if now < self.next {
+            return;
+        }
+        self.next = now + times.retry;
+        let silent = now.saturating_since(self.last_heard);
+        match self.stage {
+            Stage::Greeting | Stage::Offering(_) if now.saturating_since(self.began) >= times.open => {
+                let why = self.hint.take().unwrap_or(CallError::NoAnswer(times.open));
+                self.end(now, Err(why));
+            }
+            Stage::Greeting => self.say(&Message::Hello { nonce: self.nonce }),
+            Stage::Offering(_) => {
+                let offer = clock_message(self);
+                self.say(&offer);
+            }
+            // An owner that does not answer within the time of an opening never does.
+            Stage::Waiting if now.saturating_since(self.began) >= times.open => {
+                self.end(now, Err(CallError::NoAnswer(times.open)));
+            }
+            Stage::Waiting => {}
+            Stage::Running | Stage::Draining(_) | Stage::Closing(_) if silent >= times.silence => {
+                self.end(now, Err(CallError::Silent(silent)));
+            }
+            Stage::Running => {
+                self.ping(now);
+                self.next = (now + times.ping).min(self.last_heard + times.silence);
+                if let Some(end) = self.ends_at() {
+                    if now >= end {
+                        self.finish(now);
+                    } else {
+                        self.next = self.next.min(end);
+                    }
+                }
+            }
+            Stage::Draining(at) if now >= at => {
+                self.stage = Stage::Finishing(now);
+                self.say_figures(now, |token, figures| Message::Finish { token, figures });
+            }
+            Stage::Finishing(since) if now.saturating_since(since) >= times.finish => {
+                self.end(now, Err(CallError::Unconfirmed(times.finish)));
+            }
+            Stage::Finishing(_) => self.say_figures(now, |token, figures| Message::Finish { token, figures }),
+            Stage::Closing(at) if now >= at => self.end(now, Ok(())),
+            Stage::Draining(at) | Stage::Closing(at) => self.next = at,
+            Stage::Over(until) => self.next = if now >= until { Timestamp::MAX } else { until },
+        }
+    }
+
+    /// Where the caller ends the call. The listener waits for it.
+    fn ends_at(&self) -> Option<Timestamp> {
+        self.offer.duration.filter(|_| self.is_caller).map(|duration| self.zero + duration)
+    }
+
+    fn ping(&mut self, now: Timestamp) {
+        let Some(token) = self.token else { return };
+        if self.pings.len() >= MAX_PINGS {
+            self.pings.pop_front();
+        }
+        self.pings.push_back(now.as_nanos());
+        self.say(&Message::Ping { token, sent_ns: now.as_nanos(), zero_ns: self.zero.as_nanos() });
+    }
+
+    fn say_figures(&mut self, now: Timestamp, message: impl FnOnce(StreamToken, EndFigures) -> Message) {
+        let media_time = self.media_time(now);
+        let figures = self.media.as_ref().map(|media| media.figures(media_time)).unwrap_or_default();
+        if let Some(token) = self.token {
+            self.say(&message(token, figures));
+        }
+    }
+
+    /// Ends the call in good order.
+    pub(super) fn finish(&mut self, now: Timestamp) {
+        match self.stage {
+            Stage::Running => {
+                self.stop_media(now);
+                self.stage = Stage::Draining(now + DRAIN);
+                self.next = now + DRAIN;
+            }
+            Stage::Greeting | Stage::Offering(_) | Stage::Waiting => self.end(now, Ok(())),
+            _ => {}
+        }
+    }
+
+    fn stop_media(&mut self, now: Timestamp) {
+        let media_time = self.media_time(now);
+        if let Some(media) = &mut self.media {
+            media.stop(media_time);
+        }
+    }
+
+    pub(super) fn end(&mut self, now: Timestamp, outcome: Result<(), CallError>) {
+        /// Repeated messages of the far end are answered for so long.
+        const LINGER: TimeDelta = TimeDelta::from_seconds(2);
+        if !matches!(self.stage, Stage::Over(_)) {
+            self.stage = Stage::Over(now + LINGER);
+            self.next = now + LINGER;
+            self.outcome = Some(outcome);
+        }
+    }
+
+    /// Whether an ended call can be forgotten.
+    pub(super) fn is_gone(&self, now: Timestamp) -> bool {
+        matches!(self.stage, Stage::Over(until) if now >= until) && self.media.is_none()
+    }
+
+    /// Handles a message of this call that is believed, from the address of the far end. `at` is its arrival time.
+    pub(super) fn handle_message(&mut self, now: Timestamp, message: &Message) {
+        self.last_heard = self.last_heard.max(now);
+        match *message {
+            Message::Ping { token, sent_ns, zero_ns } => {
+                self.their_zero_ns = Some(zero_ns);
+                let at = now.as_nanos();
+                self.say(&Message::Pong { token, ping_sent_ns: sent_ns, received_ns: at, sent_ns: at });
+                self.on_clock(now);
+            }
+            Message::Pong { ping_sent_ns, received_ns, sent_ns, .. }
+                if self.pings.contains(&ping_sent_ns) =>
+            {
+                self.pings.retain(|sent| *sent != ping_sent_ns);
+                self.clocks.on_sample(&ClockSample {
+                    client_sent: Timestamp::from_nanos(ping_sent_ns),
+                    server_received: PeerTimestamp::from_nanos(received_ns),
+                    server_sent: PeerTimestamp::from_nanos(sent_ns),
+                    client_received: now,
+                });
+                self.on_clock(now);
+            }
+            Message::Moved { .. } => self.on_moved(now),
+            Message::Finish { ref figures, .. } => {
+                if matches!(self.stage, Stage::Waiting) {
+                    return;
+                }
+                self.their_figures = Some(figures.clone());
+                if matches!(self.stage, Stage::Running | Stage::Draining(_)) {
+                    self.stop_media(now);
+                    self.stage = Stage::Closing(now + CLOSING);
+                    self.next = now + CLOSING;
+                }
+                self.say_figures(now, |token, figures| Message::Finished { token, figures });
+            }
+            Message::Finished { ref figures, .. } => {
+                if matches!(self.stage, Stage::Finishing(_)) {
+                    self.their_figures = Some(figures.clone());
+                    self.end(now, Ok(()));
+                }
+                self.say_figures(now, |token, figures| Message::Closed { token, figures });
+            }
+            Message::Closed { ref figures, .. } => {
+                self.their_figures = Some(figures.clone());
+                if matches!(self.stage, Stage::Closing(_)) {
+                    self.end(now, Ok(()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The route has changed.
+    pub(super) fn on_moved(&mut self, now: Timestamp) {
+        self.moves += 1;
+        let media_time = self.media_time(now);
+        if let Some(media) = &mut self.media {
+            media.on_route_change(media_time);
+        }
+    }
+
+    /// Tells the media how the two clocks relate.
+    fn on_clock(&mut self, now: Timestamp) {
+        let estimate = self.clocks.estimate().map(|estimate| estimate.offset_at(now));
+        let offset = self.same_clock.or(estimate);
+        let (Some(offset), Some(their_zero)) = (offset, self.their_zero_ns) else { return };
+        let zeros = self.zero - Timestamp::from_nanos(their_zero);
+        if let Some(media) = &mut self.media {
+            media.on_clock(zeros + offset);
+        }
+    }
+}

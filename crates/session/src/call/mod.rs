@@ -1,0 +1,56 @@
+//! The handshake of a call: an adaptive media session between two hosts.
+//!
+//! [`Calls`] holds all calls of one socket, without clock or socket. RTP and RTCP of each call pass through it to its
+//! [`CallMedia`], once the far end has proved its address.
+//!
+//! ```text
+//!   Caller                                  Listener
+//!     | -- Hello (padded) ----------------> |   keeps nothing
+//!     | <-- Challenge (cookie) ------------ |   no longer than the Hello
+//!     | -- Offer (cookie, the media) -----> |   the address is proven
+//!     | <-- Accepted (token) or Refused --- |
+//!     | == RTP, RTCP =====================> |   and back, as offered
+//!     | -- Ping --> <-- Pong -------------- |   from both ends: keep-alive, round-trip time, clock offset
+//!     | -- Finish (figures) --------------> |   from either end
+//!     | <-- Finished (figures) ------------ |
+//!     | -- Closed (final figures) --------> |
+//! ```
+//!
+//! # Datagrams
+//!
+//! The first byte tells the messages from RTP and RTCP, as RFC 7983 §7 requires: these begin with 128 to 191, messages with `g`.
+//! The upper 24 bits of all synchronisation sources of one end are one random number, which the Offer or the answer names: a
+//! datagram belongs to the call of its address and of this number, and is dropped if there is none.
+//!
+//! Between ends that share keys, each RTP or RTCP datagram is followed by its number (64 bit) and a MAC (128 bit) over all bytes
+//! before, and messages are authenticated as in [`probe::wire`](crate::probe::wire). The numbers of one end's datagrams count up;
+//! a replay window drops copies. Nothing is encrypted.
+//!
+//! # A change of the address
+//!
+//! | | |
+//! |---|---|
+//! | Ping with the token of a call, from another address | is answered there by a Probe with a cookie, no longer than the Ping |
+//! | Proof: the same cookie, from there | the call goes on at this address; the answer is Moved |
+//!
+//! Both ends then tell their media that the route changed. Until then everything is sent to the former address.
+
+mod calls;
+mod end;
+mod event;
+mod keys;
+mod media;
+mod messages;
+
+pub use calls::{CallCounters, CallId, Calls, CallsConfig, Outgoing};
+pub use end::CallStatus;
+pub use event::{CallError, CallEvent};
+pub use keys::SEAL_TRAILER_BYTES;
+pub use media::CallMedia;
+pub use messages::{
+    Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
+    MediaOffer, Offer, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,540 @@
+//! Two ends on a virtual network.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    keys::KeyRing,
+    media::{Datagram, Payload},
+};
+
+const MILLI: TimeDelta = TimeDelta::from_millis(1);
+
+/// An RTP packet each 10 ms until it is stopped; counts what arrives.
+#[derive(Debug)]
+struct Ticks {
+    sources: u32,
+    next: Option<Timestamp>,
+    sent: u64,
+    received: Vec<Timestamp>,
+    stopped: bool,
+    routes: u32,
+    correction: Option<TimeDelta>,
+}
+
+impl Ticks {
+    fn new(sources: u32, sends: bool) -> Self {
+        let next = sends.then_some(Timestamp::ZERO);
+        Self { sources, next, sent: 0, received: Vec::new(), stopped: false, routes: 0, correction: None }
+    }
+}
+
+impl CallMedia for Ticks {
+    fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], _ecn: Ecn) {
+        assert!((128..=191).contains(&bytes[0]) && bytes.len() == 112, "{}", bytes.len());
+        self.received.push(now);
+    }
+
+    fn handle_timeout(&mut self, _now: Timestamp) {}
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
+        let due = self.next.filter(|due| *due <= now && !self.stopped)?;
+        self.next = Some(due.max(now - MILLI * 10) + MILLI * 10);
+        self.sent += 1;
+        let mut head = vec![0x80, 96, 0, self.sent as u8, 0, 0, 0, 0];
+        head.extend((self.sources | 2).to_be_bytes());
+        Some(Datagram { head, payload: Payload::from(vec![7; 100]), ecn: Ecn::NotEct })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.stopped)
+    }
+
+    fn on_route_change(&mut self, _now: Timestamp) {
+        self.routes += 1;
+    }
+
+    fn on_clock(&mut self, correction: TimeDelta) {
+        self.correction = Some(correction);
+    }
+
+    fn stop(&mut self, _now: Timestamp) {
+        self.stopped = true;
+    }
+
+    fn figures(&self, _now: Timestamp) -> EndFigures {
+        let sent = self.next.map(|_| SentFigures { packets: self.sent, rate_bps: 0.0 });
+        let packets = self.received.len() as u64;
+        EndFigures { sent, received: Some(ReceivedFigures { packets, ..ReceivedFigures::default() }) }
+    }
+}
+
+const CALLER: u32 = 0xAABB_0000;
+const LISTENER: u32 = 0xCCDD_0000;
+
+fn address(host: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], 5004))
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::ZERO + MILLI * millis
+}
+
+fn ring(byte: &str) -> KeyRing {
+    KeyRing::parse(&format!("1 {}", byte.repeat(32))).unwrap()
+}
+
+fn offer(duration: Option<i64>) -> Offer {
+    let media = MediaOffer {
+        controller: "gcc".to_owned(),
+        feedback: "transport-wide".to_owned(),
+        encoder: String::new(),
+        rates: [giusto_units::DataRate::from_bps(100_000); 3],
+        videos: vec![VideoOffer { id: "video".to_owned(), priority: 1.0 }],
+        audio: None,
+        max_payload: giusto_units::DataSize::from_bytes(1200),
+        receiver_limit: None,
+        ecn: 0,
+        repair: RepairOffer::default(),
+    };
+    let duration = duration.map(|millis| MILLI * millis);
+    Offer { sources: CALLER, sends: Some(media), duration, ..Offer::default() }
+}
+
+/// Numbers without a pattern: Knuth's linear congruential generator (MMIX).
+fn chances() -> impl FnMut() -> u64 {
+    let mut state = 1_u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    }
+}
+
+/// What the network does with a datagram: the times at which it arrives.
+type Fate = Box<dyn FnMut(Timestamp, SocketAddr, SocketAddr, &mut Vec<u8>) -> Vec<TimeDelta>>;
+
+/// A caller and a listener, with 20 ms between them. The listener's clock is 5 s ahead.
+struct Network {
+    now: Timestamp,
+    caller: Calls<Ticks>,
+    listener: Calls<Ticks>,
+    /// The address that the caller sends from.
+    from: SocketAddr,
+    flying: BTreeMap<(Timestamp, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    number: u64,
+    fate: Fate,
+    /// Bytes from and to each address at the listener, until a call begins.
+    bytes: BTreeMap<SocketAddr, (usize, usize)>,
+    call: CallId,
+    served: Vec<CallId>,
+    events: Vec<(bool, CallEvent)>,
+    answers: bool,
+}
+
+const AHEAD: TimeDelta = TimeDelta::from_seconds(5);
+
+impl Network {
+    fn new(keys: [Option<KeyRing>; 2], offer: Offer) -> Self {
+        let [ours, theirs] = keys;
+        let mut caller = Calls::new(CallsConfig { keys: ours, ..CallsConfig::new([1; 32]) });
+        let listener = Calls::new(CallsConfig { keys: theirs, max_calls: 3, ..CallsConfig::new([2; 32]) });
+        let call = caller.call(Timestamp::ZERO, address(2), 77, offer).unwrap();
+        Self {
+            now: Timestamp::ZERO,
+            caller,
+            listener,
+            from: address(1),
+            flying: BTreeMap::new(),
+            number: 0,
+            fate: Box::new(|_, _, _, _| vec![MILLI * 20]),
+            bytes: BTreeMap::new(),
+            call,
+            served: Vec::new(),
+            events: Vec::new(),
+            answers: true,
+        }
+    }
+
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, mut bytes: Vec<u8>) {
+        for delay in (self.fate)(self.now, from, to, &mut bytes) {
+            self.number += 1;
+            self.flying.insert((self.now + delay, self.number), (from, to, bytes.clone()));
+        }
+    }
+
+    fn drain(&mut self) {
+        loop {
+            let mut sent = Vec::new();
+            let mut buffer = Vec::new();
+            while let Some(outgoing) = self.caller.poll_transmit(self.now, &mut buffer) {
+                sent.push((self.from, outgoing.to, std::mem::take(&mut buffer)));
+            }
+            while let Some(outgoing) = self.listener.poll_transmit(self.now + AHEAD, &mut buffer) {
+                if self.served.is_empty() {
+                    self.bytes.entry(outgoing.to).or_default().1 += buffer.len();
+                }
+                sent.push((address(2), outgoing.to, std::mem::take(&mut buffer)));
+            }
+            for (from, to, bytes) in sent {
+                self.send(from, to, bytes);
+            }
+            let mut quiet = true;
+            while let Some(event) = self.caller.poll_event() {
+                if let CallEvent::Accepted { id, answer } = &event {
+                    assert_eq!(answer.sources, LISTENER);
+                    self.caller.begin(self.now, *id, Ticks::new(CALLER, true));
+                }
+                self.events.push((true, event));
+                quiet = false;
+            }
+            while let Some(event) = self.listener.poll_event() {
+                if let CallEvent::Offered { id, offer, .. } = &event
+                    && self.answers
+                {
+                    let media = Ticks::new(LISTENER, offer.wants.is_some());
+                    self.listener.accept(self.now + AHEAD, *id, Answer { sources: LISTENER }, media);
+                    self.served.push(*id);
+                }
+                self.events.push((false, event));
+                quiet = false;
+            }
+            if quiet {
+                return;
+            }
+        }
+    }
+
+    /// Lets the time pass until `end`.
+    fn run(&mut self, end: Timestamp) {
+        loop {
+            self.drain();
+            let arrival = self.flying.first_key_value().map(|((at, _), _)| *at);
+            let caller = self.caller.poll_timeout();
+            let listener =
+                self.listener.poll_timeout().map(|at| Timestamp::ZERO + (at - (Timestamp::ZERO + AHEAD)));
+            assert!(caller.is_none_or(|at| at > self.now) && listener.is_none_or(|at| at > self.now));
+            let next = [arrival, caller, listener].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = next;
+            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= next) {
+                let (from, to, bytes) = entry.remove();
+                if to == address(2) {
+                    if self.served.is_empty() {
+                        self.bytes.entry(from).or_default().0 += bytes.len();
+                    }
+                    self.listener.handle_datagram(next + AHEAD, from, &bytes, Ecn::NotEct);
+                } else if to == self.from {
+                    self.caller.handle_datagram(next, from, &bytes, Ecn::NotEct);
+                }
+            }
+            self.caller.handle_timeout(next);
+            self.listener.handle_timeout(next + AHEAD);
+        }
+        self.now = end;
+    }
+
+    fn ended(&self, is_caller: bool) -> Option<&Result<(), CallError>> {
+        self.events.iter().find_map(|(at_caller, event)| match event {
+            CallEvent::Ended { outcome, .. } if *at_caller == is_caller => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn received(&self) -> usize {
+        self.listener.media(self.served[0]).unwrap().received.len()
+    }
+}
+
+#[test]
+fn a_call_begins_flows_and_ends_with_figures() {
+    for keys in [None, Some(ring("11"))] {
+        let both = Offer { wants: offer(None).sends, ..offer(Some(1000)) };
+        let mut network = Network::new([keys.clone(), keys], both);
+        network.run(at(3000));
+        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        let far = network.caller.far_end(network.call).unwrap();
+        // It began when the answer arrived, after two round trips, and lasted for 1 s: a packet each 10 ms.
+        assert_eq!(far.received.as_ref().unwrap().packets, 100);
+        assert_eq!(network.received(), 100);
+        let at_caller = network.caller.media(network.call).unwrap();
+        assert_eq!(
+            network.listener.far_end(network.served[0]).unwrap().sent.unwrap().packets,
+            at_caller.sent
+        );
+        // The listener sends from its acceptance until the Finish arrives; all of that arrived before the end.
+        let sent = network.listener.media(network.served[0]).unwrap().sent;
+        assert!((104..=112).contains(&sent), "{sent}");
+        let at_end = network.listener.far_end(network.served[0]).unwrap().received.as_ref().unwrap().packets;
+        // Those before the answer was there are not believed.
+        assert!(at_end == at_caller.received.len() as u64 && at_end + 1 >= sent, "{at_end} of {sent}");
+        // The caller's beginning is 20 ms later than that of the listener, on whose clock it is 5 s later.
+        assert_eq!(at_caller.correction, Some(MILLI * 20));
+        let at_listener = network.listener.media(network.served[0]).unwrap();
+        assert_eq!(at_listener.correction, Some(MILLI * -20));
+        let round_trip = network.caller.round_trips(network.call).unwrap().quantile(0.5).unwrap();
+        assert!((round_trip - MILLI * 40).as_nanos().abs() < 1_000_000, "{round_trip}");
+        assert!(network.caller.live().next().is_none() && network.listener.live().next().is_none());
+    }
+}
+
+#[test]
+fn ended_calls_are_forgotten() {
+    let mut network = Network::new([None, None], offer(Some(100)));
+    network.run(at(1000));
+    assert!(network.listener.status(network.served[0]).is_some());
+    assert!(network.listener.take_media(network.served[0]).is_some());
+    assert!(network.caller.take_media(network.call).is_some());
+    network.run(at(5000));
+    assert_eq!(network.listener.status(network.served[0]), None);
+    assert_eq!(network.caller.status(network.call), None);
+    assert_eq!((network.caller.poll_timeout(), network.listener.poll_timeout()), (None, None));
+}
+
+#[test]
+fn an_unproven_address_gets_no_more_than_it_sent() {
+    let mut network = Network::new([None, None], offer(None));
+    // Nothing reaches the caller: its address is never proven.
+    network.fate = Box::new(|_, _, to, _| if to == address(1) { vec![] } else { vec![MILLI * 20] });
+    network.run(at(5000));
+    assert_eq!(network.ended(true), Some(&Err(CallError::NoAnswer(TimeDelta::from_seconds(3)))));
+    let (received, sent) = network.bytes[&address(1)];
+    assert!(sent > 0 && sent < received, "{sent} sent, {received} received");
+    assert!(network.served.is_empty());
+}
+
+#[test]
+fn lost_and_repeated_messages_do_no_harm() {
+    let mut network = Network::new([Some(ring("11")), Some(ring("11"))], offer(Some(2000)));
+    let mut chance = chances();
+    network.fate = Box::new(move |_, _, _, bytes| {
+        // Of the messages one in three is lost, and the others arrive twice.
+        match (bytes[0], chance() % 3) {
+            (b'g', 0) => vec![],
+            (b'g', _) => vec![MILLI * 20, MILLI * 35],
+            _ => vec![MILLI * 20, MILLI * 21],
+        }
+    });
+    network.run(at(9000));
+    assert_eq!(network.ended(true), Some(&Ok(())), "{:?}", network.events);
+    // Copies of media are not counted: the numbers tell.
+    assert_eq!(network.received() as u64, network.caller.media(network.call).unwrap().sent);
+    assert!(network.listener.counters().unauthenticated > 100);
+}
+
+#[test]
+fn silence_ends_a_call_with_a_word() {
+    let mut network = Network::new([None, None], offer(None));
+    network.fate = Box::new(|now, _, _, _| if now < at(5000) { vec![MILLI * 20] } else { vec![] });
+    network.run(at(19_000));
+    assert_eq!((network.ended(true), network.ended(false)), (None, None));
+    network.run(at(22_000));
+    for is_caller in [true, false] {
+        let Some(Err(CallError::Silent(silence))) = network.ended(is_caller) else {
+            panic!("{:?}", network.events)
+        };
+        assert!((15..16).contains(&(silence.as_seconds() as i64)), "{silence}");
+    }
+    // What was measured is there.
+    assert!(network.received() > 400);
+}
+
+#[test]
+fn a_call_survives_ten_seconds_without_a_datagram() {
+    let mut network = Network::new([None, None], offer(Some(20_000)));
+    network.fate =
+        Box::new(|now, _, _, _| if now < at(5000) || now > at(15_000) { vec![MILLI * 20] } else { vec![] });
+    network.run(at(25_000));
+    assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+    // A packet each 10 ms of 20 s, less those of 10 s.
+    assert!((998..=1001).contains(&network.received()), "{}", network.received());
+}
+
+#[test]
+fn a_listener_that_was_restarted_does_not_know_the_call() {
+    for keys in [None, Some(ring("11"))] {
+        let mut network = Network::new([keys.clone(), keys.clone()], offer(None));
+        network.run(at(2000));
+        network.listener = Calls::new(CallsConfig { keys, max_calls: 3, ..CallsConfig::new([9; 32]) });
+        network.run(at(3000));
+        assert_eq!(network.ended(true), Some(&Err(CallError::Unknown)));
+        assert!(network.listener.counters().unknown_source > 0);
+    }
+}
+
+#[test]
+fn only_ends_with_the_same_key_talk() {
+    let refused = |ours: Option<KeyRing>, theirs: Option<KeyRing>| {
+        let mut network = Network::new([ours, theirs], offer(None));
+        network.run(at(5000));
+        assert!(network.served.is_empty());
+        network.ended(true).cloned().unwrap().unwrap_err()
+    };
+    assert_eq!(refused(None, Some(ring("11"))), CallError::Refused(CallRefusal::KeyRequired));
+    assert_eq!(refused(Some(ring("11")), None), CallError::Unauthenticated(CallRefusal::NoKeys));
+    assert_eq!(refused(Some(ring("11")), Some(ring("22"))), CallError::Unauthenticated(CallRefusal::Key));
+    // The caller signs with a key that the listener does not have yet, and has its former one too.
+    let both = KeyRing::parse(&format!("2 {}\n1 {}", "22".repeat(32), "11".repeat(32))).unwrap();
+    let mut network = Network::new([Some(both), Some(ring("11"))], offer(None));
+    network.run(at(1000));
+    assert!(network.received() > 50, "{:?}", network.events);
+}
+
+#[test]
+fn changed_media_are_not_believed_between_ends_with_keys() {
+    let mut network = Network::new([Some(ring("11")), Some(ring("11"))], offer(Some(1000)));
+    let mut count = 0_usize;
+    network.fate = Box::new(move |_, _, _, bytes| {
+        if bytes[0] == 0x80 {
+            count += 1;
+            let bit = 16 + count * 7 % (bytes.len() * 8 - 16);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        vec![MILLI * 20]
+    });
+    network.run(at(3000));
+    assert_eq!((network.ended(true), network.received()), (Some(&Ok(())), 0));
+    let counters = network.listener.counters();
+    assert_eq!(counters.unauthenticated + counters.unknown_source, 100);
+}
+
+#[test]
+fn datagrams_of_others_are_not_believed() {
+    let mut network = Network::new([None, None], offer(None));
+    network.run(at(1000));
+    let before = network.received();
+    let mut forged = vec![0x80, 96, 0, 1, 0, 0, 0, 0];
+    forged.extend((CALLER | 2).to_be_bytes());
+    forged.resize(112, 0);
+    let now = at(1000) + AHEAD;
+    // Another address; another source; RTCP of another source.
+    network.listener.handle_datagram(now, address(3), &forged, Ecn::NotEct);
+    forged[8] ^= 1;
+    network.listener.handle_datagram(now, address(1), &forged, Ecn::NotEct);
+    network.listener.handle_datagram(now, address(1), &[0x80, 201, 0, 1, 9, 9, 9, 9], Ecn::NotEct);
+    assert_eq!((network.received(), network.listener.counters().unknown_source), (before, 3));
+    // The right one is.
+    forged[8] ^= 1;
+    network.listener.handle_datagram(now, address(1), &forged, Ecn::NotEct);
+    assert_eq!(network.received(), before + 1);
+}
+
+#[test]
+fn a_new_address_is_proven_before_anything_is_sent_to_it() {
+    for keys in [None, Some(ring("11"))] {
+        let both = Offer { wants: offer(None).sends, ..offer(Some(6000)) };
+        let mut network = Network::new([keys.clone(), keys], both);
+        network.run(at(2000));
+        network.from = address(7);
+        let received = network.received();
+        network.run(at(4000));
+        let moved = |is_caller| {
+            let is_move = |event: &&(bool, CallEvent)| {
+                event.0 == is_caller && matches!(event.1, CallEvent::Moved { .. })
+            };
+            network.events.iter().filter(is_move).count()
+        };
+        assert_eq!((moved(true), moved(false)), (1, 1), "{:?}", network.events);
+        assert_eq!(network.listener.peer(network.served[0]), Some(address(7)));
+        let [caller, listener] =
+            [network.caller.media(network.call), network.listener.media(network.served[0])]
+                .map(Option::unwrap);
+        assert_eq!((caller.routes, listener.routes), (1, 1));
+        // Media of the new address count from the proof on: a Ping each 500 ms, and two round trips.
+        assert!(network.received() > received + 60, "{} after {received}", network.received());
+        network.run(at(9000));
+        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+    }
+}
+
+#[test]
+fn a_stranger_with_a_copied_ping_moves_nothing() {
+    let mut network = Network::new([None, None], offer(None));
+    let token = std::rc::Rc::new(std::cell::Cell::new(None));
+    let seen = token.clone();
+    network.fate = Box::new(move |_, _, _, bytes| {
+        if let Ok(messages::Message::Ping { token, .. }) = messages::Message::decode(bytes) {
+            seen.set(Some(token));
+        }
+        vec![MILLI * 20]
+    });
+    network.run(at(2000));
+    let ping = messages::Message::Ping { token: token.get().unwrap(), sent_ns: 1, zero_ns: 1 };
+    let bytes = ping.encode();
+    let mut buffer = Vec::new();
+    network.listener.handle_datagram(network.now + AHEAD, address(9), &bytes, Ecn::NotEct);
+    let mut answered = 0;
+    while let Some(outgoing) = network.listener.poll_transmit(network.now + AHEAD, &mut buffer) {
+        answered += if outgoing.to == address(9) { buffer.len() } else { 0 };
+        buffer.clear();
+    }
+    assert!(answered > 0 && answered <= bytes.len(), "{answered} answered to {}", bytes.len());
+    assert_eq!(network.listener.peer(network.served[0]), Some(address(1)));
+}
+
+#[test]
+fn the_listener_serves_no_more_than_its_calls() {
+    let mut network = Network::new([None, None], offer(None));
+    network.run(at(500));
+    for sources in 1..6 {
+        let offer = Offer { sources: sources << 8, ..offer(None) };
+        network.caller.call(network.now, address(2), sources.into(), offer).unwrap();
+    }
+    network.run(at(1000));
+    assert_eq!(network.served.len(), 3);
+    assert_eq!(network.listener.counters().refused, 3);
+    let full = Err(CallError::Refused(CallRefusal::Full));
+    let is_full =
+        |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == full);
+    assert_eq!(network.events.iter().filter(is_full).count(), 3);
+}
+
+#[test]
+fn invalid_offers_are_not_sent() {
+    let mut calls: Calls<Ticks> = Calls::new(CallsConfig::new([0; 32]));
+    let mut call = |offer| calls.call(Timestamp::ZERO, address(2), 1, offer).is_ok();
+    assert!(call(offer(None)));
+    assert!(!call(Offer { sources: 1, ..offer(None) }));
+    assert!(!call(Offer { sends: None, ..offer(None) }));
+    assert!(!call(offer(Some(0))));
+    let mut long = offer(None);
+    let video = VideoOffer { id: "x".repeat(MAX_NAME_BYTES), priority: 1.0 };
+    long.sends.as_mut().unwrap().videos = vec![video; MAX_OFFERED_VIDEOS];
+    assert!(call(long.clone()));
+    long.wants.clone_from(&long.sends);
+    assert!(!call(long), "it fits into no message");
+}
+
+proptest! {
+    #[test]
+    fn any_datagram_is_handled(kind in 0_u8..=255, tail: Vec<u8>, host in 1_u8..4, is_ours: bool) {
+        let mut network = Network::new([None, None], offer(None));
+        network.run(at(200));
+        let mut bytes = if is_ours { vec![b'g', b'i', b'u', kind] } else { vec![kind] };
+        bytes.extend(tail);
+        network.listener.handle_datagram(network.now + AHEAD, address(host), &bytes, Ecn::NotEct);
+        network.caller.handle_datagram(network.now, address(host), &bytes, Ecn::NotEct);
+        network.run(at(300));
+        prop_assert_eq!(network.served.len(), 1);
+    }
+
+    #[test]
+    fn any_message_is_handled(bits in prop::collection::vec((4_usize..256, 0_u8..8), 1..4)) {
+        let mut network = Network::new([None, None], offer(Some(1000)));
+        let mut chance = chances();
+        network.fate = Box::new(move |_, _, _, bytes| {
+            if bytes[0] == b'g' && chance().is_multiple_of(4) {
+                for &(byte, bit) in &bits {
+                    if let Some(byte) = bytes.get_mut(byte) {
+                        *byte ^= 1 << bit;
+                    }
+                }
+            }
+            vec![MILLI * 20]
+        });
+        network.run(at(6000));
+        prop_assert_eq!(network.ended(true), Some(&Ok(())));
+    }
+}
