@@ -17,7 +17,7 @@ def main():
             sys.exit(f"not ready {link_s:.0f} s after the start of the link, but {-early_s:.1f} s later: let the machine do less")
         time.sleep(early_s)
 
-    browser = peer.Peer(args.mode)
+    browser = peer.Peer(args.mode, args.camera)
     try:
         offer = browser.call("offer", peer.address("GIUSTO_NEAR"), args.audio)
         peer.wait_for(args.dir / "far.ready", 60)

@@ -59,21 +59,21 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 class Peer:
     """A Chromium that shows call.html."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, camera=None):
         handler = functools.partial(QuietHandler, directory=str(HERE))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.profile = tempfile.mkdtemp(prefix="giusto-chromium-")
         self.driver = None
         try:
-            self.driver = webdriver.Chrome(options=self._options(mode), service=service())
+            self.driver = webdriver.Chrome(options=self._options(mode, camera), service=service())
             self.driver.set_script_timeout(30)
             self.driver.get(f"http://127.0.0.1:{self.server.server_port}/call.html")
         except BaseException:
             self.close()
             raise
 
-    def _options(self, mode):
+    def _options(self, mode, camera):
         options = Options()
         options.binary_location = program("chromium")
         flags = [
@@ -98,6 +98,8 @@ class Peer:
         ]
         if FIELD_TRIALS[mode]:
             flags.append(f"force-fieldtrials={FIELD_TRIALS[mode]}")
+        if camera:
+            flags.append(f"use-file-for-fake-video-capture={camera}")
         for flag in flags:
             options.add_argument(f"--{flag}")
         return options
@@ -197,6 +199,7 @@ def arguments(description):
     parser.add_argument("dir", type=pathlib.Path, help="directory that both ends share; getStats goes there")
     parser.add_argument("--mode", choices=FIELD_TRIALS, default="gcc", help="congestion control [default: gcc]")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the call [default: 60]")
+    parser.add_argument("--camera", help="film for the fake camera, Y4M [default: Chromium's own pictures]")
     parser.add_argument("--audio", action="store_true", help="with audio")
     return parser.parse_args()
 
