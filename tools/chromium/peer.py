@@ -17,8 +17,6 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Seconds of link time at which the call starts: both browsers need some to start. `start` in call.toml is the same.
-CALL_START_S = 15.0
 # Chromium's switches for its congestion control.
 FIELD_TRIALS = {
     "gcc": "",
@@ -120,12 +118,11 @@ class Peer:
         self.call("observe", STATS_PERIOD_MS)
         with open(path, "w", encoding="utf-8") as file:
             while True:
-                now_s = time.time() - link_start_unix_s
-                time.sleep(max(0.0, min(1.0, until_s - now_s)))
+                rest_s = until_s - (time.time() - link_start_unix_s)
+                time.sleep(max(0.0, min(1.0, rest_s)))
                 for sample in self.call("take"):
                     file.write(json.dumps(line(sample, link_start_unix_s)) + "\n")
-                file.flush()
-                if now_s >= until_s:
+                if rest_s <= 0:
                     return
 
     def close(self):
@@ -198,6 +195,11 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("dir", type=pathlib.Path, help="directory that both ends share; getStats goes there")
     parser.add_argument("--mode", choices=FIELD_TRIALS, default="gcc", help="congestion control [default: gcc]")
+    parser.add_argument(
+        "--start",
+        type=float,
+        help="start of the call, in seconds of link time [default: as soon as both browsers are ready]",
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the call [default: 60]")
     parser.add_argument("--camera", help="film for the fake camera, Y4M [default: Chromium's own pictures]")
     parser.add_argument("--audio", action="store_true", help="with audio")

@@ -109,7 +109,7 @@ def call(args, case, mode, folder):
         made = folder / f"attempt-{attempt}"
         remove(made)
         made.mkdir(parents=True)
-        end = [str(made), "--mode", mode, "--seconds", str(SECONDS)]
+        end = [str(made), "--mode", mode, "--start", str(START_S), "--seconds", str(SECONDS)]
         near = [sys.executable, str(HERE / "near.py"), *end, "--camera", str(args.film)]
         far = shlex.join([sys.executable, str(HERE / "far.py"), *end])
         line = [args.giusto, "link", str(HERE / "call.toml"), "--realtime", "--out", str(made / "link"), "--far", far]
