@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -20,6 +21,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Chromium's switches for its congestion control.
 FIELD_TRIALS = {
     "gcc": "",
+    # Without EncoderBitrateAdjuster, which gives the encoder less than its share while frame sizes vary.
+    "gcc-whole": "WebRTC-VideoRateControl/bitrate_adjuster:false/",
     "rfc8888": "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/",
     "scream": "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/WebRTC-Bwe-ScreamV2/mode:always/",
 }
@@ -58,6 +61,8 @@ class Peer:
     """A Chromium that shows call.html."""
 
     def __init__(self, mode, camera=None):
+        # `giusto link` ends its programs so; without this the browser would go on.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         handler = functools.partial(QuietHandler, directory=str(HERE))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -114,7 +119,7 @@ class Peer:
         return result[0]
 
     def record(self, path, link_start_unix_s, until_s):
-        """Writes getStats as JSON lines until this second of link time."""
+        """Writes getStats as JSON lines until this second of link time, and ends the call."""
         self.call("observe", STATS_PERIOD_MS)
         with open(path, "w", encoding="utf-8") as file:
             while True:
@@ -123,7 +128,8 @@ class Peer:
                 for sample in self.call("take"):
                     file.write(json.dumps(line(sample, link_start_unix_s)) + "\n")
                 if rest_s <= 0:
-                    return
+                    break
+        self.call("hangUp")
 
     def close(self):
         """Ends the browser."""

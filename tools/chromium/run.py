@@ -52,6 +52,7 @@ IN_ALL_MODES = ("1 Mbit/s", "1.5, 0.5, 1.5 Mbit/s", "1 Mbit/s, 5 % loss")
 # Chromium's mode, and the settings of the flow in the simulator.
 MODES = {
     "gcc": ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide"),
+    "gcc-whole": ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide"),
     "rfc8888": ("call.controller=gcc:libwebrtc", "call.feedback=rfc8888"),
     "scream": ("call.controller=scream:v2", "call.feedback=rfc8888"),
 }
@@ -111,7 +112,8 @@ def call(args, case, mode, folder):
         made.mkdir(parents=True)
         end = [str(made), "--mode", mode, "--start", str(START_S), "--seconds", str(SECONDS)]
         near = [sys.executable, str(HERE / "near.py"), *end, "--camera", str(args.film)]
-        far = shlex.join([sys.executable, str(HERE / "far.py"), *end])
+        # The shell hands its place over, so that far.py itself is told to end.
+        far = "exec " + shlex.join([sys.executable, str(HERE / "far.py"), *end])
         line = [args.giusto, "link", str(HERE / "call.toml"), "--realtime", "--out", str(made / "link"), "--far", far]
         line += [*sets(case["settings"]), "--", *near]
         print(f"{mode}, {case['name']}: attempt {attempt}", file=sys.stderr)

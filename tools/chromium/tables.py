@@ -3,7 +3,8 @@
 BEGIN, END = "<!-- figures of tools/chromium/run.py -->", "<!-- end of figures -->"
 TITLES = {
     "gcc": "Google Congestion Control: Chromium, `gcc:libwebrtc`",
-    "rfc8888": "The same with RFC 8888 feedback",
+    "gcc-whole": "The same, without Chromium's `EncoderBitrateAdjuster`",
+    "rfc8888": "Google Congestion Control with RFC 8888 feedback",
     "scream": "SCReAM v2: Chromium, `scream:v2`",
 }
 HEAD = (
