@@ -8,8 +8,10 @@ import collections
 import json
 import statistics
 
-# A call is disturbed if one packet of a hundred was later than this, or if the encoder was short of CPU.
+# A call is disturbed if one packet of a hundred was later than this, if a page took no sample (every 100 ms) for so long, or if the
+# encoder was short of CPU.
 MAX_LATENESS_MS = 5.0
+MAX_GAP_S = 0.5
 # A freeze: W3C "Identifiers for WebRTC's Statistics API", freezeCount.
 FREEZE_FACTOR, FREEZE_EXTRA_S, FREEZE_FRAMES = 3, 0.150, 30
 
@@ -28,12 +30,15 @@ def of_call(folder, phases, start_s):
     out = {
         "window_s": record["timeline"]["width_s"],
         "lateness_p99_ms": round(lateness["p99"] / 1000, 3),
+        "stalled_s": round(max(longest_gap(near), longest_gap(far)), 3),
         "cpu_limited_s": limited.get("cpu", 0),
         "phases": {},
     }
     doubts = []
     if out["lateness_p99_ms"] > MAX_LATENESS_MS:
         doubts.append(f"1 % of the packets were at least {out['lateness_p99_ms']:.1f} ms late")
+    if out["stalled_s"] > MAX_GAP_S:
+        doubts.append(f"a browser stood still for {out['stalled_s']:.1f} s")
     if out["cpu_limited_s"]:
         doubts.append(f"the encoder was short of CPU for {out['cpu_limited_s']:.1f} s")
     if not sent or sent[-1]["t_s"] < start_s + phases[-1][2] - 2:
@@ -110,6 +115,12 @@ def medians(runs):
 def lines(path):
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def longest_gap(samples):
+    """The longest time without a sample, in seconds."""
+    times = [line["t_s"] for line in samples]
+    return max((now - before for before, now in zip(times, times[1:])), default=0.0)
 
 
 def capacities(timeline):

@@ -48,13 +48,14 @@ CASES = (
     },
     steady("1 Mbit/s, 5 % loss", "bottleneck.rate=1 Mbit/s", "bottleneck.loss=0.05"),
 )
-IN_ALL_MODES = ("1 Mbit/s", "1.5, 0.5, 1.5 Mbit/s", "1 Mbit/s, 5 % loss")
-# Chromium's mode, and the settings of the flow in the simulator.
+SOME = ("1 Mbit/s", "1.5, 0.5, 1.5 Mbit/s", "1 Mbit/s, 5 % loss")
+# For each mode of Chromium: the settings of the flow in the simulator, and the cases.
+TWCC = ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide")
 MODES = {
-    "gcc": ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide"),
-    "gcc-whole": ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide"),
-    "rfc8888": ("call.controller=gcc:libwebrtc", "call.feedback=rfc8888"),
-    "scream": ("call.controller=scream:v2", "call.feedback=rfc8888"),
+    "gcc": (TWCC, tuple(case["name"] for case in CASES)),
+    "gcc-whole": (TWCC, ("0.3 Mbit/s", *SOME)),
+    "rfc8888": (("call.controller=gcc:libwebrtc", "call.feedback=rfc8888"), SOME),
+    "scream": (("call.controller=scream:v2", "call.feedback=rfc8888"), SOME),
 }
 
 
@@ -74,10 +75,8 @@ def main():
         camera.write(args.film)
 
     results = []
-    for mode, flow in MODES.items():
-        for case in CASES:
-            if mode != "gcc" and case["name"] not in IN_ALL_MODES:
-                continue
+    for mode, (flow, names) in MODES.items():
+        for case in (case for case in CASES if case["name"] in names):
             folder = args.out / f"{mode}-{slug(case['name'])}"
             chosen = mode in (args.mode or MODES) and case["name"] in (args.case or [case["name"]])
             if chosen and not args.no_calls:
