@@ -22,24 +22,35 @@ def markdown(results):
         chosen = [result for result in results if result["mode"] == mode]
         if not chosen:
             continue
-        rows = "".join(row(result, phase) for result in chosen for phase in result["chromium"]["phases"])
-        parts.append(f"### {title}\n\n{HEAD}{rows}")
-    doubted = [
-        f"- {result['mode']}, {result['case']}: {'; '.join(result['chromium']['disturbed'])}."
-        for result in results
-        if result["chromium"]["disturbed"]
-    ]
+        phases = [(result, phase) for result in chosen for phase in result["chromium"]["phases"]]
+        apart = [differences(result, phase) for result, phase in phases]
+        used = sum(abs(used) <= MAX_USED for used, _ in apart)
+        late = sum(abs(late) <= MAX_P95_MS for _, late in apart)
+        verdict = (
+            f"Of {len(apart)} phases, {used} differ by at most {MAX_USED:.0%}".replace("%", " %")
+            + f" in the share used, and {late} by at most {MAX_P95_MS:.0f} ms in the p95 of the queueing delay."
+        )
+        rows = "".join(row(result, phase) for result, phase in phases)
+        parts.append(f"### {title}\n\n{verdict}\n\n{HEAD}{rows}")
+    calls = [(result, call) for result in results for call in result["calls"]]
+    doubted = [f"- {result['mode']}, {result['case']}: {'; '.join(call['disturbed'])}." for result, call in calls if call["disturbed"]]
     if doubted:
-        parts.append("Disturbed by the machine:\n\n" + "\n".join(doubted) + "\n")
-    late = max((result["chromium"]["lateness_p99_ms"] for result in results), default=0)
-    parts.append(f"99th percentile of the link's lateness: at most {late:.2f} ms in any call.\n")
+        parts.append("Calls that the machine disturbed:\n\n" + "\n".join(doubted) + "\n")
+    late = max((call["lateness_p99_ms"] for _, call in calls), default=0)
+    parts.append(f"{len(calls)} calls; 99th percentile of the link's lateness: at most {late:.2f} ms in any.\n")
     return "\n".join(parts)
+
+
+def differences(result, phase):
+    """How far ours is from Chromium: of the share used, relative to Chromium's, and of the p95 of the queueing delay in ms."""
+    browser, ours = (result[who]["phases"][phase] for who in ("chromium", "giusto"))
+    used = ours["used"] / browser["used"] - 1 if browser["used"] else 0
+    return used, (ours["queue_p95_ms"] or 0) - (browser["queue_p95_ms"] or 0)
 
 
 def row(result, phase):
     browser, ours = (result[who]["phases"][phase] for who in ("chromium", "giusto"))
-    used = ours["used"] / browser["used"] - 1 if browser["used"] else 0
-    late = (ours["queue_p95_ms"] or 0) - (browser["queue_p95_ms"] or 0)
+    used, late = differences(result, phase)
     cells = (
         result["case"],
         phase,

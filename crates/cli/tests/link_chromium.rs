@@ -29,16 +29,22 @@ fn two_chromiums_hold_a_call_across_the_link() {
         let far = format!("exec {python} {} {}", script("far.py"), end.join(" "));
         let scenario = script("call.toml");
         let out = folder.path("link").display().to_string();
-        let link = ["link", &scenario, "--max-lateness", "10s", "--out", &out, "--set", "warmup=0s", "--far", &far];
+        let link =
+            ["link", &scenario, "--max-lateness", "10s", "--out", &out, "--set", "warmup=0s", "--far", &far];
         let near = script("near.py");
         let near = [&["--", python.as_str(), &near], end.as_slice()].concat();
         let output = giusto(&[link.as_slice(), &near].concat()).output().unwrap();
         let printed = text(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{printed}");
 
-        let record: Value = serde_json::from_slice(&fs::read(folder.path("link/result.json")).unwrap()).unwrap();
+        let record: Value =
+            serde_json::from_slice(&fs::read(folder.path("link/result.json")).unwrap()).unwrap();
         let (near, far) = (last(&folder.path("near.jsonl")), last(&folder.path("far.jsonl")));
-        assert_eq!((&near["state"], &far["state"]), (&"connected".into(), &"connected".into()), "{near} {far}");
+        assert_eq!(
+            (&near["state"], &far["state"]),
+            (&"connected".into(), &"connected".into()),
+            "{near} {far}"
+        );
 
         // The camera gives 20 frames a second.
         let decoded = far["inbound-rtp:video"]["framesDecoded"].as_u64().unwrap();
@@ -83,7 +89,9 @@ fn installed() -> Option<String> {
     };
     let missing = match () {
         () if !is_there("chromium") => "chromium is not installed".to_owned(),
-        () if !is_there("chromedriver") => "chromedriver is not installed (Debian: chromium-driver)".to_owned(),
+        () if !is_there("chromedriver") => {
+            "chromedriver is not installed (Debian: chromium-driver)".to_owned()
+        }
         () if !selenium() => {
             format!("{python} has no selenium (pip install -r tools/chromium/requirements.txt)")
         }
