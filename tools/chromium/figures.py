@@ -14,6 +14,8 @@ MAX_LATENESS_MS = 5.0
 MAX_GAP_S = 0.5
 # A freeze: W3C "Identifiers for WebRTC's Statistics API", freezeCount.
 FREEZE_FACTOR, FREEZE_EXTRA_S, FREEZE_FRAMES = 3, 0.150, 30
+# A decrease of the estimate: by this share within a second.
+DECREASE = 0.1
 
 Window = collections.namedtuple("Window", "t_s capacity_bits bits packets delay_ms dropped lost")
 
@@ -92,6 +94,7 @@ def of_simulation(events, result, phases, start_s, window_s):
         begin, end = start_s + begin, start_s + end
         found = of_windows(windows, begin, end)
         found["estimate_bps"] = round(time_mean(targets, begin, end))
+        found["decreases"] = decreases(targets, begin, end)
         found["frames"] = sum(begin <= t_s < end for t_s in frames)
         found["freezes"], found["frozen_s"] = freezes(frames, begin, end)
         out["phases"][name] = found
@@ -185,6 +188,7 @@ def of_sender(samples, begin, end):
     again = grown(samples, sent, "retransmittedBytesSent", begin, end)
     return {
         "estimate_bps": round(time_mean(estimates, begin, end)),
+        "decreases": decreases(estimates, begin, end),
         "encoder_target_bps": round(time_mean(encoder, begin, end)),
         "payload_bps": round((payload - again) * 8 / (end - begin)),
         "retransmitted_bps": round(again * 8 / (end - begin)),
@@ -219,6 +223,22 @@ def time_mean(values, begin, end):
         total += value * max(0.0, min(until, end) - max(t_s, begin))
     first = max(begin, values[0][0]) if values else end
     return total / (end - first) if end > first else 0.0
+
+
+def decreases(values, begin, end):
+    """How often a value fell by more than a tenth within a second, looked at ten times a second; at most once a second."""
+    count, place, recent, last_s = 0, 0, collections.deque(maxlen=11), begin - 1
+    for step in range(round((end - begin) * 10)):
+        now_s = begin + step / 10
+        while place + 1 < len(values) and values[place + 1][0] <= now_s:
+            place += 1
+        if not values or values[place][0] > now_s:
+            continue
+        recent.append(values[place][1])
+        if recent[-1] < (1 - DECREASE) * max(recent) and now_s - last_s >= 1:
+            count, last_s = count + 1, now_s
+            recent.clear()
+    return count
 
 
 def freezes(frames, begin, end):

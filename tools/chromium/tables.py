@@ -8,8 +8,8 @@ TITLES = {
     "scream": "SCReAM v2: Chromium, `scream:v2`",
 }
 HEAD = (
-    "|link|phase|used|differs|queue p50 ms|queue p95 ms|differs|loss|estimate kbit/s|freezes|\n"
-    "|---|---|---|---|---|---|---|---|---|---|\n"
+    "|link|phase|used|differs|queue p50 ms|queue p95 ms|differs|loss|estimate kbit/s|decreases|freezes|\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 # The aims: share of the capacity, and ms.
 MAX_USED, MAX_P95_MS = 0.10, 20.0
@@ -61,7 +61,8 @@ def row(result, phase):
         marked(f"{late:+.0f}", abs(late) > MAX_P95_MS),
         f"{browser['loss']:.1%}, {ours['loss']:.1%}".replace("%", " %"),
         f"{browser['estimate_bps'] / 1000:.0f}, {ours['estimate_bps'] / 1000:.0f}",
-        f"{browser['freezes']:.0f}, {ours['freezes']:.0f}",
+        f"{browser['decreases']:g}, {ours['decreases']:g}",
+        f"{browser['freezes']:g}, {ours['freezes']:g}",
     )
     return "|" + "|".join(cells) + "|\n"
 
