@@ -1,7 +1,7 @@
-"""A film for Chromium's fake camera, because the pictures of its own are too simple: VP8 makes about 0.5 Mbit/s of them.
+"""A film for Chromium's fake camera. Its own pictures are too simple: VP8 makes about 0.5 Mbit/s of them.
 
-A pattern moves across the picture, and every frame has noise of its own. At a high rate the noise costs whatever the encoder may
-spend; at a low rate the quantiser removes it.
+A pattern moves across the picture, and every frame has noise of its own. At a high rate the noise costs whatever the
+encoder may spend; at a low rate the quantiser removes it.
 """
 
 import math

@@ -1,15 +1,15 @@
-"""Figures of a call, by phase: of the links from their record, of Chromium from getStats, of the simulator from its trace.
+"""Figures of a call, by phase: of the link, of Chromium from getStats, of the simulator from its trace.
 
-The links' figures are made the same way in both cases: bytes and mean queueing delay of the packets that leave the queue in each
-window, a window's delay counted once for each of its packets.
+The link's figures are made the same way in both cases: bytes and mean queueing delay of the packets that leave the
+queue in each window, a window's delay counted once for each of its packets.
 """
 
 import collections
 import json
 import statistics
 
-# A call is disturbed if one packet of a hundred was later than this, if a page took no sample (every 100 ms) for so long, or if the
-# encoder was short of CPU.
+# A call is disturbed if one packet of a hundred was later than this, if a page took no sample (every 100 ms) for so
+# long, or if the encoder was short of CPU.
 MAX_LATENESS_MS = 5.0
 MAX_GAP_S = 0.5
 # A freeze: W3C "Identifiers for WebRTC's Statistics API", freezeCount.
@@ -52,7 +52,9 @@ def of_call(folder, phases, start_s):
         found |= of_sender(near, begin, end) | of_receiver(far, begin, end)
         out["phases"][name] = found
     out["ccfb_messages"] = max((line.get("transport", {}).get("ccfbMessagesReceived", 0) for line in near), default=0)
-    out["ect1_packets"] = max((line.get("outbound-rtp:video", {}).get("packetsSentWithEct1", 0) for line in near), default=0)
+    out["ect1_packets"] = max(
+        (line.get("outbound-rtp:video", {}).get("packetsSentWithEct1", 0) for line in near), default=0
+    )
     return out
 
 
@@ -159,7 +161,9 @@ def of_windows(windows, begin, end):
     missing = sum(window.dropped + window.lost for window in chosen)
     delays = sorted((window.delay_ms, window.packets) for window in chosen if window.packets)
     return {
-        "used": round(sum(window.bits for window in chosen) / max(1, sum(window.capacity_bits for window in chosen)), 4),
+        "used": round(
+            sum(window.bits for window in chosen) / max(1, sum(window.capacity_bits for window in chosen)), 4
+        ),
         "queue_p50_ms": quantile(delays, 0.5),
         "queue_p95_ms": quantile(delays, 0.95),
         "loss": round(missing / max(1, offered), 4),
@@ -226,7 +230,7 @@ def time_mean(values, begin, end):
 
 
 def decreases(values, begin, end):
-    """How often a value fell by more than a tenth within a second, looked at ten times a second; at most once a second."""
+    """How often a value fell by more than a tenth within a second; looked at ten times, counted once a second."""
     count, place, recent, last_s = 0, 0, collections.deque(maxlen=11), begin - 1
     for step in range(round((end - begin) * 10)):
         now_s = begin + step / 10

@@ -30,9 +30,10 @@ STATS_PERIOD_MS = 100
 # Figures of getStats that are written; the rest are names, constants, or of no use here.
 KEPT = {
     "outbound-rtp": (
-        "targetBitrate bytesSent headerBytesSent packetsSent retransmittedBytesSent retransmittedPacketsSent framesEncoded "
-        "framesSent framesPerSecond frameWidth frameHeight keyFramesEncoded totalEncodeTime totalPacketSendDelay hugeFramesSent "
-        "qualityLimitationReason qualityLimitationDurations nackCount pliCount qpSum encoderImplementation"
+        "targetBitrate bytesSent headerBytesSent packetsSent retransmittedBytesSent retransmittedPacketsSent "
+        "framesEncoded framesSent framesPerSecond frameWidth frameHeight keyFramesEncoded totalEncodeTime "
+        "totalPacketSendDelay hugeFramesSent qualityLimitationReason qualityLimitationDurations nackCount pliCount "
+        "qpSum encoderImplementation"
     ),
     "remote-inbound-rtp": "packetsLost fractionLost roundTripTime jitter",
     "candidate-pair": (
@@ -41,9 +42,9 @@ KEPT = {
     "transport": "ccfbMessagesReceived ccfbMessagesSent bytesSent bytesReceived packetsSent packetsReceived",
     "inbound-rtp": (
         "bytesReceived headerBytesReceived packetsReceived packetsLost packetsDiscarded retransmittedBytesReceived "
-        "retransmittedPacketsReceived framesReceived framesDecoded framesDropped framesPerSecond frameWidth frameHeight "
-        "keyFramesDecoded freezeCount totalFreezesDuration pauseCount totalPausesDuration jitterBufferDelay "
-        "jitterBufferEmittedCount totalDecodeTime totalInterFrameDelay nackCount pliCount jitter"
+        "retransmittedPacketsReceived framesReceived framesDecoded framesDropped framesPerSecond frameWidth "
+        "frameHeight keyFramesDecoded freezeCount totalFreezesDuration pauseCount totalPausesDuration "
+        "jitterBufferDelay jitterBufferEmittedCount totalDecodeTime totalInterFrameDelay nackCount pliCount jitter"
     ),
 }
 # Counters that belong to RFC 8888, wherever this Chromium puts them.

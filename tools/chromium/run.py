@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Chromium's congestion control across `giusto link`, and giusto's in `giusto sim`, on the same links.
 
-    python3 tools/chromium/run.py --giusto target/release/giusto --out /tmp/chromium --page docs/reproduce/chromium.md
+    python3 tools/chromium/run.py --giusto target/release/giusto --out out --page docs/reproduce/chromium.md
 
-Each case is one call of 60 s by two Chromiums, and the same scenario in the simulator with five seeds. All figures go to
-figures.json, the tables into the page, between the lines that mark their place.
+Each case is one call of 60 s by two Chromiums, and the same scenario in the simulator with five seeds. All figures go
+to figures.json, the tables into the page, between the lines that mark their place.
 """
 
 import argparse
@@ -66,8 +66,12 @@ def main():
     parser.add_argument("--page", type=pathlib.Path, help="page whose tables are replaced")
     parser.add_argument("--mode", choices=MODES, action="append", help="only this mode; repeatable")
     parser.add_argument("--case", action="append", help="only cases with this name; repeatable")
-    parser.add_argument("--runs", type=int, default=1, help="calls of each case; the tables have their medians [default: 1]")
-    parser.add_argument("--missing", action="store_true", help="run only calls that have no undisturbed record in --out")
+    parser.add_argument(
+        "--runs", type=int, default=1, help="calls of each case; the tables have their medians [default: 1]"
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="run only calls that have no undisturbed record in --out"
+    )
     parser.add_argument("--no-calls", action="store_true", help="no Chromium: use the records in --out")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -141,7 +145,9 @@ def simulate(args, case, flow, folder, seed, window_s):
     made = folder / f"sim-{seed}"
     made.mkdir(parents=True, exist_ok=True)
     line = [args.giusto, "sim", str(HERE / "call.toml"), "--seed", str(seed), "--out", str(made), "--trace", "csv"]
-    subprocess.run([*line, *sets((*case["settings"], *flow))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    subprocess.run(
+        [*line, *sets((*case["settings"], *flow))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     trace = made / "trace.csv"
     with trace.open(encoding="utf-8", newline="") as file:
         found = figures.of_simulation(csv.DictReader(file), made / "result.json", case["phases"], START_S, window_s)

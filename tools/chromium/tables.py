@@ -33,7 +33,11 @@ def markdown(results):
         rows = "".join(row(result, phase) for result, phase in phases)
         parts.append(f"### {title}\n\n{verdict}\n\n{HEAD}{rows}")
     calls = [(result, call) for result in results for call in result["calls"]]
-    doubted = [f"- {result['mode']}, {result['case']}: {'; '.join(call['disturbed'])}." for result, call in calls if call["disturbed"]]
+    doubted = [
+        f"- {result['mode']}, {result['case']}: {'; '.join(call['disturbed'])}."
+        for result, call in calls
+        if call["disturbed"]
+    ]
     if doubted:
         parts.append("Calls that the machine disturbed:\n\n" + "\n".join(doubted) + "\n")
     late = max((call["lateness_p99_ms"] for _, call in calls), default=0)
@@ -42,7 +46,7 @@ def markdown(results):
 
 
 def differences(result, phase):
-    """How far ours is from Chromium: of the share used, relative to Chromium's, and of the p95 of the queueing delay in ms."""
+    """How far ours is from Chromium: share used, relative to Chromium's, and p95 of the queueing delay in ms."""
     browser, ours = (result[who]["phases"][phase] for who in ("chromium", "giusto"))
     used = ours["used"] / browser["used"] - 1 if browser["used"] else 0
     return used, (ours["queue_p95_ms"] or 0) - (browser["queue_p95_ms"] or 0)
@@ -81,5 +85,5 @@ def replace(page, text):
     before, begin, rest = whole.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{page}: expected the lines \"{BEGIN}\" and \"{END}\"")
+        raise SystemExit(f'{page}: expected the lines "{BEGIN}" and "{END}"')
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
