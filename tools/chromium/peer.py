@@ -209,7 +209,6 @@ def arguments(description):
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the call [default: 60]")
     parser.add_argument("--camera", help="film for the fake camera, Y4M [default: Chromium's own pictures]")
-    parser.add_argument("--audio", action="store_true", help="with audio")
     return parser.parse_args()
 
 
