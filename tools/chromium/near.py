@@ -13,7 +13,7 @@ def main():
     browser = peer.Peer(args.mode, args.camera)
     try:
         offer = browser.call("offer", peer.address("GIUSTO_NEAR"))
-        peer.wait_for(args.dir / "far.ready", 60)
+        peer.wait_for(args.dir / "far.ready", 120)
         if args.start is not None:
             # The far end checks the path as soon as it has the offer.
             wait_until(link_start_s + args.start - 1.0)
