@@ -18,14 +18,18 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Chromium's switches for its congestion control.
+# Modes of Chromium, and its switches for them.
 FIELD_TRIALS = {
     "gcc": "",
     # Without EncoderBitrateAdjuster, which gives the encoder less than its share while frame sizes vary.
     "gcc-whole": "WebRTC-VideoRateControl/bitrate_adjuster:false/",
+    # And without parity.
+    "gcc-no-fec": "WebRTC-VideoRateControl/bitrate_adjuster:false/",
     "rfc8888": "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/",
     "scream": "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/WebRTC-Bwe-ScreamV2/mode:always/",
 }
+# Modes in which nothing but VP8 and its retransmission is offered.
+WITHOUT_FEC = ("gcc-no-fec",)
 STATS_PERIOD_MS = 100
 # Figures of getStats that are written; the rest are names, constants, or of no use here.
 KEPT = {

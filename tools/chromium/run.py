@@ -54,6 +54,7 @@ TWCC = ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide")
 MODES = {
     "gcc": (TWCC, tuple(case["name"] for case in CASES)),
     "gcc-whole": (TWCC, ("0.3 Mbit/s", *SOME)),
+    "gcc-no-fec": (TWCC, SOME[1:]),
     "rfc8888": (("call.controller=gcc:libwebrtc", "call.feedback=rfc8888"), SOME),
     "scream": (("call.controller=scream:v2", "call.feedback=rfc8888"), SOME),
 }

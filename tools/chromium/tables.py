@@ -4,6 +4,7 @@ BEGIN, END = "<!-- figures of tools/chromium/run.py -->", "<!-- end of figures -
 TITLES = {
     "gcc": "Google Congestion Control: Chromium, `gcc:libwebrtc`",
     "gcc-whole": "The same, without Chromium's `EncoderBitrateAdjuster`",
+    "gcc-no-fec": "Without the adjuster and without ULPFEC",
     "rfc8888": "Google Congestion Control with RFC 8888 feedback",
     "scream": "SCReAM v2: Chromium, `scream:v2`",
 }
