@@ -18,6 +18,7 @@ use giusto::{
         run::{ListenerEvent, create_trace},
     },
     record::{RunRecord, TimelineOptions},
+    replay::SessionLog,
     scenario::{Document, MOST_VIDEOS, Setting},
     view::{
         format::{count, plural, rate},
@@ -53,6 +54,7 @@ const MAX_RECORDS: usize = 1_000;
   giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
   giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
   giusto call 192.0.2.7 --scenario scenarios/media.toml --json
+  giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
 
 The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
 Each end prints the record of the session, in the form of `giusto sim --json`.")]
@@ -173,6 +175,10 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
+    /// Record what the controller of the first call is told and what it decides, for `giusto replay`
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    session_log: Option<PathBuf>,
+
     /// Write an HTML report of the first call to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -226,6 +232,7 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
+        session_log: None,
     };
     match &args.target {
         Some(target) => call(args, target, settings, stop),
@@ -242,10 +249,23 @@ fn call(
     let to = args::resolve_first(target, None, CALL_PORT)?;
     let plan = plan(args)?;
     let trace = open_trace(args.trace.as_deref())?;
+    let log = match (&args.session_log, plan.session_info()) {
+        (None, _) => None,
+        (Some(path), Some(info)) => Some(
+            SessionLog::create(path, &info)
+                .map_err(|error| UsageError::new(format!("--session-log {error}")))?,
+        ),
+        (Some(_), None) => {
+            misuse!("--session-log: this end sends no media with --reverse: leave out one of them")
+        }
+    };
+    let settings = CallSettings { session_log: log.clone(), ..settings };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
-    let records =
-        caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live))).map_err(usage)?;
-    finish(args, &records)
+    let records = caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live)));
+    if let Some(log) = log {
+        log.finish()?;
+    }
+    finish(args, &records.map_err(usage)?)
 }
 
 fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

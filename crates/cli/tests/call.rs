@@ -228,3 +228,72 @@ fn errors_name_the_fix() {
         assert!(told.contains(error) && told.starts_with("error: "), "{args:?}: {told}");
     }
 }
+
+#[test]
+fn a_recorded_call_is_replayed_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("call.jsonl");
+    let flags = ["--controller", "gcc:libwebrtc", "--max-rate", "600k", "--duration", "2s", "--session-log"];
+    let (record, _) = both(&[&flags[..], &[log.to_str().unwrap()]].concat(), &[]);
+    assert!(number(&record["flows"][0]["sent_packets"]) > 50.0, "{record}");
+    let replayed = run(&["replay", log.to_str().unwrap()]);
+    assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    // One changed number parts them.
+    let whole = fs::read_to_string(&log).unwrap();
+    let cut: Vec<&str> = whole.lines().collect();
+    let less: Vec<&str> =
+        cut.iter().enumerate().filter(|(line, _)| line % 40 != 39).map(|(_, text)| *text).collect();
+    fs::write(&log, less.join("\n")).unwrap();
+    assert_ne!(run(&["replay", log.to_str().unwrap()]).status.code(), Some(0));
+}
+
+/// The same scenario, simulated, and in real time: `giusto call` across `giusto link`.
+#[test]
+fn a_call_across_the_links_does_what_the_simulation_does() {
+    let text = "duration = \"12 s\"\nwarmup = \"4 s\"\n\
+        link = [{ id = \"path\", from = \"a\", to = \"b\", rate = \"1 Mbit/s\", delay = \"20 ms\", queue = { kind = \"drop-tail\", limit = \"300 ms\" }, reverse = { rate = \"unlimited\" } }]\n\
+        flow = [{ id = \"call\", kind = \"media\", from = \"a\", to = \"b\", controller = \"gcc:libwebrtc\", start-rate = \"600 kbit/s\", video = { model = \"perfect\" } }]\n";
+    let folder = common::Folder::with(text);
+    let simulated = json(&folder.run(&["sim", "s.toml", "--json"]));
+    let listener = listener(&[]);
+    let pair = format!("127.0.0.1:0={}", listener.address);
+    let mut link = folder.command(&["link", "s.toml", "--relay", &pair, "--json"]);
+    let mut link = link.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = std::io::BufReader::new(link.stderr.take().unwrap());
+    let mut relay = None;
+    while relay.is_none() {
+        let mut line = String::new();
+        assert!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap() > 0, "the relay has ended");
+        relay = line.split_whitespace().find_map(|word| word.trim_end_matches([',', ';']).parse().ok());
+    }
+    let relay: std::net::SocketAddr = relay.unwrap();
+    let caller =
+        folder.command(&["call", &relay.to_string(), "--scenario", "s.toml", "--json"]).output().unwrap();
+    let called = called(&caller);
+    let (listened, _) = listener.result();
+    common::process::signal(&link, "INT");
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    let linked = json(&link.wait_with_output().unwrap());
+    let lateness = number(&linked["real_time"]["lateness_us"]["p99"]);
+    let rate = |record: &Value| number(&record["flows"][0]["received_rate_bps"]);
+    let queue = |record: &Value| number(&record["links"][0]["queue_delay_ms"]["p95"]);
+    let (live, simulated_rate) = (rate(&listened), rate(&simulated));
+    println!(
+        "received {live:.0} and {simulated_rate:.0} bit/s, queue p95 {} and {} ms",
+        queue(&linked),
+        queue(&simulated)
+    );
+    if !called["call"]["doubts"].is_null() || lateness > 20_000.0 {
+        eprintln!(
+            "SKIPPED a_call_across_the_links_does_what_the_simulation_does: this machine is overloaded, packets left {lateness:.0} µs late"
+        );
+        return;
+    }
+    assert!((live / simulated_rate - 1.0).abs() < 0.15, "{live} {simulated_rate}");
+    assert!(
+        (queue(&linked) - queue(&simulated)).abs() < 40.0 + lateness / 1e3,
+        "{} {}",
+        queue(&linked),
+        queue(&simulated)
+    );
+}

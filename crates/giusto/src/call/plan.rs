@@ -14,6 +14,7 @@ use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
 };
+use crate::{capture::session_info, replay::SessionInfo};
 
 /// A call's default highest rate: that of libwebrtc for one video of 720p, `GetMaxDefaultVideoBitrateKbps` in
 /// `video/config/encoder_stream_factory.cc`.
@@ -260,6 +261,11 @@ impl CallPlan {
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
         })
+    }
+
+    /// What a log of this end's controller begins with; `None` if this end sends no media.
+    pub fn session_info(&self) -> Option<SessionInfo> {
+        self.direction.sends().then(|| session_info(&self.name, &self.media))
     }
 
     /// A call with the streams, the encoders, the controller, the limits and the times of a media flow of `scenario`: that of this

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     record::TimelineOptions,
+    replay::SessionLog,
     scenario::MediaSpec,
     view::trace::{TraceFile, TraceFileError, TraceNames},
 };
@@ -89,6 +90,8 @@ pub struct CallSettings {
     pub timeline: Option<TimelineOptions>,
     /// The time between two live figures. Default 1 s.
     pub interval: TimeDelta,
+    /// Records the controller of the first call in which this end sends. Default: none.
+    pub session_log: Option<SessionLog>,
 }
 
 impl Default for CallSettings {
@@ -98,6 +101,7 @@ impl Default for CallSettings {
             silence: TimeDelta::from_seconds(15),
             timeline: None,
             interval: TimeDelta::from_seconds(1),
+            session_log: None,
         }
     }
 }
@@ -383,6 +387,7 @@ impl Caller {
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
                             timeline: local.settings.timeline,
+                            session_log: local.settings.session_log.take(),
                         };
                         match CallSide::new(&config, trace.take()) {
                             Ok(side) => {
@@ -616,5 +621,6 @@ fn answer(
         sources: (sources, offer.sources),
         overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
         timeline: local.settings.timeline,
+        session_log: None,
     })
 }

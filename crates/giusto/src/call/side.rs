@@ -20,6 +20,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use super::record::finite;
 use crate::{
     record::FlowRecord,
+    replay::SessionLog,
     run::media::{self, Ends},
     scenario::{MediaSpec, feedback_name},
     view::trace::TraceFile,
@@ -55,6 +56,8 @@ pub(crate) struct SideConfig {
     pub(crate) sources: (u32, u32),
     pub(crate) overhead: DataSize,
     pub(crate) timeline: Option<TimelineOptions>,
+    /// Records the controller of the sender.
+    pub(crate) session_log: Option<SessionLog>,
 }
 
 /// The media of one end of a call, and their record.
@@ -121,7 +124,12 @@ impl CallSide {
         let (start, stop) = config.flows;
         let sender = config.sends.as_ref().map(|spec| {
             let random = |part: &str| random::stream(config.seed, &format!("flow call 1: {part}"));
-            let endpoint = media::sender(spec, media::controller(spec), ends, start, random)?;
+            let controller = media::controller(spec);
+            let controller = match &config.session_log {
+                Some(log) => log.record(controller),
+                None => controller,
+            };
+            let endpoint = media::sender(spec, controller, ends, start, random)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
             let media =
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));

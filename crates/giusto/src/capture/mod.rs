@@ -10,4 +10,5 @@ mod tests;
 
 pub use chrome::ChromeTrace;
 pub use outputs::Outputs;
+pub(crate) use outputs::session_info;
 pub use pcapng::{Capture, Direction, UdpDatagram};

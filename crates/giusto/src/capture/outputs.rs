@@ -139,11 +139,11 @@ fn media_flow<'a>(scenario: &'a Scenario, flow: Option<&str>) -> Result<(String,
     }
 }
 
-fn session_info(name: &str, spec: &MediaSpec) -> SessionInfo {
+pub(crate) fn session_info(name: &str, spec: &MediaSpec) -> SessionInfo {
     let feedback = spec.reported();
     let has_codepoints = matches!(feedback, FeedbackKind::CongestionControl | FeedbackKind::ScreamDraft);
     SessionInfo {
-        recorder: concat!("giusto sim ", env!("CARGO_PKG_VERSION")).to_owned(),
+        recorder: concat!("giusto ", env!("CARGO_PKG_VERSION")).to_owned(),
         name: name.to_owned(),
         controller: spec.controller.name().to_owned(),
         limits: spec.limits,
