@@ -116,7 +116,7 @@ fn every_help_page_has_an_example() {
     // Long descriptions continue on lines that are indented further.
     let names = names.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(names.starts_with(&["demo", "send", "recv", "cbr", "sim"]), "{names:?}");
+    assert!(names.starts_with(&["demo", "send", "recv", "call", "cbr", "sim"]), "{names:?}");
     for name in names.into_iter().filter(|name| *name != "help") {
         let help = String::from_utf8(run(&[name, "--help"]).stdout).unwrap();
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{name} has no example"));
