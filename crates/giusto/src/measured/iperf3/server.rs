@@ -38,6 +38,9 @@ use crate::measured::{
     send::{self, Sent, Transmission},
 };
 
+/// Attempts to find a port that is free for both protocols.
+const PORT_ATTEMPTS: usize = 32;
+
 /// Maximum time between two looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 /// The same while streams are opened or only sent.
@@ -124,12 +127,23 @@ impl Iperf3Server {
     ///
     /// [`Iperf3Error::Listen`] where the TCP or the UDP port is not available.
     pub fn open(config: &Iperf3ServerConfig) -> Result<Self, Iperf3Error> {
-        let listen = |address, source| Iperf3Error::Listen { address, source };
-        let listener =
-            ControlListener::bind(config.address).map_err(|error| listen(config.address, error))?;
-        let address = listener.local_addr().map_err(|error| listen(config.address, error))?;
-        // Streams get a socket with each test: here only whether there can be one.
-        UdpSocket::bind(address, &SocketConfig::default())?;
+        let bind = || {
+            let listen = |source| Iperf3Error::Listen { address: config.address, source };
+            let listener = ControlListener::bind(config.address).map_err(listen)?;
+            let address = listener.local_addr().map_err(listen)?;
+            // Streams get a socket with each test: here only whether there can be one.
+            UdpSocket::bind(address, &SocketConfig::default())?;
+            Ok((listener, address))
+        };
+        let mut bound = bind();
+        // The system chooses a port that is free for TCP. It need not be free for UDP.
+        for _ in 1..PORT_ATTEMPTS {
+            if config.address.port() != 0 || !matches!(bound, Err(Iperf3Error::Socket(_))) {
+                break;
+            }
+            bound = bind();
+        }
+        let (listener, address) = bound?;
         Ok(Self {
             listener,
             address,
