@@ -85,7 +85,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: add rate or delay");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": unknown flow "video": use one of voice"#
     );
-    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: unknown name "utilisation": use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, stream-fairness, target-rate, decisions, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
+    insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: unknown name "utilisation": use one of sent-rate, received-rate, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, stream-fairness, target-rate, decisions, frames, repaired-frames, late-frames, repair-rate, requested-packets, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, time-to-rate"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\n"), @"error: s.toml:15: expect of flow voice: loss: no bounds: add min, max or both");
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0.1\nto = \"3 s\"\n"), @"error: s.toml:17: expect of flow voice: loss until 3 s: to must not be after the end of the run, 2 s");
 }
@@ -438,7 +438,7 @@ fn an_invalid_expectation_of_a_stream_is_refused_with_the_fix() {
     };
     insta::assert_snapshot!(and("flow = \"call\"\nstream = \"scren\"\nmetric = \"frames\""), @r#"error: s.toml:+2: expect of flow "call": unknown stream "scren": did you mean "screen"? use one of screen, left, right, audio"#);
     insta::assert_snapshot!(and("flow = \"voice\"\nmax = \"1 Mbit/s\"\nmetric = \"received-rate\"\nstream = \"audio\""), @r#"error: s.toml:+4: expect of flow "voice": only flows of kind media have streams, found cbr: remove stream"#);
-    insta::assert_snapshot!(and("flow = \"call\"\nmetric = \"loss\"\nstream = \"left\""), @r#"error: s.toml:+2: expect of flow "call": loss is not a metric of streams: use one of received-rate, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max"#);
+    insta::assert_snapshot!(and("flow = \"call\"\nmetric = \"loss\"\nstream = \"left\""), @r#"error: s.toml:+2: expect of flow "call": loss is not a metric of streams: use one of received-rate, frames, repaired-frames, late-frames, repair-rate, requested-packets, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max"#);
     insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links have no streams: remove it"#);
     let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
     let alone = alone.replace("1.2 Mbit/s", "400 kbit/s");
