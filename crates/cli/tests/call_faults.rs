@@ -177,12 +177,13 @@ fn a_new_address_is_proven_and_the_call_goes_on() {
     assert!(number(&listened["call"]["ignored"]["other_source_packets"]) > 0.0, "{listened}");
 }
 
-#[test]
-fn reordered_repeated_and_changed_datagrams_do_no_harm() {
-    let listener = listener(&[]);
+/// Both ends with these flags, over a path that delays, copies and changes one of twenty datagrams each: the records of caller and
+/// listener, and the number of copies of media packets on the way to the listener.
+fn over_a_bad_path(flags: &[&str]) -> (Value, Value, f64) {
+    let listener = listener(flags);
     let relay = Relay::to(listener.address);
-    let [copies, damaged] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
-    let (count, damages, mut number_of) = (copies.clone(), damaged.clone(), 0_usize);
+    let copies = Arc::new(AtomicU64::new(0));
+    let (count, mut number_of) = (copies.clone(), 0_usize);
     relay.set(Box::new(move |way, bytes| {
         number_of += 1;
         let mut changed = bytes.to_vec();
@@ -195,24 +196,38 @@ fn reordered_repeated_and_changed_datagrams_do_no_harm() {
             14 => {
                 let bit = number_of * 131 % (changed.len() * 8);
                 changed[bit / 8] ^= 1 << (bit % 8);
-                damages.fetch_add(u64::from(way == Way::Forth), Relaxed);
                 vec![(Duration::ZERO, changed)]
             }
             _ => vec![(Duration::ZERO, changed)],
         }
     }));
-    let caller = caller(relay.address, &["-t", "5", "--bidir", "--audio"]);
+    let caller = caller(relay.address, &[&["-t", "5", "--bidir", "--audio"], flags].concat());
     let record = whole(&caller.wait_with_output().unwrap());
-    let (listened, _) = listener.result();
+    (record, listener.result().0, copies.load(Relaxed) as f64)
+}
+
+#[test]
+fn reordered_repeated_and_changed_datagrams_do_no_harm() {
+    // Without keys a changed sequence number is believed, and counts may be wrong: the call goes on.
+    let (record, listened, copies) = over_a_bad_path(&[]);
+    assert!(copies > 10.0, "{copies}");
+    for flow in [&record["flows"][1], &listened["flows"][0]] {
+        assert!(number(&flow["frames"]) > 150.0, "{flow}");
+    }
+}
+
+#[test]
+fn with_keys_changed_datagrams_are_lost_and_copies_count_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, format!("1 {}\n", "07".repeat(32))).unwrap();
+    let (record, listened, copies) = over_a_bad_path(&["--key-file", keys.to_str().unwrap()]);
     let flow = &listened["flows"][0];
-    let [copies, damaged] = [copies, damaged].map(|count| count.load(Relaxed) as f64);
-    let found = number(&flow["duplicate_packets"]);
-    // Without keys, a changed sequence number may be that of another packet.
-    assert!(
-        copies > 10.0 && found >= 0.7 * copies && found <= copies + damaged,
-        "{found} of {copies} copies, {damaged} damaged: {listened}"
-    );
-    assert!(number(&flow["loss_ratio"]) < 0.1, "{listened}");
+    let lost = number(&flow["loss_ratio"]);
+    // One of twenty is changed. Loss, requests for what was lost and its retransmission vary with the machine.
+    assert!((0.01..0.12).contains(&lost) && copies > 10.0, "{lost} {listened}");
+    assert!(number(&flow["duplicate_packets"]) <= copies, "{copies} {listened}");
+    assert!(number(&listened["call"]["ignored"]["unauthenticated_packets"]) > 10.0, "{listened}");
     assert!(number(&record["flows"][1]["frames"]) > 150.0, "{record}");
 }
 
