@@ -175,7 +175,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// Record what the controller of the first call is told and what it decides, for `giusto replay`
+    /// Record the input and the output of the controller of the first call, for `giusto replay`
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     session_log: Option<PathBuf>,
 

@@ -76,7 +76,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "ID")]
     flow: Option<String>,
 
-    /// Record what the controller of a media flow is told and what it decides, for `giusto replay`
+    /// Record the input and the output of the controller of a media flow, for `giusto replay`
     #[arg(long, value_name = "FILE")]
     session_log: Option<PathBuf>,
 

@@ -271,6 +271,7 @@ impl LocalEnd {
         let (began, peer) = (calls.began(id)?, calls.peer(id)?);
         let far_end = calls.far_end(id).cloned();
         let side = calls.take_media(id)?;
+        let by_sequence = side.totals().lost_packets;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
         run.wall_s = (now - began).as_seconds();
@@ -292,6 +293,14 @@ impl LocalEnd {
             doubts: Vec::new(),
         };
         call.doubts = call.find_doubts();
+        if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
+            && by_sequence > sent.packets
+        {
+            call.doubts.push(format!(
+                "the sequence numbers show {by_sequence} lost packets of {} sent: packets were changed on the way; use --key-file",
+                sent.packets
+            ));
+        }
         Some(Outcome { record: CallRecord { run, call }, trace })
     }
 }

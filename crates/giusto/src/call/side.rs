@@ -472,7 +472,8 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
 fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
     flow.received_packets = received.packets;
-    flow.lost_packets = lost(flow.sent_packets, received.packets, received.lost);
+    // Sequence numbers do not show the loss of the last packets, and a changed one shows losses that never were.
+    flow.lost_packets = flow.sent_packets.saturating_sub(received.packets);
     flow.duplicate_packets = received.duplicates;
     flow.received_rate_bps = finite(received.rate_bps);
     flow.goodput_bps = Some(finite(received.goodput_bps));
@@ -504,18 +505,13 @@ fn complete_received(
     flow.lost_packets = totals.lost_packets;
     if let Some(sent) = sent {
         flow.sent_packets = sent.packets;
-        flow.lost_packets = lost(sent.packets, flow.received_packets, totals.lost_packets);
+        flow.lost_packets = sent.packets.saturating_sub(flow.received_packets);
         flow.sent_rate_bps = finite(sent.rate_bps);
     }
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
     if !knows_clock {
         flow.frame_delay_ms = None;
     }
-}
-
-/// Packets that did not arrive: by the numbers of both ends; the sequence numbers do not show the loss of the last packets.
-fn lost(sent: u64, received: u64, by_sequence: u64) -> u64 {
-    sent.saturating_sub(received).max(by_sequence)
 }
 
 fn ratio(lost: u64, received: u64) -> Option<f64> {
