@@ -1,5 +1,8 @@
 //! `giusto call`: an adaptive media session over real UDP.
 
+#[cfg(feature = "browser")]
+mod browser;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -55,19 +58,28 @@ const MAX_RECORDS: usize = 1_000;
   giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
   giusto call 192.0.2.7 --scenario scenarios/media.toml --json
   giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
+  giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
 
 The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
 Each end prints the record of the session, in the form of `giusto sim --json`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct CallArgs {
     /// Address of the listener; the port is 5004 if not given
-    #[arg(value_name = "HOST[:PORT]", required_unless_present = "listen")]
+    #[arg(value_name = "HOST[:PORT]", required_unless_present_any = ["listen", "browser"])]
     target: Option<String>,
 
-    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["target", "controller", "repair", "feedback", "encoder", "video", "audio",
-          "min_rate", "start_rate", "delay_target", "ecn", "duration", "reverse", "bidir", "scenario", "calls", "seed"])]
+    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one. With --browser, the address of the page and
+    /// of the media [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", conflicts_with = "target")]
     listen: Option<String>,
+
+    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
+    #[arg(long, conflicts_with = "target")]
+    browser: bool,
+
+    /// With --browser: VP8 in IVF files: one, or several rates of the same video with a key frame every second or so
+    #[arg(long, value_name = "FILE", value_delimiter = ',', requires = "browser")]
+    media: Vec<PathBuf>,
 
     /// With --listen: end with the first call
     #[arg(long, requires = "listen")]
@@ -139,7 +151,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
     set: Vec<Setting>,
 
-    /// Length of the call [default: 10 s, or that of the scenario]
+    /// Length of the call [default: 10 s, or that of the scenario; with --browser, until the browser ends it]
     #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
@@ -176,7 +188,7 @@ pub(crate) struct CallArgs {
     trace: Option<PathBuf>,
 
     /// Record the input and the output of the controller of the first call, for `giusto replay`
-    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    #[arg(long, value_name = "FILE")]
     session_log: Option<PathBuf>,
 
     /// Write an HTML report of the first call to this file
@@ -186,6 +198,17 @@ pub(crate) struct CallArgs {
     /// Print one JSON object; with several calls, {"runs": […]}
     #[arg(short = 'J', long)]
     json: bool,
+}
+
+impl CallArgs {
+    /// The place of its mode in the table of flags: a caller, a listener, a browser.
+    pub(crate) fn mode(&self) -> usize {
+        match (self.browser, &self.listen) {
+            (true, _) => 2,
+            (false, Some(_)) => 1,
+            (false, None) => 0,
+        }
+    }
 }
 
 /// A rate that is not 0.
@@ -227,6 +250,14 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         misuse!("--interval: must be at least 100 ms, found {}", args.interval);
     }
     args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    if args.browser {
+        #[cfg(feature = "browser")]
+        return browser::run(args, stop);
+        #[cfg(not(feature = "browser"))]
+        misuse!(
+            "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
+        );
+    }
     let settings = CallSettings {
         keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
         silence: args.silence,
@@ -269,7 +300,7 @@ fn call(
 }
 
 fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let address = listen_address(args.listen.as_deref().unwrap_or_default())?;
+    let address = listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?;
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
@@ -452,12 +483,12 @@ fn usage(error: CallRunError) -> anyhow::Error {
 }
 
 /// An address with or without a port, or a port alone.
-fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
+fn listen_address(text: &str, default_port: u16) -> Result<SocketAddr, UsageError> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, CALL_PORT));
+        return Ok(SocketAddr::new(ip, default_port));
     }
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     if let Ok(port) = port {
@@ -465,5 +496,5 @@ fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
             if text.starts_with(':') { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         return Ok(SocketAddr::new(any, port));
     }
-    args::resolve_first(text, None, CALL_PORT)
+    args::resolve_first(text, None, default_port)
 }

@@ -26,6 +26,7 @@ mod fingerprint;
 pub mod ice;
 pub mod ivf;
 mod key_frames;
+mod page;
 pub mod peer;
 pub mod result;
 pub mod sdp;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{BROWSER, config, credentials, offer, secrets, sha1};
+use common::{BROWSER, config, media, credentials, offer, secrets, sha1};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::Clock;
 use giusto_units::{Ecn, TimeDelta, Timestamp};
@@ -33,18 +33,17 @@ fn chromiums_offers_are_read() {
     assert!(offer.offers(FeedbackKind::TransportWide) && offer.offers(FeedbackKind::ReceiverEstimate));
     assert!(!offer.offers(FeedbackKind::CongestionControl));
     // SCReAM was designed for RFC 8888, and accepts transport-wide feedback.
-    assert_eq!(offer.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::TransportWide));
+    assert_eq!(offer.choose_feedback(&needs("scream:v2"), None), Ok(FeedbackKind::TransportWide));
     let ccfb = Offer::parse(CHROMIUM_CCFB).unwrap();
-    assert_eq!(ccfb.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::CongestionControl));
-    assert_eq!(ccfb.choose_feedback(&needs("gcc:libwebrtc")), Ok(FeedbackKind::TransportWide));
+    assert_eq!(ccfb.choose_feedback(&needs("scream:v2"), None), Ok(FeedbackKind::CongestionControl));
+    assert_eq!(ccfb.choose_feedback(&needs("gcc:libwebrtc"), None), Ok(FeedbackKind::TransportWide));
 }
 
 fn answer_to(text: &str, controller: &str) -> Result<String, OfferError> {
     let file = Ivf::parse(include_bytes!("data/low.ivf")).unwrap();
-    let source = Box::new(Ladder::new(vec![file]).unwrap());
+    let media = media(controller, Ladder::new(vec![file]).unwrap());
     let origin = Clock::start().origin_instant();
-    let answered =
-        BrowserPeer::answer(Timestamp::ZERO, text, config(controller), (&secrets(1), source), origin);
+    let answered = BrowserPeer::answer(Timestamp::ZERO, text, config(), (&secrets(1), media), origin);
     answered.map(|(_, answer)| answer).map_err(|(error, _)| error)
 }
 
@@ -211,10 +210,9 @@ proptest! {
     ) {
         let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
         let origin = Clock::start().origin_instant();
-        let source = Box::new(Ladder::new(files()).unwrap());
-        let answered = BrowserPeer::answer(
-            Timestamp::ZERO, CHROMIUM, config("gcc:libwebrtc"), (&secrets(1), source), origin,
-        );
+        let media = media("gcc:libwebrtc", Ladder::new(files()).unwrap());
+        let answered =
+            BrowserPeer::answer(Timestamp::ZERO, CHROMIUM, config(), (&secrets(1), media), origin);
         let (mut peer, _) = answered.map_err(|(error, _)| error).unwrap();
         let mut now = Timestamp::ZERO;
         for bytes in &noise {

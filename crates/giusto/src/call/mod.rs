@@ -6,7 +6,10 @@
 //! | [`side`] | the media of one end, recorded as the simulator records them |
 //! | [`record`] | the record of one end |
 //! | [`run`] | the caller and the listener over a socket |
+//! | `browser` | calls to a browser, with the feature `browser` |
 
+#[cfg(feature = "browser")]
+pub mod browser;
 pub mod plan;
 pub mod record;
 pub mod run;

@@ -33,7 +33,7 @@ const GAUGES: i64 = 500;
 const MAX_LOSSES: u64 = 1_000;
 
 /// The flows of a call in its record: media and feedback of each direction.
-const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
+pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
 const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
 
 /// RTCP packet type of a sender report (RFC 3550 §6.4.1), a source description and a goodbye: what a sender of media sends.
@@ -398,8 +398,8 @@ impl CallMedia for CallSide {
 }
 
 /// A run without links of its own.
-struct Alone {
-    seed: u64,
+pub(super) struct Alone {
+    pub(super) seed: u64,
 }
 
 impl RecordedRun for Alone {
@@ -469,7 +469,7 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
 }
 
 /// Adds what only the receiver of the media knows.
-fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
+pub(super) fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
     flow.received_packets = received.packets;
     // Sequence numbers do not show the loss of the last packets, and a changed one shows losses that never were.

@@ -153,6 +153,7 @@ impl Streams {
         for line in &mut self.lines {
             line.rtp = line.rtp.clone().with_extension_ids(ids);
         }
+        self.repairs.set_extension_ids(ids);
         self
     }
 
@@ -398,6 +399,11 @@ impl Streams {
 
     pub(super) fn repairs(&mut self) -> &mut Repairs {
         &mut self.repairs
+    }
+
+    /// The retransmission stream with this source.
+    pub(super) fn retransmissions(&mut self, ssrc: u32) -> Option<&mut RtpStream> {
+        self.repairs.retransmissions(ssrc)
     }
 
     /// Whether any stream is repaired.

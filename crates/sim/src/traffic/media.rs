@@ -121,36 +121,38 @@ impl Agent for Media {
     fn poll_note(&mut self) -> Option<Note> {
         let flow = self.flows.1;
         loop {
-            match self.endpoint.poll_event()? {
-                MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
-                MediaEvent::Frame(frame) => {
-                    let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
-                    let (repaired, late) = (frame.repaired > 0, frame.late);
-                    return Some(Note::Frame { flow, ssrc, delay, size, repaired, late });
-                }
-                MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),
-                MediaEvent::Discarded { ssrc, packets, .. } => {
-                    return Some(Note::Discarded { flow, ssrc, packets });
-                }
-                MediaEvent::RepairSent { ssrc, kind, size, .. } => {
-                    let size = size + UDP_HEADERS;
-                    let event = match kind {
-                        RepairKind::Retransmission => RepairEvent::Retransmitted(size),
-                        _ => RepairEvent::Parity(size),
-                    };
-                    return Some(Note::Repair { flow, ssrc, event });
-                }
-                MediaEvent::Requested { ssrc, packets, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Requested(packets) });
-                }
-                MediaEvent::Recovered { ssrc, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Recovered });
-                }
-                MediaEvent::KeyFrameRequested { ssrc, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::KeyFrameRequested });
-                }
-                _ => {}
+            let note = note_of(flow, &self.endpoint.poll_event()?);
+            if note.is_some() {
+                return note;
             }
         }
     }
 }
+
+/// The note of an event of the media of `flow`; `None` if the record does not need it.
+pub fn note_of(flow: FlowId, event: &MediaEvent) -> Option<Note> {
+    let repair = |ssrc, event| Some(Note::Repair { flow, ssrc, event });
+    match *event {
+        MediaEvent::Decided(decision) => Some(Note::Decided { flow, decision }),
+        MediaEvent::Frame(ref frame) => {
+            let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
+            let (repaired, late) = (frame.repaired > 0, frame.late);
+            Some(Note::Frame { flow, ssrc, delay, size, repaired, late })
+        }
+        MediaEvent::Skipped { ssrc, .. } => Some(Note::Skipped { flow, ssrc }),
+        MediaEvent::Discarded { ssrc, packets, .. } => Some(Note::Discarded { flow, ssrc, packets }),
+        MediaEvent::RepairSent { ssrc, kind, size, .. } => {
+            let size = size + UDP_HEADERS;
+            let event = match kind {
+                RepairKind::Retransmission => RepairEvent::Retransmitted(size),
+                _ => RepairEvent::Parity(size),
+            };
+            repair(ssrc, event)
+        }
+        MediaEvent::Requested { ssrc, packets, .. } => repair(ssrc, RepairEvent::Requested(packets)),
+        MediaEvent::Recovered { ssrc, .. } => repair(ssrc, RepairEvent::Recovered),
+        MediaEvent::KeyFrameRequested { ssrc, .. } => repair(ssrc, RepairEvent::KeyFrameRequested),
+        _ => None,
+    }
+}
+

@@ -9,7 +9,7 @@ use std::{
 };
 
 use dimpl::{Config, DtlsCertificate, Output};
-use giusto_congestion::Limits;
+use giusto_congestion::{Algorithm, Limits};
 use giusto_net::Clock;
 use giusto_rtp::{
     ExtensionElements, RtpHeader, TransportSequence,
@@ -21,7 +21,7 @@ use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::Credentials,
-    peer::{BrowserPeer, PeerConfig, PeerState, Secrets},
+    peer::{BrowserPeer, PeerConfig, PeerMedia, PeerState, Secrets},
     source::{FrameSource, SourceFrame},
     srtp::{MasterKeys, Srtp},
 };
@@ -96,13 +96,15 @@ pub(crate) fn secrets(seed: u64) -> Secrets {
     made.entry(seed).or_insert_with(draw).clone()
 }
 
-pub(crate) fn config(controller: &str) -> PeerConfig {
-    PeerConfig {
-        algorithm: controller.parse().unwrap(),
-        limits: Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() },
-        ecn: Ecn::NotEct,
-        address: SERVER.into(),
-    }
+pub(crate) fn config() -> PeerConfig {
+    PeerConfig::new(SERVER.into())
+}
+
+/// A source and a controller of at most 2 Mbit/s.
+pub(crate) fn media(controller: &str, source: impl FrameSource + 'static) -> PeerMedia {
+    let limits = Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() };
+    let controller = controller.parse::<Algorithm>().unwrap().build(limits);
+    PeerMedia { source: Box::new(source), controller }
 }
 
 pub(crate) fn credentials() -> Credentials {
@@ -199,8 +201,8 @@ impl Browser {
         let now = Timestamp::from_nanos(1_000_000);
         let secrets = secrets(1);
         let text = offer(expected.unwrap_or(fingerprint), setup);
-        let source = Box::new(Counting::new());
-        let answered = BrowserPeer::answer(now, &text, config(controller), (&secrets, source), origin);
+        let media = media(controller, Counting::new());
+        let answered = BrowserPeer::answer(now, &text, config(), (&secrets, media), origin);
         let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
         Self {
             now,
