@@ -181,8 +181,9 @@ pub fn run(
     let board = Arc::new(Board::default());
     let (asks, asked) = mpsc::sync_channel::<Asked>(1);
     let for_page = Arc::clone(&board);
-    let page = Server::start(plan.listen, move |from, request| respond(clock, from, request, &for_page, &asks))
-        .map_err(|source| CallError::Page { address: plan.listen, source })?;
+    let page =
+        Server::start(plan.listen, move |from, request| respond(clock, from, request, &for_page, &asks))
+            .map_err(|source| CallError::Page { address: plan.listen, source })?;
     let socket = UdpSocket::bind(page.local_addr(), &SocketConfig::default())?;
     observer.on_event(CallEvent::Serving(page.local_addr()));
 

@@ -21,7 +21,8 @@ const JSON: &str = "application/json";
 /// Time within which an offer is answered; else the loop has ended.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// What further browsers are told.
-pub(crate) const TAKEN: &str = "this call already has a browser: close its page, or start another `giusto call --browser`";
+pub(crate) const TAKEN: &str =
+    "this call already has a browser: close its page, or start another `giusto call --browser`";
 
 /// An offer from a client, and where its answer goes: with the token of the call.
 pub(crate) struct Asked {

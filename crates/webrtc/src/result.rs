@@ -110,7 +110,8 @@ impl LiveBrowser {
     /// `overhead`: the bytes of all headers below RTP. `None` without time between the samples.
     pub(crate) fn between(before: &BrowserSample, now: &BrowserSample, overhead: DataSize) -> Option<Self> {
         let seconds = now.time_s - before.time_s;
-        let rise = |now: Option<f64>, before: Option<f64>| (now.unwrap_or(0.0) - before.unwrap_or(0.0)).max(0.0);
+        let rise =
+            |now: Option<f64>, before: Option<f64>| (now.unwrap_or(0.0) - before.unwrap_or(0.0)).max(0.0);
         (seconds > 0.0).then(|| {
             let bytes = rise(now.wire_bytes(overhead), before.wire_bytes(overhead));
             Self {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{BROWSER, config, media, credentials, offer, secrets, sha1};
+use common::{BROWSER, config, credentials, media, offer, secrets, sha1};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::Clock;
 use giusto_units::{Ecn, TimeDelta, Timestamp};
@@ -61,14 +61,18 @@ fn the_answer_accepts_video_and_rejects_the_rest() {
         "a=sendonly",
         "a=rtcp-mux",
         "a=rtcp-fb:96 transport-cc",
+        "a=rtcp-fb:96 nack",
         "a=rtcp-fb:96 nack pli",
         "a=extmap:3 http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01",
         "a=candidate:1 1 udp 2130706431 192.0.2.1 5000 typ host",
     ] {
         assert!(lines.contains(&line), "{line} is missing in\n{answer}");
     }
-    // Retransmissions are not served.
-    assert!(!lines.contains(&"a=rtcp-fb:96 nack"));
+    let bare = answer_to(&CHROMIUM.replace("a=rtcp-fb:96 nack\r\n", ""), "gcc:libwebrtc").unwrap();
+    assert!(!bare.contains("a=rtcp-fb:96 nack\r\n") && bare.contains("a=rtcp-fb:96 nack pli\r\n"));
+    // A packet is repeated on a stream of its own, or not at all.
+    let without_rtx = answer_to(&CHROMIUM.replace("rtx/90000", "rtz/90000"), "gcc:libwebrtc").unwrap();
+    assert!(!without_rtx.contains("a=rtcp-fb:96 nack\r\n") && !without_rtx.contains("FID"));
     let ccfb = answer_to(CHROMIUM_CCFB, "scream:v2").unwrap();
     assert!(ccfb.contains("a=rtcp-fb:* ack ccfb\r\n") && !ccfb.contains("transport-cc"));
 }

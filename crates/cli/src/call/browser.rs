@@ -90,7 +90,8 @@ fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
         misuse!("--feedback: {} does not accept {kind:?}, only {:?}", controller.name(), needs.accepted);
     }
     // A log says at its beginning which feedback follows; what the browser offers is not known then.
-    let common = needs.accepted.iter().copied().find(|kind| *kind == giusto_congestion::FeedbackKind::TransportWide);
+    let common =
+        needs.accepted.iter().copied().find(|kind| *kind == giusto_congestion::FeedbackKind::TransportWide);
     let feedback = args.feedback.or(common.filter(|_| args.session_log.is_some()));
     Ok(BrowserPlan {
         listen,
@@ -140,8 +141,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
 }
 
 fn write_report(out: &Path, record: &BrowserRecord) -> anyhow::Result<()> {
-    let mut page = html::simulation(&record.record.run, command_line());
-    page.title = "giusto call: a browser".to_owned();
+    let page = html::browser_call(record, command_line());
     whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
     complain(&format!("wrote {}", out.display()));
     Ok(())
@@ -158,7 +158,9 @@ fn say(event: &BrowserEvent) {
         BrowserEvent::Connection(CallEvent::Refused(error)) => {
             complain(&format!("refused the offer of a browser: {error}"));
         }
-        BrowserEvent::Connection(CallEvent::PageError(error)) => complain(&format!("the page reports: {error}")),
+        BrowserEvent::Connection(CallEvent::PageError(error)) => {
+            complain(&format!("the page reports: {error}"))
+        }
         BrowserEvent::Connection(CallEvent::Left) => {
             complain("the browser left before it was connected; waiting for another");
         }
@@ -167,8 +169,8 @@ fn say(event: &BrowserEvent) {
         }
         BrowserEvent::Live { live, freezes } => {
             let frozen = freezes.filter(|&freezes| freezes > 0);
-            let frozen =
-                frozen.map_or_else(String::new, |freezes| format!("; {}", plural(freezes, "freeze", "freezes")));
+            let frozen = frozen
+                .map_or_else(String::new, |freezes| format!("; {}", plural(freezes, "freeze", "freezes")));
             complain(&format!("{}{frozen}", live_line(live)));
         }
         _ => {}

@@ -22,7 +22,7 @@ pub use giusto_webrtc::{
 use giusto_webrtc::{
     call::{CallObserver, CallPlan},
     peer::{PeerCounters, PeerMedia, Secrets},
-    result::{BrowserFigures, CallResult},
+    result::{BrowserFigures, CallResult, Sample},
     source::FrameSource,
 };
 use rand::{
@@ -131,6 +131,12 @@ pub struct BrowserRecord {
     pub browser: BrowserFigures,
     /// The connection and its counts.
     pub connection: ConnectionFigures,
+    /// Samples of this end, ten each second, for the report; the timeline of the record has the same.
+    #[serde(skip)]
+    pub own: Vec<Sample>,
+    /// Bytes of all headers below RTP.
+    #[serde(skip)]
+    pub overhead: DataSize,
 }
 
 /// The connection of a call to a browser.
@@ -162,8 +168,7 @@ pub fn run(
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
-    let controller =
-        plan.controller.build_with(plan.limits, Options { delay_target: plan.delay_target });
+    let controller = plan.controller.build_with(plan.limits, Options { delay_target: plan.delay_target });
     let controller = match log {
         Some(log) => log.record(controller),
         None => controller,
@@ -335,7 +340,9 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             scenario: "call".to_owned(),
             end,
             flows: vec![PlannedFlow { flow: FORWARD[0], answers: Some(FORWARD[1]), window, about }],
-            timeline: self.timeline.map(|options| TimelineOptions { width: options.width.or(width), ..options }),
+            timeline: self
+                .timeline
+                .map(|options| TimelineOptions { width: options.width.or(width), ..options }),
             ..RecordPlan::default()
         });
         self.call = Some(Recorded { connected, recorder, end, next_gauges: Timestamp::ZERO });
@@ -358,7 +365,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         if let Some(trace) = self.trace {
             trace.finish()?;
         }
-        let CallResult { browser, counters, schedule_error, browser_address, .. } = result;
+        let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, .. } = result;
         let mut call = CallFigures {
             role: "caller".to_owned(),
             far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
@@ -384,7 +391,8 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             end: result.end,
             counters,
         };
-        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection })
+        let own = samples.into();
+        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection, own, overhead })
     }
 }
 
@@ -394,11 +402,7 @@ fn is_error(end: &str) -> bool {
     ![EndReason::Local, EndReason::Browser].iter().any(|reason| reason.to_string() == end)
 }
 
-fn packet(
-    at: Timestamp,
-    flow: giusto_sim::packet::FlowId,
-    (size, sequence): (DataSize, u64),
-) -> Packet {
+fn packet(at: Timestamp, flow: giusto_sim::packet::FlowId, (size, sequence): (DataSize, u64)) -> Packet {
     Packet {
         flow,
         bytes: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX),

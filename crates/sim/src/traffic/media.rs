@@ -155,4 +155,3 @@ pub fn note_of(flow: FlowId, event: &MediaEvent) -> Option<Note> {
         _ => None,
     }
 }
-
