@@ -14,8 +14,9 @@ use clap::{
 use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError, Repair,
+        MediaPlan, PlanError, Repair, SaveTarget, VideoInput,
         run::{ListenerEvent, create_trace},
+        save::{SavedGap, SavedVideo},
     },
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
@@ -104,6 +105,19 @@ pub(crate) struct CallArgs {
     /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
     #[arg(long, default_value = "statistical", value_name = "NAME")]
     encoder: Encoder,
+
+    /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
+    /// rates; it begins again at its end
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["listen", "encoder", "scenario", "reverse", "bidir"])]
+    media: Vec<PathBuf>,
+
+    /// With --media FILE.h264, which has no times: frames per second [default: 30]
+    #[arg(long, value_name = "N", requires = "media", value_parser = whole::<u16>(1, 1000))]
+    frame_rate: Option<u16>,
+
+    /// With --listen: save the video of the first call that has real video, as .ivf (VP8) or .h264 (H.264)
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    save: Option<PathBuf>,
 
     /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
     #[arg(long, value_name = "KIND",
@@ -233,6 +247,12 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
         session_log: None,
+        save: args
+            .save
+            .as_deref()
+            .map(SaveTarget::create)
+            .transpose()
+            .map_err(|error| UsageError::new(format!("--save {error}")))?,
     };
     match &args.target {
         Some(target) => call(args, target, settings, stop),
@@ -356,11 +376,30 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    if let Some(saved) = &call.saved {
+        print_text(&saved_line(saved))?;
+    }
     let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
     print_text(&format!(
         "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
         record.run.duration_s
     ))
+}
+
+/// What was saved, with the first gaps.
+fn saved_line(saved: &SavedVideo) -> String {
+    const SHOWN: usize = 5;
+    let gap = |gap: &SavedGap| format!("{} from {:.2} s to {:.2} s", gap.frames, gap.from_s, gap.to_s);
+    let gaps: Vec<String> = saved.gaps.iter().take(SHOWN).map(gap).collect();
+    let more = if saved.gaps.len() > SHOWN { ", …" } else { "" };
+    let missing = if gaps.is_empty() { String::new() } else { format!(": {}{more}", gaps.join(", ")) };
+    let error = saved.error.as_ref().map_or_else(String::new, |error| format!("\nwarning: {error}"));
+    format!(
+        "\nsaved {} to {}; {} missing{missing}{error}",
+        plural(saved.frames, "frame", "frames"),
+        saved.path,
+        plural(saved.missing_frames, "frame", "frames"),
+    )
 }
 
 fn live_line(live: &Live) -> String {
@@ -430,7 +469,24 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
         _ => Direction::Forward,
     };
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
-    CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)
+    let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
+    if let Some(video) = video(args)? {
+        plan.set_video(video);
+    }
+    Ok(plan)
+}
+
+/// The real video that this end sends.
+fn video(args: &CallArgs) -> anyhow::Result<Option<VideoInput>> {
+    if args.media.is_empty() {
+        return Ok(None);
+    }
+    if args.video != 1 {
+        misuse!("--video {}: a call sends one real video: leave out --video or --media", args.video);
+    }
+    let interval = TimeDelta::from_seconds(1) / i64::from(args.frame_rate.unwrap_or(30));
+    let files = VideoInput::files(args.media.iter().map(PathBuf::as_path), interval);
+    Ok(Some(files.map_err(|error| UsageError::new(format!("--media {error}")))?))
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {

@@ -26,6 +26,7 @@ use rand::{
 use super::{
     plan::{CallPlan, overhead, spec_of},
     record::{CallFigures, CallRecord, distribution_of},
+    save::SaveTarget,
     side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
 };
 use crate::{
@@ -92,6 +93,8 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
+    /// Saves the video of the first call in which this end receives real video. Default: not at all.
+    pub save: Option<SaveTarget>,
 }
 
 impl Default for CallSettings {
@@ -102,6 +105,7 @@ impl Default for CallSettings {
             timeline: None,
             interval: TimeDelta::from_seconds(1),
             session_log: None,
+            save: None,
         }
     }
 }
@@ -270,7 +274,8 @@ impl LocalEnd {
         self.before.remove(&id);
         let (began, peer) = (calls.began(id)?, calls.peer(id)?);
         let far_end = calls.far_end(id).cloned();
-        let side = calls.take_media(id)?;
+        let mut side = calls.take_media(id)?;
+        let saved = side.finish_video();
         let by_sequence = side.totals().lost_packets;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
@@ -290,6 +295,7 @@ impl LocalEnd {
             unsent_reason: report.unsent_reason,
             socket_dropped_packets: report.dropped,
             ignored: calls.counters().into(),
+            saved,
             doubts: Vec::new(),
         };
         call.doubts = call.find_doubts();
@@ -397,6 +403,8 @@ impl Caller {
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
+                            video: plan.video.clone(),
+                            save: None,
                         };
                         match CallSide::new(&config, trace.take()) {
                             Ok(side) => {
@@ -631,5 +639,7 @@ fn answer(
         overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
         timeline: local.settings.timeline,
         session_log: None,
+        video: None,
+        save: local.settings.save.clone(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_session::media::{MediaEndpoint, MediaEvent, RepairKind};
+use giusto_session::media::{FrameArrival, MediaEndpoint, MediaEvent, RepairKind};
 use giusto_units::{DataSize, Timestamp};
 
 use super::{
@@ -28,12 +28,14 @@ pub struct Media {
     stop: Option<Timestamp>,
     /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
+    /// Received frames, if they are kept.
+    arrivals: Option<VecDeque<FrameArrival>>,
 }
 
 impl Media {
     /// An endpoint that sends on `flow` from `start` on, with notes for the flow `about`.
     pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
-        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new() }
+        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new(), arrivals: None }
     }
 
     /// It sends a BYE at `stop`.
@@ -49,6 +51,16 @@ impl Media {
         self.pauses.extend(turns);
         self.pauses.make_contiguous().sort_by_key(|&(at, ..)| at);
         self
+    }
+
+    /// Received frames are kept for [`poll_arrival`](Self::poll_arrival).
+    pub fn keep_frames(&mut self) {
+        self.arrivals.get_or_insert_default();
+    }
+
+    /// The next received frame, with its bytes. It is there when its note was polled.
+    pub fn poll_arrival(&mut self) -> Option<FrameArrival> {
+        self.arrivals.as_mut()?.pop_front()
     }
 
     /// The endpoint.
@@ -126,6 +138,9 @@ impl Agent for Media {
                 MediaEvent::Frame(frame) => {
                     let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
                     let (repaired, late) = (frame.repaired > 0, frame.late);
+                    if let Some(arrivals) = &mut self.arrivals {
+                        arrivals.push_back(frame);
+                    }
                     return Some(Note::Frame { flow, ssrc, delay, size, repaired, late });
                 }
                 MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),
