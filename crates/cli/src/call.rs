@@ -29,7 +29,12 @@ use giusto::{
     whole_file::{self, Content},
 };
 use giusto_congestion::{Algorithm, FeedbackKind};
-use giusto_net::driver::Verdict;
+use giusto_net::{
+    Clock,
+    driver::Verdict,
+    encoder::{EncoderConfig, EncoderProcess},
+};
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Ecn, TimeDelta};
 use serde_json::json;
 
@@ -45,6 +50,12 @@ const CALL_PORT: u16 = 5004;
 
 /// The length of a call without --duration.
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
+
+/// The lowest rate that a running encoder is asked for: VP8 of 320 × 180 below this is useless. Chosen by us.
+const LOWEST_ENCODER_RATE: DataRate = DataRate::from_bps(50_000);
+
+/// Its first rate: the first target of a call.
+const DEFAULT_START_RATE: DataRate = DataRate::from_bps(300_000);
 
 /// The number of records of a listener that are kept for --json.
 const MAX_RECORDS: usize = 1_000;
@@ -111,8 +122,13 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["listen", "encoder", "scenario", "reverse", "bidir"])]
     media: Vec<PathBuf>,
 
-    /// With --media FILE.h264, which has no times: frames per second [default: 30]
-    #[arg(long, value_name = "N", requires = "media", value_parser = whole::<u16>(1, 1000))]
+    /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
+    /// "bitrate 640000" (bit/s) and "key-frame"
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["listen", "media", "encoder", "scenario", "reverse", "bidir", "calls"])]
+    encoder_command: Option<String>,
+
+    /// Of H.264 in --media or --encoder-command, which has no times: frames per second [default: 30]
+    #[arg(long, value_name = "N", conflicts_with_all = ["listen", "scenario"], value_parser = whole::<u16>(1, 1000))]
     frame_rate: Option<u16>,
 
     /// With --listen: save the video of the first call that has real video, as .ivf (VP8) or .h264 (H.264)
@@ -470,21 +486,42 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
     };
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
     let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
-    if let Some(video) = video(args)? {
+    if let Some(video) = video(args, media.max_rate)? {
         plan.set_video(video);
     }
     Ok(plan)
 }
 
 /// The real video that this end sends.
-fn video(args: &CallArgs) -> anyhow::Result<Option<VideoInput>> {
-    if args.media.is_empty() {
+fn video(args: &CallArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInput>> {
+    if args.media.is_empty() && args.encoder_command.is_none() {
+        if args.frame_rate.is_some() {
+            misuse!(
+                "--frame-rate: encoder models have their own: add --media or --encoder-command, or leave it out"
+            );
+        }
         return Ok(None);
     }
     if args.video != 1 {
-        misuse!("--video {}: a call sends one real video: leave out --video or --media", args.video);
+        misuse!(
+            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+            args.video
+        );
     }
     let interval = TimeDelta::from_seconds(1) / i64::from(args.frame_rate.unwrap_or(30));
+    if let Some(command) = &args.encoder_command {
+        let encoder = EncoderProcess::start(
+            EncoderConfig {
+                command: command.clone(),
+                limits: RateRange::new(LOWEST_ENCODER_RATE.min(max_rate), max_rate).unwrap_or_default(),
+                start_rate: args.start_rate.unwrap_or(DEFAULT_START_RATE).min(max_rate),
+                interval,
+            },
+            Clock::start(),
+        );
+        let encoder = encoder.map_err(|error| anyhow::anyhow!("--encoder-command: {error}"))?;
+        return Ok(Some(VideoInput::encoder(encoder)));
+    }
     let files = VideoInput::files(args.media.iter().map(PathBuf::as_path), interval);
     Ok(Some(files.map_err(|error| UsageError::new(format!("--media {error}")))?))
 }

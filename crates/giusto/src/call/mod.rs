@@ -19,4 +19,4 @@ pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallRecord};
 pub use run::{CallRunError, CallSettings, Caller, Listener, Live, LiveSide};
 pub use save::{SaveTarget, SavedVideo};
-pub use video::{VideoInput, VideoInputError};
+pub use video::{SentVideo, VideoInput, VideoInputError};

@@ -138,9 +138,9 @@ impl CallSide {
                 Some(log) => log.record(controller),
                 None => controller,
             };
-            let real = config.video.as_ref();
-            let real = real
-                .map(|video| -> Box<dyn MediaSource> { Box::new(video.source(start, spec.limits.start)) });
+            let real =
+                config.video.as_ref().map(|video| video.source(start, spec.limits.start)).transpose()?;
+            let real = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
             let endpoint = media::sender(spec, controller, ends, start, random, real)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
             let media =

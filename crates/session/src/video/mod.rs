@@ -5,13 +5,14 @@
 //! | [`VideoReader`] | the frames of a byte stream: IVF with VP8, or H.264 of ITU-T H.264 Annex B |
 //! | [`VideoWriter`] | the same containers, written |
 //! | [`Clip`], [`Ladder`] | a whole file, and files of one video at several rates |
-//! | [`VideoSource`] | frames at their times, from files or from an encoder |
+//! | [`VideoSource`] | frames at their times: [`FileSource`], or [`LiveVideo`] of a running encoder |
 //! | [`Arrivals`] | received frames in order, and the gaps between them |
 //!
 //! Nothing here reads a file, a clock or a socket.
 
 mod arrivals;
 mod clip;
+mod live;
 mod reader;
 mod source;
 mod writer;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
 pub use clip::{Clip, ClipError, Ladder, LadderError};
+pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
 pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, SourceFrame, VideoSource, media_timestamp};
 pub use writer::VideoWriter;
