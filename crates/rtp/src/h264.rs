@@ -297,7 +297,7 @@ mod tests {
             proptest::collection::vec(any::<u8>(), 0..40), 0..6)) {
             let bytes: usize = payloads.iter().map(Vec::len).sum();
             if let Ok(stream) = joined(&payloads) {
-                prop_assert!(stream.len() <= 4 * bytes + 4);
+                prop_assert!(stream.len() <= 5 * bytes);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{VIDEO_CLOCK, VideoWriter};
+use super::VideoWriter;
 use crate::media::{FrameArrival, Payload};
 
 /// A frame waits for earlier ones for this long: after that the receiver has dropped them. Chosen by us: its limit is 2 s.
@@ -95,7 +95,7 @@ impl Arrivals {
         let is_long = usual.is_some_and(|usual| step * 4 >= usual * 7);
         let frames = usual.map_or(0, |usual| ((step + usual / 2) / usual.max(1)).saturating_sub(1));
         if is_long || !follows {
-            // Frames without a step of their own cannot be counted, but at least one is missing.
+            // Before there is a usual step they cannot be counted, but at least one is missing.
             let frames = frames.max(1);
             self.skipped += frames;
             if self.gaps.len() < MAX_GAPS {
@@ -105,7 +105,8 @@ impl Arrivals {
                     frames,
                 });
             }
-        } else {
+        }
+        if follows {
             if self.steps.len() >= STEPS {
                 self.steps.pop_front();
             }
@@ -114,11 +115,11 @@ impl Arrivals {
         ticks + step
     }
 
-    /// The median of the latest steps, in ticks; 30 frames per second before there are any.
+    /// The median of the latest steps without a loss, in ticks.
     fn usual_step(&self) -> Option<u64> {
         let mut steps: Vec<u64> = self.steps.iter().copied().collect();
         steps.sort_unstable();
-        steps.get(steps.len() / 2).copied().or(Some(u64::from(VIDEO_CLOCK) / 30)).filter(|&step| step > 0)
+        steps.get(steps.len() / 2).copied().filter(|&step| step > 0)
     }
 
     /// The gaps so far: the first 1000.
