@@ -17,8 +17,9 @@ use clap::{
 use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError, Repair,
+        MediaPlan, PlanError, Repair, SaveTarget, VideoInput,
         run::{ListenerEvent, create_trace},
+        save::{SavedGap, SavedVideo},
     },
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
@@ -31,7 +32,12 @@ use giusto::{
     whole_file::{self, Content},
 };
 use giusto_congestion::{Algorithm, FeedbackKind};
-use giusto_net::driver::Verdict;
+use giusto_net::{
+    Clock,
+    driver::Verdict,
+    encoder::{EncoderConfig, EncoderProcess},
+};
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Ecn, TimeDelta};
 use serde_json::json;
 
@@ -47,6 +53,12 @@ const CALL_PORT: u16 = 5004;
 
 /// The length of a call without --duration.
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
+
+/// The lowest rate that a running encoder is asked for: VP8 of 320 × 180 below this is useless. Chosen by us.
+const LOWEST_ENCODER_RATE: DataRate = DataRate::from_bps(50_000);
+
+/// Its first rate: the first target of a call.
+const DEFAULT_START_RATE: DataRate = DataRate::from_bps(300_000);
 
 /// The number of records of a listener that are kept for --json.
 const MAX_RECORDS: usize = 1_000;
@@ -76,10 +88,6 @@ pub(crate) struct CallArgs {
     /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
     #[arg(long, conflicts_with = "target")]
     browser: bool,
-
-    /// With --browser: VP8 in IVF files: one, or several rates of the same video with a key frame every second or so
-    #[arg(long, value_name = "FILE", value_delimiter = ',', requires = "browser")]
-    media: Vec<PathBuf>,
 
     /// With --listen: end with the first call
     #[arg(long, requires = "listen")]
@@ -116,6 +124,24 @@ pub(crate) struct CallArgs {
     /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
     #[arg(long, default_value = "statistical", value_name = "NAME")]
     encoder: Encoder,
+
+    /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
+    /// rates; it begins again at its end
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["encoder", "scenario", "reverse", "bidir"])]
+    media: Vec<PathBuf>,
+
+    /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
+    /// "bitrate 640000" (bit/s) and "key-frame"
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["media", "encoder", "scenario", "reverse", "bidir", "calls"])]
+    encoder_command: Option<String>,
+
+    /// Of H.264 in --media or --encoder-command, which has no times: frames per second [default: 30]
+    #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = whole::<u16>(1, 1000))]
+    frame_rate: Option<u16>,
+
+    /// With --listen: save the video of the first call that has real video, as .ivf (VP8) or .h264 (H.264)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 
     /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
     #[arg(long, value_name = "KIND",
@@ -264,6 +290,12 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
         session_log: None,
+        save: args
+            .save
+            .as_deref()
+            .map(SaveTarget::create)
+            .transpose()
+            .map_err(|error| UsageError::new(format!("--save {error}")))?,
     };
     match &args.target {
         Some(target) => call(args, target, settings, stop),
@@ -387,11 +419,30 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    if let Some(saved) = &call.saved {
+        print_text(&saved_line(saved))?;
+    }
     let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
     print_text(&format!(
         "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
         record.run.duration_s
     ))
+}
+
+/// What was saved, with the first gaps.
+fn saved_line(saved: &SavedVideo) -> String {
+    const SHOWN: usize = 5;
+    let gap = |gap: &SavedGap| format!("{} from {:.2} s to {:.2} s", gap.frames, gap.from_s, gap.to_s);
+    let gaps: Vec<String> = saved.gaps.iter().take(SHOWN).map(gap).collect();
+    let more = if saved.gaps.len() > SHOWN { ", …" } else { "" };
+    let missing = if gaps.is_empty() { String::new() } else { format!(": {}{more}", gaps.join(", ")) };
+    let error = saved.error.as_ref().map_or_else(String::new, |error| format!("\nwarning: {error}"));
+    format!(
+        "\nsaved {} to {}; {} missing{missing}{error}",
+        plural(saved.frames, "frame", "frames"),
+        saved.path,
+        plural(saved.missing_frames, "frame", "frames"),
+    )
 }
 
 fn live_line(live: &Live) -> String {
@@ -461,7 +512,45 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
         _ => Direction::Forward,
     };
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
-    CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)
+    let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
+    if let Some(video) = video(args, media.max_rate)? {
+        plan.set_video(video);
+    }
+    Ok(plan)
+}
+
+/// The real video that this end sends.
+fn video(args: &CallArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInput>> {
+    if args.media.is_empty() && args.encoder_command.is_none() {
+        if args.frame_rate.is_some() {
+            misuse!(
+                "--frame-rate: encoder models have their own: add --media or --encoder-command, or leave it out"
+            );
+        }
+        return Ok(None);
+    }
+    if args.video != 1 {
+        misuse!(
+            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+            args.video
+        );
+    }
+    let interval = TimeDelta::from_seconds(1) / i64::from(args.frame_rate.unwrap_or(30));
+    if let Some(command) = &args.encoder_command {
+        let encoder = EncoderProcess::start(
+            EncoderConfig {
+                command: command.clone(),
+                limits: RateRange::new(LOWEST_ENCODER_RATE.min(max_rate), max_rate).unwrap_or_default(),
+                start_rate: args.start_rate.unwrap_or(DEFAULT_START_RATE).min(max_rate),
+                interval,
+            },
+            Clock::start(),
+        );
+        let encoder = encoder.map_err(|error| anyhow::anyhow!("--encoder-command: {error}"))?;
+        return Ok(Some(VideoInput::encoder(encoder)));
+    }
+    let files = VideoInput::files(args.media.iter().map(PathBuf::as_path), interval);
+    Ok(Some(files.map_err(|error| UsageError::new(format!("--media {error}")))?))
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {

@@ -115,7 +115,10 @@ const CALL: Table<3> = Table {
         ("target",       [Y,    N,     N]),
         ("listen",       [N,    Y,     Y]),
         ("browser",      [N,    N,     Y]),
-        ("media",        [N,    N,     Y]),
+        ("media",        [Y,    N,     Y]),
+        ("encoder_command", [Y, N,     Y]),
+        ("frame_rate",   [Y,    N,     Y]),
+        ("save",         [N,    Y,     N]),
         ("once",         [N,    Y,     N]),
         ("max_calls",    [N,    Y,     N]),
         ("controller",   [Y,    N,     Y]),
@@ -242,7 +245,9 @@ mod tests {
             ("call", "encoder") => vec!["perfect"],
             ("call", "feedback") => vec!["rfc8888"],
             ("call", "repair") => vec!["nack"],
-            ("call", "scenario" | "media" | "trace" | "session_log" | "out") => vec!["f"],
+            ("call", "scenario" | "media" | "encoder_command" | "save" | "trace" | "session_log" | "out") => {
+                vec!["f"]
+            }
             ("call", "flow") => vec!["f", "--scenario", "f"],
             ("call", "set") => vec!["a=b", "--scenario", "f"],
             ("call", "audio" | "browser") => vec![],

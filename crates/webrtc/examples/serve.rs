@@ -4,12 +4,11 @@
 use std::sync::atomic::AtomicBool;
 
 use giusto_congestion::{Algorithm, Limits};
-use giusto_units::{DataRate, TimeDelta};
+use giusto_session::video::{Clip, FileSource, Ladder};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use giusto_webrtc::{
     call::{CallEvent, CallPlan, run},
-    ivf::Ivf,
     peer::{PeerMedia, Secrets},
-    source::Ladder,
 };
 use rand::{SeedableRng as _, rngs::StdRng};
 
@@ -18,8 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [listen, seconds, paths @ ..] = &arguments[..] else {
         return Err("expected an address, a duration in seconds, and files".into());
     };
-    let files = paths.iter().map(|path| Ok(Ivf::parse(&std::fs::read(path)?)?));
-    let source = Ladder::new(files.collect::<Result<_, Box<dyn std::error::Error>>>()?)?;
+    let files = paths.iter().map(|path| Ok(Clip::parse(&std::fs::read(path)?, TimeDelta::ZERO)?));
+    let ladder = Ladder::new(files.collect::<Result<_, Box<dyn std::error::Error>>>()?)?;
+    let source = FileSource::new(ladder, Timestamp::ZERO);
     let limits = Limits { max: DataRate::from_bps(4_000_000), ..Limits::default() };
     let controller = "gcc:libwebrtc".parse::<Algorithm>()?.build(limits);
     let media = PeerMedia { source: Box::new(source), controller };

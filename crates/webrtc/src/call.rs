@@ -11,7 +11,9 @@ use std::{
 
 use giusto_congestion::FeedbackKind;
 use giusto_measure::ErrorHistogram;
-use giusto_net::{Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, http::Server};
+use giusto_net::{
+    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, driver::Verdict, http::Server,
+};
 use giusto_session::media::{MediaEvent, MediaSender};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -155,8 +157,10 @@ pub trait CallObserver {
     /// Something has happened to the media.
     fn on_media(&mut self, _now: Timestamp, _event: &MediaEvent) {}
 
-    /// Called in each turn of the loop, with the sender of the media.
-    fn on_turn(&mut self, _now: Timestamp, _sender: &MediaSender) {}
+    /// Called in each turn of the loop once media flow, with their sender; [`Verdict::Stop`] ends the call.
+    fn on_turn(&mut self, _now: Timestamp, _sender: &MediaSender) -> Verdict {
+        Verdict::Continue
+    }
 }
 
 impl<F: FnMut(CallEvent)> CallObserver for F {
@@ -458,8 +462,9 @@ impl Turns<'_> {
         while let Some(event) = peer.poll_event() {
             observer.on_media(now, &event);
         }
-        if let Some(sender) = peer.sender() {
-            observer.on_turn(now, sender);
+        let verdict = peer.sender().map(|sender| observer.on_turn(now, sender));
+        if verdict == Some(Verdict::Stop) {
+            peer.stop(now);
         }
         Ok(now)
     }

@@ -7,14 +7,14 @@ use giusto_session::media::{
     Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, MediaEndpoint, MediaEvent, MediaSender, MediaSenderConfig,
     MediaStream, PLAYOUT_DEADLINE, Packetizer, PayloadHeader, StreamFigures, StreamRepair, pacer_config,
 };
-use giusto_units::{DataRate, DataSize, Ecn, NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_session::video::VideoSource;
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
     dtls::{Certificate, Dtls, DtlsError, DtlsState},
     ice::{Credentials, IceLite, StunCounters},
     key_frames,
     sdp::{Answer, Offer, OfferError, Setup},
-    source::FrameSource,
     srtp::Srtp,
 };
 
@@ -25,8 +25,8 @@ const OVERHEAD_V6: u64 = 48;
 const MAX_PADDING: DataSize = DataSize::from_bytes(255);
 /// The browser must have connected within this time. Chosen by us: a browser gives up after 15 to 30 s.
 const CONNECT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(30);
-/// The video clock (RFC 7741 §4.1).
-const VIDEO_CLOCK: u64 = 90_000;
+/// The most frames that are taken from the source at once. Chosen by us.
+const MAX_FRAMES: usize = 4;
 /// The most datagrams of STUN and DTLS that wait for being sent.
 const MAX_QUEUE: usize = 64;
 /// The least time between two key frames that the browser causes. Chosen by us, as libwebrtc's 300 ms
@@ -62,8 +62,8 @@ impl PeerConfig {
 /// The video of a call, and the controller of its rate.
 #[derive(Debug)]
 pub struct PeerMedia {
-    /// Where frames come from.
-    pub source: Box<dyn FrameSource>,
+    /// Where frames come from: VP8.
+    pub source: Box<dyn VideoSource>,
     /// Sets their rate.
     pub controller: Box<dyn Controller>,
 }
@@ -219,7 +219,9 @@ pub struct BrowserPeer {
     dtls: Dtls,
     srtp: Option<Srtp>,
     endpoint: MediaEndpoint,
-    source: Box<dyn FrameSource>,
+    source: Box<dyn VideoSource>,
+    /// The RTP timestamp of the first frame by the source: that of the stream begins at its offset.
+    first_timestamp: Option<u32>,
     /// Until it is connected.
     controller: Option<Box<dyn Controller>>,
     events: VecDeque<MediaEvent>,
@@ -230,7 +232,6 @@ pub struct BrowserPeer {
     address: Option<SocketAddr>,
     began: Timestamp,
     connected_at: Option<Timestamp>,
-    next_frame: Timestamp,
     key_frame_at: Option<Timestamp>,
     now: Timestamp,
 }
@@ -281,6 +282,7 @@ impl BrowserPeer {
             srtp: None,
             endpoint: MediaEndpoint::new(None, None),
             source,
+            first_timestamp: None,
             controller: Some(controller),
             events: VecDeque::new(),
             queue: VecDeque::new(),
@@ -289,7 +291,6 @@ impl BrowserPeer {
             address: None,
             began: now,
             connected_at: None,
-            next_frame: now,
             key_frame_at: None,
             now,
         };
@@ -442,7 +443,7 @@ impl BrowserPeer {
     fn want_key_frame(&mut self, now: Timestamp) {
         if self.key_frame_at.is_none_or(|last| now >= last + KEY_FRAME_INTERVAL) {
             self.key_frame_at = Some(now);
-            self.source.request_key_frame();
+            self.source.request_key_frame(now);
         }
     }
 
@@ -465,7 +466,7 @@ impl BrowserPeer {
             self.after_dtls(now, outcome);
         }
         if self.state == PeerState::Connected {
-            self.push_due_frame(now);
+            self.push_due_frames(now);
             self.endpoint.handle_timeout(now);
             self.drain_events(now);
         }
@@ -504,7 +505,7 @@ impl BrowserPeer {
         let connected = match self.state {
             PeerState::Ended(_) => return None,
             PeerState::Connecting => return self.earliest(Some(self.began + CONNECT_TIMEOUT)),
-            PeerState::Connected => [Some(self.next_frame), self.endpoint.poll_timeout()],
+            PeerState::Connected => [self.source.next_frame_at(), self.endpoint.poll_timeout()],
         };
         self.earliest(connected.into_iter().flatten().min())
     }
@@ -637,46 +638,42 @@ impl BrowserPeer {
         self.endpoint = MediaEndpoint::new(Some(MediaSender::new(config, controller, vec![stream])), None);
         self.state = PeerState::Connected;
         self.connected_at = Some(now);
-        self.next_frame = now;
-        self.source.request_key_frame();
+        self.source.request_key_frame(now);
     }
 
-    fn push_due_frame(&mut self, now: Timestamp) {
-        if now < self.next_frame {
-            return;
-        }
-        let interval = self.source.interval();
-        let due = self.next_frame;
-        self.next_frame = due + interval;
-        if self.next_frame <= now {
-            // This thread was held up: frames that are late by more than one interval are not made up for.
-            self.next_frame = now + interval;
-        }
-        if !self.endpoint.wants_frame(now, 0) {
-            self.endpoint.skip_frame(now, 0);
-            self.source.skip_frame();
-            self.counters.skipped_frames += 1;
-            return;
-        }
-        // Discards may have asked for a key frame.
-        self.drain_events(now);
-        let Some(frame) = self.source.next_frame() else { return };
-        let since = due.saturating_since(self.connected_at.unwrap_or(due)).as_nanos().max(0).unsigned_abs();
-        let ticks = u128::from(since) * u128::from(VIDEO_CLOCK) / u128::from(NANOS_PER_SECOND);
-        let key = frame.key;
-        let frame = Frame { captured: now, media_timestamp: ticks as u32, payload: frame.payload, key };
-        if self.endpoint.push_frame(now, 0, frame).is_ok() {
-            self.counters.frames += 1;
-            self.counters.key_frames += u64::from(key);
-        } else {
-            self.counters.refused_frames += 1;
+    fn push_due_frames(&mut self, now: Timestamp) {
+        for _ in 0..MAX_FRAMES {
+            if self.source.next_frame_at().is_none_or(|at| at > now) {
+                return;
+            }
+            let is_wanted = self.endpoint.wants_frame(now, 0);
+            // Discards may have asked for a key frame.
+            self.drain_events(now);
+            let Some(frame) = self.source.poll_frame(now) else { return };
+            if !is_wanted {
+                self.endpoint.skip_frame(now, 0);
+                self.source.on_skipped(now);
+                self.counters.skipped_frames += 1;
+                continue;
+            }
+            let (key, first) = (frame.key, *self.first_timestamp.get_or_insert(frame.media_timestamp));
+            let media_timestamp = frame.media_timestamp.wrapping_sub(first);
+            let frame = Frame { captured: frame.captured, media_timestamp, payload: frame.payload, key };
+            if self.endpoint.push_frame(now, 0, frame).is_ok() {
+                self.counters.frames += 1;
+                self.counters.key_frames += u64::from(key);
+            } else {
+                self.counters.refused_frames += 1;
+            }
         }
     }
 
     fn drain_events(&mut self, now: Timestamp) {
         while let Some(event) = self.endpoint.poll_event() {
             match &event {
-                MediaEvent::Target { rate, .. } => self.source.set_rate((*rate).max(DataRate::from_bps(1))),
+                MediaEvent::Target { rate, .. } => {
+                    self.source.set_target(now, (*rate).max(DataRate::from_bps(1)))
+                }
                 MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
                 _ => {}
             }

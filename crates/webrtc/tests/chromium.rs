@@ -15,13 +15,12 @@ use std::{
 };
 
 use giusto_congestion::{Algorithm, Limits};
-use giusto_units::{DataRate, TimeDelta};
+use giusto_session::video::{Clip, FileSource, Ladder};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use giusto_webrtc::{
     call::{CallEvent, CallPlan, run},
-    ivf::Ivf,
     peer::{PeerMedia, Secrets},
     result::CallResult,
-    source::{FrameSource as _, Ladder},
 };
 use rand::SeedableRng as _;
 
@@ -58,11 +57,14 @@ fn chromium(test: &str, address: SocketAddr, flag: Option<&str>) -> Option<Brows
 /// A call of six seconds. The browser has two minutes to start.
 fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<CallResult> {
     let files = [&include_bytes!("data/low.ivf")[..], include_bytes!("data/high.ivf")];
-    let ladder = Ladder::new(files.map(|file| Ivf::parse(file).unwrap()).into()).unwrap();
+    let ladder = Ladder::new(files.map(|file| Clip::parse(file, TimeDelta::ZERO).unwrap()).into()).unwrap();
     let max = DataRate::from_bps(ladder.limits().max().as_bps() * 2);
     let limits = Limits { start: DataRate::from_bps(100_000), max, ..Limits::default() };
     let algorithm = controller.parse::<Algorithm>().unwrap();
-    let media = PeerMedia { source: Box::new(ladder), controller: algorithm.build(limits) };
+    let media = PeerMedia {
+        source: Box::new(FileSource::new(ladder, Timestamp::ZERO)),
+        controller: algorithm.build(limits),
+    };
     let plan = CallPlan {
         duration: Some(TimeDelta::from_seconds(6)),
         ..CallPlan::new(([127, 0, 0, 1], 0).into(), media, controller)

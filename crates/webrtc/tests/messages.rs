@@ -3,17 +3,15 @@
 
 mod common;
 
-use common::{BROWSER, config, credentials, media, offer, secrets, sha1};
+use common::{BROWSER, Counting, config, credentials, media, offer, secrets, sha1};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::Clock;
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::{CONSENT_EXPIRY, Credentials, IceLite},
-    ivf::Ivf,
     peer::BrowserPeer,
     sdp::{Offer, OfferError, Setup},
-    source::{FrameSource as _, Ladder},
 };
 use is::stun::StunMessage;
 use proptest::prelude::*;
@@ -40,8 +38,7 @@ fn chromiums_offers_are_read() {
 }
 
 fn answer_to(text: &str, controller: &str) -> Result<String, OfferError> {
-    let file = Ivf::parse(include_bytes!("data/low.ivf")).unwrap();
-    let media = media(controller, Ladder::new(vec![file]).unwrap());
+    let media = media(controller, Counting::new());
     let origin = Clock::start().origin_instant();
     let answered = BrowserPeer::answer(Timestamp::ZERO, text, config(), (&secrets(1), media), origin);
     answered.map(|(_, answer)| answer).map_err(|(error, _)| error)
@@ -170,40 +167,6 @@ fn an_authentic_check_gets_the_address_it_came_from() {
     assert!(checked == 16 && agent.is_checked(([192, 0, 2, 9], 99).into()), "{checked}");
 }
 
-fn files() -> Vec<Ivf> {
-    [&include_bytes!("data/high.ivf")[..], include_bytes!("data/low.ivf")]
-        .map(|it| Ivf::parse(it).unwrap())
-        .into()
-}
-
-#[test]
-fn files_are_changed_at_key_frames_as_the_target_demands() {
-    let mut ladder = Ladder::new(files()).unwrap();
-    let rates: Vec<_> = ladder.rates().collect();
-    assert!(rates[0] < rates[1], "{rates:?}");
-    assert_eq!((ladder.limits().min(), ladder.limits().max()), (rates[0], rates[1]));
-    assert_eq!(ladder.interval().as_nanos() / 1_000_000, 66);
-    let (low, high) = (files().remove(1), files().remove(0));
-    let frame = |file: &Ivf, at: usize| file.frames()[at].payload.clone();
-    for at in 0..5 {
-        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
-    }
-    ladder.set_rate(rates[1]);
-    // Key frames are every 15 frames.
-    for at in 5..15 {
-        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
-    }
-    let first = ladder.next_frame().unwrap();
-    assert!(first.key && first.payload == frame(&high, 15));
-    // A rate far below the present one is not awaited: the video jumps to the next key frame.
-    ladder.set_rate(rates[0]);
-    let jumped = ladder.next_frame().unwrap();
-    assert!(jumped.key && jumped.payload == frame(&low, 30));
-    ladder.request_key_frame();
-    let (again, length) = (ladder.next_frame().unwrap(), low.frames().len());
-    assert!(again.key && length == 45 && again.payload == frame(&low, 0), "{length}");
-}
-
 proptest! {
     #[test]
     fn noise_gets_no_answer_and_does_no_harm(
@@ -214,7 +177,7 @@ proptest! {
     ) {
         let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
         let origin = Clock::start().origin_instant();
-        let media = media("gcc:libwebrtc", Ladder::new(files()).unwrap());
+        let media = media("gcc:libwebrtc", Counting::new());
         let answered =
             BrowserPeer::answer(Timestamp::ZERO, CHROMIUM, config(), (&secrets(1), media), origin);
         let (mut peer, _) = answered.map_err(|(error, _)| error).unwrap();
@@ -235,6 +198,5 @@ proptest! {
         let _ = answer_to(&CHROMIUM[..cut], "gcc:libwebrtc");
         let text: String = noise.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
         let _ = Offer::parse(&text);
-        let _ = Ivf::parse(&noise.concat());
     }
 }

@@ -1,18 +1,13 @@
 //! `giusto call --browser`: a call whose far end is a browser.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::atomic::AtomicBool,
-};
+use std::{net::SocketAddr, path::Path, process::ExitCode, sync::atomic::AtomicBool};
 
 use giusto::{
-    call::browser::{
-        BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent,
-        ivf::Ivf,
-        run as call,
-        source::{FrameSource as _, Ladder},
+    call::{
+        browser::{
+            BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, run as call,
+        },
+        plan::DEFAULT_MAX_RATE,
     },
     record::TimelineOptions,
     replay::SessionLog,
@@ -36,30 +31,8 @@ use crate::{
 const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 /// The port of the page if --listen gives none.
 const PAGE_PORT: u16 = 8080;
-/// The largest video file that is read: files are held in memory.
-const MAX_FILE_BYTES: u64 = 1 << 30;
 /// The default controller: that of browsers.
 const CONTROLLER: &str = "gcc:libwebrtc";
-
-fn read(path: &Path) -> Result<Ivf, UsageError> {
-    let failed = |why: &dyn std::fmt::Display| UsageError::new(format!("--media {}: {why}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
-    if length > MAX_FILE_BYTES {
-        return Err(failed(&format!("{length} B, at most {MAX_FILE_BYTES} B are read: cut the video")));
-    }
-    let bytes = std::fs::read(path).map_err(|error| failed(&error))?;
-    Ivf::parse(&bytes).map_err(|error| failed(&error))
-}
-
-fn files(paths: &[PathBuf]) -> Result<Ladder, UsageError> {
-    if paths.is_empty() {
-        return Err(UsageError::new(
-            "--browser needs --media: one or more IVF files with VP8, as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`",
-        ));
-    }
-    let files = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    Ladder::new(files).map_err(|error| UsageError::new(format!("--media: {error}")))
-}
 
 fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
     let listen: SocketAddr = match &args.listen {
@@ -73,9 +46,15 @@ fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
     if matches!(args.repair, Repair::FlexFec | Repair::Both) {
         misuse!("--repair: browsers are repaired by nack or none");
     }
-    let source = files(&args.media)?;
+    let Some(video) = super::video(args, args.max_rate.unwrap_or(DEFAULT_MAX_RATE))? else {
+        misuse!(
+            "--browser needs --media with IVF files of VP8, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
+             --encoder-command"
+        );
+    };
     // A fifth more than the largest file, for headers and repair.
-    let max = args.max_rate.unwrap_or(DataRate::from_bps(source.limits().max().as_bps() * 6 / 5));
+    let most = DataRate::from_bps(video.limits().max().as_bps() * 6 / 5);
+    let max = args.max_rate.unwrap_or(if args.media.is_empty() { DEFAULT_MAX_RATE } else { most });
     let defaults = Limits::default();
     let limits = Limits {
         min: args.min_rate.unwrap_or(defaults.min),
@@ -102,7 +81,7 @@ fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
         repair: args.repair == Repair::Nack,
         duration: args.duration,
         interval: args.interval,
-        source: Box::new(source),
+        video,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
     })
 }
@@ -120,6 +99,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         log.finish()?;
     }
     let record = match outcome {
+        Err(error @ BrowserRunError::Codec(_)) => return Err(UsageError::new(error).into()),
         Err(BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_)))) => {
             return Err(UsageError::new(format!("{error}: choose another address with --listen")).into());
         }

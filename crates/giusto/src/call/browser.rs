@@ -4,26 +4,24 @@ use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
 use giusto_measure::ErrorHistogram;
+use giusto_net::{driver::Verdict, encoder::EncoderError};
 use giusto_session::{
     call::{EndFigures, ReceivedFigures, ReceivedStream},
-    media::{MediaEvent, MediaSender},
+    media::{MediaEvent, MediaSender, RateRange},
+    video::{SourceFrame, VideoCodec, VideoSource},
 };
 use giusto_sim::{
-    packet::{BodyId, Packet},
+    packet::{BodyId, FlowId, Packet},
     record::{PlannedFlow, RecordPlan, Recorder, RepairRecord, StreamKind, StreamRecord, TimelineOptions},
     trace::{Event, Note, Observer},
-    traffic::note_of,
+    traffic::{encoder::MediaSource as _, note_of},
 };
-use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
-pub use giusto_webrtc::{
-    call::{CallError, CallEvent, Connected},
-    ivf, peer, source,
-};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+pub use giusto_webrtc::call::{CallError, CallEvent, Connected};
 use giusto_webrtc::{
     call::{CallObserver, CallPlan},
     peer::{PeerCounters, PeerMedia, Secrets},
     result::{BrowserFigures, CallResult, Sample},
-    source::FrameSource,
 };
 use rand::{
     SeedableRng as _,
@@ -35,6 +33,7 @@ use super::{
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     run::{Live, LiveSide},
     side::{Alone, FORWARD, FORWARD_ID, complete_sent},
+    video::{RealVideo, VideoInput},
 };
 use crate::{
     record::FlowRecord,
@@ -48,6 +47,8 @@ const UNLIMITED: TimeDelta = TimeDelta::from_seconds(3600);
 const FINE: TimeDelta = TimeDelta::from_millis(200);
 /// The time between two records of the controller's gauges.
 const GAUGES: TimeDelta = TimeDelta::from_millis(20);
+/// The time between two looks at the encoder.
+const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
 /// What is to be done.
 #[derive(Debug)]
@@ -68,8 +69,8 @@ pub struct BrowserPlan {
     pub duration: Option<TimeDelta>,
     /// The time between two live figures.
     pub interval: TimeDelta,
-    /// The video.
-    pub source: Box<dyn FrameSource>,
+    /// The video: VP8.
+    pub video: VideoInput,
     /// The record over time.
     pub timeline: Option<TimelineOptions>,
 }
@@ -104,6 +105,11 @@ pub enum BrowserRunError {
     /// The trace could not be written.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
+    /// The video is not that of browsers.
+    #[error(
+        "the video is {0}, and a browser is sent VP8: encode it with `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`"
+    )]
+    Codec(VideoCodec),
 }
 
 /// What happens before and during a call to a browser.
@@ -167,6 +173,9 @@ pub fn run(
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
+    if plan.video.codec() != VideoCodec::Vp8 {
+        return Err(BrowserRunError::Codec(plan.video.codec()));
+    }
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
     let controller = plan.controller.build_with(plan.limits, Options { delay_target: plan.delay_target });
     let controller = match log {
@@ -180,9 +189,13 @@ pub fn run(
         trace,
         call: None,
         sent_packets: 0,
+        video: plan.video.clone(),
+        next_look: Timestamp::ZERO,
+        encoder_error: None,
         on_event,
     };
-    let media = PeerMedia { source: plan.source, controller };
+    let source = Late { input: plan.video.clone(), first: plan.limits.start, source: None };
+    let media = PeerMedia { source: Box::new(source), controller };
     let call = CallPlan {
         feedback: plan.feedback,
         repair: plan.repair,
@@ -190,8 +203,65 @@ pub fn run(
         interval: plan.interval,
         ..CallPlan::new(plan.listen, media, plan.controller.name())
     };
-    let result = giusto_webrtc::call::run(call, || Secrets::draw(&mut random), stop, &mut witness)?;
-    witness.finish(result)
+    let result = giusto_webrtc::call::run(call, || Secrets::draw(&mut random), stop, &mut witness);
+    plan.video.stop();
+    witness.finish(result?)
+}
+
+/// The video of a call that waits for its browser: it begins when the first frame is asked for.
+#[derive(Debug)]
+struct Late {
+    input: VideoInput,
+    /// The first rate.
+    first: DataRate,
+    source: Option<RealVideo>,
+}
+
+impl VideoSource for Late {
+    fn codec(&self) -> VideoCodec {
+        self.input.codec()
+    }
+
+    fn limits(&self) -> RateRange {
+        self.input.limits()
+    }
+
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        match &self.source {
+            Some(source) => source.next_frame_at(),
+            None => Some(Timestamp::ZERO),
+        }
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if self.source.is_none() {
+            self.source = self.input.source(now, self.first).ok();
+        }
+        let source = self.source.as_mut()?;
+        let frame = source.poll_frame(now)?;
+        let payload = source.take_payload()?;
+        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
+        Some(SourceFrame { captured, media_timestamp, payload, key })
+    }
+
+    fn set_target(&mut self, now: Timestamp, rate: DataRate) {
+        self.first = rate;
+        if let Some(source) = &mut self.source {
+            source.set_target(now, rate);
+        }
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.request_key_frame(now);
+        }
+    }
+
+    fn on_skipped(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.skip(now);
+        }
+    }
 }
 
 /// Records a call as it happens.
@@ -202,6 +272,10 @@ struct Witness<F> {
     trace: Option<TraceFile>,
     call: Option<Recorded>,
     sent_packets: u64,
+    video: VideoInput,
+    /// When the encoder is looked at again.
+    next_look: Timestamp,
+    encoder_error: Option<EncoderError>,
     on_event: F,
 }
 
@@ -279,11 +353,18 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         }
     }
 
-    fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) {
-        let Some(call) = &mut self.call else { return };
+    fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) -> Verdict {
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            if let Some(ended) = self.video.ended() {
+                self.encoder_error = ended.err();
+                return Verdict::Stop;
+            }
+        }
+        let Some(call) = &mut self.call else { return Verdict::Continue };
         let at = call.time(now);
         if at < call.next_gauges {
-            return;
+            return Verdict::Continue;
         }
         call.next_gauges = at + GAUGES;
         let in_flight = Some(("in_flight_bytes", sender.in_flight()));
@@ -295,6 +376,7 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
                 trace.on_gauge(at, FORWARD[0], name, value);
             }
         }
+        Verdict::Continue
     }
 }
 
@@ -369,7 +451,11 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let mut call = CallFigures {
             role: "caller".to_owned(),
             far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
-            error: (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
+            error: match &self.encoder_error {
+                Some(error) => Some(error.to_string()),
+                None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
+            },
+            video: result.connected.then(|| self.video.figures(lasted)),
             authenticated: result.connected,
             round_trip_ms: round_trips(&browser),
             schedule_error_us: distribution_of(&schedule_error, 1e3),
@@ -402,7 +488,7 @@ fn is_error(end: &str) -> bool {
     ![EndReason::Local, EndReason::Browser].iter().any(|reason| reason.to_string() == end)
 }
 
-fn packet(at: Timestamp, flow: giusto_sim::packet::FlowId, (size, sequence): (DataSize, u64)) -> Packet {
+fn packet(at: Timestamp, flow: FlowId, (size, sequence): (DataSize, u64)) -> Packet {
     Packet {
         flow,
         bytes: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX),

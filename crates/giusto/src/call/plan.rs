@@ -10,6 +10,7 @@ use giusto_session::{
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
+use super::video::VideoInput;
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
@@ -233,6 +234,8 @@ pub struct CallPlan {
     /// The part at the beginning that is not measured.
     pub warmup: TimeDelta,
     pub(crate) direction: Direction,
+    /// Real video that the caller sends.
+    pub(crate) video: Option<VideoInput>,
     pub(crate) media: MediaSpec,
     /// When media flow, from the beginning of the call.
     pub(crate) flows: (Timestamp, Timestamp),
@@ -258,6 +261,7 @@ impl CallPlan {
             duration,
             warmup: TimeDelta::ZERO,
             direction,
+            video: None,
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
         })
@@ -301,6 +305,7 @@ impl CallPlan {
             duration: scenario.duration(),
             warmup: scenario.warmup(),
             direction: Direction::Forward,
+            video: None,
             media: spec.clone(),
             flows: (start, first.stop.unwrap_or(scenario.end())),
         })
@@ -315,6 +320,12 @@ impl CallPlan {
     pub fn set_duration(&mut self, duration: TimeDelta) {
         self.duration = duration;
         self.flows.1 = Timestamp::ZERO + duration;
+    }
+
+    /// The same with real video instead of the encoder model of the first stream.
+    pub fn set_video(&mut self, video: VideoInput) {
+        self.media.codec = Some(video.codec());
+        self.video = Some(video);
     }
 
     /// The controller.
@@ -353,6 +364,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
         controller: spec.controller.name().to_owned(),
         feedback: feedback_name(spec.reported()).to_owned(),
         encoder: encoder.to_string(),
+        codec: spec.codec,
         rates: [limits.min, limits.start, limits.max],
         videos: spec
             .videos
@@ -395,6 +407,7 @@ pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result
     let mut spec = MediaSpec::with_videos(videos.collect(), audio);
     spec.controller = controller;
     spec.feedback = Some(feedback);
+    spec.codec = offer.codec;
     spec.max_payload = offer.max_payload;
     spec.receiver_limit = offer.receiver_limit;
     spec.ecn = Ecn::from_bits(offer.ecn);
