@@ -59,6 +59,29 @@ pub struct Response {
     pub body: String,
 }
 
+impl Request {
+    /// A request without its body, and the length of the body, from the lines of its header; `None` if they are damaged.
+    pub fn parse(head: &[u8]) -> Option<(Self, usize)> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Request::new(&mut headers);
+        parsed.parse(head).ok().filter(httparse::Status::is_complete)?;
+        let header = |name: &str| {
+            let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+            std::str::from_utf8(found.value).ok().map(|value| value.trim().to_owned())
+        };
+        // Without a length, a request has no body (RFC 9112 §6.3).
+        let length = header("Content-Length").map_or(Ok(0), |length| length.parse());
+        let request = Self {
+            method: parsed.method?.to_owned(),
+            path: parsed.path?.split('?').next()?.to_owned(),
+            host: header("Host"),
+            origin: header("Origin"),
+            body: Vec::new(),
+        };
+        Some((request, length.ok()?))
+    }
+}
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 impl Response {
@@ -229,27 +252,6 @@ fn answer(
     client.shutdown(Shutdown::Write)
 }
 
-/// A request and the length of its body, from its header; `None` if that is damaged.
-fn parse(head: &[u8]) -> Option<(Request, usize)> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut parsed = httparse::Request::new(&mut headers);
-    parsed.parse(head).ok().filter(httparse::Status::is_complete)?;
-    let header = |name: &str| {
-        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(found.value).ok().map(|value| value.trim().to_owned())
-    };
-    // Without a length, a request has no body (RFC 9112 §6.3).
-    let length = header("Content-Length").map_or(Ok(0), |length| length.parse());
-    let request = Request {
-        method: parsed.method?.to_owned(),
-        path: parsed.path?.split('?').next()?.to_owned(),
-        host: header("Host"),
-        origin: header("Origin"),
-        body: Vec::new(),
-    };
-    Some((request, length.ok()?))
-}
-
 /// Reads a request: its header and its body, within their longest lengths and the timeout. `None` if it is none.
 fn read_request(client: &mut TcpStream) -> io::Result<Option<Request>> {
     let clock = Clock::start();
@@ -265,7 +267,7 @@ fn read_request(client: &mut TcpStream) -> io::Result<Option<Request>> {
         }
     };
     let body = bytes.split_off(head);
-    let Some((request, length)) = parse(&bytes).filter(|(_, length)| *length <= MAX_BODY) else {
+    let Some((request, length)) = Request::parse(&bytes).filter(|(_, length)| *length <= MAX_BODY) else {
         return Ok(None);
     };
     let mut request = Request { body, ..request };
