@@ -456,8 +456,8 @@ impl Turns<'_> {
                 observer.on_sent(now, size);
             }
         }
-        if let Some(due) = due.filter(|_| peer.connected_at().is_some()) {
-            self.lateness.record(self.clock.now() - due);
+        if let Some((due, connected)) = due.zip(peer.connected_at()) {
+            self.lateness.record(self.clock.now() - due.max(connected));
         }
         while let Some(event) = peer.poll_event() {
             observer.on_media(now, &event);

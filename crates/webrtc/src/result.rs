@@ -68,7 +68,7 @@ pub struct BrowserSample {
     pub nacks: Option<f64>,
     /// `firCount`.
     pub firs: Option<f64>,
-    /// `retransmittedPacketsReceived`.
+    /// `retransmittedPacketsReceived`: those of the stream of retransmissions, padding included.
     pub retransmitted_packets: Option<f64>,
     /// `frameWidth`.
     pub width: Option<f64>,
@@ -167,7 +167,7 @@ pub struct BrowserFigures {
     pub plis: Option<u64>,
     /// Requests of lost packets that it sent.
     pub nacks: Option<u64>,
-    /// Packets received on the stream of retransmissions.
+    /// Packets received on the stream of retransmissions, padding included.
     pub retransmitted_packets: Option<u64>,
     /// Its latest round-trip time of ICE.
     pub rtt_ms: Option<f64>,
