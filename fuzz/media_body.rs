@@ -8,6 +8,9 @@ use giusto_session::media::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
+/// Time between two frames in units of the clock of video, at 30 frames a second.
+const TICKS: u32 = 3000;
+
 /// Payload types of video, its retransmissions, parity and audio.
 const TYPES: [u8; 4] = [96, 98, 99, 111];
 
@@ -65,7 +68,7 @@ pub(crate) fn media(bytes: &[u8]) {
         MediaEndpoint::new(None, Some(receiver(algorithm))),
     ];
     let mut now = Timestamp::from_nanos(1_000_000_000);
-    // What each end has sent, and the frames: those of video are numbered by their media timestamp.
+    // What each end has sent, and the frames, numbered by their media timestamps.
     let mut seen: [Vec<Vec<u8>>; 2] = Default::default();
     let (mut frames, mut arrived): (Vec<(usize, Vec<u8>)>, Vec<bool>) = Default::default();
     let (mut is_honest, mut rest) = (true, rest);
@@ -81,7 +84,7 @@ pub(crate) fn media(bytes: &[u8]) {
                     let content = vec![frames.len() as u8; size];
                     let frame = Frame {
                         captured: now,
-                        media_timestamp: frames.len() as u32,
+                        media_timestamp: frames.len() as u32 * TICKS,
                         payload: Payload::from(content.clone()),
                         key: *back == 0,
                     };
@@ -125,9 +128,10 @@ pub(crate) fn media(bytes: &[u8]) {
                 match event {
                     MediaEvent::Frame(frame) if is_honest => {
                         let content = frame.payload.to_vec();
-                        let number = frame.rtp_timestamp as usize;
+                        let number = (frame.rtp_timestamp / TICKS) as usize;
                         let stream = usize::from(frame.ssrc == 20);
-                        assert_eq!(frames.get(number), Some(&(stream, content)));
+                        let is_same = frames.get(number).is_some_and(|sent| *sent == (stream, content));
+                        assert!(is_same, "frame {number} of stream {stream} is not what was sent");
                         assert!(!std::mem::replace(&mut arrived[number], true), "frame {number} came twice");
                     }
                     MediaEvent::Target { rate, .. } => assert!(rate <= limits().max()),
