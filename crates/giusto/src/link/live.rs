@@ -18,7 +18,8 @@ use giusto_net::{
     Clock, SleeperConfig, SleeperReport, SocketError,
     emulate::{
         self, Emulator, EmulatorError, InterfaceError, LiveConfig, LiveReport, Namespace, NamespaceError,
-        Shell, Start, Supervised, TunConfig, TunDevice, TunShell, UdpPair, UdpRelay, UdpRelayReport,
+        Shell, Start, StartSignal, Supervised, TunConfig, TunDevice, TunShell, UdpPair, UdpRelay,
+        UdpRelayReport,
     },
     system::Granted,
 };
@@ -56,6 +57,9 @@ pub struct LinkOptions {
     pub max_lateness: TimeDelta,
     /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
     pub realtime: Option<u8>,
+    /// Of a relay: when the time of the links begins. Outside the time from there to the end of the duration datagrams pass at once,
+    /// and only `stop` ends the run. Default: `None`, with the first datagram.
+    pub start: Option<StartSignal>,
 }
 
 impl Default for LinkOptions {
@@ -65,6 +69,7 @@ impl Default for LinkOptions {
             stop: Arc::default(),
             max_lateness: TimeDelta::from_micros(500),
             realtime: None,
+            start: None,
         }
     }
 }
@@ -359,13 +364,15 @@ pub fn relay(
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
     let mut world = World::new(plan, (pairs.len(), "udp"), options.duration)?;
-    let mut shell = UdpRelay::new(pairs, Clock::start())?;
+    let clock = Clock::start();
+    let mut shell = UdpRelay::new(pairs, clock)?;
     let listen: Vec<SocketAddr> = shell.addresses().collect();
     ready(&Ready::Relay(listen.clone()));
     let config = LiveConfig {
-        start: Start::FirstPacket,
+        start: options.start.clone().map_or(Start::FirstPacket, Start::Signal),
         duration: options.duration,
         stop: Some(Arc::clone(&options.stop)),
+        clock: Some(clock),
         sleeper: sleeper(options),
         ..LiveConfig::default()
     };

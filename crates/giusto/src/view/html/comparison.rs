@@ -17,9 +17,12 @@ use super::{
 };
 use crate::{
     record::{DecisionRecord, FlowRecord},
-    run::comparison::Comparison,
+    run::comparison::{Comparison, Run},
     view::{
-        comparison::{Row, bottleneck, columns, has_several_flows, rows, subjects},
+        comparison::{
+            PARITY_TITLE, Row, bottleneck, columns, doubts, has_several_flows, parity_caption,
+            parity_columns, rows, subjects,
+        },
         decision::{cause_in_words, change_in_words},
     },
 };
@@ -110,6 +113,9 @@ pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report
         report.push(Prose::new("Scenario", vec![Block::Paragraph(about)]));
     }
     report.push(table(comparison, &rows));
+    if !comparison.parity.is_empty() {
+        report.push(Table::of(PARITY_TITLE, parity_caption(), &parity_columns(), &comparison.parity));
+    }
     let mut record = to_json(comparison);
     let flows: Vec<&FlowRecord> =
         comparison.runs.first().into_iter().flat_map(subjects).take(MAX_FLOWS).collect();
@@ -137,7 +143,9 @@ fn headline(comparison: &Comparison, rows: &[Row]) -> String {
             ranges(&rates, &waits.collect::<Vec<_>>())
         }
     };
-    format!("{early}{found}")
+    let doubts: String = doubts(comparison).map(|doubt| format!("{doubt}. ")).collect();
+    let doubts = if doubts.is_empty() { doubts } else { format!("Figures that cannot be trusted: {doubts}") };
+    format!("{early}{doubts}{found}")
 }
 
 fn table(comparison: &Comparison, rows: &[Row]) -> Table {
@@ -171,7 +179,7 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Opt
     let (longest, times) = times.max_by_key(|(_, times)| times.len())?;
     let step = comparison.runs.len().div_ceil(MAX_RUNS_IN_FULL);
     let positions: Vec<f64> = times.iter().copied().step_by(step).collect();
-    let lines: Vec<String> = comparison.runs.iter().map(|run| run.controller.clone()).collect();
+    let lines: Vec<String> = comparison.runs.iter().map(Run::label).collect();
     let in_runs = |flow: &&FlowRecord| -> Vec<FlowInRun<'_>> {
         let runs = comparison.runs.iter().enumerate();
         let pages = runs.map(|(number, run)| SimulationPage::new(&run.result, format!("/runs/{number}")));
