@@ -95,46 +95,10 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     }
     let progress = Progress::new(contenders.len() as u64 * if args.live { 2 } else { 1 });
     progress.say(first.scenario.name());
-    let threads = rayon::ThreadPoolBuilder::new().build()?;
     let options = RecordOptions { timeline: args.out.as_ref().map(|_| TimelineOptions::default()) };
-    let runs: Vec<Run> = threads.install(|| {
-        let ended = contenders.par_iter().with_max_len(1).map(|contender| {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let Contender { controller, scenario, feedback, .. } = contender;
-            let ends = |_| stop.load(Ordering::Relaxed);
-            let result = timed::run(scenario, seed, options, &mut (), ends);
-            progress.step();
-            Some(Run {
-                controller: controller.to_string(),
-                feedback: feedback.clone(),
-                result,
-                ..Run::default()
-            })
-        });
-        ended.flatten().collect()
-    });
-    let (simulated, mut live_runs) = (runs.len(), Vec::new());
-    for contender in contenders.iter().filter(|_| args.live) {
-        match in_real_time(contender, (seed, options.timeline.is_some()), stop, &progress)? {
-            Some(run) => live_runs.push(run),
-            None => break,
-        }
-        progress.step();
-    }
+    let outcome = side_by_side(&contenders, seed, (options, args.live), stop, &progress);
     progress.clear();
-
-    let interrupted = simulated < contenders.len()
-        || args.live && live_runs.len() < contenders.len()
-        || runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
-    let mut comparison = Comparison {
-        scenario: first.scenario.name().to_owned(),
-        seed: seed.to_string(),
-        interrupted,
-        notes: comparison::notes(&contenders),
-        ..Comparison::of(runs, live_runs)
-    };
+    let mut comparison = outcome?;
     let mut files = Files::default();
     if let Some(folder) = &args.out {
         files.add_result(folder, &comparison)?;
@@ -152,6 +116,49 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     }
     let is_doubtful = comparison.runs.iter().any(|run| !run.doubts().is_empty());
     Ok(if is_doubtful { ExitCode::from(DOUBTFUL) } else { ExitCode::SUCCESS })
+}
+
+/// Runs the contenders: in simulation side by side and, if `live`, then in real time one after the other.
+pub(crate) fn side_by_side(
+    contenders: &[Contender],
+    seed: u64,
+    (options, live): (RecordOptions, bool),
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> anyhow::Result<Comparison> {
+    let threads = rayon::ThreadPoolBuilder::new().build()?;
+    let runs: Vec<Run> = threads.install(|| {
+        let ended = contenders.par_iter().with_max_len(1).map(|contender| {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let Contender { controller, scenario, feedback, .. } = contender;
+            let ends = |_| stop.load(Ordering::Relaxed);
+            let result = timed::run(scenario, seed, options, &mut (), ends);
+            progress.step();
+            Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result, ..Run::default() })
+        });
+        ended.flatten().collect()
+    });
+    let mut interrupted = runs.len() < contenders.len();
+    let mut live_runs = Vec::new();
+    for contender in contenders.iter().filter(|_| live) {
+        let Some(run) = in_real_time(contender, (seed, options.timeline.is_some()), stop, progress)? else {
+            interrupted = true;
+            break;
+        };
+        live_runs.push(run);
+        progress.step();
+    }
+    interrupted |= runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
+    let first = contenders.first().map(|contender| contender.scenario.name().to_owned());
+    Ok(Comparison {
+        scenario: first.unwrap_or_default(),
+        seed: seed.to_string(),
+        interrupted,
+        notes: comparison::notes(contenders),
+        ..Comparison::of(runs, live_runs)
+    })
 }
 
 /// The run of `contender` in real time; `None` if it was interrupted before the call began.

@@ -279,7 +279,7 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
             kernel_dropped_packets,
             doubts: Vec::new(),
         };
-        real_time.doubts = doubts(&real_time);
+        real_time.doubts = doubts(&real_time, options.start.is_none());
         record.real_time = Some(real_time);
         Finished { record, sleeper: live.sleeper, granted: live.granted }
     }
@@ -301,12 +301,13 @@ fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
     })
 }
 
-/// Why the figures cannot be trusted.
-fn doubts(run: &RealTimeRecord) -> Vec<String> {
+/// Why the figures cannot be trusted; `has_flags` if the flags of `giusto link` can change it.
+fn doubts(run: &RealTimeRecord, has_flags: bool) -> Vec<String> {
+    let flags = if has_flags { ", use --realtime, or raise --max-lateness" } else { "" };
     let late = run.lateness_us.filter(|lateness| lateness.p99 > run.max_lateness_us).map(|lateness| {
         format!(
             "1 % of the packets were at least {:.0} µs late, more than the bound of {:.0} µs: \
-             let the machine do less, use --realtime, or raise --max-lateness",
+             let the machine do less{flags}",
             lateness.p99, run.max_lateness_us
         )
     });

@@ -135,15 +135,20 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     let simulated = runs.iter().filter(|run| !run.live).count();
     let controllers = plural(simulated as u64, "controller", "controllers");
     let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
-    let mut parts: Vec<String> = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
-    parts.extend([format!("{scenario}, seed {seed}: {controllers}{early}\n"), table]);
+    let mut parts = vec![format!("{scenario}, seed {seed}: {controllers}{early}\n"), table];
     if !parity.is_empty() {
-        parts.push(format!("{PARITY_TITLE}\n"));
-        parts.push(fitted(&parity_columns(), parity, width));
-        parts.push(format!("{}\n", parity_caption()));
+        parts.push(parity_text(comparison, width));
     }
     parts.push(notes.join("\n"));
     parts.join("\n").trim_end().to_owned()
+}
+
+/// The doubts and the table of simulation and real time.
+pub fn parity_text(comparison: &Comparison, width: u16) -> String {
+    let mut text: String = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
+    text += &format!("{PARITY_TITLE}\n\n");
+    text += &fitted(&parity_columns(), &comparison.parity, width);
+    text + &parity_caption() + "\n"
 }
 
 /// The title of the table of [`Parity`].
