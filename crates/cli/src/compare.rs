@@ -136,7 +136,12 @@ pub(crate) fn side_by_side(
             let ends = |_| stop.load(Ordering::Relaxed);
             let result = timed::run(scenario, seed, options, &mut (), ends);
             progress.step();
-            Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result, ..Run::default() })
+            Some(Run {
+                controller: controller.to_string(),
+                feedback: feedback.clone(),
+                result,
+                ..Run::default()
+            })
         });
         ended.flatten().collect()
     });

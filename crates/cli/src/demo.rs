@@ -139,8 +139,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
 
     let results: Vec<RunResult> = measured.iter().map(|(result, _)| result.clone()).collect();
     let (run, plots) = measured.remove(0);
-    let page =
-        html::Demo { run, plots, others: measured, calls: held, command: command_line() };
+    let page = html::Demo { run, plots, others: measured, calls: held, command: command_line() };
     let report = html::demo(&page);
     let mut calls = page.calls;
     calls.runs.iter_mut().for_each(|run| run.result.timeline = None);

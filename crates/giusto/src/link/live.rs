@@ -57,8 +57,8 @@ pub struct LinkOptions {
     pub max_lateness: TimeDelta,
     /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
     pub realtime: Option<u8>,
-    /// Of a relay: when the time of the links begins. Outside the time from there to the end of the duration datagrams pass at once,
-    /// and only `stop` ends the run. Default: `None`, with the first datagram.
+    /// Of a relay: when the time of the links begins. From there to the end of the duration, RTP and RTCP cross the links; all other
+    /// datagrams pass at once, and only `stop` ends the run. Default: `None`, with the first datagram, and all cross them.
     pub start: Option<StartSignal>,
 }
 
@@ -370,7 +370,10 @@ pub fn relay(
     let listen: Vec<SocketAddr> = shell.addresses().collect();
     ready(&Ready::Relay(listen.clone()));
     let config = LiveConfig {
-        start: options.start.clone().map_or(Start::FirstPacket, Start::Signal),
+        start: match &options.start {
+            Some(start) => Start::Signal { start: start.clone(), crosses: is_media },
+            None => Start::FirstPacket,
+        },
         duration: options.duration,
         stop: Some(Arc::clone(&options.stop)),
         clock: Some(clock),
@@ -381,6 +384,11 @@ pub fn relay(
     let counts = shell.report();
     let Finished { record, sleeper, granted } = world.finish(live, counts.kernel_dropped_packets, options);
     Ok(LinkRun { record, listen, relay: Some(counts), command: None, far: Vec::new(), sleeper, granted })
+}
+
+/// Whether a datagram is RTP or RTCP: RFC 7983 §7.
+fn is_media(datagram: &[u8]) -> bool {
+    matches!(datagram.first(), Some(128..=191))
 }
 
 /// Runs a command in a network namespace of its own, whose only way out leads across the links to the network namespace of the

@@ -7,7 +7,8 @@
 //! caller --loopback--> relay with the links --loopback--> listener      three threads
 //! ```
 //!
-//! The time of the links begins with the media of the caller. The messages that open and close the call pass at once.
+//! The time of the links begins with the media of the caller. Only RTP and RTCP cross them: the messages that open, keep and close the
+//! call pass at once, so that the links see the packets of the simulation, and each packet has the random numbers that it has there.
 //!
 //! | figures | measured by |
 //! |---|---|
@@ -175,7 +176,7 @@ pub fn run(
         Ok((called, listened, links))
     });
     let (caller, listener, links) = parts?;
-    Ok(merge::merge(about, caller, listener, links))
+    Ok(merge::merge(about, caller, listener, links.record))
 }
 
 /// Serves one call.

@@ -66,9 +66,14 @@ pub enum Start {
     AtOnce,
     /// With the first packet.
     FirstPacket,
-    /// When this is set. Before, and after the end of the duration, packets pass at once, unseen by the links and the observer; the
-    /// run goes on until it is stopped. So a session can begin and end outside the time of the links.
-    Signal(StartSignal),
+    /// When `start` is set. Before, and after the end of the duration, packets pass at once, unseen by the links and the observer;
+    /// the run goes on until it is stopped. So a session can begin and end outside the time of the links.
+    Signal {
+        /// The start.
+        start: StartSignal,
+        /// Of which packets the links are, by their content. The others pass at once at any time.
+        crosses: fn(&[u8]) -> bool,
+    },
 }
 
 /// A start that another thread sets.
@@ -138,7 +143,7 @@ pub fn run<S: Shell>(
     let mut sleeper = Sleeper::new(config.sleeper.clone());
     let mut origin = matches!(config.start, Start::AtOnce).then(|| clock.now());
     let signal = match &config.start {
-        Start::Signal(signal) => Some(signal),
+        Start::Signal { start, crosses } => Some((start, crosses)),
         Start::AtOnce | Start::FirstPacket => None,
     };
     let end = config.duration.map(|duration| Timestamp::ZERO + duration);
@@ -150,18 +155,21 @@ pub fn run<S: Shell>(
     loop {
         let any = shell.receive(clock, |at, arrival, content| {
             let start = match signal {
-                Some(signal) => origin.or_else(|| signal.get(clock)),
+                Some((signal, _)) => origin.or_else(|| signal.get(clock)),
                 None => origin.or(Some(at)),
             };
             origin = start;
             let link_at = start.map(|start| since(start, at));
-            match link_at.filter(|at| signal.is_none() || end.is_none_or(|end| *at < end)) {
+            let crosses = |at: &Timestamp| {
+                signal.is_none_or(|(_, crosses)| crosses(content) && end.is_none_or(|end| *at < end))
+            };
+            match link_at.filter(crosses) {
                 Some(at) => _ = emulator.offer(at, arrival, content, observer),
                 None => emulator.pass(arrival, content),
             }
         });
         let now = clock.now();
-        origin = origin.or_else(|| signal?.get(clock));
+        origin = origin.or_else(|| signal?.0.get(clock));
         let link_now = origin.map_or(Timestamp::ZERO, |origin| since(origin, now));
         // A run does not go on after its end, however late the thread is.
         let is_over = end.is_some_and(|end| link_now >= end);

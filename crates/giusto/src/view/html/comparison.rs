@@ -144,7 +144,8 @@ pub(super) fn in_short(comparison: &Comparison) -> (Vec<Section>, Value) {
 
 /// The simulation and the run in real time of each controller.
 fn parity_table(comparison: &Comparison) -> Table {
-    let doubts: String = doubts(comparison).map(|doubt| format!(" The figures cannot be trusted: {doubt}.")).collect();
+    let doubts: String =
+        doubts(comparison).map(|doubt| format!(" The figures cannot be trusted: {doubt}.")).collect();
     let caption = format!("{}{doubts}", parity_caption());
     Table::of(PARITY_TITLE, caption, &parity_columns(), &comparison.parity)
 }
@@ -152,13 +153,11 @@ fn parity_table(comparison: &Comparison) -> Table {
 /// `Simulation and real time agree for 2 of 3 controllers: received rates differ by at most 1.2 %, queueing delays (p95) by at most
 /// 4.0 ms.`
 pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
-    let most = |of: fn(&Parity) -> Option<f64>| {
-        parity.iter().filter_map(of).map(f64::abs).max_by(f64::total_cmp)
-    };
+    let most =
+        |of: fn(&Parity) -> Option<f64>| parity.iter().filter_map(of).map(f64::abs).max_by(f64::total_cmp);
     let rate = most(|row| row.received_rate_difference_ratio)?;
-    let queue = most(|row| row.queue_delay_p95_difference_ms).map_or_else(String::new, |queue| {
-        format!(", queueing delays (p95) by at most {}", ms(queue))
-    });
+    let queue = most(|row| row.queue_delay_p95_difference_ms)
+        .map_or_else(String::new, |queue| format!(", queueing delays (p95) by at most {}", ms(queue)));
     let within = parity.iter().filter(|row| row.within_tolerance).count();
     let doubtful = parity.iter().filter(|row| !row.doubts.is_empty()).count() as u64;
     let doubtful = match doubtful {
