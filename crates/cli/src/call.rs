@@ -232,7 +232,7 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
-        session_log: None,
+        ..CallSettings::default()
     };
     match &args.target {
         Some(target) => call(args, target, settings, stop),

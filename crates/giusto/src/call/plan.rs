@@ -10,6 +10,7 @@ use giusto_session::{
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
+use super::side::FORWARD_ID;
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
@@ -232,6 +233,8 @@ pub struct CallPlan {
     pub duration: TimeDelta,
     /// The part at the beginning that is not measured.
     pub warmup: TimeDelta,
+    /// The encoders have the random numbers of the flow with this name in a simulation.
+    pub(crate) flow: String,
     pub(crate) direction: Direction,
     pub(crate) media: MediaSpec,
     /// When media flow, from the beginning of the call.
@@ -257,6 +260,7 @@ impl CallPlan {
             seed,
             duration,
             warmup: TimeDelta::ZERO,
+            flow: FORWARD_ID.to_owned(),
             direction,
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
@@ -300,6 +304,7 @@ impl CallPlan {
             seed,
             duration: scenario.duration(),
             warmup: scenario.warmup(),
+            flow: first.id.clone(),
             direction: Direction::Forward,
             media: spec.clone(),
             flows: (start, first.stop.unwrap_or(scenario.end())),

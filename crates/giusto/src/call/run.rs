@@ -9,6 +9,7 @@ use std::{
 use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
     driver::{CallDriver, ReceiveError, Verdict, local_clock},
+    emulate::StartSignal,
 };
 use giusto_session::{
     call::{
@@ -92,6 +93,8 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
+    /// Set when the media of the first call of a caller begin. Default: none.
+    pub began: Option<StartSignal>,
 }
 
 impl Default for CallSettings {
@@ -102,6 +105,7 @@ impl Default for CallSettings {
             timeline: None,
             interval: TimeDelta::from_seconds(1),
             session_log: None,
+            began: None,
         }
     }
 }
@@ -387,6 +391,7 @@ impl Caller {
                         let config = SideConfig {
                             name: plan.name.clone(),
                             seed: plan.seed.wrapping_add(number),
+                            flow: plan.flow.clone(),
                             duration: plan.duration,
                             flows: plan.flows,
                             measured: plan.measured(),
@@ -404,6 +409,10 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
+                                if let Some((signal, at)) = local.settings.began.as_ref().zip(calls.began(id))
+                                {
+                                    signal.set(local.clock, at);
+                                }
                                 local.on_begun(now, id, config);
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
@@ -621,6 +630,7 @@ fn answer(
     Ok(SideConfig {
         name: name.to_owned(),
         seed: u64::from(sources),
+        flow: REVERSE_ID.to_owned(),
         duration,
         flows: whole,
         measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),

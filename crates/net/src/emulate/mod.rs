@@ -32,7 +32,7 @@ pub use child::Supervised;
 #[cfg(feature = "emulate")]
 pub use emulator::{Arrival, Delivery, Emulator, EmulatorCounters, EmulatorError, MAX_ROUTES};
 #[cfg(feature = "emulate")]
-pub use live::{LiveConfig, LiveReport, Sent, Shell, Start, run};
+pub use live::{LiveConfig, LiveReport, Sent, Shell, Start, StartSignal, run};
 #[cfg(feature = "emulate")]
 pub use namespace::{Namespace, NamespaceError, enter_user_namespace, may_configure_network};
 #[cfg(feature = "emulate")]
