@@ -29,6 +29,7 @@ use super::{
     side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
 };
 use crate::{
+    capture::CallCapture,
     record::TimelineOptions,
     replay::SessionLog,
     scenario::MediaSpec,
@@ -92,6 +93,8 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
+    /// Captures all datagrams of this end. Default: none.
+    pub capture: Option<CallCapture>,
 }
 
 impl Default for CallSettings {
@@ -102,6 +105,7 @@ impl Default for CallSettings {
             timeline: None,
             interval: TimeDelta::from_seconds(1),
             session_log: None,
+            capture: None,
         }
     }
 }
@@ -202,6 +206,15 @@ impl LocalEnd {
     fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
         self.first_began.get_or_insert(now);
         self.open.insert(id, OpenCall { config });
+    }
+
+    /// A driver of this end's socket, with its capture.
+    fn driver<'a>(&mut self, socket: &'a UdpSocket) -> CallDriver<'a> {
+        let mut driver = CallDriver::new(socket, self.clock);
+        if let Some(capture) = self.settings.capture.take() {
+            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
+        }
+        driver
     }
 
     /// The live figures, if they are due.
@@ -377,7 +390,7 @@ impl Caller {
         let mut stopping = false;
         let Self { socket, local, plan, to } = &mut self;
         let to = *to;
-        let mut driver = CallDriver::new(socket, local.clock);
+        let mut driver = local.driver(socket);
         driver.run(&mut calls, |now, calls, driver| {
             while let Some(event) = calls.poll_event() {
                 match event {
@@ -522,7 +535,7 @@ impl Listener {
         let Self { socket, mut local, max_calls, max_rate } = self;
         let config = local.config(if once { 1 } else { max_calls })?;
         let mut calls = Calls::new(config);
-        let mut driver = CallDriver::new(&socket, local.clock);
+        let mut driver = local.driver(&socket);
         let (mut ended_at, mut stopping, mut failed) = (None, false, None);
         driver.run(&mut calls, |now, calls, driver| {
             let mut verdict = Verdict::Continue;

@@ -78,6 +78,8 @@ pub struct Stream {
     playout: Option<Playout>,
     bursts: BurstCounter,
     reception: ReceptionReports,
+    /// Where its RTCP comes from, if it comes to a port of its own.
+    rtcp_from: Option<SocketAddr>,
     /// When its source said goodbye.
     left: Option<Timestamp>,
     /// The source that replaces its own, with the number of its datagram before.
@@ -172,6 +174,7 @@ impl Stream {
             playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
             bursts: BurstCounter::default(),
             reception: ReceptionReports::default(),
+            rtcp_from: None,
             left: None,
             successor: None,
             path: None,

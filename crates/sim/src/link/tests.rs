@@ -24,6 +24,7 @@ fn packet(sequence: u64, bytes: u32) -> Packet {
         queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn: Ecn::NotEct,
     }
 }
