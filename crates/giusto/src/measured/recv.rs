@@ -20,7 +20,7 @@ use rand::{TryRng, rngs::SysRng};
 use crate::measured::{
     RunError,
     plan::ResolvedPlan,
-    result::{LiveFigures, Quantiles, RunResult, SystemGranted},
+    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
     reverse::ReverseRuns,
     send::Destination,
 };
@@ -217,6 +217,10 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     if stream.request().is_some() && stream.sender().is_none() {
         // How many datagrams followed the last one that arrived is unknown.
         (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
+    }
+    if stream.request().is_none() {
+        result.far_end =
+            stream.sender_report().map(|(source, packets)| FarEndFigures::sender(source, packets));
     }
     result.from = Some(stream.from().to_string());
     result.system = Some(SystemGranted::from(granted));

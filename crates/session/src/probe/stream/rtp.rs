@@ -78,6 +78,7 @@ impl Stream {
             match packet {
                 Packet::SenderReport(report) if self.media.ssrc == Some(report.ssrc) => {
                     self.media.clock.on_report(&report);
+                    self.reported_packets = Some(report.packets);
                     self.reception.on_sender_report(now, report.time.short());
                     self.reception.on_rtcp(now, rate);
                 }
