@@ -17,6 +17,7 @@ use giusto::{
         MediaPlan, PlanError, Repair,
         run::{ListenerEvent, create_trace},
     },
+    capture::CallCapture,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{Document, MOST_VIDEOS, Setting},
@@ -179,6 +180,10 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     session_log: Option<PathBuf>,
 
+    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
     /// Write an HTML report of the first call to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -227,17 +232,26 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         misuse!("--interval: must be at least 100 ms, found {}", args.interval);
     }
     args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
+    let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
         keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
+        capture: capture.clone(),
         ..CallSettings::default()
     };
-    match &args.target {
+    let outcome = match &args.target {
         Some(target) => call(args, target, settings, stop),
         None => listen(args, settings, stop),
+    };
+    // A call that failed leaves its capture too.
+    if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
+        note.iter().for_each(|note| complain(note));
+        complain(&format!("wrote {}", path.display()));
     }
+    outcome
 }
 
 fn call(

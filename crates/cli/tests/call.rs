@@ -296,7 +296,7 @@ fn a_call_across_the_links_does_what_the_simulation_does() {
     // 20 ms of propagation and 10 ms of transmission of a full packet; a frame has several.
     assert!(delay("delay_ms") >= 20.0 + delay("queue_delay_ms"), "{flow}");
     assert!(delay("frame_delay_ms") > delay("delay_ms"), "{flow}");
-    assert!(links[1]["offered_packets"].as_u64().unwrap() >= received, "{}", links[1]);
+    assert!(links[1]["offered_packets"].as_u64() >= flow["received_packets"].as_u64(), "{}", links[1]);
     assert_eq!(parity["received_rate_bps"][1], flow["received_rate_bps"]);
     assert_eq!(output.status.code() == Some(3), !parity["doubts"].is_null(), "{parity}");
     println!("{parity}");

@@ -30,6 +30,7 @@ use super::{
     side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
 };
 use crate::{
+    capture::CallCapture,
     record::TimelineOptions,
     replay::SessionLog,
     scenario::MediaSpec,
@@ -95,6 +96,8 @@ pub struct CallSettings {
     pub session_log: Option<SessionLog>,
     /// Set when the media of the first call of a caller begin. Default: none.
     pub began: Option<StartSignal>,
+    /// Captures all datagrams of this end. Default: none.
+    pub capture: Option<CallCapture>,
 }
 
 impl Default for CallSettings {
@@ -106,6 +109,7 @@ impl Default for CallSettings {
             interval: TimeDelta::from_seconds(1),
             session_log: None,
             began: None,
+            capture: None,
         }
     }
 }
@@ -206,6 +210,15 @@ impl LocalEnd {
     fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
         self.first_began.get_or_insert(now);
         self.open.insert(id, OpenCall { config });
+    }
+
+    /// A driver of this end's socket, with its capture.
+    fn driver<'a>(&mut self, socket: &'a UdpSocket) -> CallDriver<'a> {
+        let mut driver = CallDriver::new(socket, self.clock);
+        if let Some(capture) = self.settings.capture.take() {
+            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
+        }
+        driver
     }
 
     /// The live figures, if they are due.
@@ -381,7 +394,7 @@ impl Caller {
         let mut stopping = false;
         let Self { socket, local, plan, to } = &mut self;
         let to = *to;
-        let mut driver = CallDriver::new(socket, local.clock);
+        let mut driver = local.driver(socket);
         driver.run(&mut calls, |now, calls, driver| {
             while let Some(event) = calls.poll_event() {
                 match event {
@@ -531,7 +544,7 @@ impl Listener {
         let Self { socket, mut local, max_calls, max_rate } = self;
         let config = local.config(if once { 1 } else { max_calls })?;
         let mut calls = Calls::new(config);
-        let mut driver = CallDriver::new(&socket, local.clock);
+        let mut driver = local.driver(&socket);
         let (mut ended_at, mut stopping, mut failed) = (None, false, None);
         driver.run(&mut calls, |now, calls, driver| {
             let mut verdict = Verdict::Continue;

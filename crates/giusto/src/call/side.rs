@@ -279,6 +279,7 @@ impl CallSide {
             queue_delay_ns: 0,
             body: BodyId::NONE,
             hop: 0,
+            corruption: 0,
             ecn,
         }
     }

@@ -44,3 +44,12 @@ pub use shared::RelayError;
 pub use tun::{InterfaceError, TunConfig, TunDevice, TunShell};
 #[cfg(feature = "emulate")]
 pub use udp::{UdpPair, UdpRelay, UdpRelayReport};
+
+/// Changes one bit, which `random` selects; nothing of what is empty.
+#[cfg(feature = "emulate")]
+fn flip(bytes: &mut [u8], random: u32) {
+    let bit = (random as usize).checked_rem(bytes.len() * 8).unwrap_or(0);
+    if let Some(byte) = bytes.get_mut(bit / 8) {
+        *byte ^= 1 << (bit % 8);
+    }
+}

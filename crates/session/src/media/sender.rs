@@ -340,7 +340,7 @@ impl MediaSender {
         let (is_queued, is_probe) = (self.next_queued().is_some(), self.pacer.probe(now).is_some());
         let mut at = if is_queued && !is_probe { self.pacing_time(now) } else { now };
         self.due = None;
-        let (earliest, size) = wanted.filter(|(earliest, _)| *earliest <= now)?;
+        let (_, size) = wanted.filter(|(earliest, _)| *earliest <= now)?;
         match self.pacer.next_send(at, size) {
             Permit::Now => {}
             Permit::At(then) if then <= now => at = then,
