@@ -1,5 +1,8 @@
 //! `giusto call`: an adaptive media session over real UDP.
 
+#[cfg(feature = "browser")]
+mod browser;
+
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -14,8 +17,9 @@ use clap::{
 use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError, Repair,
+        MediaPlan, PlanError, Repair, SaveTarget, VideoInput,
         run::{ListenerEvent, create_trace},
+        save::{SavedGap, SavedVideo},
     },
     capture::CallCapture,
     record::{RunRecord, TimelineOptions},
@@ -29,7 +33,12 @@ use giusto::{
     whole_file::{self, Content},
 };
 use giusto_congestion::{Algorithm, FeedbackKind};
-use giusto_net::driver::Verdict;
+use giusto_net::{
+    Clock,
+    driver::Verdict,
+    encoder::{EncoderConfig, EncoderProcess},
+};
+use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Ecn, TimeDelta};
 use serde_json::json;
 
@@ -46,6 +55,12 @@ const CALL_PORT: u16 = 5004;
 /// The length of a call without --duration.
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
 
+/// The lowest rate that a running encoder is asked for: VP8 of 320 × 180 below this is useless. Chosen by us.
+const LOWEST_ENCODER_RATE: DataRate = DataRate::from_bps(50_000);
+
+/// Its first rate: the first target of a call.
+const DEFAULT_START_RATE: DataRate = DataRate::from_bps(300_000);
+
 /// The number of records of a listener that are kept for --json.
 const MAX_RECORDS: usize = 1_000;
 
@@ -56,19 +71,24 @@ const MAX_RECORDS: usize = 1_000;
   giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
   giusto call 192.0.2.7 --scenario scenarios/media.toml --json
   giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
+  giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
 
 The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
 Each end prints the record of the session, in the form of `giusto sim --json`.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct CallArgs {
     /// Address of the listener; the port is 5004 if not given
-    #[arg(value_name = "HOST[:PORT]", required_unless_present = "listen")]
+    #[arg(value_name = "HOST[:PORT]", required_unless_present_any = ["listen", "browser"])]
     target: Option<String>,
 
-    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["target", "controller", "repair", "feedback", "encoder", "video", "audio",
-          "min_rate", "start_rate", "delay_target", "ecn", "duration", "reverse", "bidir", "scenario", "calls", "seed"])]
+    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one. With --browser, the address of the page and
+    /// of the media [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", conflicts_with = "target")]
     listen: Option<String>,
+
+    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
+    #[arg(long, conflicts_with = "target")]
+    browser: bool,
 
     /// With --listen: end with the first call
     #[arg(long, requires = "listen")]
@@ -106,6 +126,24 @@ pub(crate) struct CallArgs {
     #[arg(long, default_value = "statistical", value_name = "NAME")]
     encoder: Encoder,
 
+    /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
+    /// rates; it begins again at its end
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["encoder", "scenario", "reverse", "bidir"])]
+    media: Vec<PathBuf>,
+
+    /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
+    /// "bitrate 640000" (bit/s) and "key-frame"
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["media", "encoder", "scenario", "reverse", "bidir", "calls"])]
+    encoder_command: Option<String>,
+
+    /// Of H.264 in --media or --encoder-command, which has no times: frames per second [default: 30]
+    #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = whole::<u16>(1, 1000))]
+    frame_rate: Option<u16>,
+
+    /// With --listen: save the video of the first call that has real video, as .ivf (VP8) or .h264 (H.264)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
     /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
     #[arg(long, value_name = "KIND",
           value_parser = PossibleValuesParser::new(["transport-wide", "rfc8888", "scream-draft", "remb"])
@@ -140,7 +178,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
     set: Vec<Setting>,
 
-    /// Length of the call [default: 10 s, or that of the scenario]
+    /// Length of the call [default: 10 s, or that of the scenario; with --browser, until the browser ends it]
     #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
@@ -177,7 +215,7 @@ pub(crate) struct CallArgs {
     trace: Option<PathBuf>,
 
     /// Record the input and the output of the controller of the first call, for `giusto replay`
-    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    #[arg(long, value_name = "FILE")]
     session_log: Option<PathBuf>,
 
     /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
@@ -191,6 +229,17 @@ pub(crate) struct CallArgs {
     /// Print one JSON object; with several calls, {"runs": […]}
     #[arg(short = 'J', long)]
     json: bool,
+}
+
+impl CallArgs {
+    /// The place of its mode in the table of flags: a caller, a listener, a browser.
+    pub(crate) fn mode(&self) -> usize {
+        match (self.browser, &self.listen) {
+            (true, _) => 2,
+            (false, Some(_)) => 1,
+            (false, None) => 0,
+        }
+    }
 }
 
 /// A rate that is not 0.
@@ -232,6 +281,14 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         misuse!("--interval: must be at least 100 ms, found {}", args.interval);
     }
     args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    if args.browser {
+        #[cfg(feature = "browser")]
+        return browser::run(args, stop);
+        #[cfg(not(feature = "browser"))]
+        misuse!(
+            "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
+        );
+    }
     let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
@@ -239,6 +296,12 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
+        save: args
+            .save
+            .as_deref()
+            .map(SaveTarget::create)
+            .transpose()
+            .map_err(|error| UsageError::new(format!("--save {error}")))?,
         capture: capture.clone(),
         ..CallSettings::default()
     };
@@ -283,7 +346,7 @@ fn call(
 }
 
 fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let address = listen_address(args.listen.as_deref().unwrap_or_default())?;
+    let address = listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?;
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
@@ -370,11 +433,30 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    if let Some(saved) = &call.saved {
+        print_text(&saved_line(saved))?;
+    }
     let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
     print_text(&format!(
         "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
         record.run.duration_s
     ))
+}
+
+/// What was saved, with the first gaps.
+fn saved_line(saved: &SavedVideo) -> String {
+    const SHOWN: usize = 5;
+    let gap = |gap: &SavedGap| format!("{} from {:.2} s to {:.2} s", gap.frames, gap.from_s, gap.to_s);
+    let gaps: Vec<String> = saved.gaps.iter().take(SHOWN).map(gap).collect();
+    let more = if saved.gaps.len() > SHOWN { ", …" } else { "" };
+    let missing = if gaps.is_empty() { String::new() } else { format!(": {}{more}", gaps.join(", ")) };
+    let error = saved.error.as_ref().map_or_else(String::new, |error| format!("\nwarning: {error}"));
+    format!(
+        "\nsaved {} to {}; {} missing{missing}{error}",
+        plural(saved.frames, "frame", "frames"),
+        saved.path,
+        plural(saved.missing_frames, "frame", "frames"),
+    )
 }
 
 fn live_line(live: &Live) -> String {
@@ -444,7 +526,45 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
         _ => Direction::Forward,
     };
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
-    CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)
+    let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
+    if let Some(video) = video(args, media.max_rate)? {
+        plan.set_video(video);
+    }
+    Ok(plan)
+}
+
+/// The real video that this end sends.
+fn video(args: &CallArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInput>> {
+    if args.media.is_empty() && args.encoder_command.is_none() {
+        if args.frame_rate.is_some() {
+            misuse!(
+                "--frame-rate: encoder models have their own: add --media or --encoder-command, or leave it out"
+            );
+        }
+        return Ok(None);
+    }
+    if args.video != 1 {
+        misuse!(
+            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+            args.video
+        );
+    }
+    let interval = TimeDelta::from_seconds(1) / i64::from(args.frame_rate.unwrap_or(30));
+    if let Some(command) = &args.encoder_command {
+        let encoder = EncoderProcess::start(
+            EncoderConfig {
+                command: command.clone(),
+                limits: RateRange::new(LOWEST_ENCODER_RATE.min(max_rate), max_rate).unwrap_or_default(),
+                start_rate: args.start_rate.unwrap_or(DEFAULT_START_RATE).min(max_rate),
+                interval,
+            },
+            Clock::start(),
+        );
+        let encoder = encoder.map_err(|error| anyhow::anyhow!("--encoder-command: {error}"))?;
+        return Ok(Some(VideoInput::encoder(encoder)));
+    }
+    let files = VideoInput::files(args.media.iter().map(PathBuf::as_path), interval);
+    Ok(Some(files.map_err(|error| UsageError::new(format!("--media {error}")))?))
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {
@@ -466,12 +586,12 @@ fn usage(error: CallRunError) -> anyhow::Error {
 }
 
 /// An address with or without a port, or a port alone.
-fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
+fn listen_address(text: &str, default_port: u16) -> Result<SocketAddr, UsageError> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, CALL_PORT));
+        return Ok(SocketAddr::new(ip, default_port));
     }
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     if let Ok(port) = port {
@@ -479,5 +599,5 @@ fn listen_address(text: &str) -> Result<SocketAddr, UsageError> {
             if text.starts_with(':') { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         return Ok(SocketAddr::new(any, port));
     }
-    args::resolve_first(text, None, CALL_PORT)
+    args::resolve_first(text, None, default_port)
 }

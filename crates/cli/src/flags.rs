@@ -1,9 +1,10 @@
-//! Which flags of `send` and `recv` have an effect with which far end. The others are refused.
+//! Which flags of `send`, `recv` and `call` have an effect with which far end. The others are refused.
 
 use clap::{Arg, ArgMatches, Command, CommandFactory, parser::ValueSource};
 
 use crate::{
     Cli,
+    call::CallArgs,
     recv::{Accept, RecvArgs},
     send::{Protocol, SendArgs},
     usage::{UsageError, misuse},
@@ -105,6 +106,60 @@ const RECV: Table<5> = Table {
     ],
 };
 
+#[rustfmt::skip]
+const CALL: Table<3> = Table {
+    command: "call",
+    modes: ["a caller", "--listen", "--browser"],
+    flags: &[
+        //               caller listen browser
+        ("target",       [Y,    N,     N]),
+        ("listen",       [N,    Y,     Y]),
+        ("browser",      [N,    N,     Y]),
+        ("media",        [Y,    N,     Y]),
+        ("encoder_command", [Y, N,     Y]),
+        ("frame_rate",   [Y,    N,     Y]),
+        ("save",         [N,    Y,     N]),
+        ("once",         [N,    Y,     N]),
+        ("max_calls",    [N,    Y,     N]),
+        ("controller",   [Y,    N,     Y]),
+        ("max_rate",     [Y,    Y,     Y]),
+        ("start_rate",   [Y,    N,     Y]),
+        ("min_rate",     [Y,    N,     Y]),
+        ("video",        [Y,    N,     N]),
+        ("audio",        [Y,    N,     N]),
+        ("encoder",      [Y,    N,     N]),
+        ("feedback",     [Y,    N,     Y]),
+        ("delay_target", [Y,    N,     Y]),
+        ("ecn",          [Y,    N,     N]),
+        ("repair",       [Y,    N,     Y]),
+        ("scenario",     [Y,    N,     N]),
+        ("flow",         [Y,    N,     N]),
+        ("set",          [Y,    N,     N]),
+        ("duration",     [Y,    N,     Y]),
+        ("reverse",      [Y,    N,     N]),
+        ("bidir",        [Y,    N,     N]),
+        ("calls",        [Y,    N,     N]),
+        ("seed",         [Y,    N,     N]),
+        ("silence",      [Y,    Y,     N]),
+        ("key_file",     [Y,    Y,     N]),
+        ("interval",     [Y,    Y,     Y]),
+        ("trace",        [Y,    Y,     Y]),
+        ("session_log",  [Y,    N,     Y]),
+        ("pcap",         [Y,    Y,     N]),
+        ("out",          [Y,    Y,     Y]),
+        ("json",         [Y,    Y,     Y]),
+    ],
+};
+
+/// Refuses flags of `call` that have no effect.
+///
+/// # Errors
+///
+/// [`UsageError`] names the flag and the fix.
+pub(crate) fn check_call(args: &CallArgs, matches: &ArgMatches) -> Result<(), UsageError> {
+    CALL.check(args.mode(), matches)
+}
+
 /// Refuses flags of `send` that have no effect.
 ///
 /// # Errors
@@ -177,6 +232,7 @@ mod tests {
         match Cli::from_arg_matches(&matches).unwrap().command {
             Subcommand::Send(args) => check_send(&args, given),
             Subcommand::Recv(args) => check_recv(&args, given),
+            Subcommand::Call(args) => check_call(&args, given),
             _ => panic!("{words:?}"),
         }
         .map_err(|error| error.to_string())
@@ -185,7 +241,21 @@ mod tests {
     /// A value that each flag takes, and what it needs besides.
     fn sample(command: &str, name: &str) -> Vec<&'static str> {
         match (command, name) {
-            (_, "rate" | "max_rate" | "max_burst_rate") => vec!["1M"],
+            ("call", "delay_target" | "silence") => vec!["1"],
+            ("call", "controller") => vec!["gcc:libwebrtc"],
+            ("call", "encoder") => vec!["perfect"],
+            ("call", "feedback") => vec!["rfc8888"],
+            ("call", "repair") => vec!["nack"],
+            (
+                "call",
+                "scenario" | "media" | "encoder_command" | "save" | "trace" | "session_log" | "pcap" | "out",
+            ) => {
+                vec!["f"]
+            }
+            ("call", "flow") => vec!["f", "--scenario", "f"],
+            ("call", "set") => vec!["a=b", "--scenario", "f"],
+            ("call", "audio" | "browser") => vec![],
+            (_, "rate" | "max_rate" | "max_burst_rate" | "start_rate" | "min_rate") => vec!["1M"],
             (_, "size" | "bytes" | "max_bytes") => vec!["1000"],
             (_, "payload") => vec!["uniform:100-200"],
             (_, "layer") => vec!["ip"],
@@ -219,7 +289,7 @@ mod tests {
         all.sort_unstable();
         listed.sort_unstable();
         assert_eq!(all, listed, "every flag of {} is in the table", table.command);
-        let selects = ["target", "address", "protocol", "accept"];
+        let selects = ["target", "address", "protocol", "accept", "listen", "browser"];
         for (name, row) in table.flags.iter().filter(|(name, _)| !selects.contains(name)) {
             let flag = table.flag(name);
             for (mode, words) in modes.iter().enumerate() {
@@ -264,6 +334,8 @@ mod tests {
             &["--accept", "stamp"],
         ];
         walk(&RECV, &["giusto", "recv"], modes);
+        let modes: [&[&str]; 3] = [&["192.0.2.1"], &["--listen", "127.0.0.1"], &["--browser"]];
+        walk(&CALL, &["giusto", "call"], modes);
     }
 
     #[test]

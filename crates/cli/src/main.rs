@@ -3,8 +3,6 @@
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
-#[cfg(feature = "browser")]
-mod browser;
 mod call;
 mod cbr;
 mod compare;
@@ -91,10 +89,6 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
-    /// Call a browser
-    #[cfg(feature = "browser")]
-    #[command(hide = true)]
-    CallBrowser(browser::BrowserArgs),
     /// Print completions for a shell
     #[command(after_help = "Examples:
   giusto completions bash > ~/.local/share/bash-completion/completions/giusto
@@ -157,7 +151,9 @@ fn main() -> ExitCode {
         Command::Recv(args) => flags::check_recv(&args, given)
             .map_err(anyhow::Error::from)
             .and_then(|()| recv::run(&args, &stop)),
-        Command::Call(args) => call::run(&args, &stop),
+        Command::Call(args) => flags::check_call(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| call::run(&args, &stop)),
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
@@ -165,8 +161,6 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
-        #[cfg(feature = "browser")]
-        Command::CallBrowser(args) => browser::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };

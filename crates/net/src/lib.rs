@@ -9,12 +9,14 @@
 //! | [`socket`] | UDP sockets that send and receive many datagrams per system call |
 //! | [`system`] | what the system granted |
 //! | [`driver`] | the loops that give state machines a clock and sockets |
+//! | [`encoder`] | a video encoder as a child process |
 //! | [`http`] | one text over HTTP, for monitoring |
 //! | [`emulate`] | a relay that measures another program's traffic |
 
 pub mod clock;
 pub mod driver;
 pub mod emulate;
+pub mod encoder;
 pub mod http;
 pub mod sleeper;
 pub mod socket;

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
 //! | [`flexfec`] | parity packets |
+//! | [`h264`] | H.264: NAL units, packets, fragments |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
 //! | [`vp8`] | VP8: payload descriptor and frame header |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
@@ -13,6 +14,7 @@
 mod abs_send_time;
 mod extension;
 pub mod flexfec;
+pub mod h264;
 mod header;
 mod ntp;
 mod retransmission;

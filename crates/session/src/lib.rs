@@ -9,3 +9,4 @@ pub mod media;
 pub mod probe;
 mod replay;
 pub mod stamp;
+pub mod video;

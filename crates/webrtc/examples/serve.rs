@@ -3,38 +3,33 @@
 
 use std::sync::atomic::AtomicBool;
 
-use giusto_congestion::Limits;
-use giusto_units::{DataRate, TimeDelta};
+use giusto_congestion::{Algorithm, Limits};
+use giusto_session::video::{Clip, FileSource, Ladder};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use giusto_webrtc::{
-    call::{CallPlan, run},
-    ivf::Ivf,
-    peer::Secrets,
-    source::Ladder,
+    call::{CallEvent, CallPlan, run},
+    peer::{PeerMedia, Secrets},
 };
-use rand::{
-    SeedableRng as _,
-    rngs::{StdRng, SysRng},
-};
+use rand::{SeedableRng as _, rngs::StdRng};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (Some(listen), Some(seconds)) = (arguments.next(), arguments.next()) else {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [listen, seconds, paths @ ..] = &arguments[..] else {
         return Err("expected an address, a duration in seconds, and files".into());
     };
-    let mut files = Vec::new();
-    for path in arguments {
-        files.push(Ivf::parse(&std::fs::read(path)?)?);
-    }
+    let files = paths.iter().map(|path| Ok(Clip::parse(&std::fs::read(path)?, TimeDelta::ZERO)?));
+    let ladder = Ladder::new(files.collect::<Result<_, Box<dyn std::error::Error>>>()?)?;
+    let source = FileSource::new(ladder, Timestamp::ZERO);
+    let limits = Limits { max: DataRate::from_bps(4_000_000), ..Limits::default() };
+    let controller = "gcc:libwebrtc".parse::<Algorithm>()?.build(limits);
+    let media = PeerMedia { source: Box::new(source), controller };
     let plan = CallPlan {
-        listen: listen.parse()?,
-        algorithm: "gcc:libwebrtc".parse()?,
-        limits: Limits { max: DataRate::from_bps(4_000_000), ..Limits::default() },
         duration: Some(TimeDelta::from_seconds(seconds.parse()?)),
-        source: Box::new(Ladder::new(files)?),
+        ..CallPlan::new(listen.parse()?, media, "gcc:libwebrtc")
     };
-    let mut random = StdRng::try_from_rng(&mut SysRng)?;
-    let stop = AtomicBool::new(false);
-    let result = run(plan, || Secrets::draw(&mut random), &stop, |event| eprintln!("{event:?}"))?;
+    let mut random = StdRng::try_from_rng(&mut rand::rngs::SysRng)?;
+    let mut observer = |event: CallEvent| eprintln!("{event:?}");
+    let result = run(plan, || Secrets::draw(&mut random), &AtomicBool::new(false), &mut observer)?;
     println!("{}", serde_json::to_string_pretty(&result)?);
     Ok(())
 }

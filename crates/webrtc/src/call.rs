@@ -1,39 +1,38 @@
 //! The loop that gives a call a clock, a socket and a web page.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
         mpsc,
     },
-    time::Duration,
 };
 
-use giusto_congestion::{Algorithm, FeedbackKind, Limits};
+use giusto_congestion::FeedbackKind;
+use giusto_measure::ErrorHistogram;
 use giusto_net::{
-    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait,
-    http::{Request, Response, Server},
+    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, driver::Verdict, http::Server,
 };
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
-use serde::Deserialize;
+use giusto_session::media::{MediaEvent, MediaSender};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
     dtls::DtlsError,
-    peer::{BrowserPeer, EndReason, PeerConfig, PeerState, Secrets},
-    result::{BrowserFigures, CallResult, Posted, Sampler},
+    page::{Asked, Board, respond},
+    peer::{BrowserPeer, EndReason, PeerConfig, PeerMedia, PeerState, Secrets},
+    result::{CallResult, LiveBrowser, Sampler},
     sdp::OfferError,
-    source::FrameSource,
 };
 
-/// The page: it receives the call and posts its statistics.
-const PAGE: &str = include_str!("page.html");
 /// Maximum time between two looks at the stop flag.
 const LOOK: TimeDelta = TimeDelta::from_millis(100);
 /// Time that the page has for its last message.
 const FAREWELL: TimeDelta = TimeDelta::from_millis(1500);
-/// Time within which an offer is answered; else the loop has ended.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// A page that has not posted for this long gets no farewell.
+const PAGE_SILENCE: TimeDelta = TimeDelta::from_seconds(2);
+/// The shortest time between two live figures.
+const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(100);
 const MESSAGES: usize = 32;
 const MESSAGE_BYTES: usize = 2048;
 
@@ -42,14 +41,33 @@ const MESSAGE_BYTES: usize = 2048;
 pub struct CallPlan {
     /// The address of the page (TCP) and of the media (UDP); port 0 selects a free one.
     pub listen: SocketAddr,
-    /// The controller.
-    pub algorithm: Algorithm,
-    /// Limits of its target, headers included.
-    pub limits: Limits,
-    /// Duration from the first packet on; `None`: until the browser ends the call.
+    /// The video and its controller.
+    pub media: PeerMedia,
+    /// Name of the controller, for the result.
+    pub controller: String,
+    /// The feedback of the browser: see [`PeerConfig::feedback`]. Default `None`.
+    pub feedback: Option<FeedbackKind>,
+    /// Whether lost packets are sent again: see [`PeerConfig::repair`]. Default `true`.
+    pub repair: bool,
+    /// Duration from the first packet on. Default `None`: until the browser ends the call.
     pub duration: Option<TimeDelta>,
-    /// The video.
-    pub source: Box<dyn FrameSource>,
+    /// Time between two [`CallEvent::Live`]. Default 1 s.
+    pub interval: TimeDelta,
+}
+
+impl CallPlan {
+    /// The defaults, for a page and media at `listen`.
+    pub fn new(listen: SocketAddr, media: PeerMedia, controller: impl Into<String>) -> Self {
+        Self {
+            listen,
+            media,
+            controller: controller.into(),
+            feedback: None,
+            repair: true,
+            duration: None,
+            interval: TimeDelta::from_seconds(1),
+        }
+    }
 }
 
 /// Error before a call.
@@ -86,43 +104,69 @@ pub enum CallEvent {
     Serving(SocketAddr),
     /// A browser's offer was refused.
     Refused(OfferError),
-    /// A browser has connected from this address.
-    Connected(SocketAddr),
-    /// Figures of each second: target and sent rate, and what the browser receives.
-    Live {
-        /// Time since the first packet.
-        time: TimeDelta,
-        /// Target rate of the controller.
-        target: DataRate,
-        /// Rate of the datagrams sent.
-        sent: DataRate,
-        /// Frames that the browser has decoded.
-        decoded: Option<u64>,
-    },
+    /// The page of a browser reports an error.
+    PageError(String),
+    /// A browser has gone before it was connected. The page is still served.
+    Left,
+    /// A browser has connected.
+    Connected(Connected),
+    /// Figures of the last [`CallPlan::interval`].
+    Live(Live),
 }
 
-/// What the page and the loop share.
-#[derive(Debug, Default)]
-struct Shared {
-    figures: Mutex<BrowserFigures>,
-    /// The call is over: the page is told with its next message.
-    ending: AtomicBool,
-    /// The page has sent its last message.
-    page_ended: AtomicBool,
-    /// Time 0 of the samples; `None`: there is no call yet.
-    zero: Mutex<Option<Timestamp>>,
+/// What is known of a call when it is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connected {
+    /// The address of the browser.
+    pub browser: SocketAddr,
+    /// The time, on the clock of all times of a [`CallObserver`].
+    pub at: Timestamp,
+    /// The synchronisation source of the video.
+    pub ssrc: u32,
+    /// The feedback.
+    pub feedback: FeedbackKind,
+    /// Whether lost packets are sent again.
+    pub repair: bool,
 }
 
-/// An offer from a client, and where its answer goes.
-struct Asked {
-    from: SocketAddr,
-    offer: String,
-    reply: mpsc::SyncSender<Result<String, String>>,
+/// Figures of both ends in the last interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Live {
+    /// Time since the browser connected.
+    pub at: TimeDelta,
+    /// Target rate of the controller.
+    pub target: DataRate,
+    /// Rate of the datagrams sent, all headers included.
+    pub sent: DataRate,
+    /// What the browser reports; `None` if nothing new has come from its page.
+    pub browser: Option<LiveBrowser>,
 }
 
-#[derive(Deserialize)]
-struct PostedOffer {
-    sdp: String,
+/// Sees what happens in a call, on the thread that sends: its methods should take microseconds. Closures that take a [`CallEvent`]
+/// are observers.
+pub trait CallObserver {
+    /// Handles an event.
+    fn on_event(&mut self, event: CallEvent);
+
+    /// A datagram of RTP or RTCP was sent; `size` has all headers.
+    fn on_sent(&mut self, _now: Timestamp, _size: DataSize) {}
+
+    /// A datagram of RTCP has arrived; `size` has all headers.
+    fn on_feedback(&mut self, _now: Timestamp, _size: DataSize) {}
+
+    /// Something has happened to the media.
+    fn on_media(&mut self, _now: Timestamp, _event: &MediaEvent) {}
+
+    /// Called in each turn of the loop once media flow, with their sender; [`Verdict::Stop`] ends the call.
+    fn on_turn(&mut self, _now: Timestamp, _sender: &MediaSender) -> Verdict {
+        Verdict::Continue
+    }
+}
+
+impl<F: FnMut(CallEvent)> CallObserver for F {
+    fn on_event(&mut self, event: CallEvent) {
+        self(event);
+    }
 }
 
 /// Serves the page, waits for a browser and calls it; returns the result when the call is over. `stop` ends it early. `secrets`
@@ -135,157 +179,216 @@ pub fn run(
     plan: CallPlan,
     mut secrets: impl FnMut() -> Result<Secrets, DtlsError>,
     stop: &AtomicBool,
-    mut on_event: impl FnMut(CallEvent),
+    observer: &mut impl CallObserver,
 ) -> Result<CallResult, CallError> {
     let clock = Clock::start();
-    let shared = Arc::new(Shared::default());
+    let board = Arc::new(Board::default());
     let (asks, asked) = mpsc::sync_channel::<Asked>(1);
-    let for_page = Arc::clone(&shared);
-    let respond = move |from: SocketAddr, request: &Request| respond(clock, from, request, &for_page, &asks);
-    let page = Server::start(plan.listen, respond)
-        .map_err(|source| CallError::Page { address: plan.listen, source })?;
+    let for_page = Arc::clone(&board);
+    let page =
+        Server::start(plan.listen, move |from, request| respond(clock, from, request, &for_page, &asks))
+            .map_err(|source| CallError::Page { address: plan.listen, source })?;
     let socket = UdpSocket::bind(page.local_addr(), &SocketConfig::default())?;
-    on_event(CallEvent::Serving(page.local_addr()));
+    observer.on_event(CallEvent::Serving(page.local_addr()));
 
-    let (algorithm, duration) = (plan.algorithm, plan.duration);
-    let wait = Waiting { clock, socket: &socket, asked: &asked, stop };
-    let (mut peer, offered_at) = wait.until_answered(plan, &mut secrets, &mut on_event)?;
-    // Further offers are refused.
-    drop(asked);
-
-    let cpu = ThreadCpu::start();
-    let mut turns =
-        Turns { clock, socket: &socket, batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES), unsent: 0 };
-    let mut sampler: Option<Sampler> = None;
-    let mut live_at = Timestamp::ZERO;
-    let ended_at = loop {
-        let now = turns.turn(&mut peer, sampler.as_ref().map(|sampler| sampler.due))?;
-        if let (None, Some(at)) = (&sampler, peer.connected_at()) {
-            sampler = Some(Sampler::new(at));
-            *lock(&shared.zero) = Some(at);
-            live_at = at + TimeDelta::from_seconds(1);
-            if let Some(address) = peer.browser_address() {
-                on_event(CallEvent::Connected(address));
-            }
+    let CallPlan { media, controller, feedback, repair, duration, interval, .. } = plan;
+    let setting = Setting { clock, socket: &socket, asked: &asked, board: &board, stop };
+    let mut media = media;
+    loop {
+        let answered = setting.until_answered(media, (feedback, repair), &mut secrets, observer)?;
+        match setting.hold(answered, (duration, interval.max(MIN_INTERVAL)), observer)? {
+            Held::Over(result) => return Ok(CallResult { controller, ..*result }),
+            Held::Left(unused) => media = unused,
         }
-        if let (Some(sampler), Some(target)) = (&mut sampler, peer.target()) {
-            if now >= sampler.due {
-                let queue = peer.stream(now).map_or(TimeDelta::ZERO, |stream| stream.queue.oldest);
-                sampler.take(now, peer.counters().sent_bytes, target.media, queue);
-            }
-            if now >= live_at {
-                live_at += TimeDelta::from_seconds(1);
-                let recent = sampler.samples.iter().rev().take(10);
-                let sent = recent.map(|sample| sample.sent_rate_bps).sum::<u64>() / 10;
-                let time = now.saturating_since(peer.connected_at().unwrap_or(now));
-                let decoded = lock(&shared.figures).frames_decoded;
-                on_event(CallEvent::Live {
-                    time,
-                    target: target.media,
-                    sent: DataRate::from_bps(sent),
-                    decoded,
-                });
-            }
-        }
-        let over = duration.zip(peer.connected_at()).is_some_and(|(duration, at)| now >= at + duration);
-        if over || stop.load(Relaxed) {
-            peer.stop(now);
-        } else if shared.page_ended.load(Relaxed) {
-            peer.on_page_closed(now);
-        }
-        if matches!(peer.state(), PeerState::Ended(_)) {
-            break now;
-        }
-    };
-    let used = cpu.used();
-    farewell(&mut turns, &mut peer, &shared, ended_at)?;
-
-    let begin = peer.connected_at();
-    let lasted = ended_at.saturating_since(begin.unwrap_or(ended_at));
-    let counters = peer.counters();
-    let end = match peer.state() {
-        PeerState::Ended(reason) => reason.to_string(),
-        _ => EndReason::Local.to_string(),
-    };
-    let (dtls, srtp) = peer.security();
-    let rate = giusto_units::DataSize::from_bytes(counters.sent_bytes);
-    let whole = ended_at.saturating_since(offered_at).as_seconds();
-    Ok(CallResult {
-        controller: algorithm.name().to_owned(),
-        feedback: feedback_name(peer.feedback()),
-        dtls,
-        srtp: srtp.map(ToOwned::to_owned),
-        duration_s: lasted.as_seconds(),
-        end,
-        connected: begin.is_some(),
-        setup_ms: begin.map(|at| at.saturating_since(offered_at).as_millis()),
-        sent_rate_bps: DataRate::of(rate, lasted).map_or(0, DataRate::as_bps),
-        target_rate_bps: sampler.as_ref().map_or(0, Sampler::mean_target),
-        sender_cpu_ratio: if whole > 0.0 { used.as_seconds() / whole } else { 0.0 },
-        counters,
-        unsent_datagrams: turns.unsent,
-        browser: std::mem::take(&mut *lock(&shared.figures)),
-        samples: sampler.map(|sampler| sampler.samples).unwrap_or_default(),
-    })
+        board.reset();
+        observer.on_event(CallEvent::Left);
+    }
 }
 
-/// Waits for an offer that can be answered.
-struct Waiting<'a> {
+/// How a call ended.
+enum Held {
+    Over(Box<CallResult>),
+    /// The browser left before it was connected.
+    Left(PeerMedia),
+}
+
+/// A call that was answered, and the time of its offer.
+struct Answered {
+    peer: BrowserPeer,
+    at: Timestamp,
+}
+
+/// Where calls are held.
+struct Setting<'a> {
     clock: Clock,
     socket: &'a UdpSocket,
     asked: &'a mpsc::Receiver<Asked>,
+    board: &'a Board,
     stop: &'a AtomicBool,
 }
 
-impl Waiting<'_> {
-    /// The call, and the time of its offer.
+impl Setting<'_> {
+    /// Waits for an offer that can be answered.
     fn until_answered(
         &self,
-        plan: CallPlan,
+        mut media: PeerMedia,
+        (feedback, repair): (Option<FeedbackKind>, bool),
         secrets: &mut impl FnMut() -> Result<Secrets, DtlsError>,
-        on_event: &mut impl FnMut(CallEvent),
-    ) -> Result<(BrowserPeer, Timestamp), CallError> {
-        let CallPlan { algorithm, limits, mut source, .. } = plan;
+        observer: &mut impl CallObserver,
+    ) -> Result<Answered, CallError> {
         loop {
             if self.stop.load(Relaxed) {
                 return Err(CallError::NoBrowser);
             }
+            if let Some(complaint) = self.board.take_complaint() {
+                observer.on_event(CallEvent::PageError(complaint));
+            }
             let Ok(Asked { from, offer, reply }) = self.asked.recv_timeout(LOOK.to_std()) else { continue };
             let address = reachable(self.socket.local_addr(), from)?;
-            let config = PeerConfig { algorithm, limits, ecn: Ecn::NotEct, address };
-            let now = self.clock.now();
-            let origin = self.clock.origin_instant();
+            let config = PeerConfig { feedback, repair, ..PeerConfig::new(address) };
+            let (now, origin) = (self.clock.now(), self.clock.origin_instant());
+            let secrets = secrets()?;
             // Where the client has gone meanwhile, the call never connects.
-            match BrowserPeer::answer(now, &offer, config, (&secrets()?, source), origin) {
+            match BrowserPeer::answer(now, &offer, config, (&secrets, media), origin) {
                 Ok((peer, answer)) => {
-                    let _ = reply.try_send(Ok(answer));
-                    return Ok((peer, now));
+                    self.board.begin(secrets.token.clone());
+                    let _ = reply.try_send(Ok((answer, secrets.token)));
+                    return Ok(Answered { peer, at: now });
                 }
                 Err((error, unused)) => {
-                    source = unused;
+                    media = unused;
                     let _ = reply.try_send(Err(error.to_string()));
-                    on_event(CallEvent::Refused(error));
+                    observer.on_event(CallEvent::Refused(error));
                 }
+            }
+        }
+    }
+
+    /// Holds a call until its end.
+    fn hold(
+        &self,
+        Answered { mut peer, at: offered_at }: Answered,
+        (duration, interval): (Option<TimeDelta>, TimeDelta),
+        observer: &mut impl CallObserver,
+    ) -> Result<Held, CallError> {
+        let cpu = ThreadCpu::start();
+        let mut turns = Turns {
+            clock: self.clock,
+            socket: self.socket,
+            batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
+            unsent: 0,
+            sent: DataSize::ZERO,
+            lateness: ErrorHistogram::default(),
+            is_connected: false,
+        };
+        let mut media: Option<(Sampler, LiveClock)> = None;
+        let ended_at = loop {
+            let due = media.as_ref().map(|(sampler, _)| sampler.due);
+            let now = turns.turn(&mut peer, due, observer)?;
+            if let (None, Some(at)) = (&media, peer.connected_at()) {
+                media = Some((Sampler::new(at), LiveClock::new(at, interval)));
+                self.board.connected(at);
+            }
+            if let (Some((sampler, live)), Some(target)) = (&mut media, peer.target()) {
+                if now >= sampler.due {
+                    let queue = peer.stream(now).map_or(TimeDelta::ZERO, |stream| stream.queue.oldest);
+                    sampler.take(now, peer.counters().sent_bytes, target.media, queue);
+                    self.board.show(sampler.samples.back());
+                }
+                if now >= live.due {
+                    let browser = self.board.interval(&mut live.mark, peer.overhead());
+                    observer.on_event(CallEvent::Live(live.take(now, target.media, turns.sent, browser)));
+                }
+            }
+            self.refuse_others();
+            let over = duration.zip(peer.connected_at()).is_some_and(|(duration, at)| now >= at + duration);
+            if over || self.stop.load(Relaxed) {
+                peer.stop(now);
+            } else if self.board.page_has_ended() {
+                peer.on_page_closed(now);
+            }
+            if let PeerState::Ended(_) = peer.state() {
+                break now;
+            }
+        };
+        let used = cpu.used();
+        let left = *peer.state() == PeerState::Ended(EndReason::Browser) && peer.connected_at().is_none();
+        let end = match peer.state() {
+            PeerState::Ended(reason) => reason.to_string(),
+            _ => EndReason::Local.to_string(),
+        };
+        self.board.end(end.clone());
+        self.farewell(&mut turns, &mut peer, (ended_at, observer))?;
+        let whole = ended_at.saturating_since(offered_at).as_seconds();
+        let sampler = media.map(|(sampler, _)| sampler);
+        let result = CallResult {
+            sender_cpu_ratio: if whole > 0.0 { used.as_seconds() / whole } else { 0.0 },
+            unsent_datagrams: turns.unsent,
+            schedule_error: turns.lateness,
+            end,
+            browser: self.board.take_figures(),
+            ..CallResult::of(&peer, (offered_at, ended_at), sampler)
+        };
+        Ok(match peer.into_media() {
+            Some(media) if left => Held::Left(media),
+            _ => Held::Over(Box::new(result)),
+        })
+    }
+
+    /// Tells further browsers that the call is taken.
+    fn refuse_others(&self) {
+        while let Ok(Asked { reply, .. }) = self.asked.try_recv() {
+            let _ = reply.try_send(Err(crate::page::TAKEN.to_owned()));
+        }
+    }
+
+    /// Sends the goodbyes, and waits for the page's last message.
+    fn farewell(
+        &self,
+        turns: &mut Turns<'_>,
+        peer: &mut BrowserPeer,
+        (ended_at, observer): (Timestamp, &mut impl CallObserver),
+    ) -> Result<(), CallError> {
+        loop {
+            let now = turns.turn(peer, None, observer)?;
+            self.refuse_others();
+            let has_page = self.board.has_posted_since(ended_at - PAGE_SILENCE);
+            if !has_page || now >= ended_at + FAREWELL || self.board.page_has_ended() {
+                return Ok(());
             }
         }
     }
 }
 
-/// Sends the goodbyes, and waits for the page's last message.
-fn farewell(
-    turns: &mut Turns<'_>,
-    peer: &mut BrowserPeer,
-    shared: &Shared,
-    ended_at: Timestamp,
-) -> Result<(), CallError> {
-    shared.ending.store(true, Relaxed);
-    let was_connected = peer.connected_at().is_some();
-    loop {
-        let now = turns.turn(peer, None)?;
-        let waits = was_connected && now < ended_at + FAREWELL && !shared.page_ended.load(Relaxed);
-        if !waits {
-            return Ok(());
+/// When live figures are due, and what was told before.
+struct LiveClock {
+    begin: Timestamp,
+    interval: TimeDelta,
+    due: Timestamp,
+    last: Timestamp,
+    sent: DataSize,
+    mark: crate::result::BrowserSample,
+}
+
+impl LiveClock {
+    fn new(begin: Timestamp, interval: TimeDelta) -> Self {
+        let mark = crate::result::BrowserSample::default();
+        Self { begin, interval, due: begin + interval, last: begin, sent: DataSize::ZERO, mark }
+    }
+
+    fn take(
+        &mut self,
+        now: Timestamp,
+        target: DataRate,
+        sent: DataSize,
+        browser: Option<LiveBrowser>,
+    ) -> Live {
+        let rate = DataRate::of(sent.saturating_sub(self.sent), now.saturating_since(self.last));
+        (self.sent, self.last) = (sent, now);
+        while self.due <= now {
+            self.due += self.interval;
         }
+        Live { at: now.saturating_since(self.begin), target, sent: rate.unwrap_or(DataRate::ZERO), browser }
     }
 }
 
@@ -296,11 +399,22 @@ struct Turns<'a> {
     batch: ReceiveBatch,
     /// Datagrams that the system did not take.
     unsent: u64,
+    /// Datagrams of media, all headers included.
+    sent: DataSize,
+    /// From each deadline until its datagrams were sent.
+    lateness: ErrorHistogram,
+    /// Whether the observer knows that the browser has connected.
+    is_connected: bool,
 }
 
 impl Turns<'_> {
     /// Waits for a datagram or a deadline, and handles it. Returns the time.
-    fn turn(&mut self, peer: &mut BrowserPeer, also: Option<Timestamp>) -> Result<Timestamp, CallError> {
+    fn turn(
+        &mut self,
+        peer: &mut BrowserPeer,
+        also: Option<Timestamp>,
+        observer: &mut impl CallObserver,
+    ) -> Result<Timestamp, CallError> {
         let now = self.clock.now();
         let deadlines = [peer.poll_timeout(), also, Some(now + LOOK)];
         let until = deadlines.into_iter().flatten().min().unwrap_or(now);
@@ -312,17 +426,45 @@ impl Turns<'_> {
             outcome => drop(outcome?),
         }
         let now = self.clock.now();
+        let headers = peer.network_headers();
         for received in self.batch.iter() {
             for datagram in received.datagrams() {
+                let before = peer.rtcp_datagrams();
                 peer.handle_datagram(now, received.from, datagram, Ecn::NotEct);
+                if peer.rtcp_datagrams() > before {
+                    observer.on_feedback(now, DataSize::from_bytes(datagram.len() as u64) + headers);
+                }
             }
         }
-        if peer.poll_timeout().is_some_and(|at| at <= now) {
+        if let (false, Some(at), Some(browser)) =
+            (self.is_connected, peer.connected_at(), peer.browser_address())
+        {
+            self.is_connected = true;
+            let (ssrc, feedback, repair) = (peer.ssrc(), peer.feedback(), peer.repairs());
+            observer.on_event(CallEvent::Connected(Connected { browser, at, ssrc, feedback, repair }));
+        }
+        let due = peer.poll_timeout().filter(|&at| at <= now);
+        if due.is_some() {
             peer.handle_timeout(now);
         }
         while let Some(transmit) = peer.poll_transmit(now) {
             // To the controller, a datagram that the system does not take is a lost one.
             self.unsent += u64::from(self.socket.send_to(&transmit.bytes, transmit.to).is_err());
+            if transmit.is_media {
+                let size = DataSize::from_bytes(transmit.bytes.len() as u64) + headers;
+                self.sent += size;
+                observer.on_sent(now, size);
+            }
+        }
+        if let Some(due) = due.filter(|_| peer.connected_at().is_some()) {
+            self.lateness.record(self.clock.now() - due);
+        }
+        while let Some(event) = peer.poll_event() {
+            observer.on_media(now, &event);
+        }
+        let verdict = peer.sender().map(|sender| observer.on_turn(now, sender));
+        if verdict == Some(Verdict::Stop) {
+            peer.stop(now);
         }
         Ok(now)
     }
@@ -335,79 +477,4 @@ fn reachable(local: SocketAddr, client: SocketAddr) -> Result<SocketAddr, CallEr
     }
     let ip = UdpSocket::connected(client, &SocketConfig::default())?.local_addr().ip();
     Ok((ip, local.port()).into())
-}
-
-fn feedback_name(kind: FeedbackKind) -> &'static str {
-    match kind {
-        FeedbackKind::TransportWide => "transport-cc",
-        FeedbackKind::CongestionControl => "ccfb",
-        FeedbackKind::ReceiverEstimate => "goog-remb",
-        FeedbackKind::ScreamDraft => "scream-draft",
-        FeedbackKind::ReceiverReports => "reports",
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // What it guards is valid after each statement.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether the request comes from our page: another site's page must not start a call, nor one whose name was made to point here.
-fn is_own_page(request: &Request) -> bool {
-    let Some(host) = request.host.as_deref() else { return false };
-    let name =
-        host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
-    let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-    let own = format!("http://{host}");
-    (literal || name.eq_ignore_ascii_case("localhost"))
-        && request.origin.as_deref().is_none_or(|origin| origin.eq_ignore_ascii_case(&own))
-}
-
-fn respond(
-    clock: Clock,
-    from: SocketAddr,
-    request: &Request,
-    shared: &Shared,
-    asks: &mpsc::SyncSender<Asked>,
-) -> Response {
-    const JSON: &str = "application/json";
-    if !is_own_page(request) {
-        return Response::text("403 Forbidden", "open the page by its address or as localhost\n");
-    }
-    match (request.method.as_str(), request.path.as_str()) {
-        ("GET" | "HEAD", "/") => Response::ok("text/html; charset=utf-8", PAGE),
-        ("POST", "/offer") => {
-            let Ok(PostedOffer { sdp: offer }) = serde_json::from_slice(&request.body) else {
-                return Response::text("400 Bad Request", "expected {\"sdp\": \"…\"}\n");
-            };
-            let (reply, answer) = mpsc::sync_channel(1);
-            if asks.try_send(Asked { from, offer, reply }).is_err() {
-                return Response::text("409 Conflict", "another browser is in the call\n");
-            }
-            match answer.recv_timeout(ANSWER_TIMEOUT) {
-                Ok(Ok(sdp)) => Response::ok(JSON, serde_json::json!({ "sdp": sdp }).to_string()),
-                Ok(Err(why)) => Response::text("400 Bad Request", why),
-                Err(_) => Response::text("503 Service Unavailable", "the call has ended\n"),
-            }
-        }
-        ("POST", "/stats") => {
-            let Ok(mut posted) = serde_json::from_slice::<Posted>(&request.body) else {
-                return Response::text("400 Bad Request", "expected {\"samples\": […]}\n");
-            };
-            let end = posted.end;
-            let zero = *lock(&shared.zero);
-            if zero.is_none() {
-                // Samples need a time axis; what the page complains about does not.
-                posted.samples.clear();
-            }
-            let time_s = clock.now().saturating_since(zero.unwrap_or_default()).as_seconds();
-            lock(&shared.figures).take(time_s, posted);
-            if end {
-                shared.page_ended.store(true, Relaxed);
-            }
-            let end = end || shared.ending.load(Relaxed);
-            Response::ok(JSON, serde_json::json!({ "end": end }).to_string())
-        }
-        _ => Response::text("404 Not Found", "nothing here: see /\n"),
-    }
 }

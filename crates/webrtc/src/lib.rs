@@ -6,7 +6,7 @@
 //! ```text
 //!   page -- offer (HTTP) --> BrowserPeer::answer --> answer
 //!   UDP, by the first byte (RFC 7983):   0-3 STUN --> IceLite        20-63 DTLS --> Dtls --> keys
-//!   FrameSource --> MediaSender (pacer, controller) --> SRTP --> browser -- SRTCP: TWCC or RFC 8888 --> MediaSender
+//!   VideoSource --> MediaSender (pacer, controller) --> SRTP --> browser -- SRTCP: TWCC or RFC 8888 --> MediaSender
 //! ```
 //!
 //! | module | contents |
@@ -16,7 +16,6 @@
 //! | [`dtls`] | DTLS 1.2 and 1.3, and the check of the certificate's fingerprint |
 //! | [`srtp`] | SRTP and SRTCP |
 //! | [`peer`] | the call as a state machine, without clock and socket |
-//! | [`ivf`], [`source`] | VP8 from files, whose rate follows the target |
 //! | [`call`] | the loop that gives a call a clock, a socket and a web page |
 //! | [`result`] | what a call was like, at both ends |
 
@@ -24,12 +23,11 @@ pub mod call;
 pub mod dtls;
 mod fingerprint;
 pub mod ice;
-pub mod ivf;
 mod key_frames;
+mod page;
 pub mod peer;
 pub mod result;
 pub mod sdp;
-pub mod source;
 pub mod srtp;
 
 pub use fingerprint::{Fingerprint, FingerprintError};

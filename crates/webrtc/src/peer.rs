@@ -2,19 +2,19 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
-use giusto_congestion::{Algorithm, FeedbackKind, Limits, Target};
+use giusto_congestion::{Controller, FeedbackKind, Target};
 use giusto_session::media::{
     Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, MediaEndpoint, MediaEvent, MediaSender, MediaSenderConfig,
-    MediaStream, Packetizer, PayloadHeader, StreamFigures, pacer_config,
+    MediaStream, PLAYOUT_DEADLINE, Packetizer, PayloadHeader, StreamFigures, StreamRepair, pacer_config,
 };
-use giusto_units::{DataRate, DataSize, Ecn, NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_session::video::VideoSource;
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
     dtls::{Certificate, Dtls, DtlsError, DtlsState},
     ice::{Credentials, IceLite, StunCounters},
     key_frames,
     sdp::{Answer, Offer, OfferError, Setup},
-    source::FrameSource,
     srtp::Srtp,
 };
 
@@ -25,25 +25,47 @@ const OVERHEAD_V6: u64 = 48;
 const MAX_PADDING: DataSize = DataSize::from_bytes(255);
 /// The browser must have connected within this time. Chosen by us: a browser gives up after 15 to 30 s.
 const CONNECT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(30);
-/// The video clock (RFC 7741 §4.1).
-const VIDEO_CLOCK: u64 = 90_000;
+/// The most frames that are taken from the source at once. Chosen by us.
+const MAX_FRAMES: usize = 4;
 /// The most datagrams of STUN and DTLS that wait for being sent.
 const MAX_QUEUE: usize = 64;
 /// The least time between two key frames that the browser causes. Chosen by us, as libwebrtc's 300 ms
 /// (`video_stream_encoder.cc`, `kMinKeyFrameRequestIntervalMs`).
 const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
 
+/// The most events that wait for [`BrowserPeer::poll_event`]; the oldest are dropped. Chosen by us.
+const MAX_EVENTS: usize = 4096;
+
 /// Configuration of a call.
 #[derive(Debug, Clone)]
 pub struct PeerConfig {
-    /// The controller of the rate.
-    pub algorithm: Algorithm,
-    /// Limits of its target, headers included.
-    pub limits: Limits,
-    /// The ECN codepoint of media packets. Default Not-ECT.
-    pub ecn: Ecn,
     /// The address of our socket, which the browser can reach.
     pub address: SocketAddr,
+    /// The ECN codepoint of media packets. Default Not-ECT.
+    pub ecn: Ecn,
+    /// The feedback of the browser. Default `None`: that for which the controller was designed, otherwise any that it accepts.
+    pub feedback: Option<FeedbackKind>,
+    /// Whether lost packets are sent again (RFC 4588) when the browser requests them (RFC 4585 §6.2.1). Default `true`; without
+    /// effect if the browser does not offer both.
+    pub repair: bool,
+    /// Time after which a packet is not sent again, because it would come too late. Default [`PLAYOUT_DEADLINE`].
+    pub repair_deadline: TimeDelta,
+}
+
+impl PeerConfig {
+    /// The defaults, for a socket that the browser reaches at `address`.
+    pub const fn new(address: SocketAddr) -> Self {
+        Self { address, ecn: Ecn::NotEct, feedback: None, repair: true, repair_deadline: PLAYOUT_DEADLINE }
+    }
+}
+
+/// The video of a call, and the controller of its rate.
+#[derive(Debug)]
+pub struct PeerMedia {
+    /// Where frames come from: VP8.
+    pub source: Box<dyn VideoSource>,
+    /// Sets their rate.
+    pub controller: Box<dyn Controller>,
 }
 
 /// The random values of a call. None may be used twice, except the certificate.
@@ -59,6 +81,8 @@ pub struct Secrets {
     pub ssrc: [u32; 2],
     /// Added to RTP timestamps.
     pub timestamp_offset: u32,
+    /// By this the page of the call is told from other pages.
+    pub token: String,
 }
 
 impl Secrets {
@@ -77,6 +101,7 @@ impl Secrets {
             bytes.into_iter().map(|byte| char::from(letter(byte))).collect()
         };
         let credentials = Credentials { ufrag: text(8), password: text(24) };
+        let token = text(24);
         let ssrc = random.next_u32();
         Ok(Self {
             credentials,
@@ -85,6 +110,7 @@ impl Secrets {
             session: random.next_u64() >> 2,
             ssrc: [ssrc, ssrc.wrapping_add(1)],
             timestamp_offset: random.next_u32(),
+            token,
         })
     }
 }
@@ -153,6 +179,12 @@ pub struct PeerCounters {
     pub sent_datagrams: u64,
     /// Their bytes, headers of UDP and IP not included.
     pub sent_bytes: u64,
+    /// Datagrams of media that were sent again.
+    pub retransmitted_datagrams: u64,
+    /// Packets that the browser requested, each time counted.
+    pub requested_packets: u64,
+    /// Requested packets that were not sent again because they would have come too late.
+    pub late_repairs: u64,
     /// Padding packets among them.
     pub padding_datagrams: u64,
     /// Changes of the browser's address.
@@ -166,6 +198,8 @@ pub struct Transmit {
     pub to: SocketAddr,
     /// Its ECN codepoint.
     pub ecn: Ecn,
+    /// Whether it is RTP or RTCP; otherwise STUN or DTLS.
+    pub is_media: bool,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -173,7 +207,7 @@ pub struct Transmit {
 /// Our end of a call to a browser: answers its checks, secures the connection, and sends it video at the controller's rate.
 ///
 /// It has no clock and no socket. After each `handle_` call, call [`poll_transmit`](Self::poll_transmit) until it returns `None`,
-/// then [`poll_timeout`](Self::poll_timeout).
+/// then [`poll_timeout`](Self::poll_timeout). [`poll_event`](Self::poll_event) tells what happened to the media.
 #[derive(Debug)]
 pub struct BrowserPeer {
     config: PeerConfig,
@@ -185,15 +219,19 @@ pub struct BrowserPeer {
     dtls: Dtls,
     srtp: Option<Srtp>,
     endpoint: MediaEndpoint,
-    source: Box<dyn FrameSource>,
-    queue: VecDeque<(SocketAddr, Vec<u8>)>,
+    source: Box<dyn VideoSource>,
+    /// The RTP timestamp of the first frame by the source: that of the stream begins at its offset.
+    first_timestamp: Option<u32>,
+    /// Until it is connected.
+    controller: Option<Box<dyn Controller>>,
+    events: VecDeque<MediaEvent>,
+    queue: VecDeque<(SocketAddr, Vec<u8>, bool)>,
     state: PeerState,
     counters: PeerCounters,
     /// Where media go.
     address: Option<SocketAddr>,
     began: Timestamp,
     connected_at: Option<Timestamp>,
-    next_frame: Timestamp,
     key_frame_at: Option<Timestamp>,
     now: Timestamp,
 }
@@ -203,23 +241,24 @@ impl BrowserPeer {
     ///
     /// # Errors
     ///
-    /// [`OfferError`] says what the offer lacks; the source is returned.
+    /// [`OfferError`] says what the offer lacks; the media are returned.
     pub fn answer(
         now: Timestamp,
         offer: &str,
         config: PeerConfig,
-        (secrets, source): (&Secrets, Box<dyn FrameSource>),
+        (secrets, media): (&Secrets, PeerMedia),
         origin: Instant,
-    ) -> Result<(Self, String), (OfferError, Box<dyn FrameSource>)> {
+    ) -> Result<(Self, String), (OfferError, PeerMedia)> {
         let read = Offer::parse(offer).and_then(|offer| {
-            let feedback = offer.choose_feedback(&config.algorithm.requirements())?;
+            let feedback = offer.choose_feedback(&media.controller.requirements(), config.feedback)?;
             Ok((offer, feedback))
         });
         let (offer, feedback) = match read {
             Ok(read) => read,
-            Err(error) => return Err((error, source)),
+            Err(error) => return Err((error, media)),
         };
-        let Secrets { credentials, certificate, session, ssrc, timestamp_offset } = secrets;
+        let PeerMedia { source, controller } = media;
+        let Secrets { credentials, certificate, session, ssrc, timestamp_offset, .. } = secrets;
         let answer = offer.answer(&Answer {
             session: *session,
             address: config.address,
@@ -227,7 +266,7 @@ impl BrowserPeer {
             password: &credentials.password,
             fingerprint: certificate.fingerprint(),
             feedback,
-            nack: false,
+            nack: config.repair && offer.repairs(),
             ssrc: ssrc[0],
             rtx_ssrc: ssrc[1],
         });
@@ -243,13 +282,15 @@ impl BrowserPeer {
             srtp: None,
             endpoint: MediaEndpoint::new(None, None),
             source,
+            first_timestamp: None,
+            controller: Some(controller),
+            events: VecDeque::new(),
             queue: VecDeque::new(),
             state: PeerState::Connecting,
             counters: PeerCounters::default(),
             address: None,
             began: now,
             connected_at: None,
-            next_frame: now,
             key_frame_at: None,
             now,
         };
@@ -263,7 +304,55 @@ impl BrowserPeer {
 
     /// Counts so far.
     pub fn counters(&self) -> PeerCounters {
-        PeerCounters { stun: self.ice.counters(), ..self.counters }
+        let stream = self.stream(self.now).unwrap_or_default();
+        PeerCounters {
+            stun: self.ice.counters(),
+            retransmitted_datagrams: stream.retransmitted_packets,
+            requested_packets: stream.requested_packets,
+            late_repairs: stream.late_repairs,
+            ..self.counters
+        }
+    }
+
+    /// The media of a call that never connected, for the next one.
+    pub fn into_media(self) -> Option<PeerMedia> {
+        Some(PeerMedia { source: self.source, controller: self.controller? })
+    }
+
+    /// Whether lost packets are sent again when the browser requests them.
+    pub fn repairs(&self) -> bool {
+        self.config.repair && self.offer.repairs()
+    }
+
+    /// The synchronisation source of the video.
+    pub fn ssrc(&self) -> u32 {
+        self.ssrc[0]
+    }
+
+    /// Bytes of the headers of IP and UDP.
+    pub fn network_headers(&self) -> DataSize {
+        let is_v6 = self.address.is_some_and(|address| address.ip().to_canonical().is_ipv6());
+        DataSize::from_bytes(if is_v6 { OVERHEAD_V6 } else { OVERHEAD_V4 })
+    }
+
+    /// Bytes of all headers below RTP: IP, UDP and SRTP.
+    pub fn overhead(&self) -> DataSize {
+        self.network_headers() + DataSize::from_bytes(self.srtp.as_ref().map_or(0, Srtp::overhead))
+    }
+
+    /// Datagrams of RTCP received so far.
+    pub(crate) fn rtcp_datagrams(&self) -> u64 {
+        self.counters.rtcp_datagrams
+    }
+
+    /// The sender of the media, once connected.
+    pub fn sender(&self) -> Option<&MediaSender> {
+        self.endpoint.sender()
+    }
+
+    /// The next event of the media, if any. The oldest are dropped if nobody takes them.
+    pub fn poll_event(&mut self) -> Option<MediaEvent> {
+        self.events.pop_front()
     }
 
     /// The feedback that was agreed upon.
@@ -306,7 +395,7 @@ impl BrowserPeer {
         match bytes.first() {
             Some(0..=3) => {
                 if let Some(answer) = self.ice.handle(now, from, bytes) {
-                    self.enqueue(from, answer);
+                    self.enqueue(from, answer, false);
                 }
                 self.follow_address(now);
                 // A client opens the connection once it has an address.
@@ -354,7 +443,7 @@ impl BrowserPeer {
     fn want_key_frame(&mut self, now: Timestamp) {
         if self.key_frame_at.is_none_or(|last| now >= last + KEY_FRAME_INTERVAL) {
             self.key_frame_at = Some(now);
-            self.source.request_key_frame();
+            self.source.request_key_frame(now);
         }
     }
 
@@ -377,7 +466,7 @@ impl BrowserPeer {
             self.after_dtls(now, outcome);
         }
         if self.state == PeerState::Connected {
-            self.push_due_frame(now);
+            self.push_due_frames(now);
             self.endpoint.handle_timeout(now);
             self.drain_events(now);
         }
@@ -386,24 +475,28 @@ impl BrowserPeer {
     /// The next datagram to send at once, if any.
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         self.now = self.now.max(now);
-        if let Some((to, bytes)) = self.queue.pop_front() {
-            return Some(Transmit { to, ecn: Ecn::NotEct, bytes });
+        if let Some((to, bytes, is_media)) = self.queue.pop_front() {
+            return Some(Transmit { to, ecn: Ecn::NotEct, is_media, bytes });
         }
         let to = self.address?;
-        let srtp = self.srtp.as_mut()?;
         loop {
             let datagram = self.endpoint.poll_transmit(self.now)?;
             let ecn = datagram.ecn;
+            let is_padding = is_padding(&datagram.head, self.ssrc[1]);
             let mut clear = datagram.to_vec();
-            let is_padding = mark_padding(&mut clear, self.ssrc[1]);
-            let Ok(bytes) = srtp.protect(&clear) else {
+            if is_padding {
+                mark_padding(&mut clear, datagram.payload.size().as_bytes());
+            }
+            let protected = self.srtp.as_mut()?.protect(&clear);
+            self.drain_events(self.now);
+            let Ok(bytes) = protected else {
                 self.counters.refused_packets += 1;
                 continue;
             };
             self.counters.sent_datagrams += 1;
             self.counters.sent_bytes += bytes.len() as u64;
             self.counters.padding_datagrams += u64::from(is_padding);
-            return Some(Transmit { to, ecn, bytes });
+            return Some(Transmit { to, ecn, is_media: true, bytes });
         }
     }
 
@@ -412,7 +505,7 @@ impl BrowserPeer {
         let connected = match self.state {
             PeerState::Ended(_) => return None,
             PeerState::Connecting => return self.earliest(Some(self.began + CONNECT_TIMEOUT)),
-            PeerState::Connected => [Some(self.next_frame), self.endpoint.poll_timeout()],
+            PeerState::Connected => [self.source.next_frame_at(), self.endpoint.poll_timeout()],
         };
         self.earliest(connected.into_iter().flatten().min())
     }
@@ -441,8 +534,8 @@ impl BrowserPeer {
         self.endpoint.stop(now);
         if matches!(reason, EndReason::Local | EndReason::Browser) {
             // The goodbye of RTCP goes first, then that of DTLS.
-            while let Some(Transmit { to, bytes, .. }) = self.next_goodbye(now) {
-                self.enqueue(to, bytes);
+            while let Some((to, bytes)) = self.next_goodbye(now) {
+                self.enqueue(to, bytes, true);
             }
             self.dtls.close();
             self.send_dtls();
@@ -450,24 +543,24 @@ impl BrowserPeer {
         self.state = PeerState::Ended(reason);
     }
 
-    fn next_goodbye(&mut self, now: Timestamp) -> Option<Transmit> {
+    fn next_goodbye(&mut self, now: Timestamp) -> Option<(SocketAddr, Vec<u8>)> {
         let to = self.address?;
         let datagram = self.endpoint.poll_transmit(now)?;
         let bytes = self.srtp.as_mut()?.protect(&datagram.to_vec()).ok()?;
-        Some(Transmit { to, ecn: Ecn::NotEct, bytes })
+        Some((to, bytes))
     }
 
-    fn enqueue(&mut self, to: SocketAddr, bytes: Vec<u8>) {
+    fn enqueue(&mut self, to: SocketAddr, bytes: Vec<u8>, is_media: bool) {
         if self.queue.len() >= MAX_QUEUE {
             self.queue.pop_front();
         }
-        self.queue.push_back((to, bytes));
+        self.queue.push_back((to, bytes, is_media));
     }
 
     fn send_dtls(&mut self) {
         while let Some(bytes) = self.dtls.poll_transmit() {
             if let Some(to) = self.ice.target() {
-                self.enqueue(to, bytes);
+                self.enqueue(to, bytes, false);
             }
         }
     }
@@ -504,18 +597,17 @@ impl BrowserPeer {
 
     /// Begins to send media once there are an address and keys.
     fn connect(&mut self, now: Timestamp) {
-        let (Some(address), Some(srtp), PeerState::Connecting) = (self.address, &self.srtp, &self.state)
-        else {
+        if self.address.is_none() || self.srtp.is_none() || self.state != PeerState::Connecting {
             return;
-        };
-        let needs = self.config.algorithm.requirements();
-        let below = if address.is_ipv6() { OVERHEAD_V6 } else { OVERHEAD_V4 };
+        }
+        let Some(controller) = self.controller.take() else { return };
+        let needs = controller.requirements();
         let limits = self.source.limits();
         let ids = ExtensionIds::default();
         let config = MediaSenderConfig {
             feedback: self.feedback,
             pacer: pacer_config(needs.pacer),
-            overhead: DataSize::from_bytes(below + srtp.overhead()),
+            overhead: self.overhead(),
             ecn: self.config.ecn,
             padding: (self.ssrc[1], self.offer.rtx.unwrap_or(self.offer.vp8)),
             max_padding: MAX_PADDING,
@@ -536,76 +628,84 @@ impl BrowserPeer {
             skip_after: needs.staleness.skip_after,
             // Discarding would end within a frame whose successors refer to it: a key frame follows at once.
             discard_after: needs.staleness.discard_after,
+            repair: StreamRepair {
+                rtx: self.offer.rtx.filter(|_| self.repairs()).map(|rtx| (self.ssrc[1], rtx)),
+                deadline: self.config.repair_deadline,
+                ..StreamRepair::default()
+            },
             ..MediaStream::video(self.ssrc[0], self.offer.vp8, limits)
         };
-        let controller = self.config.algorithm.build(self.config.limits);
         self.endpoint = MediaEndpoint::new(Some(MediaSender::new(config, controller, vec![stream])), None);
         self.state = PeerState::Connected;
         self.connected_at = Some(now);
-        self.next_frame = now;
-        self.source.request_key_frame();
+        self.source.request_key_frame(now);
     }
 
-    fn push_due_frame(&mut self, now: Timestamp) {
-        if now < self.next_frame {
-            return;
-        }
-        let interval = self.source.interval();
-        let due = self.next_frame;
-        self.next_frame = due + interval;
-        if self.next_frame <= now {
-            // This thread was held up: frames that are late by more than one interval are not made up for.
-            self.next_frame = now + interval;
-        }
-        if !self.endpoint.wants_frame(now, 0) {
-            self.endpoint.skip_frame(now, 0);
-            self.source.skip_frame();
-            self.counters.skipped_frames += 1;
-            return;
-        }
-        // Discards may have asked for a key frame.
-        self.drain_events(now);
-        let Some(frame) = self.source.next_frame() else { return };
-        let since = due.saturating_since(self.connected_at.unwrap_or(due)).as_nanos().max(0).unsigned_abs();
-        let ticks = u128::from(since) * u128::from(VIDEO_CLOCK) / u128::from(NANOS_PER_SECOND);
-        let key = frame.key;
-        let frame = Frame { captured: now, media_timestamp: ticks as u32, payload: frame.payload, key };
-        if self.endpoint.push_frame(now, 0, frame).is_ok() {
-            self.counters.frames += 1;
-            self.counters.key_frames += u64::from(key);
-        } else {
-            self.counters.refused_frames += 1;
+    fn push_due_frames(&mut self, now: Timestamp) {
+        for _ in 0..MAX_FRAMES {
+            if self.source.next_frame_at().is_none_or(|at| at > now) {
+                return;
+            }
+            let is_wanted = self.endpoint.wants_frame(now, 0);
+            // Discards may have asked for a key frame.
+            self.drain_events(now);
+            let Some(frame) = self.source.poll_frame(now) else { return };
+            if !is_wanted {
+                self.endpoint.skip_frame(now, 0);
+                self.source.on_skipped(now);
+                self.counters.skipped_frames += 1;
+                continue;
+            }
+            let (key, first) = (frame.key, *self.first_timestamp.get_or_insert(frame.media_timestamp));
+            let media_timestamp = frame.media_timestamp.wrapping_sub(first);
+            let frame = Frame { captured: frame.captured, media_timestamp, payload: frame.payload, key };
+            if self.endpoint.push_frame(now, 0, frame).is_ok() {
+                self.counters.frames += 1;
+                self.counters.key_frames += u64::from(key);
+            } else {
+                self.counters.refused_frames += 1;
+            }
         }
     }
 
     fn drain_events(&mut self, now: Timestamp) {
         while let Some(event) = self.endpoint.poll_event() {
-            match event {
-                MediaEvent::Target { rate, .. } => self.source.set_rate(rate.max(DataRate::from_bps(1))),
+            match &event {
+                MediaEvent::Target { rate, .. } => {
+                    self.source.set_target(now, (*rate).max(DataRate::from_bps(1)))
+                }
                 MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
                 _ => {}
             }
+            if self.events.len() >= MAX_EVENTS {
+                self.events.pop_front();
+            }
+            self.events.push_back(event);
         }
     }
 }
 
-/// Makes a padding packet of RFC 3550 §5.1 of one whose payload is zeros, by its source. Returns whether it is one.
-fn mark_padding(packet: &mut [u8], padding: u32) -> bool {
-    if crate::srtp::is_rtcp(packet) || packet.get(8..12) != Some(&padding.to_be_bytes()) {
+/// Whether a datagram with this header is padding: of the source of padding and retransmissions, whose header a retransmission makes
+/// longer by the number of the original packet (RFC 4588 §4).
+fn is_padding(head: &[u8], padding: u32) -> bool {
+    if crate::srtp::is_rtcp(head) || head.get(8..12) != Some(&padding.to_be_bytes()) {
         return false;
     }
-    let extension = if packet.first().is_some_and(|first| first & 0x10 != 0) {
-        let words = packet.get(14..16).and_then(|it| it.try_into().ok()).map_or(0, u16::from_be_bytes);
+    let extension = if head.first().is_some_and(|first| first & 0x10 != 0) {
+        let words = head.get(14..16).and_then(|it| it.try_into().ok()).map_or(0, u16::from_be_bytes);
         4 + 4 * usize::from(words)
     } else {
         0
     };
-    let size = packet.len().saturating_sub(12 + extension);
-    if let (Ok(size), Some(first)) = (u8::try_from(size), packet.first_mut()) {
+    head.len() == 12 + extension
+}
+
+/// Makes a padding packet of RFC 3550 §5.1 of one that ends with this many zeros.
+fn mark_padding(packet: &mut [u8], zeros: u64) {
+    if let (Ok(zeros), Some(first)) = (u8::try_from(zeros), packet.first_mut()) {
         *first |= 0x20;
         if let Some(last) = packet.last_mut() {
-            *last = size;
+            *last = zeros;
         }
     }
-    true
 }

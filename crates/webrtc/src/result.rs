@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use giusto_congestion::FeedbackKind;
+use giusto_measure::ErrorHistogram;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::peer::PeerCounters;
+use crate::peer::{BrowserPeer, PeerCounters};
 
 /// The most samples kept of each end, the newest: an hour at 10 Hz.
 const MAX_SAMPLES: usize = 36_000;
@@ -64,6 +66,10 @@ pub struct BrowserSample {
     pub plis: Option<f64>,
     /// `nackCount`.
     pub nacks: Option<f64>,
+    /// `firCount`.
+    pub firs: Option<f64>,
+    /// `retransmittedPacketsReceived`.
+    pub retransmitted_packets: Option<f64>,
     /// `frameWidth`.
     pub width: Option<f64>,
     /// `frameHeight`.
@@ -76,12 +82,60 @@ pub struct BrowserSample {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Posted {
+    pub(crate) token: Option<String>,
     user_agent: String,
     /// Time on the page's clock.
     page_ms: f64,
     pub(crate) samples: Vec<BrowserSample>,
-    error: String,
+    pub(crate) error: String,
     pub(crate) end: bool,
+}
+
+/// What the browser reports of the last interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LiveBrowser {
+    /// Rate of what it received, all headers included.
+    pub received: DataRate,
+    /// Packets lost, of which some may be repaired.
+    pub lost_packets: u64,
+    /// Frames decoded.
+    pub frames: u64,
+    /// Freezes since the beginning.
+    pub freezes: u64,
+    /// Round-trip time of ICE.
+    pub round_trip: Option<TimeDelta>,
+}
+
+impl LiveBrowser {
+    /// `overhead`: the bytes of all headers below RTP. `None` without time between the samples.
+    pub(crate) fn between(before: &BrowserSample, now: &BrowserSample, overhead: DataSize) -> Option<Self> {
+        let seconds = now.time_s - before.time_s;
+        let rise =
+            |now: Option<f64>, before: Option<f64>| (now.unwrap_or(0.0) - before.unwrap_or(0.0)).max(0.0);
+        (seconds > 0.0).then(|| {
+            let bytes = rise(now.wire_bytes(overhead), before.wire_bytes(overhead));
+            Self {
+                received: DataRate::from_bps((bytes * 8.0 / seconds) as u64),
+                lost_packets: rise(now.lost_packets, before.lost_packets) as u64,
+                frames: rise(now.frames_decoded, before.frames_decoded) as u64,
+                freezes: now.freezes.unwrap_or(0.0).max(0.0) as u64,
+                round_trip: now.rtt_s.map(TimeDelta::from_seconds_f64),
+            }
+        })
+    }
+}
+
+impl BrowserSample {
+    /// Bytes received so far with all headers; `overhead`: those below RTP.
+    pub fn wire_bytes(&self, overhead: DataSize) -> Option<f64> {
+        let headers = self.received_packets.unwrap_or(0.0) * overhead.as_bytes() as f64;
+        Some(self.received_bytes? + self.received_header_bytes.unwrap_or(0.0) + headers)
+    }
+}
+
+/// Text of a page, made fit for a terminal.
+pub(crate) fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect()
 }
 
 /// What the browser reported.
@@ -111,6 +165,12 @@ pub struct BrowserFigures {
     pub jitter_buffer_delay_ms: Option<f64>,
     /// Key frames that it requested by PLI.
     pub plis: Option<u64>,
+    /// Requests of lost packets that it sent.
+    pub nacks: Option<u64>,
+    /// Packets received on the stream of retransmissions.
+    pub retransmitted_packets: Option<u64>,
+    /// Its latest round-trip time of ICE.
+    pub rtt_ms: Option<f64>,
     /// Width and height of its last frame, in pixels.
     pub dimensions: Option<(u64, u64)>,
     /// What its page complained about.
@@ -123,8 +183,6 @@ pub struct BrowserFigures {
 impl BrowserFigures {
     /// Takes a message of the page that arrived at `time_s`.
     pub(crate) fn take(&mut self, time_s: f64, posted: Posted) {
-        let short =
-            |text: &str| text.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect::<String>();
         if !posted.user_agent.is_empty() {
             self.user_agent = short(&posted.user_agent);
         }
@@ -133,6 +191,9 @@ impl BrowserFigures {
         }
         for mut sample in posted.samples.into_iter().take(MAX_POSTED) {
             sample.time_s = time_s - (posted.page_ms - sample.page_ms) / 1e3;
+            if !sample.time_s.is_finite() {
+                continue;
+            }
             if self.samples.len() >= MAX_SAMPLES {
                 self.samples.pop_front();
             }
@@ -166,17 +227,22 @@ impl BrowserFigures {
         self.jitter_buffer_delay_ms =
             last.jitter_buffer_sum_s.zip(frames).map(|(sum, frames)| sum / frames * 1e3);
         self.plis = count(last.plis);
+        self.nacks = count(last.nacks);
+        self.retransmitted_packets = count(last.retransmitted_packets);
+        self.rtt_ms = last.rtt_s.map(|rtt| rtt * 1e3);
         self.dimensions = count(last.width).zip(count(last.height));
     }
 }
 
 /// A call and both its ends.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct CallResult {
     /// Name of the controller.
     pub controller: String,
     /// Format of the feedback: `transport-cc`, `ccfb`, `goog-remb` or `reports`.
     pub feedback: &'static str,
+    /// Whether lost packets are sent again.
+    pub repair: bool,
     /// Version of DTLS.
     pub dtls: Option<&'static str>,
     /// Profile of SRTP.
@@ -200,10 +266,64 @@ pub struct CallResult {
     pub counters: PeerCounters,
     /// Datagrams that the system did not take.
     pub unsent_datagrams: u64,
+    /// The time from each deadline until its datagrams were sent.
+    #[serde(skip)]
+    pub schedule_error: ErrorHistogram,
+    /// The address of the browser.
+    pub browser_address: Option<std::net::SocketAddr>,
+    /// Bytes of all headers below RTP: IP, UDP and SRTP.
+    #[serde(skip)]
+    pub overhead: DataSize,
     /// What the browser reported.
     pub browser: BrowserFigures,
     /// Samples of our end, ten each second.
     pub samples: VecDeque<Sample>,
+}
+
+impl CallResult {
+    /// What a call knows of itself, from its offer to its end.
+    pub(crate) fn of(
+        peer: &BrowserPeer,
+        (offered_at, ended_at): (Timestamp, Timestamp),
+        sampler: Option<Sampler>,
+    ) -> Self {
+        let begin = peer.connected_at();
+        let lasted = ended_at.saturating_since(begin.unwrap_or(ended_at));
+        let counters = peer.counters();
+        let (dtls, srtp) = peer.security();
+        let sent = DataSize::from_bytes(counters.sent_bytes);
+        Self {
+            controller: String::new(),
+            feedback: feedback_name(peer.feedback()),
+            repair: peer.repairs(),
+            dtls,
+            srtp: srtp.map(ToOwned::to_owned),
+            duration_s: lasted.as_seconds(),
+            end: String::new(),
+            connected: begin.is_some(),
+            setup_ms: begin.map(|at| at.saturating_since(offered_at).as_millis()),
+            sent_rate_bps: DataRate::of(sent, lasted).map_or(0, DataRate::as_bps),
+            target_rate_bps: sampler.as_ref().map_or(0, Sampler::mean_target),
+            sender_cpu_ratio: 0.0,
+            counters,
+            unsent_datagrams: 0,
+            schedule_error: ErrorHistogram::default(),
+            browser_address: peer.browser_address(),
+            overhead: peer.overhead(),
+            browser: BrowserFigures::default(),
+            samples: sampler.map(|sampler| sampler.samples).unwrap_or_default(),
+        }
+    }
+}
+
+fn feedback_name(kind: FeedbackKind) -> &'static str {
+    match kind {
+        FeedbackKind::TransportWide => "transport-cc",
+        FeedbackKind::CongestionControl => "ccfb",
+        FeedbackKind::ReceiverEstimate => "goog-remb",
+        FeedbackKind::ScreamDraft => "scream-draft",
+        FeedbackKind::ReceiverReports => "reports",
+    }
 }
 
 /// Collects samples of our end.

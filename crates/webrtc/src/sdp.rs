@@ -175,17 +175,32 @@ impl Offer {
         }
     }
 
-    /// The feedback for a controller: the one for which it was designed, otherwise any that it accepts.
+    /// Whether the browser requests lost packets, and takes them on a stream of their own (RFC 4588). Without such a stream, a packet
+    /// would have to be sent twice with one number, which AES-GCM forbids (RFC 7714 §8.4).
+    pub fn repairs(&self) -> bool {
+        self.rtx.is_some() && self.feedback.iter().any(|offered| offered == "nack")
+    }
+
+    /// The feedback for a controller: the wanted one, or the one for which the controller was designed, otherwise any that it
+    /// accepts.
     ///
     /// # Errors
     ///
     /// [`OfferError::NoFeedback`] if the browser offers none of them.
-    pub fn choose_feedback(&self, needs: &Requirements) -> Result<FeedbackKind, OfferError> {
-        let designed = std::iter::once(needs.feedback);
-        let mut choices = designed.chain(needs.accepted.iter().copied());
+    pub fn choose_feedback(
+        &self,
+        needs: &Requirements,
+        wanted: Option<FeedbackKind>,
+    ) -> Result<FeedbackKind, OfferError> {
+        let accepted = match &wanted {
+            Some(kind) => std::slice::from_ref(kind),
+            None => needs.accepted,
+        };
+        let designed = std::iter::once(needs.feedback).filter(|kind| wanted.is_none_or(|it| it == *kind));
+        let mut choices = designed.chain(accepted.iter().copied());
         choices.find(|&kind| self.offers(kind)).ok_or_else(|| OfferError::NoFeedback {
-            wanted: format!("{:?}", needs.accepted),
-            fix: if needs.accepts(FeedbackKind::CongestionControl) {
+            wanted: format!("{accepted:?}"),
+            fix: if accepted.contains(&FeedbackKind::CongestionControl) {
                 "start Chromium with --force-fieldtrials=WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/"
             } else {
                 "choose another controller"

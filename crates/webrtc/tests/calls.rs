@@ -4,7 +4,7 @@
 mod common;
 
 use common::{BROWSER, Browser, Counting, Version, secrets};
-use giusto_rtp::rtcp::ReceiverReport;
+use giusto_rtp::rtcp::{Nack, ReceiverReport};
 use giusto_units::{Ecn, TimeDelta};
 use giusto_webrtc::peer::{EndReason, PeerState};
 
@@ -49,6 +49,71 @@ fn padding_is_that_of_rfc_3550() {
         let whole = payload.is_empty() || payload.len() == usize::from(*payload.last().unwrap());
         assert!(whole, "{} B", payload.len());
     }
+}
+
+/// A request of these packets of the video (RFC 4585 §6.2.1).
+fn request(browser: &mut Browser, numbers: &[u16]) {
+    let mut bytes = Vec::new();
+    Nack::of_numbers(1, secrets(1).ssrc[0], numbers.iter().copied()).write(&mut bytes).unwrap();
+    browser.send(&bytes);
+}
+
+#[test]
+fn requested_packets_are_repeated_on_their_own_stream() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(2));
+    let video = secrets(1).ssrc[0];
+    let latest = |browser: &Browser| {
+        let (header, payload, _) =
+            browser.packets.iter().rev().find(|(header, ..)| header.ssrc == video).unwrap();
+        (header.sequence, header.timestamp, header.marker, payload.clone())
+    };
+    let original = latest(&browser);
+    request(&mut browser, &[original.0]);
+    // A repeated request within the RTT is not met again.
+    request(&mut browser, &[original.0]);
+    browser.run(TimeDelta::from_millis(50));
+    let repeats: Vec<_> = browser.packets.iter().filter(|(_, _, packet)| is_repeat(packet)).collect();
+    let [(header, payload, _)] = repeats[..] else { panic!("{} repeats", repeats.len()) };
+    assert_eq!((header.timestamp, header.marker), (original.1, original.2));
+    // RFC 4588 §4: the original number, then the original payload.
+    assert_eq!(payload[..2], original.0.to_be_bytes());
+    assert!(payload[2..] == original.3);
+    let counters = browser.peer.counters();
+    assert_eq!((counters.requested_packets, counters.retransmitted_datagrams), (2, 1));
+
+    // Too late for the browser to play it.
+    let old = latest(&browser).0;
+    browser.run(TimeDelta::from_millis(450));
+    request(&mut browser, &[old]);
+    browser.run(TimeDelta::from_millis(50));
+    assert_eq!(browser.peer.counters().retransmitted_datagrams, 1);
+
+    // Repeats and padding share a stream: no number is used twice, which AES-GCM forbids (RFC 7714 §8.4).
+    let of_rtx = browser.packets.iter().filter(|(header, ..)| header.ssrc != video);
+    let numbers: Vec<u16> = of_rtx.map(|(header, ..)| header.sequence).collect();
+    assert!(numbers.len() > 3, "padding and a repeat: {}", numbers.len());
+    assert!(numbers.windows(2).all(|two| two[1] == two[0].wrapping_add(1)), "{numbers:?}");
+}
+
+/// Whether a packet of the stream of retransmissions is one: padding has the padding bit.
+fn is_repeat(packet: &[u8]) -> bool {
+    packet[8..12] == secrets(1).ssrc[1].to_be_bytes() && packet[0] & 0x20 == 0
+}
+
+#[test]
+fn requests_of_other_packets_change_nothing() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    browser.run(seconds(1));
+    let next = browser.packets.last().unwrap().0.sequence.wrapping_add(10_000);
+    let numbers: Vec<u16> = (0..2000).map(|number| next.wrapping_add(number)).collect();
+    request(&mut browser, &numbers);
+    browser.run(TimeDelta::from_millis(50));
+    let counters = browser.peer.counters();
+    assert_eq!((counters.retransmitted_datagrams, counters.late_repairs), (0, 0), "{counters:?}");
+    assert!(!browser.packets.iter().any(|(_, _, packet)| is_repeat(packet)));
 }
 
 #[test]

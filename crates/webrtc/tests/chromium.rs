@@ -14,14 +14,13 @@ use std::{
     time::Duration,
 };
 
-use giusto_congestion::Limits;
-use giusto_units::{DataRate, TimeDelta};
+use giusto_congestion::{Algorithm, Limits};
+use giusto_session::video::{Clip, FileSource, Ladder};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use giusto_webrtc::{
     call::{CallEvent, CallPlan, run},
-    ivf::Ivf,
-    peer::Secrets,
+    peer::{PeerMedia, Secrets},
     result::CallResult,
-    source::{FrameSource as _, Ladder},
 };
 use rand::SeedableRng as _;
 
@@ -58,14 +57,17 @@ fn chromium(test: &str, address: SocketAddr, flag: Option<&str>) -> Option<Brows
 /// A call of six seconds. The browser has two minutes to start.
 fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<CallResult> {
     let files = [&include_bytes!("data/low.ivf")[..], include_bytes!("data/high.ivf")];
-    let ladder = Ladder::new(files.map(|file| Ivf::parse(file).unwrap()).into()).unwrap();
+    let ladder = Ladder::new(files.map(|file| Clip::parse(file, TimeDelta::ZERO).unwrap()).into()).unwrap();
     let max = DataRate::from_bps(ladder.limits().max().as_bps() * 2);
+    let limits = Limits { start: DataRate::from_bps(100_000), max, ..Limits::default() };
+    let algorithm = controller.parse::<Algorithm>().unwrap();
+    let media = PeerMedia {
+        source: Box::new(FileSource::new(ladder, Timestamp::ZERO)),
+        controller: algorithm.build(limits),
+    };
     let plan = CallPlan {
-        listen: ([127, 0, 0, 1], 0).into(),
-        algorithm: controller.parse().unwrap(),
-        limits: Limits { start: DataRate::from_bps(100_000), max, ..Limits::default() },
         duration: Some(TimeDelta::from_seconds(6)),
-        source: Box::new(ladder),
+        ..CallPlan::new(([127, 0, 0, 1], 0).into(), media, controller)
     };
     let stop = Arc::new(AtomicBool::new(false));
     let (serving, address) = mpsc::channel();
@@ -73,12 +75,12 @@ fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<Call
     let stopped = Arc::clone(&stop);
     let caller = thread::spawn(move || {
         let mut random = rand::rngs::StdRng::seed_from_u64(7);
-        let on_event = |event| {
+        let mut on_event = |event| {
             if let CallEvent::Serving(address) = event {
                 let _ = serving.send(address);
             }
         };
-        let _ = done.send(run(plan, || Secrets::draw(&mut random), &stopped, on_event));
+        let _ = done.send(run(plan, || Secrets::draw(&mut random), &stopped, &mut on_event));
     });
     let address = address.recv_timeout(Duration::from_secs(30)).unwrap();
     let browser = chromium(test, address, flag);

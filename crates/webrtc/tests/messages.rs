@@ -3,17 +3,15 @@
 
 mod common;
 
-use common::{BROWSER, config, credentials, offer, secrets, sha1};
+use common::{BROWSER, Counting, config, credentials, media, offer, secrets, sha1};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::Clock;
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::{CONSENT_EXPIRY, Credentials, IceLite},
-    ivf::Ivf,
     peer::BrowserPeer,
     sdp::{Offer, OfferError, Setup},
-    source::{FrameSource as _, Ladder},
 };
 use is::stun::StunMessage;
 use proptest::prelude::*;
@@ -33,18 +31,16 @@ fn chromiums_offers_are_read() {
     assert!(offer.offers(FeedbackKind::TransportWide) && offer.offers(FeedbackKind::ReceiverEstimate));
     assert!(!offer.offers(FeedbackKind::CongestionControl));
     // SCReAM was designed for RFC 8888, and accepts transport-wide feedback.
-    assert_eq!(offer.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::TransportWide));
+    assert_eq!(offer.choose_feedback(&needs("scream:v2"), None), Ok(FeedbackKind::TransportWide));
     let ccfb = Offer::parse(CHROMIUM_CCFB).unwrap();
-    assert_eq!(ccfb.choose_feedback(&needs("scream:v2")), Ok(FeedbackKind::CongestionControl));
-    assert_eq!(ccfb.choose_feedback(&needs("gcc:libwebrtc")), Ok(FeedbackKind::TransportWide));
+    assert_eq!(ccfb.choose_feedback(&needs("scream:v2"), None), Ok(FeedbackKind::CongestionControl));
+    assert_eq!(ccfb.choose_feedback(&needs("gcc:libwebrtc"), None), Ok(FeedbackKind::TransportWide));
 }
 
 fn answer_to(text: &str, controller: &str) -> Result<String, OfferError> {
-    let file = Ivf::parse(include_bytes!("data/low.ivf")).unwrap();
-    let source = Box::new(Ladder::new(vec![file]).unwrap());
+    let media = media(controller, Counting::new());
     let origin = Clock::start().origin_instant();
-    let answered =
-        BrowserPeer::answer(Timestamp::ZERO, text, config(controller), (&secrets(1), source), origin);
+    let answered = BrowserPeer::answer(Timestamp::ZERO, text, config(), (&secrets(1), media), origin);
     answered.map(|(_, answer)| answer).map_err(|(error, _)| error)
 }
 
@@ -62,14 +58,18 @@ fn the_answer_accepts_video_and_rejects_the_rest() {
         "a=sendonly",
         "a=rtcp-mux",
         "a=rtcp-fb:96 transport-cc",
+        "a=rtcp-fb:96 nack",
         "a=rtcp-fb:96 nack pli",
         "a=extmap:3 http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01",
         "a=candidate:1 1 udp 2130706431 192.0.2.1 5000 typ host",
     ] {
         assert!(lines.contains(&line), "{line} is missing in\n{answer}");
     }
-    // Retransmissions are not served.
-    assert!(!lines.contains(&"a=rtcp-fb:96 nack"));
+    let bare = answer_to(&CHROMIUM.replace("a=rtcp-fb:96 nack\r\n", ""), "gcc:libwebrtc").unwrap();
+    assert!(!bare.contains("a=rtcp-fb:96 nack\r\n") && bare.contains("a=rtcp-fb:96 nack pli\r\n"));
+    // A packet is repeated on a stream of its own, or not at all.
+    let without_rtx = answer_to(&CHROMIUM.replace("rtx/90000", "rtz/90000"), "gcc:libwebrtc").unwrap();
+    assert!(!without_rtx.contains("a=rtcp-fb:96 nack\r\n") && !without_rtx.contains("FID"));
     let ccfb = answer_to(CHROMIUM_CCFB, "scream:v2").unwrap();
     assert!(ccfb.contains("a=rtcp-fb:* ack ccfb\r\n") && !ccfb.contains("transport-cc"));
 }
@@ -167,40 +167,6 @@ fn an_authentic_check_gets_the_address_it_came_from() {
     assert!(checked == 16 && agent.is_checked(([192, 0, 2, 9], 99).into()), "{checked}");
 }
 
-fn files() -> Vec<Ivf> {
-    [&include_bytes!("data/high.ivf")[..], include_bytes!("data/low.ivf")]
-        .map(|it| Ivf::parse(it).unwrap())
-        .into()
-}
-
-#[test]
-fn files_are_changed_at_key_frames_as_the_target_demands() {
-    let mut ladder = Ladder::new(files()).unwrap();
-    let rates: Vec<_> = ladder.rates().collect();
-    assert!(rates[0] < rates[1], "{rates:?}");
-    assert_eq!((ladder.limits().min(), ladder.limits().max()), (rates[0], rates[1]));
-    assert_eq!(ladder.interval().as_nanos() / 1_000_000, 66);
-    let (low, high) = (files().remove(1), files().remove(0));
-    let frame = |file: &Ivf, at: usize| file.frames()[at].payload.clone();
-    for at in 0..5 {
-        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
-    }
-    ladder.set_rate(rates[1]);
-    // Key frames are every 15 frames.
-    for at in 5..15 {
-        assert_eq!(ladder.next_frame().unwrap().payload, frame(&low, at), "{at}");
-    }
-    let first = ladder.next_frame().unwrap();
-    assert!(first.key && first.payload == frame(&high, 15));
-    // A rate far below the present one is not awaited: the video jumps to the next key frame.
-    ladder.set_rate(rates[0]);
-    let jumped = ladder.next_frame().unwrap();
-    assert!(jumped.key && jumped.payload == frame(&low, 30));
-    ladder.request_key_frame();
-    let (again, length) = (ladder.next_frame().unwrap(), low.frames().len());
-    assert!(again.key && length == 45 && again.payload == frame(&low, 0), "{length}");
-}
-
 proptest! {
     #[test]
     fn noise_gets_no_answer_and_does_no_harm(
@@ -211,10 +177,9 @@ proptest! {
     ) {
         let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
         let origin = Clock::start().origin_instant();
-        let source = Box::new(Ladder::new(files()).unwrap());
-        let answered = BrowserPeer::answer(
-            Timestamp::ZERO, CHROMIUM, config("gcc:libwebrtc"), (&secrets(1), source), origin,
-        );
+        let media = media("gcc:libwebrtc", Counting::new());
+        let answered =
+            BrowserPeer::answer(Timestamp::ZERO, CHROMIUM, config(), (&secrets(1), media), origin);
         let (mut peer, _) = answered.map_err(|(error, _)| error).unwrap();
         let mut now = Timestamp::ZERO;
         for bytes in &noise {
@@ -233,6 +198,5 @@ proptest! {
         let _ = answer_to(&CHROMIUM[..cut], "gcc:libwebrtc");
         let text: String = noise.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
         let _ = Offer::parse(&text);
-        let _ = Ivf::parse(&noise.concat());
     }
 }

@@ -5,13 +5,21 @@
 //! | [`plan`] | the media of a call: from flags, from a scenario, from an offer |
 //! | [`side`] | the media of one end, recorded as the simulator records them |
 //! | [`record`] | the record of one end |
+//! | [`video`], [`save`] | real video: files and encoders, and what is saved of it |
 //! | [`run`] | the caller and the listener over a socket |
+//! | `browser` | calls to a browser, with the feature `browser` |
 
+#[cfg(feature = "browser")]
+pub mod browser;
 pub mod plan;
 pub mod record;
 pub mod run;
+pub mod save;
 pub mod side;
+pub mod video;
 
 pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallRecord};
 pub use run::{CallRunError, CallSettings, Caller, Listener, Live, LiveSide};
+pub use save::{SaveTarget, SavedVideo};
+pub use video::{SentVideo, VideoInput, VideoInputError};

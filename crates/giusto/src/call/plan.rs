@@ -10,7 +10,7 @@ use giusto_session::{
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::side::FORWARD_ID;
+use super::{side::FORWARD_ID, video::VideoInput};
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
@@ -236,6 +236,8 @@ pub struct CallPlan {
     /// The encoders have the random numbers of the flow with this name in a simulation.
     pub(crate) flow: String,
     pub(crate) direction: Direction,
+    /// Real video that the caller sends.
+    pub(crate) video: Option<VideoInput>,
     pub(crate) media: MediaSpec,
     /// When media flow, from the beginning of the call.
     pub(crate) flows: (Timestamp, Timestamp),
@@ -262,6 +264,7 @@ impl CallPlan {
             warmup: TimeDelta::ZERO,
             flow: FORWARD_ID.to_owned(),
             direction,
+            video: None,
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
         })
@@ -306,6 +309,7 @@ impl CallPlan {
             warmup: scenario.warmup(),
             flow: first.id.clone(),
             direction: Direction::Forward,
+            video: None,
             media: spec.clone(),
             flows: (start, first.stop.unwrap_or(scenario.end())),
         })
@@ -320,6 +324,12 @@ impl CallPlan {
     pub fn set_duration(&mut self, duration: TimeDelta) {
         self.duration = duration;
         self.flows.1 = Timestamp::ZERO + duration;
+    }
+
+    /// The same with real video instead of the encoder model of the first stream.
+    pub fn set_video(&mut self, video: VideoInput) {
+        self.media.codec = Some(video.codec());
+        self.video = Some(video);
     }
 
     /// The controller.
@@ -358,6 +368,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
         controller: spec.controller.name().to_owned(),
         feedback: feedback_name(spec.reported()).to_owned(),
         encoder: encoder.to_string(),
+        codec: spec.codec,
         rates: [limits.min, limits.start, limits.max],
         videos: spec
             .videos
@@ -400,6 +411,7 @@ pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result
     let mut spec = MediaSpec::with_videos(videos.collect(), audio);
     spec.controller = controller;
     spec.feedback = Some(feedback);
+    spec.codec = offer.codec;
     spec.max_payload = offer.max_payload;
     spec.receiver_limit = offer.receiver_limit;
     spec.ecn = Ecn::from_bits(offer.ecn);

@@ -4,6 +4,7 @@ use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallCounters, DelayFigures};
 use serde::{Deserialize, Serialize};
 
+use super::{save::SavedVideo, video::SentVideo};
 use crate::record::{Distribution, RunRecord};
 
 /// The record of one end of a call: that of a simulated run, and what only a call has.
@@ -47,6 +48,12 @@ pub struct CallFigures {
     pub socket_dropped_packets: u64,
     /// Datagrams that belonged to no call.
     pub ignored: IgnoredFigures,
+    /// The real video that this end sent; `None`: that of encoder models, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub video: Option<SentVideo>,
+    /// The received video that was saved (`--save`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<SavedVideo>,
     /// Reasons to doubt the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,

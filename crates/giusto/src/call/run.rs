@@ -10,6 +10,7 @@ use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
     driver::{CallDriver, ReceiveError, Verdict, local_clock},
     emulate::StartSignal,
+    encoder::EncoderError,
 };
 use giusto_session::{
     call::{
@@ -27,7 +28,9 @@ use rand::{
 use super::{
     plan::{CallPlan, overhead, spec_of},
     record::{CallFigures, CallRecord, distribution_of},
+    save::SaveTarget,
     side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
+    video::VideoInput,
 };
 use crate::{
     capture::CallCapture,
@@ -67,6 +70,9 @@ pub enum CallRunError {
     /// The offer is invalid.
     #[error("the call cannot be offered: {0}")]
     Offer(CallRefusal),
+    /// The encoder failed before the call began.
+    #[error(transparent)]
+    Video(#[from] EncoderError),
     /// The media cannot be built, which the plan has excluded.
     #[error("the media of the call cannot be made: {0}")]
     Media(String),
@@ -98,6 +104,8 @@ pub struct CallSettings {
     pub began: Option<StartSignal>,
     /// Captures all datagrams of this end. Default: none.
     pub capture: Option<CallCapture>,
+    /// Saves the video of the first call in which this end receives real video. Default: not at all.
+    pub save: Option<SaveTarget>,
 }
 
 impl Default for CallSettings {
@@ -110,6 +118,7 @@ impl Default for CallSettings {
             session_log: None,
             began: None,
             capture: None,
+            save: None,
         }
     }
 }
@@ -287,7 +296,8 @@ impl LocalEnd {
         self.before.remove(&id);
         let (began, peer) = (calls.began(id)?, calls.peer(id)?);
         let far_end = calls.far_end(id).cloned();
-        let side = calls.take_media(id)?;
+        let mut side = calls.take_media(id)?;
+        let saved = side.finish_video();
         let by_sequence = side.totals().lost_packets;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
@@ -307,6 +317,8 @@ impl LocalEnd {
             unsent_reason: report.unsent_reason,
             socket_dropped_packets: report.dropped,
             ignored: calls.counters().into(),
+            video: open.config.video.as_ref().map(|video| video.figures(now - began)),
+            saved,
             doubts: Vec::new(),
         };
         call.doubts = call.find_doubts();
@@ -391,7 +403,7 @@ impl Caller {
             planned.insert(id, (sources, number as u64));
         }
         let (mut outcomes, mut failed) = (BTreeMap::new(), None);
-        let mut stopping = false;
+        let (mut stopping, mut video_error) = (false, None);
         let Self { socket, local, plan, to } = &mut self;
         let to = *to;
         let mut driver = local.driver(socket);
@@ -415,6 +427,8 @@ impl Caller {
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
+                            video: plan.video.clone(),
+                            save: None,
                         };
                         match CallSide::new(&config, trace.take()) {
                             Ok(side) => {
@@ -447,7 +461,10 @@ impl Caller {
                     _ => {}
                 }
             }
-            if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
+            let ended = plan.video.as_ref().filter(|_| !stopping).and_then(VideoInput::ended);
+            let has_ended = ended.is_some();
+            video_error = video_error.take().or(ended.and_then(Result::err));
+            if (has_ended || stop.load(Ordering::Relaxed)) && !std::mem::replace(&mut stopping, true) {
                 let live: Vec<CallId> = calls.live().collect();
                 for id in live {
                     calls.finish(now, id);
@@ -459,8 +476,11 @@ impl Caller {
             let done = outcomes.len() >= count || failed.is_some();
             if done { Verdict::Stop } else { Verdict::Continue }
         })?;
+        if let Some(video) = &plan.video {
+            video.stop();
+        }
         if let Some(error) = failed {
-            return Err(error);
+            return Err(video_error.map_or(error, CallRunError::Video));
         }
         let mut records = Vec::new();
         for outcome in outcomes.into_values() {
@@ -468,6 +488,11 @@ impl Caller {
                 trace.finish()?;
             }
             records.push(outcome.record);
+        }
+        if let Some(error) = video_error {
+            for record in &mut records {
+                record.call.error = Some(error.to_string());
+            }
         }
         Ok(records)
     }
@@ -654,5 +679,7 @@ fn answer(
         overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
         timeline: local.settings.timeline,
         session_log: None,
+        video: None,
+        save: local.settings.save.clone(),
     })
 }

@@ -13,15 +13,19 @@ use giusto_sim::{
         TimelineOptions,
     },
     trace::{Backlog, Event, Note, Observer},
-    traffic::{Agent, Body, Media},
+    traffic::{Agent, Body, Media, encoder::MediaSource},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::record::finite;
+use super::{
+    record::finite,
+    save::{SaveTarget, SavedVideo, VideoSaver},
+    video::VideoInput,
+};
 use crate::{
     record::FlowRecord,
     replay::SessionLog,
-    run::media::{self, Ends},
+    run::media::{self, Ends, FIRST_VIDEO_SSRC},
     scenario::{MediaSpec, feedback_name},
     view::trace::TraceFile,
 };
@@ -33,7 +37,7 @@ const GAUGES: i64 = 500;
 const MAX_LOSSES: u64 = 1_000;
 
 /// The flows of a call in its record: media and feedback of each direction.
-const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
+pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
 const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
 
 /// RTCP packet type of a sender report (RFC 3550 §6.4.1), a source description and a goodbye: what a sender of media sends.
@@ -60,6 +64,10 @@ pub(crate) struct SideConfig {
     pub(crate) timeline: Option<TimelineOptions>,
     /// Records the controller of the sender.
     pub(crate) session_log: Option<SessionLog>,
+    /// Real video for the first of the streams that this end sends.
+    pub(crate) video: Option<VideoInput>,
+    /// Where the received video is saved.
+    pub(crate) save: Option<SaveTarget>,
 }
 
 /// The media of one end of a call, and their record.
@@ -80,6 +88,7 @@ pub struct CallSide {
     correction: Option<TimeDelta>,
     live: SideTotals,
     end: Timestamp,
+    saver: Option<VideoSaver>,
 }
 
 /// Totals of one end so far.
@@ -131,20 +140,24 @@ impl CallSide {
                 Some(log) => log.record(controller),
                 None => controller,
             };
-            let endpoint = media::sender(spec, controller, ends, start, random)?;
+            let real =
+                config.video.as_ref().map(|video| video.source(start, spec.limits.start)).transpose()?;
+            let real = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
+            let endpoint = media::sender(spec, controller, ends, start, random, real)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
             let media =
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
             Ok::<_, Box<dyn std::error::Error>>(media)
         });
+        let codec = config.receives.as_ref().and_then(|spec| spec.codec);
+        let saver = config.save.as_ref().zip(codec).and_then(|(save, codec)| save.open(codec));
         let receiver = config.receives.as_ref().map(|spec| {
             let endpoint = media::receiver(spec, ends)?;
-            Ok::<_, Box<dyn std::error::Error>>(Media::new(
-                endpoint,
-                incoming[1],
-                incoming[0],
-                Timestamp::ZERO,
-            ))
+            let mut media = Media::new(endpoint, incoming[1], incoming[0], Timestamp::ZERO);
+            if saver.is_some() {
+                media.keep_frames();
+            }
+            Ok::<_, Box<dyn std::error::Error>>(media)
         });
         let end = Timestamp::ZERO + config.duration;
         let plan = RecordPlan {
@@ -168,6 +181,7 @@ impl CallSide {
             correction: None,
             live: SideTotals::default(),
             end,
+            saver,
         })
     }
 
@@ -180,6 +194,11 @@ impl CallSide {
     /// Whether this end sends media, and whether it receives them.
     pub fn directions(&self) -> (bool, bool) {
         (self.sender.is_some(), self.receiver.is_some())
+    }
+
+    /// Ends the file of the received video.
+    pub(crate) fn finish_video(&mut self) -> Option<SavedVideo> {
+        self.saver.take().map(VideoSaver::finish)
     }
 
     /// The record up to `now`, and the trace, to be finished.
@@ -216,6 +235,21 @@ impl CallSide {
 
     /// Records what the two agents report.
     fn take_notes(&mut self, now: Timestamp) {
+        self.take_note_events(now);
+        self.save_frames(now);
+    }
+
+    /// Saves the frames of the first video that have arrived.
+    fn save_frames(&mut self, now: Timestamp) {
+        let (Some(saver), Some(receiver)) = (&mut self.saver, &mut self.receiver) else { return };
+        while let Some(frame) = receiver.poll_arrival() {
+            if frame.ssrc as u8 == FIRST_VIDEO_SSRC as u8 {
+                saver.on_frame(now, frame);
+            }
+        }
+    }
+
+    fn take_note_events(&mut self, now: Timestamp) {
         for agent in [&mut self.sender, &mut self.receiver].into_iter().flatten() {
             while let Some(mut note) = agent.poll_note() {
                 if let Note::Frame { delay, size, .. } = &mut note {
@@ -401,8 +435,8 @@ impl CallMedia for CallSide {
 }
 
 /// A run without links of its own.
-struct Alone {
-    seed: u64,
+pub(super) struct Alone {
+    pub(super) seed: u64,
 }
 
 impl RecordedRun for Alone {
@@ -472,7 +506,7 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
 }
 
 /// Adds what only the receiver of the media knows.
-fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
+pub(super) fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
     let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
     flow.received_packets = received.packets;
     // Sequence numbers do not show the loss of the last packets, and a changed one shows losses that never were.

@@ -191,7 +191,7 @@ fn traffic(
             let about = MediaFlow { name: &flow.name, spec };
             let controller = taps.controller(about, media::controller(spec));
             let ends = media::Ends::SIMULATED;
-            let sender = media::sender(spec, controller, ends, flow.start, |part| own.random(part))?;
+            let sender = media::sender(spec, controller, ends, flow.start, |part| own.random(part), None)?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));

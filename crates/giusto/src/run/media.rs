@@ -1,10 +1,13 @@
 //! The two ends of a media flow, in a simulation and in a call.
 
 use giusto_congestion::{Controller, Options};
-use giusto_session::media::{
-    Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, RepairConfig,
-    StreamRepair, pacer_config,
+use giusto_session::{
+    media::{
+        Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+        MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, PayloadHeader,
+        RepairConfig, StreamRepair, pacer_config,
+    },
+    video::VideoCodec,
 };
 use giusto_sim::{
     random::Random,
@@ -34,7 +37,7 @@ const PARITY_SSRC: u32 = 0x80;
 
 /// Synchronisation sources, counted from the first of the end: of audio, and of the videos from this one on.
 const AUDIO_SSRC: u32 = 1;
-const FIRST_VIDEO_SSRC: u32 = 2;
+pub(crate) const FIRST_VIDEO_SSRC: u32 = 2;
 
 /// What distinguishes the ends of one session from those of another.
 #[derive(Clone, Copy)]
@@ -98,7 +101,8 @@ pub(crate) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
     spec.controller.build_with(spec.limits, Options { delay_target: spec.delay_target })
 }
 
-/// The sender, from `start` on, and the encoders of its streams. `random` gives the random numbers of each part by its name.
+/// The sender, from `start` on, and the encoders of its streams: for the first video `real`, if given. `random` gives the random
+/// numbers of each part by its name.
 ///
 /// # Errors
 ///
@@ -109,6 +113,7 @@ pub(crate) fn sender(
     ends: Ends,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
+    mut real: Option<Box<dyn MediaSource>>,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let mut numbers = random("rtp");
     let (needs, audio) = (spec.controller.requirements(), spec.audio.unwrap_or_default());
@@ -118,7 +123,8 @@ pub(crate) fn sender(
         let (source, format, clock_rate): (Box<dyn MediaSource>, _, _) = match (video, ssrc) {
             (None, _) => (Box::new(Audio::new(audio, start)?), audio_format(spec), audio.clock),
             (Some(video), FIRST_VIDEO_SSRC) => {
-                (video.video.source(start, random("encoder"))?, VIDEO_FORMAT, VIDEO_CLOCK)
+                let model = || video.video.source(start, random("encoder"));
+                (real.take().map_or_else(model, Ok)?, VIDEO_FORMAT, VIDEO_CLOCK)
             }
             (Some(video), _) => {
                 let random = random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1));
@@ -132,7 +138,7 @@ pub(crate) fn sender(
             timestamp_offset: numbers.random(),
             limits: source.limits(),
             start_rate: source.target(),
-            packetizer: Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?,
+            packetizer: packetizer(spec, video.is_some())?,
             framing: format.framing,
             paced: video.is_some(),
             priority: stream.priority(),
@@ -153,6 +159,18 @@ pub(crate) fn sender(
     };
     let sender = MediaSender::new(config, controller, sent);
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
+}
+
+/// How the frames of audio or of a video are divided.
+fn packetizer(spec: &MediaSpec, is_video: bool) -> Result<Packetizer, &'static str> {
+    let header = if is_video { payload_header(spec) } else { PayloadHeader::None };
+    let packetizer = Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?;
+    packetizer.with_header(header).ok_or("the maximum payload has no room for media")
+}
+
+/// The payload header of the videos.
+fn payload_header(spec: &MediaSpec) -> PayloadHeader {
+    spec.codec.map_or(PayloadHeader::None, VideoCodec::payload_header)
 }
 
 /// The repair of the stream with this source and payload type.
@@ -176,7 +194,8 @@ fn repair(spec: &MediaSpec, ssrc: u32, payload_type: u8) -> StreamRepair {
 ///
 /// The receiver cannot be built; validation has excluded it.
 pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
-    let mut payloads = vec![VIDEO_FORMAT, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
+    let video = VIDEO_FORMAT.with_header(payload_header(spec));
+    let mut payloads = vec![video, audio_format(spec), PayloadFormat::padding(PADDING_TYPE)];
     let repair = spec.repair;
     if repair.nack {
         payloads.push(PayloadFormat::rtx(VIDEO_RTX_TYPE, VIDEO_TYPE));

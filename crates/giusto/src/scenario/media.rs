@@ -1,7 +1,10 @@
 //! Media flows: streams, encoders and controller.
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits};
-use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, RateRange};
+use giusto_session::{
+    media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, RateRange},
+    video::VideoCodec,
+};
 use giusto_sim::{
     random::Random,
     traffic::encoder::{
@@ -40,6 +43,8 @@ pub struct MediaSpec {
     pub receiver_limit: Option<DataRate>,
     /// Videos: at most [`MOST_VIDEOS`], with distinct ids.
     pub videos: Vec<VideoStream>,
+    /// The codec of the videos, if they are real; `None`: those of encoder models. Only calls have real media.
+    pub codec: Option<VideoCodec>,
     /// Audio, if there is any.
     pub audio: Option<AudioConfig>,
     /// Maximum payload of a video packet.
@@ -274,6 +279,7 @@ impl MediaSpec {
             delay_target: None,
             receiver_limit: None,
             videos,
+            codec: None,
             audio,
             max_payload: DEFAULT_MAX_PAYLOAD,
             pauses: Vec::new(),

@@ -11,6 +11,7 @@ use crate::{
     keys::MacKey,
     media::{KeyFrameRequest, ParityRatio},
     probe::wire::ClockIdentity,
+    video::VideoCodec,
 };
 
 /// The kinds of the messages of calls: plain and authenticated. Those of the measurement protocol end at `0x33`.
@@ -67,6 +68,8 @@ pub struct MediaOffer {
     pub encoder: String,
     /// Lowest, first and highest target rate, headers included.
     pub rates: [DataRate; 3],
+    /// The codec of real media; `None`: the frames of an encoder model, which have no payload header.
+    pub codec: Option<VideoCodec>,
     /// The videos, in the order of their sources.
     pub videos: Vec<VideoOffer>,
     /// The audio stream, if there is one.

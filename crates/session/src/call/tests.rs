@@ -93,6 +93,7 @@ fn offer(duration: Option<i64>) -> Offer {
         feedback: "transport-wide".to_owned(),
         encoder: String::new(),
         rates: [giusto_units::DataRate::from_bps(100_000); 3],
+        codec: None,
         videos: vec![VideoOffer { id: "video".to_owned(), priority: 1.0 }],
         audio: None,
         max_payload: giusto_units::DataSize::from_bytes(1200),

@@ -20,7 +20,8 @@ pub struct MediaSenderConfig {
     pub overhead: DataSize,
     /// The ECN codepoint of its packets. Default Not-ECT.
     pub ecn: Ecn,
-    /// The SSRC and the payload type of padding, which fills probes. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
+    /// The SSRC and the payload type of padding, which fills probes. If the SSRC is that of a retransmission stream, padding is part
+    /// of that stream, with its payload type. Default: [`PADDING_SSRC`], [`PADDING_TYPE`].
     pub padding: (u32, u8),
     /// The largest padding payload. Default 1200 B, that of a full packet, as in libwebrtc when padding repeats media. A padding
     /// packet of RFC 3550 §5.1 has at most 255 B.

@@ -39,6 +39,9 @@ pub enum FrameError {
         /// The largest size: [`MAX_FRAME_SIZE`] or 16 384 packets; one packet with [`Framing::Packet`](super::Framing::Packet).
         max: DataSize,
     },
+    /// The frame has no unit of its codec.
+    #[error("the frame has no H.264 unit: expected a byte stream with start codes (ITU-T H.264 Annex B)")]
+    NoUnits,
     /// The session was stopped.
     #[error("the session was stopped: nothing more is sent")]
     Stopped,

@@ -11,7 +11,7 @@
 //! assert_eq!(sizes, [833, 833, 834]);
 //! ```
 
-use giusto_rtp::vp8::Vp8Descriptor;
+use giusto_rtp::{h264, vp8::Vp8Descriptor};
 use giusto_units::DataSize;
 
 use super::payload::Payload;
@@ -32,15 +32,17 @@ pub enum Cut {
     Fill,
 }
 
-/// What precedes the part of a frame in each packet's payload.
+/// The payload format: what precedes the part of a frame in each packet's payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PayloadHeader {
-    /// Nothing. [`MediaReceiver`](super::MediaReceiver) reassembles frames without it.
+    /// Nothing: frames of any bytes.
     #[default]
     None,
     /// The VP8 payload descriptor (RFC 7741 §4.2) of one byte: start of the frame or not.
     Vp8,
+    /// H.264 (RFC 6184, packetization mode 1): units of the byte stream alone, or in fragments (FU-A).
+    H264,
 }
 
 impl PayloadHeader {
@@ -49,6 +51,7 @@ impl PayloadHeader {
         match self {
             Self::None => 0,
             Self::Vp8 => 1,
+            Self::H264 => h264::FRAGMENT_HEADER_BYTES as u64,
         }
     }
 }
@@ -84,7 +87,7 @@ impl Packetizer {
         self.max_payload
     }
 
-    /// The pieces of a frame of `size`, in order. A frame without bytes has none.
+    /// The pieces of a frame of `size`, in order, if only its size is known. A frame without bytes has none.
     pub fn pieces(&self, size: DataSize) -> Pieces {
         let (total, max) = (size.as_bytes(), self.max_payload.as_bytes() - self.header.size());
         let count = total.div_ceil(max);
@@ -97,21 +100,31 @@ impl Packetizer {
 }
 
 impl Packetizer {
-    /// The payload of the packet with a piece of `frame`: its header, if there is one, and the piece. Without a header, no bytes
-    /// are copied.
-    pub fn payload(&self, frame: &Payload, piece: Piece) -> Payload {
+    /// The payloads of a frame's packets, in order. Without a header, no bytes are copied. A frame of H.264 without units has none.
+    pub fn payloads(&self, frame: &Payload) -> Vec<Payload> {
+        if self.header == PayloadHeader::H264 {
+            let bytes = frame.to_vec();
+            let max = usize::try_from(self.max_payload.as_bytes()).unwrap_or(usize::MAX);
+            return h264::nal_units(&bytes)
+                .flat_map(|unit| h264::packets(unit, max))
+                .map(Payload::from)
+                .collect();
+        }
+        self.pieces(frame.size()).map(|piece| self.payload(frame, piece)).collect()
+    }
+
+    /// The payload of the packet with a piece of `frame`: its header, if there is one, and the piece.
+    fn payload(&self, frame: &Payload, piece: Piece) -> Payload {
         let from = piece.offset as usize;
         let part = frame.part(from..from + piece.size.as_bytes() as usize);
-        match self.header {
-            PayloadHeader::None => part,
-            PayloadHeader::Vp8 => {
-                let descriptor = Vp8Descriptor { start: piece.offset == 0, ..Vp8Descriptor::default() };
-                let mut bytes = Vec::with_capacity(1 + part.len());
-                descriptor.write(&mut bytes);
-                part.write_to(&mut bytes);
-                bytes.into()
-            }
+        if self.header == PayloadHeader::None {
+            return part;
         }
+        let descriptor = Vp8Descriptor { start: piece.offset == 0, ..Vp8Descriptor::default() };
+        let mut bytes = Vec::with_capacity(1 + part.len());
+        descriptor.write(&mut bytes);
+        part.write_to(&mut bytes);
+        bytes.into()
     }
 }
 
@@ -184,8 +197,7 @@ mod tests {
     fn each_packet_of_a_vp8_frame_has_a_descriptor_within_its_size() {
         let frame = Payload::from((0..=255).cycle().take(2400).collect::<Vec<u8>>());
         let packetizer = Packetizer::default().with_header(PayloadHeader::Vp8).unwrap();
-        let packets: Vec<_> =
-            packetizer.pieces(frame.size()).map(|piece| packetizer.payload(&frame, piece).to_vec()).collect();
+        let packets: Vec<_> = packetizer.payloads(&frame).iter().map(Payload::to_vec).collect();
         // Without descriptors two packets of 1200 B would do.
         assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [801, 801, 801]);
         // RFC 7741 §4.2: S is set in the first packet only.

@@ -417,11 +417,18 @@ impl MediaSender {
     }
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
-        let transport_sequence = self.on_sent(now, Some(self.padding.id(0)), (size, probe));
+        let id = self.padding_stream().id(0);
+        let transport_sequence = self.on_sent(now, Some(id), (size, probe));
         let payload = size.saturating_sub(self.streams.headers());
         let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
-        let head = self.padding.write(now, self.config.feedback, fields);
+        let feedback = self.config.feedback;
+        let head = self.padding_stream().write(now, feedback, fields);
         Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
+    }
+
+    /// The stream of the padding: that of retransmissions if they share the source, so that no number is used twice.
+    fn padding_stream(&mut self) -> &mut RtpStream {
+        self.streams.retransmissions(self.config.padding.0).unwrap_or(&mut self.padding)
     }
 
     /// Records a sent packet. Returns its transport-wide sequence number.

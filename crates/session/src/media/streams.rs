@@ -153,6 +153,7 @@ impl Streams {
         for line in &mut self.lines {
             line.rtp = line.rtp.clone().with_extension_ids(ids);
         }
+        self.repairs.set_extension_ids(ids);
         self
     }
 
@@ -269,17 +270,22 @@ impl Streams {
         if size > max {
             return Err(FrameError::TooLarge { size, max });
         }
+        let payloads = packetizer.payloads(&payload);
+        let count = payloads.len();
+        if count == 0 {
+            return Err(FrameError::NoUnits);
+        }
         line.wants_key_frame &= !key;
         line.rtp.on_frame(captured, media_timestamp);
-        for piece in packetizer.pieces(size) {
-            let payload = packetizer.payload(&payload, piece);
+        for (number, payload) in payloads.into_iter().enumerate() {
+            let last = number + 1 == count;
             let whole = payload.size() + self.headers;
-            self.shares.on_packet(stream, piece.size, whole);
+            self.shares.on_packet(stream, payload.size(), whole);
             line.queue.push(QueuedPacket {
                 stream,
                 media_timestamp,
                 payload,
-                marker: piece.last && framing == Framing::Marker,
+                marker: last && framing == Framing::Marker,
                 since: now,
                 size: whole,
             });
@@ -398,6 +404,11 @@ impl Streams {
 
     pub(super) fn repairs(&mut self) -> &mut Repairs {
         &mut self.repairs
+    }
+
+    /// The retransmission stream with this source.
+    pub(super) fn retransmissions(&mut self, ssrc: u32) -> Option<&mut RtpStream> {
+        self.repairs.retransmissions(ssrc)
     }
 
     /// Whether any stream is repaired.

@@ -11,7 +11,7 @@ use super::encoder::MediaSource;
 /// not stop. Chosen by us.
 const ASK_AGAIN: TimeDelta = TimeDelta::from_millis(10);
 
-/// A [`MediaEndpoint`] with an encoder model for each stream that it sends. Frames consist of zeros.
+/// A [`MediaEndpoint`] with an encoder for each stream that it sends. Frames of models consist of zeros.
 ///
 /// The methods are those of the endpoint. Events for the encoders are handled internally.
 #[derive(Debug)]
@@ -119,17 +119,14 @@ impl EncodedEndpoint {
             let Some(encoder) = self.encoders.get_mut(stream) else { return };
             while let Some(frame) = encoder.source.poll_frame(now) {
                 if self.endpoint.wants_frame(now, stream) {
-                    let payload = Payload::zeros(frame.size);
+                    let payload = encoder.source.take_payload().unwrap_or_else(|| Payload::zeros(frame.size));
                     let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
                     let frame = Frame { captured, media_timestamp, payload, key };
                     // A model makes no empty frame, and none above the maximum size of a session.
                     let _ = self.endpoint.push_frame(now, stream, frame);
                 } else {
                     self.endpoint.skip_frame(now, stream);
-                    // A key frame is still requested.
-                    if frame.key {
-                        encoder.source.request_key_frame(now);
-                    }
+                    encoder.source.on_skipped(now, &frame);
                 }
             }
             let owes = encoder.source.next_frame_at().is_some_and(|due| due <= now);

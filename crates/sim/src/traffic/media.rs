@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_session::media::{MediaEndpoint, MediaEvent, RepairKind};
+use giusto_session::media::{FrameArrival, MediaEndpoint, MediaEvent, RepairKind};
 use giusto_units::{DataSize, Timestamp};
 
 use super::{
@@ -28,12 +28,14 @@ pub struct Media {
     stop: Option<Timestamp>,
     /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
+    /// Received frames, if they are kept.
+    arrivals: Option<VecDeque<FrameArrival>>,
 }
 
 impl Media {
     /// An endpoint that sends on `flow` from `start` on, with notes for the flow `about`.
     pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
-        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new() }
+        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new(), arrivals: None }
     }
 
     /// It sends a BYE at `stop`.
@@ -49,6 +51,16 @@ impl Media {
         self.pauses.extend(turns);
         self.pauses.make_contiguous().sort_by_key(|&(at, ..)| at);
         self
+    }
+
+    /// Received frames are kept for [`poll_arrival`](Self::poll_arrival).
+    pub fn keep_frames(&mut self) {
+        self.arrivals.get_or_insert_default();
+    }
+
+    /// The next received frame, with its bytes. It is there when its note was polled.
+    pub fn poll_arrival(&mut self) -> Option<FrameArrival> {
+        self.arrivals.as_mut()?.pop_front()
     }
 
     /// The endpoint.
@@ -121,36 +133,41 @@ impl Agent for Media {
     fn poll_note(&mut self) -> Option<Note> {
         let flow = self.flows.1;
         loop {
-            match self.endpoint.poll_event()? {
-                MediaEvent::Decided(decision) => return Some(Note::Decided { flow, decision }),
-                MediaEvent::Frame(frame) => {
-                    let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
-                    let (repaired, late) = (frame.repaired > 0, frame.late);
-                    return Some(Note::Frame { flow, ssrc, delay, size, repaired, late });
-                }
-                MediaEvent::Skipped { ssrc, .. } => return Some(Note::Skipped { flow, ssrc }),
-                MediaEvent::Discarded { ssrc, packets, .. } => {
-                    return Some(Note::Discarded { flow, ssrc, packets });
-                }
-                MediaEvent::RepairSent { ssrc, kind, size, .. } => {
-                    let size = size + UDP_HEADERS;
-                    let event = match kind {
-                        RepairKind::Retransmission => RepairEvent::Retransmitted(size),
-                        _ => RepairEvent::Parity(size),
-                    };
-                    return Some(Note::Repair { flow, ssrc, event });
-                }
-                MediaEvent::Requested { ssrc, packets, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Requested(packets) });
-                }
-                MediaEvent::Recovered { ssrc, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::Recovered });
-                }
-                MediaEvent::KeyFrameRequested { ssrc, .. } => {
-                    return Some(Note::Repair { flow, ssrc, event: RepairEvent::KeyFrameRequested });
-                }
-                _ => {}
+            let event = self.endpoint.poll_event()?;
+            let note = note_of(flow, &event);
+            if let (MediaEvent::Frame(frame), Some(arrivals)) = (event, &mut self.arrivals) {
+                arrivals.push_back(frame);
+            }
+            if note.is_some() {
+                return note;
             }
         }
+    }
+}
+
+/// The note of an event of the media of `flow`; `None` if the record does not need it.
+pub fn note_of(flow: FlowId, event: &MediaEvent) -> Option<Note> {
+    let repair = |ssrc, event| Some(Note::Repair { flow, ssrc, event });
+    match *event {
+        MediaEvent::Decided(decision) => Some(Note::Decided { flow, decision }),
+        MediaEvent::Frame(ref frame) => {
+            let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
+            let (repaired, late) = (frame.repaired > 0, frame.late);
+            Some(Note::Frame { flow, ssrc, delay, size, repaired, late })
+        }
+        MediaEvent::Skipped { ssrc, .. } => Some(Note::Skipped { flow, ssrc }),
+        MediaEvent::Discarded { ssrc, packets, .. } => Some(Note::Discarded { flow, ssrc, packets }),
+        MediaEvent::RepairSent { ssrc, kind, size, .. } => {
+            let size = size + UDP_HEADERS;
+            let event = match kind {
+                RepairKind::Retransmission => RepairEvent::Retransmitted(size),
+                _ => RepairEvent::Parity(size),
+            };
+            repair(ssrc, event)
+        }
+        MediaEvent::Requested { ssrc, packets, .. } => repair(ssrc, RepairEvent::Requested(packets)),
+        MediaEvent::Recovered { ssrc, .. } => repair(ssrc, RepairEvent::Recovered),
+        MediaEvent::KeyFrameRequested { ssrc, .. } => repair(ssrc, RepairEvent::KeyFrameRequested),
+        _ => None,
     }
 }

@@ -10,6 +10,6 @@ pub mod tcp;
 
 pub use agent::{Agent, Body, Transmit};
 pub use encoded::EncodedEndpoint;
-pub use media::{Media, UDP_HEADERS};
+pub use media::{Media, UDP_HEADERS, note_of};
 pub use paced::{Datagrams, Paced};
 pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};

@@ -9,20 +9,22 @@ use std::{
 };
 
 use dimpl::{Config, DtlsCertificate, Output};
-use giusto_congestion::Limits;
+use giusto_congestion::{Algorithm, Limits};
 use giusto_net::Clock;
 use giusto_rtp::{
     ExtensionElements, RtpHeader, TransportSequence,
     rtcp::{Arrival, Packets, TransportFeedback, TransportFeedbackEncoder},
     vp8::Vp8Descriptor,
 };
-use giusto_session::media::{Payload, RateRange};
+use giusto_session::{
+    media::{Payload, RateRange},
+    video::{SourceFrame, VideoCodec, VideoSource, media_timestamp},
+};
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::Credentials,
-    peer::{BrowserPeer, PeerConfig, PeerState, Secrets},
-    source::{FrameSource, SourceFrame},
+    peer::{BrowserPeer, PeerConfig, PeerMedia, PeerState, Secrets},
     srtp::{MasterKeys, Srtp},
 };
 use is::{
@@ -48,11 +50,14 @@ pub(crate) struct Counting {
     rate: DataRate,
     key: bool,
     next: u32,
+    due: Timestamp,
 }
 
 impl Counting {
+    const INTERVAL: TimeDelta = TimeDelta::from_millis(40);
+
     pub(crate) fn new() -> Self {
-        Self { rate: DataRate::from_bps(200_000), key: true, next: 0 }
+        Self { rate: DataRate::from_bps(200_000), key: true, next: 0, due: Timestamp::ZERO }
     }
 
     /// The frame with this number has these bytes.
@@ -61,31 +66,44 @@ impl Counting {
     }
 }
 
-impl FrameSource for Counting {
+impl VideoSource for Counting {
+    fn codec(&self) -> VideoCodec {
+        VideoCodec::Vp8
+    }
+
     fn limits(&self) -> RateRange {
         RateRange::new(DataRate::from_bps(100_000), DataRate::from_bps(2_000_000)).unwrap()
     }
 
-    fn interval(&self) -> TimeDelta {
-        TimeDelta::from_millis(40)
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        Some(self.due)
     }
 
-    fn set_rate(&mut self, rate: DataRate) {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if now < self.due {
+            return None;
+        }
+        if now.saturating_since(self.due) > Self::INTERVAL {
+            self.due = now;
+        }
+        let captured = self.due;
+        self.due += Self::INTERVAL;
+        self.next += 1;
+        let size = self.rate.size_in(Self::INTERVAL).as_bytes() as usize;
+        let payload = Payload::from(Self::bytes(self.next, size));
+        let media_timestamp = media_timestamp(Timestamp::ZERO, captured);
+        Some(SourceFrame { captured, media_timestamp, payload, key: std::mem::take(&mut self.key) })
+    }
+
+    fn set_target(&mut self, _: Timestamp, rate: DataRate) {
         self.rate = rate;
     }
 
-    fn request_key_frame(&mut self) {
+    fn request_key_frame(&mut self, _: Timestamp) {
         self.key = true;
     }
 
-    fn next_frame(&mut self) -> Option<SourceFrame> {
-        self.next += 1;
-        let size = self.rate.size_in(self.interval()).as_bytes() as usize;
-        let payload = Payload::from(Self::bytes(self.next, size));
-        Some(SourceFrame { payload, key: std::mem::take(&mut self.key) })
-    }
-
-    fn skip_frame(&mut self) {}
+    fn on_skipped(&mut self, _: Timestamp) {}
 }
 
 /// The same for the same seed, except for the certificate, which is made once for each.
@@ -96,13 +114,15 @@ pub(crate) fn secrets(seed: u64) -> Secrets {
     made.entry(seed).or_insert_with(draw).clone()
 }
 
-pub(crate) fn config(controller: &str) -> PeerConfig {
-    PeerConfig {
-        algorithm: controller.parse().unwrap(),
-        limits: Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() },
-        ecn: Ecn::NotEct,
-        address: SERVER.into(),
-    }
+pub(crate) fn config() -> PeerConfig {
+    PeerConfig::new(SERVER.into())
+}
+
+/// A source and a controller of at most 2 Mbit/s.
+pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> PeerMedia {
+    let limits = Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() };
+    let controller = controller.parse::<Algorithm>().unwrap().build(limits);
+    PeerMedia { source: Box::new(source), controller }
 }
 
 pub(crate) fn credentials() -> Credentials {
@@ -199,8 +219,8 @@ impl Browser {
         let now = Timestamp::from_nanos(1_000_000);
         let secrets = secrets(1);
         let text = offer(expected.unwrap_or(fingerprint), setup);
-        let source = Box::new(Counting::new());
-        let answered = BrowserPeer::answer(now, &text, config(controller), (&secrets, source), origin);
+        let media = media(controller, Counting::new());
+        let answered = BrowserPeer::answer(now, &text, config(), (&secrets, media), origin);
         let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
         Self {
             now,

@@ -14,6 +14,8 @@
 //! assert!(report.to_html().contains(r"\u003c/script>"));
 //! ```
 
+#[cfg(feature = "browser")]
+mod browser;
 mod chart;
 mod comparison;
 mod drawing;
@@ -33,6 +35,8 @@ use serde::Serialize;
 
 use super::format;
 pub use crate::whole_file::WriteError;
+#[cfg(feature = "browser")]
+pub use browser::browser_call;
 pub use chart::{Chart, Event, Gaps, Mark, Points, Scale, Series};
 pub use comparison::comparison;
 pub use drawing::Drawing;

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use crate::media::payload::Payload;
+use giusto_rtp::{h264::Reassembler, vp8::Vp8Descriptor};
+
+use crate::media::{packetizer::PayloadHeader, payload::Payload};
 
 /// Maximum number of incomplete frames; beyond that the oldest is dropped. Chosen by us.
 const MAX_OPEN: usize = 64;
@@ -123,17 +125,28 @@ impl Open {
         bytes
     }
 
+    /// Whether its first packet says that it is the first: VP8 marks it (RFC 7741 §4.2: S with partition 0).
+    fn is_marked(&self, header: PayloadHeader) -> bool {
+        let first = self.pieces.first().and_then(|(_, payload)| payload.as_bytes());
+        header == PayloadHeader::Vp8
+            && first
+                .and_then(|bytes| Vp8Descriptor::parse(bytes).ok())
+                .is_some_and(|(descriptor, _)| descriptor.start && descriptor.partition == 0)
+    }
+
     fn bytes(&self) -> usize {
         self.pieces.iter().map(|(_, payload)| payload.len().saturating_add(PIECE_BYTES)).sum()
     }
 
     /// Whether all packets have arrived, after a frame that ends with number `before`.
-    fn is_complete(&self, before: Option<u64>) -> bool {
-        let begins = match before {
+    fn is_complete(&self, before: Option<u64>, header: PayloadHeader) -> bool {
+        let follows = match before {
             Some(before) => before + 1 == self.lowest,
             None => self.lowest as u16 == self.timestamp as u16,
         };
-        begins && self.end == Some(self.highest) && self.pieces.len() as u64 == self.highest - self.lowest + 1
+        (follows || self.is_marked(header))
+            && self.end == Some(self.highest)
+            && self.pieces.len() as u64 == self.highest - self.lowest + 1
     }
 }
 
@@ -161,7 +174,12 @@ impl Frames {
     }
 
     /// Handles a packet. Returns the frames that it completes: at most its own and the next one.
-    pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> [Option<WholeFrame>; 2] {
+    pub(super) fn on_packet(
+        &mut self,
+        now: Timestamp,
+        packet: FramePacket,
+        header: PayloadHeader,
+    ) -> [Option<WholeFrame>; 2] {
         self.has_markers = true;
         self.clean(now);
         if self.done.is_some_and(|done| packet.number <= done) {
@@ -173,7 +191,7 @@ impl Frames {
             return [None, None];
         }
         let place = self.place(now, packet);
-        let found = [self.complete(place), self.complete(place + 1)];
+        let found = [self.complete(place, header), self.complete(place + 1, header)];
         self.clean(now);
         found
     }
@@ -200,20 +218,23 @@ impl Frames {
     }
 
     /// The frame at `place`, if it has just become complete.
-    fn complete(&mut self, place: usize) -> Option<WholeFrame> {
+    fn complete(&mut self, place: usize, header: PayloadHeader) -> Option<WholeFrame> {
         let before = match place.checked_sub(1) {
             Some(before) => self.open.get(before).map(|frame| frame.highest),
             None => self.done,
         };
         let frame = self.open.get_mut(place)?;
-        if frame.is_whole || !frame.is_complete(before) {
+        if frame.is_whole || !frame.is_complete(before, header) {
             return None;
         }
         frame.is_whole = true;
-        self.complete += 1;
         self.bytes = self.bytes.saturating_sub(frame.bytes());
         let pieces = std::mem::take(&mut frame.pieces);
-        let payload = Payload::joined(pieces.iter().map(|(_, payload)| payload));
+        let Some(payload) = content(header, pieces.iter().map(|(_, payload)| payload)) else {
+            self.dropped += 1;
+            return None;
+        };
+        self.complete += 1;
         let &mut Open { timestamp, lowest: number, last_at: at, repaired, .. } = frame;
         Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, repaired, payload })
     }
@@ -231,6 +252,34 @@ impl Frames {
             self.done = self.done.max(Some(frame.highest));
             self.cut = frame.end.is_none().then_some(frame.timestamp);
             self.open.pop_front();
+        }
+    }
+}
+
+/// The frame in the payloads of its packets; `None` if they break their payload format.
+fn content<'a>(
+    header: PayloadHeader,
+    mut payloads: impl Iterator<Item = &'a Payload> + Clone,
+) -> Option<Payload> {
+    match header {
+        PayloadHeader::None => Some(Payload::joined(payloads)),
+        PayloadHeader::Vp8 => {
+            let mut frame = Vec::with_capacity(payloads.clone().map(Payload::len).sum());
+            for (number, payload) in payloads.enumerate() {
+                let bytes = payload.to_vec();
+                let (descriptor, part) = Vp8Descriptor::parse(&bytes).ok()?;
+                let begins = descriptor.start && descriptor.partition == 0;
+                if begins != (number == 0) {
+                    return None;
+                }
+                frame.extend(part);
+            }
+            Some(frame.into())
+        }
+        PayloadHeader::H264 => {
+            let mut unit = Reassembler::default();
+            payloads.try_for_each(|payload| unit.push(&payload.to_vec())).ok()?;
+            unit.finish().ok().map(Payload::from)
         }
     }
 }

@@ -159,7 +159,7 @@ impl MediaReceiverConfig {
     }
 
     fn format(&self, payload_type: u8) -> PayloadFormat {
-        let unknown = PayloadFormat { payload_type, clock_rate: None, framing: Framing::Marker };
+        let unknown = PayloadFormat { clock_rate: None, ..PayloadFormat::video(payload_type) };
         *self.payloads.iter().find(|format| format.payload_type == payload_type).unwrap_or(&unknown)
     }
 }

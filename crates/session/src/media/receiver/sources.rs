@@ -410,7 +410,7 @@ impl Source {
         (format, playout): (PayloadFormat, TimeDelta),
     ) -> [Option<FrameArrival>; 2] {
         let complete = match format.framing {
-            Framing::Marker => self.frames.on_packet(now, packet),
+            Framing::Marker => self.frames.on_packet(now, packet, format.header),
             Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
             Framing::None | Framing::Retransmission { .. } | Framing::Parity => [None, None],
         };

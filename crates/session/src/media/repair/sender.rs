@@ -13,6 +13,7 @@ use super::{
     sent::{SentPacket, SentPackets},
 };
 use crate::media::{
+    extensions::ExtensionIds,
     payload::Payload,
     queue::QueuedPacket,
     stream::{MediaStream, PacketFields, RtpStream},
@@ -131,6 +132,21 @@ impl Repairs {
     /// The rate of the repair packets of a stream over the last second.
     pub(in crate::media) fn rate(&mut self, now: Timestamp, stream: usize) -> DataRate {
         self.line_mut(stream).map_or(DataRate::ZERO, |line| line.meter.rate(now))
+    }
+
+    /// The retransmission stream with this source.
+    pub(in crate::media) fn retransmissions(&mut self, ssrc: u32) -> Option<&mut RtpStream> {
+        let lines = self.lines.iter_mut().flatten();
+        lines.filter_map(|line| line.rtx.as_mut()).find(|rtx| rtx.ssrc == ssrc)
+    }
+
+    pub(in crate::media) fn set_extension_ids(&mut self, ids: ExtensionIds) {
+        for line in self.lines.iter_mut().flatten() {
+            let parity = line.parity.as_mut().map(|(rtp, _)| rtp);
+            for rtp in line.rtx.as_mut().into_iter().chain(parity) {
+                *rtp = rtp.clone().with_extension_ids(ids);
+            }
+        }
     }
 
     /// The sources of the streams that have sent repair packets.

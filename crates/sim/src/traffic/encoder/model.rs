@@ -1,6 +1,6 @@
 //! The interface of encoder models.
 
-use giusto_session::media::RateRange;
+use giusto_session::media::{Payload, RateRange};
 use giusto_units::{DataRate, Timestamp};
 
 use super::frame::EncodedFrame;
@@ -39,6 +39,18 @@ pub trait MediaSource: Send + std::fmt::Debug {
     /// Pauses or resumes the source (RFC 8867 §5.8). It resumes with a key frame, at once unless the previous
     /// frame was less than an interval ago.
     fn set_paused(&mut self, now: Timestamp, paused: bool);
+
+    /// The bytes of the frame that was polled last, once. A model has none: its frames are zeros.
+    fn take_payload(&mut self) -> Option<Payload> {
+        None
+    }
+
+    /// The frame that was polled last is not sent. By default nothing refers to it, but a key frame is requested again.
+    fn on_skipped(&mut self, now: Timestamp, frame: &EncodedFrame) {
+        if frame.key {
+            self.request_key_frame(now);
+        }
+    }
 }
 
 impl<S: MediaSource + ?Sized> MediaSource for Box<S> {
@@ -68,5 +80,13 @@ impl<S: MediaSource + ?Sized> MediaSource for Box<S> {
 
     fn set_paused(&mut self, now: Timestamp, paused: bool) {
         (**self).set_paused(now, paused);
+    }
+
+    fn take_payload(&mut self) -> Option<Payload> {
+        (**self).take_payload()
+    }
+
+    fn on_skipped(&mut self, now: Timestamp, frame: &EncodedFrame) {
+        (**self).on_skipped(now, frame);
     }
 }

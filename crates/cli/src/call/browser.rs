@@ -1,0 +1,184 @@
+//! `giusto call --browser`: a call whose far end is a browser.
+
+use std::{net::SocketAddr, path::Path, process::ExitCode, sync::atomic::AtomicBool};
+
+use giusto::{
+    call::{
+        browser::{
+            BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, run as call,
+        },
+        plan::DEFAULT_MAX_RATE,
+    },
+    record::TimelineOptions,
+    replay::SessionLog,
+    view::{
+        format::{count, plural, rate},
+        html,
+    },
+    whole_file::{self, Content},
+};
+use giusto_congestion::{Algorithm, Limits};
+use giusto_units::DataRate;
+
+use super::{CallArgs, Repair, live_line, open_trace, print_record, without_timeline};
+use crate::{
+    command_line,
+    console::{DOUBTFUL, complain, print_json, print_text},
+    usage::{UsageError, misuse},
+};
+
+/// The address of the page without --listen: WebRTC works in pages of localhost.
+const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+/// The port of the page if --listen gives none.
+const PAGE_PORT: u16 = 8080;
+/// The default controller: that of browsers.
+const CONTROLLER: &str = "gcc:libwebrtc";
+
+fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
+    let listen: SocketAddr = match &args.listen {
+        None => DEFAULT_LISTEN.parse()?,
+        Some(text) => super::listen_address(text, PAGE_PORT)?,
+    };
+    let controller: Algorithm = match args.controller {
+        Some(controller) => controller,
+        None => CONTROLLER.parse()?,
+    };
+    if matches!(args.repair, Repair::FlexFec | Repair::Both) {
+        misuse!("--repair: browsers are repaired by nack or none");
+    }
+    let Some(video) = super::video(args, args.max_rate.unwrap_or(DEFAULT_MAX_RATE))? else {
+        misuse!(
+            "--browser needs --media with IVF files of VP8, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
+             --encoder-command"
+        );
+    };
+    // A fifth more than the largest file, for headers and repair.
+    let most = DataRate::from_bps(video.limits().max().as_bps() * 6 / 5);
+    let max = args.max_rate.unwrap_or(if args.media.is_empty() { DEFAULT_MAX_RATE } else { most });
+    let defaults = Limits::default();
+    let limits = Limits {
+        min: args.min_rate.unwrap_or(defaults.min),
+        start: args.start_rate.unwrap_or(defaults.start),
+        max,
+    };
+    if args.delay_target.is_some() && !controller.requirements().delay_target {
+        misuse!("--delay-target: {} has no target of the queueing delay", controller.name());
+    }
+    let needs = controller.requirements();
+    if let Some(kind) = args.feedback.filter(|kind| !needs.accepts(*kind)) {
+        misuse!("--feedback: {} does not accept {kind:?}, only {:?}", controller.name(), needs.accepted);
+    }
+    // A log says at its beginning which feedback follows; what the browser offers is not known then.
+    let common =
+        needs.accepted.iter().copied().find(|kind| *kind == giusto_congestion::FeedbackKind::TransportWide);
+    let feedback = args.feedback.or(common.filter(|_| args.session_log.is_some()));
+    Ok(BrowserPlan {
+        listen,
+        controller,
+        limits: limits.ordered(),
+        delay_target: args.delay_target,
+        feedback,
+        repair: args.repair == Repair::Nack,
+        duration: args.duration,
+        interval: args.interval,
+        video,
+        timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
+    })
+}
+
+pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let plan = plan(args)?;
+    let trace = open_trace(args.trace.as_deref())?;
+    let log = args.session_log.as_ref().map(|path| {
+        SessionLog::create(path, &plan.session_info())
+            .map_err(|error| UsageError::new(format!("--session-log {error}")))
+    });
+    let log = log.transpose()?;
+    let outcome = call(plan, (trace, log.as_ref()), stop, |event| say(&event));
+    if let Some(log) = log {
+        log.finish()?;
+    }
+    let record = match outcome {
+        Err(error @ BrowserRunError::Codec(_)) => return Err(UsageError::new(error).into()),
+        Err(BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_)))) => {
+            return Err(UsageError::new(format!("{error}: choose another address with --listen")).into());
+        }
+        outcome => outcome?,
+    };
+    if let Some(out) = &args.out {
+        write_report(out, &record)?;
+    }
+    if args.json {
+        print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
+    } else {
+        print_record(&record.record)?;
+        print_text(&lines(&record).join("\n"))?;
+    }
+    if let Some(error) = &record.record.call.error {
+        anyhow::bail!("{error}");
+    }
+    Ok(ExitCode::from(if record.record.call.doubts.is_empty() { 0 } else { DOUBTFUL }))
+}
+
+fn write_report(out: &Path, record: &BrowserRecord) -> anyhow::Result<()> {
+    let page = html::browser_call(record, command_line());
+    whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
+    complain(&format!("wrote {}", out.display()));
+    Ok(())
+}
+
+fn say(event: &BrowserEvent) {
+    match event {
+        BrowserEvent::Connection(CallEvent::Serving(address)) => {
+            let ip = address.ip();
+            let host = if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() };
+            let host = if host.contains(':') { format!("[{host}]") } else { host };
+            complain(&format!("open http://{host}:{} in a browser; Ctrl-C ends", address.port()));
+        }
+        BrowserEvent::Connection(CallEvent::Refused(error)) => {
+            complain(&format!("refused the offer of a browser: {error}"));
+        }
+        BrowserEvent::Connection(CallEvent::PageError(error)) => {
+            complain(&format!("the page reports: {error}"))
+        }
+        BrowserEvent::Connection(CallEvent::Left) => {
+            complain("the browser left before it was connected; waiting for another");
+        }
+        BrowserEvent::Connection(CallEvent::Connected(connected)) => {
+            complain(&format!("connected to {}", connected.browser));
+        }
+        BrowserEvent::Live { live, freezes } => {
+            let frozen = freezes.filter(|&freezes| freezes > 0);
+            let frozen = frozen
+                .map_or_else(String::new, |freezes| format!("; {}", plural(freezes, "freeze", "freezes")));
+            complain(&format!("{}{frozen}", live_line(live)));
+        }
+        _ => {}
+    }
+}
+
+/// What the browser reported, in words.
+fn lines(record: &BrowserRecord) -> Vec<String> {
+    let (browser, connection) = (&record.browser, &record.connection);
+    let known = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), count);
+    vec![
+        format!(
+            "browser: received {}, {} frames decoded, {} dropped, {} freezes of {:.1} s in total, jitter buffer {}",
+            browser.received_rate_bps.map_or_else(|| "–".to_owned(), |bps| rate(bps as f64)),
+            known(browser.frames_decoded),
+            known(browser.frames_dropped),
+            known(browser.freezes),
+            browser.freezes_s.unwrap_or(0.0),
+            browser.jitter_buffer_delay_ms.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.0} ms")),
+        ),
+        format!(
+            "connection: DTLS {}, {}; {} packets requested, {} sent again; {} key frames requested; {}",
+            connection.dtls.unwrap_or("–"),
+            connection.srtp.as_deref().unwrap_or("no SRTP"),
+            count(connection.counters.requested_packets),
+            count(connection.counters.retransmitted_datagrams),
+            count(connection.counters.key_frame_requests),
+            connection.end,
+        ),
+    ]
+}

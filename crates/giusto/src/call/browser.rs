@@ -1,0 +1,541 @@
+//! Calls to a browser: the record of a call, and what the browser reports.
+
+use std::{net::SocketAddr, sync::atomic::AtomicBool};
+
+use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
+use giusto_measure::ErrorHistogram;
+use giusto_net::{driver::Verdict, encoder::EncoderError};
+use giusto_session::{
+    call::{EndFigures, ReceivedFigures, ReceivedStream},
+    media::{MediaEvent, MediaSender, RateRange},
+    video::{SourceFrame, VideoCodec, VideoSource},
+};
+use giusto_sim::{
+    packet::{BodyId, FlowId, Packet},
+    record::{PlannedFlow, RecordPlan, Recorder, RepairRecord, StreamKind, StreamRecord, TimelineOptions},
+    trace::{Event, Note, Observer},
+    traffic::{encoder::MediaSource as _, note_of},
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+pub use giusto_webrtc::call::{CallError, CallEvent, Connected};
+use giusto_webrtc::{
+    call::{CallObserver, CallPlan},
+    peer::{PeerCounters, PeerMedia, Secrets},
+    result::{BrowserFigures, CallResult, Sample},
+};
+use rand::{
+    SeedableRng as _,
+    rngs::{StdRng, SysRng},
+};
+use serde::Serialize;
+
+use super::{
+    record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
+    run::{Live, LiveSide},
+    side::{Alone, FORWARD, FORWARD_ID, complete_sent},
+    video::{RealVideo, VideoInput},
+};
+use crate::{
+    record::FlowRecord,
+    replay::{Lacks, SessionInfo, SessionLog},
+    scenario::feedback_name,
+    view::trace::{TraceFile, TraceFileError},
+};
+
+/// How long a call without an announced end is recorded over time, and how finely.
+const UNLIMITED: TimeDelta = TimeDelta::from_seconds(3600);
+const FINE: TimeDelta = TimeDelta::from_millis(200);
+/// The time between two records of the controller's gauges.
+const GAUGES: TimeDelta = TimeDelta::from_millis(20);
+/// The time between two looks at the encoder.
+const LOOK: TimeDelta = TimeDelta::from_millis(100);
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct BrowserPlan {
+    /// The address of the page (TCP) and of the media (UDP); port 0 selects a free one.
+    pub listen: SocketAddr,
+    /// The controller.
+    pub controller: Algorithm,
+    /// Limits of its target, headers included.
+    pub limits: Limits,
+    /// Its target of the queueing delay, if it has one.
+    pub delay_target: Option<TimeDelta>,
+    /// The feedback of the browser; `None`: that for which the controller was designed, otherwise any that it accepts.
+    pub feedback: Option<FeedbackKind>,
+    /// Whether lost packets are sent again.
+    pub repair: bool,
+    /// Duration from the first packet on; `None`: until the browser ends the call.
+    pub duration: Option<TimeDelta>,
+    /// The time between two live figures.
+    pub interval: TimeDelta,
+    /// The video: VP8.
+    pub video: VideoInput,
+    /// The record over time.
+    pub timeline: Option<TimelineOptions>,
+}
+
+impl BrowserPlan {
+    /// What a session log of this call begins with. Its feedback must be known before the browser has offered any: set
+    /// [`feedback`](Self::feedback).
+    pub fn session_info(&self) -> SessionInfo {
+        let feedback = self.feedback.unwrap_or(self.controller.requirements().feedback);
+        SessionInfo {
+            recorder: concat!("giusto ", env!("CARGO_PKG_VERSION")).to_owned(),
+            name: "call".to_owned(),
+            controller: self.controller.name().to_owned(),
+            limits: self.limits,
+            delay_target: self.delay_target,
+            feedback,
+            lacks: Lacks { ecn: true, ..Lacks::default() },
+        }
+    }
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrowserRunError {
+    /// There was no call.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The system gave no random numbers.
+    #[error("cannot read random numbers from the system: {0}")]
+    Random(#[from] rand::rngs::SysError),
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceFileError),
+    /// The video is not that of browsers.
+    #[error(
+        "the video is {0}, and a browser is sent VP8: encode it with `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`"
+    )]
+    Codec(VideoCodec),
+}
+
+/// What happens before and during a call to a browser.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum BrowserEvent {
+    /// An event of the connection.
+    Connection(CallEvent),
+    /// The figures of the last interval.
+    Live {
+        /// As in other calls.
+        live: Live,
+        /// Freezes of the browser so far.
+        freezes: Option<u64>,
+    },
+}
+
+/// The record of a call to a browser.
+#[derive(Debug, Clone, Serialize)]
+pub struct BrowserRecord {
+    /// As of other calls.
+    #[serde(flatten)]
+    pub record: CallRecord,
+    /// What the browser reported, by its `getStats`.
+    pub browser: BrowserFigures,
+    /// The connection and its counts.
+    pub connection: ConnectionFigures,
+    /// Samples of this end, ten each second, for the report; the timeline of the record has the same.
+    #[serde(skip)]
+    pub own: Vec<Sample>,
+    /// Bytes of all headers below RTP.
+    #[serde(skip)]
+    pub overhead: DataSize,
+}
+
+/// The connection of a call to a browser.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ConnectionFigures {
+    /// Version of DTLS.
+    pub dtls: Option<&'static str>,
+    /// Profile of SRTP.
+    pub srtp: Option<String>,
+    /// Time from the offer to the first packet.
+    pub setup_ms: Option<f64>,
+    /// Why the call ended.
+    pub end: String,
+    /// Counts of our end.
+    #[serde(flatten)]
+    pub counters: PeerCounters,
+}
+
+/// Serves the page, waits for a browser, calls it, and returns the record. `trace` and `log` are written in the meantime. `stop` ends
+/// it early.
+///
+/// # Errors
+///
+/// [`BrowserRunError`] if there was no call; what was measured in one is always returned.
+pub fn run(
+    plan: BrowserPlan,
+    (trace, log): (Option<TraceFile>, Option<&SessionLog>),
+    stop: &AtomicBool,
+    on_event: impl FnMut(BrowserEvent),
+) -> Result<BrowserRecord, BrowserRunError> {
+    if plan.video.codec() != VideoCodec::Vp8 {
+        return Err(BrowserRunError::Codec(plan.video.codec()));
+    }
+    let mut random = StdRng::try_from_rng(&mut SysRng)?;
+    let controller = plan.controller.build_with(plan.limits, Options { delay_target: plan.delay_target });
+    let controller = match log {
+        Some(log) => log.record(controller),
+        None => controller,
+    };
+    let mut witness = Witness {
+        controller: plan.controller,
+        duration: plan.duration,
+        timeline: plan.timeline,
+        trace,
+        call: None,
+        sent_packets: 0,
+        video: plan.video.clone(),
+        next_look: Timestamp::ZERO,
+        encoder_error: None,
+        on_event,
+    };
+    let source = Late { input: plan.video.clone(), first: plan.limits.start, source: None };
+    let media = PeerMedia { source: Box::new(source), controller };
+    let call = CallPlan {
+        feedback: plan.feedback,
+        repair: plan.repair,
+        duration: plan.duration,
+        interval: plan.interval,
+        ..CallPlan::new(plan.listen, media, plan.controller.name())
+    };
+    let result = giusto_webrtc::call::run(call, || Secrets::draw(&mut random), stop, &mut witness);
+    plan.video.stop();
+    witness.finish(result?)
+}
+
+/// The video of a call that waits for its browser: it begins when the first frame is asked for.
+#[derive(Debug)]
+struct Late {
+    input: VideoInput,
+    /// The first rate.
+    first: DataRate,
+    source: Option<RealVideo>,
+}
+
+impl VideoSource for Late {
+    fn codec(&self) -> VideoCodec {
+        self.input.codec()
+    }
+
+    fn limits(&self) -> RateRange {
+        self.input.limits()
+    }
+
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        match &self.source {
+            Some(source) => source.next_frame_at(),
+            None => Some(Timestamp::ZERO),
+        }
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if self.source.is_none() {
+            self.source = self.input.source(now, self.first).ok();
+        }
+        let source = self.source.as_mut()?;
+        let frame = source.poll_frame(now)?;
+        let payload = source.take_payload()?;
+        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
+        Some(SourceFrame { captured, media_timestamp, payload, key })
+    }
+
+    fn set_target(&mut self, now: Timestamp, rate: DataRate) {
+        self.first = rate;
+        if let Some(source) = &mut self.source {
+            source.set_target(now, rate);
+        }
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.request_key_frame(now);
+        }
+    }
+
+    fn on_skipped(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.skip(now);
+        }
+    }
+}
+
+/// Records a call as it happens.
+struct Witness<F> {
+    controller: Algorithm,
+    duration: Option<TimeDelta>,
+    timeline: Option<TimelineOptions>,
+    trace: Option<TraceFile>,
+    call: Option<Recorded>,
+    sent_packets: u64,
+    video: VideoInput,
+    /// When the encoder is looked at again.
+    next_look: Timestamp,
+    encoder_error: Option<EncoderError>,
+    on_event: F,
+}
+
+/// A call that has begun.
+struct Recorded {
+    connected: Connected,
+    recorder: Recorder,
+    end: Timestamp,
+    next_gauges: Timestamp,
+}
+
+impl Recorded {
+    /// A time of the call, which begins at 0.
+    fn time(&self, now: Timestamp) -> Timestamp {
+        Timestamp::ZERO + now.saturating_since(self.connected.at)
+    }
+}
+
+impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
+    fn on_event(&mut self, event: CallEvent) {
+        if let CallEvent::Connected(connected) = &event {
+            self.begin(*connected);
+        }
+        let event = match event {
+            CallEvent::Live(giusto_webrtc::call::Live { at, target, sent, browser }) => {
+                let sent = LiveSide { rate: sent, target: Some(target), ..LiveSide::default() };
+                let received = browser.map(|browser| LiveSide {
+                    rate: browser.received,
+                    lost_packets: browser.lost_packets,
+                    frames: browser.frames,
+                    ..LiveSide::default()
+                });
+                let live = Live {
+                    at,
+                    calls: 1,
+                    sent: Some(sent),
+                    received,
+                    round_trip: browser.and_then(|browser| browser.round_trip),
+                    silence: None,
+                };
+                BrowserEvent::Live { live, freezes: browser.map(|browser| browser.freezes) }
+            }
+            event => BrowserEvent::Connection(event),
+        };
+        (self.on_event)(event);
+    }
+
+    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+        let sequence = self.sent_packets;
+        self.sent_packets += 1;
+        self.observe(now, |at| Event::Sent { packet: packet(at, FORWARD[0], (size, sequence)) });
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, size: DataSize) {
+        let Some(call) = &mut self.call else { return };
+        let at = call.time(now);
+        let packet = packet(at, FORWARD[1], (size, 0));
+        // The record counts feedback where it is sent; this end sees where it arrives.
+        call.recorder.on_event(at, &Event::Sent { packet });
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(at, &Event::Delivered { packet });
+        }
+    }
+
+    fn on_media(&mut self, now: Timestamp, event: &MediaEvent) {
+        let Some(call) = &mut self.call else { return };
+        let Some(mut note) = note_of(FORWARD[0], event) else { return };
+        let at = call.time(now);
+        if let Note::Decided { decision, .. } = &mut note {
+            decision.at = call.time(decision.at);
+        }
+        call.recorder.on_note(at, &note);
+        if let Some(trace) = &mut self.trace {
+            trace.on_note(at, &note);
+        }
+    }
+
+    fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) -> Verdict {
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            if let Some(ended) = self.video.ended() {
+                self.encoder_error = ended.err();
+                return Verdict::Stop;
+            }
+        }
+        let Some(call) = &mut self.call else { return Verdict::Continue };
+        let at = call.time(now);
+        if at < call.next_gauges {
+            return Verdict::Continue;
+        }
+        call.next_gauges = at + GAUGES;
+        let in_flight = Some(("in_flight_bytes", sender.in_flight()));
+        let window = sender.target().window.map(|window| ("window_bytes", window));
+        for (name, value) in in_flight.into_iter().chain(window) {
+            let value = value.as_bytes() as f64;
+            call.recorder.on_gauge(at, FORWARD[0], name, value);
+            if let Some(trace) = &mut self.trace {
+                trace.on_gauge(at, FORWARD[0], name, value);
+            }
+        }
+        Verdict::Continue
+    }
+}
+
+impl<F: FnMut(BrowserEvent)> Witness<F> {
+    fn observe(&mut self, now: Timestamp, event: impl FnOnce(Timestamp) -> Event) {
+        let Some(call) = &mut self.call else { return };
+        let at = call.time(now);
+        let event = event(at);
+        call.recorder.on_event(at, &event);
+        if let Some(trace) = &mut self.trace {
+            trace.on_event(at, &event);
+        }
+    }
+
+    fn begin(&mut self, connected: Connected) {
+        let end = Timestamp::ZERO + self.duration.unwrap_or(UNLIMITED);
+        let width = self.duration.is_none().then_some(FINE);
+        let about = FlowRecord {
+            id: FORWARD_ID.to_owned(),
+            group: FORWARD_ID.to_owned(),
+            kind: "media".to_owned(),
+            controller: Some(self.controller.to_string()),
+            feedback: Some(feedback_name(connected.feedback).to_owned()),
+            from: "caller".to_owned(),
+            to: "browser".to_owned(),
+            streams: vec![StreamRecord {
+                id: "video".to_owned(),
+                ssrc: connected.ssrc,
+                kind: StreamKind::Video,
+                priority: Some(1.0),
+                goodput_bps: 0.0,
+                frames: 0,
+                frame_delay_ms: None,
+                skipped_frames: None,
+                discarded_packets: None,
+                late_frames: None,
+                repair: connected.repair.then(RepairRecord::default),
+            }],
+            ..FlowRecord::default()
+        };
+        let window = Timestamp::ZERO..end;
+        let recorder = Recorder::new(RecordPlan {
+            scenario: "call".to_owned(),
+            end,
+            flows: vec![PlannedFlow { flow: FORWARD[0], answers: Some(FORWARD[1]), window, about }],
+            timeline: self
+                .timeline
+                .map(|options| TimelineOptions { width: options.width.or(width), ..options }),
+            ..RecordPlan::default()
+        });
+        self.call = Some(Recorded { connected, recorder, end, next_gauges: Timestamp::ZERO });
+    }
+
+    fn finish(self, result: CallResult) -> Result<BrowserRecord, BrowserRunError> {
+        let lasted = TimeDelta::from_seconds_f64(result.duration_s);
+        let mut run = match &self.call {
+            Some(call) => {
+                let end = (Timestamp::ZERO + lasted).min(call.end);
+                call.recorder.clone().finish(&Alone { seed: 0 }, end).0
+            }
+            None => crate::record::RunRecord { scenario: "call".to_owned(), ..Default::default() },
+        };
+        run.wall_s = result.duration_s;
+        for flow in &mut run.flows {
+            (flow.delay_ms, flow.queue_delay_ms) = (None, None);
+            complete(flow, &result);
+        }
+        if let Some(trace) = self.trace {
+            trace.finish()?;
+        }
+        let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, .. } = result;
+        let mut call = CallFigures {
+            role: "caller".to_owned(),
+            far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
+            error: match &self.encoder_error {
+                Some(error) => Some(error.to_string()),
+                None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
+            },
+            video: result.connected.then(|| self.video.figures(lasted)),
+            authenticated: result.connected,
+            round_trip_ms: round_trips(&browser),
+            schedule_error_us: distribution_of(&schedule_error, 1e3),
+            cpu_ratio: result.sender_cpu_ratio,
+            address_changes: u32::try_from(counters.address_changes).unwrap_or(u32::MAX),
+            unsent_packets: result.unsent_datagrams,
+            ignored: IgnoredFigures {
+                foreign_packets: counters.strange_datagrams + counters.stun.ignored,
+                unauthenticated_packets: counters.stun.refused + counters.refused_packets,
+                ..IgnoredFigures::default()
+            },
+            ..CallFigures::default()
+        };
+        call.doubts = call.find_doubts();
+        let connection = ConnectionFigures {
+            dtls: result.dtls,
+            srtp: result.srtp,
+            setup_ms: result.setup_ms,
+            end: result.end,
+            counters,
+        };
+        let own = samples.into();
+        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection, own, overhead })
+    }
+}
+
+/// Whether a call that ended so has failed.
+fn is_error(end: &str) -> bool {
+    use giusto_webrtc::peer::EndReason;
+    ![EndReason::Local, EndReason::Browser].iter().any(|reason| reason.to_string() == end)
+}
+
+fn packet(at: Timestamp, flow: FlowId, (size, sequence): (DataSize, u64)) -> Packet {
+    Packet {
+        flow,
+        bytes: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX),
+        sequence,
+        sent: at,
+        queued: at,
+        queue_delay_ns: 0,
+        body: BodyId::NONE,
+        hop: 0,
+        ecn: Ecn::NotEct,
+        corruption: 0,
+    }
+}
+
+/// Adds what the browser has reported.
+fn complete(flow: &mut FlowRecord, result: &CallResult) {
+    let browser = &result.browser;
+    let (Some(last), Some(packets)) = (browser.samples.back(), browser.received_packets) else { return };
+    let seconds = last.time_s.max(1e-3);
+    let rate = |bytes: Option<f64>| bytes.map_or(0.0, |bytes| bytes * 8.0 / seconds);
+    let (frames, goodput_bps) = (browser.frames_received.unwrap_or(0), rate(last.received_bytes));
+    let streams = flow.streams.iter().map(|stream| ReceivedStream {
+        source: stream.ssrc as u8,
+        frames,
+        goodput_bps: goodput_bps as f32,
+        frame_delay_ms: None,
+    });
+    let received = ReceivedFigures {
+        packets,
+        rate_bps: rate(last.wire_bytes(result.overhead)),
+        goodput_bps,
+        frames,
+        streams: streams.collect(),
+        ..ReceivedFigures::default()
+    };
+    complete_sent(flow, Some(&EndFigures { sent: None, received: Some(received) }));
+    for repair in flow.streams.iter_mut().filter_map(|stream| stream.repair.as_mut()) {
+        repair.requested_packets = result.counters.requested_packets;
+        repair.key_frame_requests = result.counters.key_frame_requests;
+    }
+}
+
+/// The round-trip times of the browser's checks (RFC 8445).
+fn round_trips(browser: &BrowserFigures) -> Option<crate::record::Distribution> {
+    let mut all = ErrorHistogram::default();
+    for rtt in browser.samples.iter().filter_map(|sample| sample.rtt_s) {
+        all.record(TimeDelta::from_seconds_f64(rtt));
+    }
+    distribution_of(&all, 1.0)
+}

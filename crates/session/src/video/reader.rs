@@ -1,0 +1,296 @@
+//! Reads frames from a byte stream of any length, in constant memory.
+
+use giusto_rtp::{
+    h264,
+    vp8::{FrameTag, Vp8Error},
+};
+use giusto_units::{NANOS_PER_SECOND, TimeDelta};
+
+use super::{VideoCodec, VideoFrame};
+use crate::media::MAX_FRAME_SIZE;
+
+/// The header of an IVF file: signature, version, its length, codec, width, height, time base, number of frames.
+pub(super) const IVF_HEADER_BYTES: usize = 32;
+/// The header of an IVF frame: its size and its time.
+pub(super) const IVF_FRAME_HEADER_BYTES: usize = 12;
+/// The bytes that an IVF file begins with.
+pub(super) const IVF_SIGNATURE: [u8; 4] = *b"DKIF";
+/// The longest header of an IVF file that is skipped. Chosen by us.
+const MAX_IVF_HEADER_BYTES: usize = 4096;
+
+/// A stream that is not a video which can be sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VideoError {
+    /// It is in no known container.
+    #[error(
+        "neither IVF nor H.264 (Annex B): it begins with {0:02x?}; make one such as by `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
+    )]
+    Container([u8; 4]),
+    /// An IVF stream has another codec.
+    #[error("the codec is \"{0}\": expected VP80, such as of `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`")]
+    Codec(String),
+    /// The header of an IVF stream has an impossible length or time base.
+    #[error("the IVF header is damaged: its length is {length} B, its time base {scale}/{rate} s")]
+    Header {
+        /// Its length.
+        length: u16,
+        /// Numerator of the time base.
+        scale: u32,
+        /// Denominator of the time base.
+        rate: u32,
+    },
+    /// It ends within a frame or a header.
+    #[error("frame {0} is cut off: the stream is incomplete")]
+    Truncated(u64),
+    /// A frame is empty or too large.
+    #[error("frame {0} has {1} B: expected 1 to 8,000,000")]
+    FrameSize(u64, u64),
+    /// A frame is not VP8.
+    #[error("frame {0}: {1}")]
+    Frame(u64, Vp8Error),
+    /// The time of a frame cannot be represented.
+    #[error("the time of frame {0} is too large: {1} units")]
+    Time(u64, u64),
+}
+
+/// The container of a stream.
+#[derive(Debug, Clone, Copy)]
+enum Container {
+    Unknown,
+    /// IVF, with its time base: a unit is `scale / rate` seconds.
+    Ivf {
+        scale: u32,
+        rate: u32,
+    },
+    /// The byte stream of Annex B.
+    AnnexB,
+}
+
+/// Reads the frames of a byte stream: IVF with VP8, or H.264 of Annex B, told by the first bytes.
+///
+/// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
+/// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.
+///
+/// # Example
+///
+/// ```
+/// use giusto_session::video::VideoReader;
+///
+/// let mut reader = VideoReader::default();
+/// reader.push(&[0, 0, 0, 1, 0x65, 0x88, 7, 0, 0, 0, 1, 9, 0xf0]);
+/// let frame = reader.poll_frame()?.expect("a delimiter ends it");
+/// assert!(frame.key);
+/// assert_eq!(frame.payload.to_vec(), [0, 0, 0, 1, 0x65, 0x88, 7]);
+/// # Ok::<(), giusto_session::video::VideoError>(())
+/// ```
+#[derive(Debug)]
+pub struct VideoReader {
+    container: Container,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that were searched for start codes.
+    searched: usize,
+    /// The access unit at the start of the buffer has a slice.
+    has_slice: bool,
+    frames: u64,
+    failed: Option<VideoError>,
+}
+
+impl Default for VideoReader {
+    fn default() -> Self {
+        Self {
+            container: Container::Unknown,
+            buffer: Vec::new(),
+            searched: 0,
+            has_slice: false,
+            frames: 0,
+            failed: None,
+        }
+    }
+}
+
+impl VideoReader {
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.buffer.extend_from_slice(bytes);
+        }
+    }
+
+    /// The codec, once it is known.
+    pub fn codec(&self) -> Option<VideoCodec> {
+        match self.container {
+            Container::Unknown => None,
+            Container::Ivf { .. } => Some(VideoCodec::Vp8),
+            Container::AnnexB => Some(VideoCodec::H264),
+        }
+    }
+
+    /// The number of frames so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// The next frame, if it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`VideoError`] names the frame, counted from 0; it is returned again by each further call.
+    pub fn poll_frame(&mut self) -> Result<Option<VideoFrame>, VideoError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let frame = self.read();
+        self.count(frame)
+    }
+
+    /// The stream has ended: its last frame, if there is one that only its end completes.
+    ///
+    /// # Errors
+    ///
+    /// [`VideoError::Truncated`] if it ends within a frame, and the errors of [`poll_frame`](Self::poll_frame).
+    pub fn finish(&mut self) -> Result<Option<VideoFrame>, VideoError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let rest = std::mem::take(&mut self.buffer);
+        let frame = match self.container {
+            _ if rest.is_empty() => Ok(None),
+            Container::AnnexB if self.has_slice || self.last_is_slice(&rest) => {
+                self.access_unit(rest).map(Some)
+            }
+            Container::AnnexB => Ok(None),
+            Container::Unknown | Container::Ivf { .. } => Err(VideoError::Truncated(self.frames)),
+        };
+        (self.searched, self.has_slice) = (0, false);
+        self.count(frame)
+    }
+
+    fn count(
+        &mut self,
+        frame: Result<Option<VideoFrame>, VideoError>,
+    ) -> Result<Option<VideoFrame>, VideoError> {
+        match &frame {
+            Ok(found) => self.frames += u64::from(found.is_some()),
+            Err(error) => {
+                self.failed = Some(error.clone());
+                self.buffer = Vec::new();
+            }
+        }
+        frame
+    }
+
+    fn read(&mut self) -> Result<Option<VideoFrame>, VideoError> {
+        if let Container::Unknown = self.container {
+            let Some(first) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+            self.container = match *first {
+                IVF_SIGNATURE => match self.ivf_header()? {
+                    Some(container) => container,
+                    None => return Ok(None),
+                },
+                [0, 0, 1, _] | [0, 0, 0, 0 | 1] => Container::AnnexB,
+                other => return Err(VideoError::Container(other)),
+            };
+        }
+        match self.container {
+            Container::Unknown => Ok(None),
+            Container::Ivf { scale, rate } => self.ivf_frame((scale, rate)),
+            Container::AnnexB => self.annex_b_frame(),
+        }
+    }
+
+    fn ivf_header(&mut self) -> Result<Option<Container>, VideoError> {
+        let Some(header) = self.buffer.get(..IVF_HEADER_BYTES) else { return Ok(None) };
+        let half = |at: usize| {
+            header.get(at..).and_then(|it| it.first_chunk()).map_or(0, |it| u16::from_le_bytes(*it))
+        };
+        let word = |at: usize| {
+            header.get(at..).and_then(|it| it.first_chunk()).map_or(0, |it| u32::from_le_bytes(*it))
+        };
+        let codec = header.get(8..12).unwrap_or_default();
+        if codec != b"VP80" {
+            return Err(VideoError::Codec(String::from_utf8_lossy(codec).escape_default().to_string()));
+        }
+        let (length, rate, scale) = (half(6), word(16), word(20));
+        let bytes = usize::from(length);
+        if !(IVF_HEADER_BYTES..=MAX_IVF_HEADER_BYTES).contains(&bytes) || rate == 0 || scale == 0 {
+            return Err(VideoError::Header { length, scale, rate });
+        }
+        if self.buffer.len() < bytes {
+            return Ok(None);
+        }
+        self.buffer.drain(..bytes);
+        Ok(Some(Container::Ivf { scale, rate }))
+    }
+
+    fn ivf_frame(&mut self, (scale, rate): (u32, u32)) -> Result<Option<VideoFrame>, VideoError> {
+        let Some((head, rest)) = self.buffer.split_at_checked(IVF_FRAME_HEADER_BYTES) else {
+            return Ok(None);
+        };
+        let size = u64::from(head.first_chunk().map_or(0, |size| u32::from_le_bytes(*size)));
+        let time = head.last_chunk().map_or(0, |time| u64::from_le_bytes(*time));
+        if size == 0 || size > MAX_FRAME_SIZE.as_bytes() {
+            return Err(VideoError::FrameSize(self.frames, size));
+        }
+        let Some(frame) = rest.get(..size as usize) else { return Ok(None) };
+        let tag = FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?;
+        let nanos = u128::from(time) * u128::from(scale) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
+        let at = i64::try_from(nanos).map_err(|_| VideoError::Time(self.frames, time))?;
+        let frame = VideoFrame { payload: frame.into(), key: tag.key, time: Some(TimeDelta::from_nanos(at)) };
+        self.buffer.drain(..IVF_FRAME_HEADER_BYTES + size as usize);
+        Ok(Some(frame))
+    }
+
+    /// Looks for the start of the next access unit (ITU-T H.264 §7.4.1.2.3).
+    fn annex_b_frame(&mut self) -> Result<Option<VideoFrame>, VideoError> {
+        loop {
+            let rest = self.buffer.get(self.searched..).unwrap_or_default();
+            // The type of a unit and the start of its slice header must be there.
+            let found = h264::start_code(rest).map(|(at, after)| (self.searched + at, self.searched + after));
+            let Some((at, after)) = found else {
+                // A start code may be cut.
+                self.searched = self.searched.max(self.buffer.len().saturating_sub(2));
+                break;
+            };
+            let unit = self.buffer.get(after..).unwrap_or_default();
+            let Some(kind) = unit.first().map(|&first| h264::NalType::of(first)) else { break };
+            if kind.is_slice() && unit.len() < 2 {
+                break;
+            }
+            let begins = kind.begins_access_unit() || h264::begins_picture(unit);
+            if self.has_slice && begins {
+                // A start code of four bytes belongs to the unit that it begins.
+                let end = if self.buffer.get(at.wrapping_sub(1)) == Some(&0) { at - 1 } else { at };
+                let next = self.buffer.split_off(end);
+                let frame = std::mem::replace(&mut self.buffer, next);
+                (self.searched, self.has_slice) = (0, false);
+                return self.access_unit(frame).map(Some);
+            }
+            self.has_slice |= kind.is_slice();
+            self.searched = after;
+        }
+        let size = self.buffer.len() as u64;
+        if size > MAX_FRAME_SIZE.as_bytes() {
+            return Err(VideoError::FrameSize(self.frames, size));
+        }
+        Ok(None)
+    }
+
+    /// Whether the unit that was not searched to its end is a slice.
+    fn last_is_slice(&self, rest: &[u8]) -> bool {
+        h264::nal_units(rest)
+            .last()
+            .is_some_and(|unit| unit.first().is_some_and(|&it| h264::NalType::of(it).is_slice()))
+    }
+
+    fn access_unit(&self, mut bytes: Vec<u8>) -> Result<VideoFrame, VideoError> {
+        // Zeros may follow a unit; they belong to none.
+        bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
+        let size = bytes.len() as u64;
+        if size == 0 || size > MAX_FRAME_SIZE.as_bytes() {
+            return Err(VideoError::FrameSize(self.frames, size));
+        }
+        let key = h264::is_key(&bytes);
+        Ok(VideoFrame { payload: bytes.into(), key, time: None })
+    }
+}

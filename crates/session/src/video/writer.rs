@@ -1,0 +1,87 @@
+//! Writes frames into the containers that [`VideoReader`](super::VideoReader) reads.
+
+use giusto_rtp::{h264, vp8::FrameTag};
+use giusto_units::TimeDelta;
+
+use super::{
+    VIDEO_CLOCK, VideoCodec,
+    reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
+};
+
+/// Writes one video: IVF for VP8, a byte stream of Annex B for H.264.
+///
+/// Times of IVF are in units of 1/90,000 s, those of RTP. The file's first bytes are to be replaced by [`header`](Self::header) at the
+/// end, when the duration is known.
+#[derive(Debug, Clone)]
+pub struct VideoWriter {
+    codec: VideoCodec,
+    frames: u64,
+    /// Ticks of the latest frame, and from the one before.
+    latest: (u64, u64),
+    dimensions: (u16, u16),
+}
+
+impl VideoWriter {
+    /// A video of this codec without frames.
+    pub const fn new(codec: VideoCodec) -> Self {
+        Self { codec, frames: 0, latest: (0, 0), dimensions: (0, 0) }
+    }
+
+    /// What the file begins with: its length does not change.
+    pub fn header(&self) -> Vec<u8> {
+        match self.codec {
+            VideoCodec::H264 => Vec::new(),
+            VideoCodec::Vp8 => {
+                let mut header = Vec::with_capacity(IVF_HEADER_BYTES);
+                header.extend(IVF_SIGNATURE);
+                header.extend([0_u16, IVF_HEADER_BYTES as u16].map(u16::to_le_bytes).concat());
+                header.extend(b"VP80");
+                header.extend([self.dimensions.0, self.dimensions.1].map(u16::to_le_bytes).concat());
+                // FFmpeg reads and writes the duration here, in units of the time base; libvpx the number of frames.
+                let duration = u32::try_from(self.latest.0 + self.latest.1).unwrap_or(u32::MAX);
+                header.extend([VIDEO_CLOCK, 1, duration, 0].map(u32::to_le_bytes).concat());
+                header
+            }
+        }
+    }
+
+    /// Appends a frame to `out`, `ticks` of 1/90,000 s after the first. Annex B has no times.
+    pub fn write(&mut self, ticks: u64, frame: &[u8], out: &mut Vec<u8>) {
+        self.frames += 1;
+        self.latest = (ticks, ticks.saturating_sub(self.latest.0));
+        match self.codec {
+            VideoCodec::Vp8 => {
+                if self.dimensions == (0, 0)
+                    && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(frame)
+                {
+                    self.dimensions = dimensions;
+                }
+                out.extend((frame.len() as u32).to_le_bytes());
+                out.extend(ticks.to_le_bytes());
+                out.extend(frame);
+            }
+            VideoCodec::H264 => {
+                for unit in h264::nal_units(frame) {
+                    out.extend(h264::START_CODE);
+                    out.extend(unit);
+                }
+            }
+        }
+    }
+
+    /// The number of frames so far.
+    pub const fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// The codec.
+    pub const fn codec(&self) -> VideoCodec {
+        self.codec
+    }
+
+    /// A number of ticks of 1/90,000 s as a time, rounded down to a nanosecond.
+    pub fn time(ticks: u64) -> TimeDelta {
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(VIDEO_CLOCK);
+        TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,337 @@
+//! Containers and payload formats against files and packets of FFmpeg 5.1 and GStreamer 1.22 (`data`):
+//!
+//! ```sh
+//! ffmpeg -f lavfi -i testsrc=size=96x64:rate=15 -t 2 -pix_fmt yuv420p -c:v libvpx -b:v 60k -g 15 tiny.ivf
+//! ffmpeg -f lavfi -i testsrc=size=96x64:rate=15 -t 2 -pix_fmt yuv420p -c:v libx264 -profile:v baseline \
+//!   -x264-params slices=2:keyint=15 -b:v 60k tiny.h264
+//! gst-launch-1.0 filesrc location=tiny.ivf ! ivfparse ! rtpvp8pay mtu=200 picture-id-mode=2 ! rtpstreampay ! filesink location=tiny-vp8.rtp
+//! gst-launch-1.0 filesrc location=tiny.h264 ! h264parse ! rtph264pay mtu=200 aggregate-mode=zero-latency ! rtpstreampay ! filesink location=tiny-h264.rtp
+//! ```
+//!
+//! Each packet of `.rtp` follows its length (RFC 4571).
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::process::{Command, Stdio};
+
+use giusto_congestion::{FeedbackKind, Limits};
+use giusto_rtp::{RtpHeader, h264, vp8::FrameTag};
+use giusto_session::{
+    media::{
+        Frame, FrameArrival, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
+        MediaStream, Packetizer, Payload, PayloadFormat, RateRange,
+    },
+    video::{
+        Arrivals, Clip, FileSource, Ladder, VideoCodec, VideoFrame, VideoReader, VideoSource, VideoWriter,
+    },
+};
+use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+
+const VP8: &[u8] = include_bytes!("data/tiny.ivf");
+const H264: &[u8] = include_bytes!("data/tiny.h264");
+const INTERVAL: TimeDelta = TimeDelta::from_nanos(66_666_667);
+
+fn frames(file: &[u8], chunk: usize) -> Vec<VideoFrame> {
+    let (mut reader, mut frames) = (VideoReader::default(), Vec::new());
+    for piece in file.chunks(chunk) {
+        reader.push(piece);
+        while let Some(frame) = reader.poll_frame().unwrap() {
+            frames.push(frame);
+        }
+    }
+    frames.extend(reader.finish().unwrap());
+    frames
+}
+
+fn units(frame: &[u8]) -> Vec<Vec<u8>> {
+    h264::nal_units(frame).map(<[u8]>::to_vec).collect()
+}
+
+/// What must be equal of two frames: start codes are not.
+fn content(codec: VideoCodec, frame: &Payload) -> Vec<Vec<u8>> {
+    match codec {
+        VideoCodec::Vp8 => vec![frame.to_vec()],
+        _ => units(&frame.to_vec()),
+    }
+}
+
+#[test]
+fn the_frames_of_ffmpeg_are_read_in_pieces_of_any_size() {
+    for (file, codec) in [(VP8, VideoCodec::Vp8), (H264, VideoCodec::H264)] {
+        let whole = frames(file, file.len());
+        // 2 s at 15 frames per second, a key frame each second.
+        assert_eq!(whole.len(), 30, "{codec}");
+        let keys: Vec<_> = (0..30).filter(|&number| whole[number].key).collect();
+        assert_eq!(keys, [0, 15], "{codec}");
+        for chunk in [1, 2, 7, 1000] {
+            assert_eq!(frames(file, chunk), whole, "{codec} {chunk}");
+        }
+    }
+    let times: Vec<_> = frames(VP8, 4096).iter().map(|frame| frame.time.unwrap().as_nanos()).collect();
+    assert!(times.iter().zip(0..).all(|(time, number)| *time == number * 1_000_000_000 / 15));
+    assert_eq!(FrameTag::parse(&frames(VP8, 99)[0].payload.to_vec()).unwrap().dimensions, Some((96, 64)));
+    // Two slices in each picture.
+    let slices = |frame: &VideoFrame| {
+        units(&frame.payload.to_vec()).iter().filter(|unit| h264::NalType::of(unit[0]).is_slice()).count()
+    };
+    assert!(frames(H264, 4096).iter().all(|frame| slices(frame) == 2));
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    for (file, codec) in [(VP8, VideoCodec::Vp8), (H264, VideoCodec::H264)] {
+        let before = frames(file, 4096);
+        let mut writer = VideoWriter::new(codec);
+        let mut written = writer.header();
+        for (number, frame) in before.iter().enumerate() {
+            writer.write(number as u64 * 6000, &frame.payload.to_vec(), &mut written);
+        }
+        let header = writer.header();
+        written[..header.len()].copy_from_slice(&header);
+        let after = frames(&written, 4096);
+        let all = |frames: &[VideoFrame]| {
+            frames.iter().map(|frame| content(codec, &frame.payload)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(&after), all(&before));
+        if codec == VideoCodec::Vp8 {
+            assert!(before.iter().zip(&after).all(|(before, after)| before.time == after.time));
+            // Bytes 12 to 15 and 24 to 27 of an IVF header.
+            assert_eq!(header[12..16], [96, 0, 64, 0]);
+            assert_eq!(header[24..28], 180_000_u32.to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let error = |bytes: &[u8]| Clip::parse(bytes, INTERVAL).unwrap_err().to_string();
+    assert!(error(b"RIFF....").starts_with("neither IVF nor H.264"));
+    assert!(error(&VP8[..VP8.len() - 1]).contains("frame 29 is cut off"));
+    assert!(error(&VP8[..20]).contains("frame 0 is cut off"));
+    assert!(error(b"").contains("frame 0 is cut off"));
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = VP8.to_vec();
+        bytes[at] = byte;
+        error(&bytes)
+    };
+    assert!(changed(11, b'9').contains("the codec is \"VP89\""));
+    assert!(changed(35, 0x7f).contains("frame 0 has 21307"));
+    assert!(changed(16, 0).contains("time base"));
+    assert!(changed(44, 0x11).contains("the first must be a key frame"));
+    assert!(changed(47, 0).contains("not VP8"));
+}
+
+/// The packets of a file of RFC 4571.
+fn packets(mut file: &[u8]) -> Vec<&[u8]> {
+    let mut packets = Vec::new();
+    while let Some((length, rest)) = file.split_first_chunk() {
+        let (packet, rest) = rest.split_at(usize::from(u16::from_be_bytes(*length)));
+        packets.push(packet);
+        file = rest;
+    }
+    packets
+}
+
+fn receiver(codec: VideoCodec) -> MediaReceiver {
+    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
+    config.payloads = vec![PayloadFormat::video(96).with_header(codec.payload_header())];
+    MediaReceiver::new(config).unwrap()
+}
+
+fn received(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
+    let events = std::iter::from_fn(|| receiver.poll_event());
+    events.filter_map(|event| if let MediaEvent::Frame(frame) = event { Some(frame) } else { None }).collect()
+}
+
+#[test]
+fn packets_of_gstreamer_become_the_frames_that_it_sent() {
+    let files = [
+        (&include_bytes!("data/tiny-vp8.rtp")[..], VP8, VideoCodec::Vp8),
+        (include_bytes!("data/tiny-h264.rtp"), H264, VideoCodec::H264),
+    ];
+    for (rtp, file, codec) in files {
+        let mut receiver = receiver(codec);
+        let mut now = Timestamp::ZERO;
+        let all = packets(rtp);
+        assert!(all.len() > 50, "{codec}: {} packets of 200 B", all.len());
+        for packet in all {
+            now = now + TimeDelta::from_millis(3);
+            receiver.handle_rtp(now, packet, &Payload::default(), Ecn::NotEct);
+        }
+        let received: Vec<_> =
+            received(&mut receiver).iter().map(|frame| content(codec, &frame.payload)).collect();
+        let sent: Vec<_> = frames(file, 4096).iter().map(|frame| content(codec, &frame.payload)).collect();
+        // The first packet of H.264 is recognised by our numbering alone: that frame is lost.
+        let lost = usize::from(codec == VideoCodec::H264);
+        assert_eq!(received, sent[lost..], "{codec}");
+    }
+}
+
+/// The packets that our sender makes of a file's frames.
+fn sent(codec: VideoCodec, file: &[u8]) -> Vec<Vec<u8>> {
+    let limits = RateRange::new(DataRate::from_bps(10_000), DataRate::from_bps(1_000_000)).unwrap();
+    let packetizer =
+        Packetizer::new(giusto_units::DataSize::from_bytes(200), giusto_session::media::Cut::Even);
+    let stream = MediaStream {
+        packetizer: packetizer.unwrap().with_header(codec.payload_header()).unwrap(),
+        timestamp_offset: 0x1234_5678,
+        ..MediaStream::video(7, 96, limits)
+    };
+    let config =
+        MediaSenderConfig { feedback: FeedbackKind::ReceiverReports, ..MediaSenderConfig::default() };
+    let limits = Limits {
+        min: DataRate::from_bps(1_000_000),
+        start: DataRate::from_bps(5_000_000),
+        max: DataRate::from_bps(5_000_000),
+    };
+    let controller = "fixed".parse::<giusto_congestion::Algorithm>().unwrap().build(limits);
+    let mut sender = MediaSender::new(config, controller, vec![stream]);
+    let mut source =
+        FileSource::new(Ladder::new(vec![Clip::parse(file, INTERVAL).unwrap()]).unwrap(), Timestamp::ZERO);
+    let mut packets = Vec::new();
+    let mut left = 30;
+    for millis in 0..3000 {
+        let now = Timestamp::ZERO + TimeDelta::from_millis(millis);
+        if left > 0
+            && let Some(frame) = source.poll_frame(now)
+        {
+            left -= 1;
+            let (captured, media_timestamp, payload, key) =
+                (frame.captured, frame.media_timestamp, frame.payload, frame.key);
+            sender.push_frame(now, 0, Frame { captured, media_timestamp, payload, key }).unwrap();
+        }
+        sender.handle_timeout(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            let bytes = datagram.to_vec();
+            if !matches!(bytes[1], 192..=223) {
+                packets.push(bytes);
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+fn frames_arrive_with_the_same_bytes_at_the_same_times() {
+    for (file, codec) in [(VP8, VideoCodec::Vp8), (H264, VideoCodec::H264)] {
+        let mut receiver = receiver(codec);
+        let mut arrivals = Arrivals::default();
+        let mut now = Timestamp::ZERO;
+        let mut found = Vec::new();
+        for packet in sent(codec, file) {
+            assert!(packet.len() <= 212);
+            now = now + TimeDelta::from_millis(1);
+            receiver.handle_rtp(now, &packet, &Payload::default(), Ecn::NotEct);
+            received(&mut receiver).into_iter().for_each(|frame| arrivals.push(frame));
+            found.extend(std::iter::from_fn(|| arrivals.poll(Some(now))));
+        }
+        let expected = frames(file, 4096);
+        assert_eq!((found.len(), arrivals.gaps().len(), arrivals.skipped()), (30, 0, 0), "{codec}");
+        for (number, (found, expected)) in (0_u64..).zip(found.iter().zip(&expected)) {
+            assert_eq!(content(codec, &found.payload), content(codec, &expected.payload));
+            assert_eq!(found.ticks, number * 6000);
+        }
+    }
+}
+
+#[test]
+fn lost_frames_are_left_out_and_counted() {
+    for (file, codec) in [(VP8, VideoCodec::Vp8), (H264, VideoCodec::H264)] {
+        let (mut receiver, mut arrivals) = (receiver(codec), Arrivals::default());
+        let mut now = Timestamp::ZERO;
+        // The last packet of frame 5, and all of frames 20 and 21.
+        let packets = sent(codec, file);
+        let number_of = |packet: &[u8]| {
+            let (header, _) = RtpHeader::parse(packet).unwrap();
+            (header.timestamp.wrapping_sub(0x1234_5678) / 6000, header.marker)
+        };
+        let mut found = Vec::new();
+        for packet in &packets {
+            let (number, is_last) = number_of(packet);
+            if (number == 5 && is_last) || [20, 21].contains(&number) {
+                continue;
+            }
+            now = now + TimeDelta::from_millis(20);
+            receiver.handle_rtp(now, packet, &Payload::default(), Ecn::NotEct);
+            received(&mut receiver).into_iter().for_each(|frame| arrivals.push(frame));
+            found.extend(std::iter::from_fn(|| arrivals.poll(Some(now))));
+        }
+        found.extend(std::iter::from_fn(|| arrivals.poll(None)));
+        let numbers: Vec<_> = found.iter().map(|frame| frame.ticks / 6000).collect();
+        // VP8 marks the first packet of a frame; without a mark the next frame is lost too.
+        let lost: &[u64] = if codec == VideoCodec::Vp8 { &[5, 20, 21] } else { &[5, 6, 20, 21, 22] };
+        let expected: Vec<_> = (0..30).filter(|number| !lost.contains(number)).collect();
+        assert_eq!(numbers, expected, "{codec}");
+        assert_eq!(arrivals.skipped(), lost.len() as u64, "{codec}");
+        let [first, second] = arrivals.gaps() else { panic!("{:?}", arrivals.gaps()) };
+        assert_eq!(first.from.as_nanos() / 1_000_000, 266, "{codec}");
+        assert_eq!((first.frames + second.frames) as usize, lost.len());
+    }
+}
+
+/// Whether `program` runs here.
+fn installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn gstreamer_reads_the_packets_of_this_sender() {
+    let name = "gstreamer_reads_the_packets_of_this_sender";
+    if !installed("gst-launch-1.0") {
+        eprintln!(
+            "SKIPPED {name}: gst-launch-1.0 is missing (gstreamer1.0-tools, gstreamer1.0-plugins-good)"
+        );
+        return;
+    }
+    let elements = [
+        (VP8, VideoCodec::Vp8, "VP8", "rtpvp8depay", ""),
+        (
+            H264,
+            VideoCodec::H264,
+            "H264",
+            "rtph264depay",
+            "video/x-h264,stream-format=byte-stream,alignment=au !",
+        ),
+    ];
+    for (file, codec, encoding, depay, caps) in elements {
+        let folder = std::env::temp_dir().join(format!("giusto-video-{}-{encoding}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (input, output) = (folder.join("in.rtp"), folder.join("out"));
+        let mut bytes = Vec::new();
+        for packet in sent(codec, file) {
+            bytes.extend((packet.len() as u16).to_be_bytes());
+            bytes.extend(packet);
+        }
+        std::fs::write(&input, bytes).unwrap();
+        let pipeline = format!(
+            "filesrc location={} ! application/x-rtp-stream,media=video,clock-rate=90000,encoding-name={encoding},payload=96 ! \
+             rtpstreamdepay ! {depay} ! {caps} filesink location={}",
+            input.display(),
+            output.display()
+        );
+        let run =
+            Command::new("gst-launch-1.0").arg("-q").args(pipeline.split_whitespace()).output().unwrap();
+        if !run.status.success() {
+            let why = String::from_utf8_lossy(&run.stderr);
+            std::fs::remove_dir_all(&folder).unwrap();
+            assert!(why.contains("no element"), "{why}");
+            eprintln!(
+                "SKIPPED {name}: an element of GStreamer is missing (gstreamer1.0-plugins-good): {why}"
+            );
+            return;
+        }
+        let read = std::fs::read(&output).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let expected: Vec<u8> = frames(file, 4096).iter().flat_map(|frame| frame.payload.to_vec()).collect();
+        match codec {
+            VideoCodec::Vp8 => assert!(read == expected, "{} B, expected {}", read.len(), expected.len()),
+            // The delimiter that GStreamer may add is not ours.
+            _ => {
+                let own = |stream: &[u8]| {
+                    units(stream).into_iter().filter(|unit| unit[0] & 0x1f != 9).collect::<Vec<_>>()
+                };
+                assert_eq!(own(&read), own(&expected));
+            }
+        }
+    }
+}
