@@ -24,7 +24,7 @@ bench:
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. FUZZ_SECONDS bounds each target.
 FUZZ_SECONDS ?= 60
 fuzz:
-	cd fuzz && for target in session sender channel datagram text rtcp emulator links browser; do \
+	cd fuzz && for target in session sender channel call media datagram text rtcp emulator links browser; do \
 		mkdir -p corpus/$$target && \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) \
 			|| exit 1; done

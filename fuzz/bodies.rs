@@ -365,9 +365,12 @@ pub(crate) fn channel(bytes: &[u8]) {
             }
         }
         assert!(receiver.streams().count() <= 1);
-        for (_, stream) in receiver.streams() {
-            assert!(stream.is_authenticated() && stream.meter().summary().received_packets <= possible);
-        }
+        assert!(receiver.streams().all(|(_, stream)| stream.is_authenticated()));
+    }
+    // A summary is slow: once is enough, as counts do not fall.
+    let possible = delivered.iter().filter(|&&delivered| delivered).count() as u64;
+    for (_, stream) in receiver.streams() {
+        assert!(stream.meter().summary().received_packets <= possible);
     }
 }
 

@@ -3,6 +3,9 @@
 
 use giusto_net::emulate::DatagramRun;
 
+/// The bytes of one input: three of the longest datagrams.
+const MAX_BYTES: usize = 200_000;
+
 /// Datagrams of any lengths from three clients, grouped as the relay groups them: each leaves once, whole and in order, towards the
 /// client's server, and no call gets more than a UDP message holds.
 pub(crate) fn emulator(bytes: &[u8]) {
@@ -17,8 +20,8 @@ pub(crate) fn emulator(bytes: &[u8]) {
         }
         run.clear();
     };
-    let mut rest = bytes;
-    while let [from, scale, length, tail @ ..] = rest {
+    let (mut rest, mut offered) = (bytes, 0);
+    while let ([from, scale, length, tail @ ..], true) = (rest, offered < MAX_BYTES) {
         // Up to the longest datagram, and many of one length.
         let length = match scale % 4 {
             0 => 0,
@@ -28,6 +31,7 @@ pub(crate) fn emulator(bytes: &[u8]) {
         };
         let datagram: Vec<u8> = (0..length).map(|at| (at as u8).wrapping_add(*from)).collect();
         rest = tail;
+        offered += length * (usize::from(scale / 64) + 1);
         let from = Some(from % 3);
         for _ in 0..=scale / 64 {
             if !run.fits(length) || from != client {

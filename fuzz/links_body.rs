@@ -27,6 +27,7 @@ pub(crate) fn links(bytes: &[u8]) {
         delay: TimeDelta::from_micros(i64::from(*kind) * 100).into(),
         loss: if kind & 8 > 0 { Loss::Random(0.2) } else { Loss::None },
         duplication: if kind & 16 > 0 { 0.2 } else { 0.0 },
+        corruption: if kind & 64 > 0 { 0.1 } else { 0.0 },
         ..LinkConfig::default()
     };
     let link = |id: u32| {

@@ -21,6 +21,7 @@ use giusto::{
         run::{ListenerEvent, create_trace},
         save::{SavedGap, SavedVideo},
     },
+    capture::CallCapture,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{Document, MOST_VIDEOS, Setting},
@@ -217,6 +218,10 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE")]
     session_log: Option<PathBuf>,
 
+    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
     /// Write an HTML report of the first call to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -284,23 +289,32 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
         );
     }
+    let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
+    let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
         keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
-        session_log: None,
         save: args
             .save
             .as_deref()
             .map(SaveTarget::create)
             .transpose()
             .map_err(|error| UsageError::new(format!("--save {error}")))?,
+        capture: capture.clone(),
+        ..CallSettings::default()
     };
-    match &args.target {
+    let outcome = match &args.target {
         Some(target) => call(args, target, settings, stop),
         None => listen(args, settings, stop),
+    };
+    // A call that failed leaves its capture too.
+    if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
+        note.iter().for_each(|note| complain(note));
+        complain(&format!("wrote {}", path.display()));
     }
+    outcome
 }
 
 fn call(

@@ -12,13 +12,14 @@ use rayon::prelude::*;
 use crate::{
     args::whole,
     command_line,
-    console::{self, Progress, print_json, print_text},
+    console::{self, DOUBTFUL, Progress, print_json, print_text},
     files::Files,
     sim::make_folder,
     timed,
     usage::UsageError,
 };
 use giusto::{
+    live,
     record::TimelineOptions,
     run::{
         RecordOptions,
@@ -27,6 +28,7 @@ use giusto::{
     scenario::{Document, Setting},
     view::{comparison::text, html},
 };
+use giusto_units::TimeDelta;
 
 /// Flags of `giusto compare`.
 #[derive(Debug, Args)]
@@ -35,10 +37,12 @@ use giusto::{
   giusto compare scenarios/media.toml --controller gcc:remb,scream:v2 --set bottleneck.queue=codel
   giusto compare scenarios/media-vs-cubic.toml --controller all --json
   giusto compare scenarios/rfc8867/5.4-same-algorithm.toml --flow s1
+  giusto compare scenarios/rfc8867/5.1-variable-capacity.toml --live --out parity
 
 Everything else is the same in all runs, including the seed. Where a controller does not support the scenario's feedback, it
 gets feedback that it supports; a delay-target or receiver-limit that it does not support is omitted. The output notes this.
-Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage.")]
+Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage; 3 with --live: this machine was overloaded,
+and figures of real time cannot be trusted.")]
 pub(crate) struct CompareArgs {
     /// Scenario
     #[arg(value_name = "FILE")]
@@ -61,6 +65,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
+    /// Hold each run once more in real time: a call across the scenario's links on this machine. For a scenario with one media flow
+    /// and nothing else; each run takes the scenario's duration
+    #[arg(long)]
+    live: bool,
+
     /// Write result.json and report.html to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -79,32 +88,17 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     args.out.as_deref().map(make_folder).transpose()?;
     let seed = args.seed.unwrap_or(first.scenario.seed());
 
-    let progress = Progress::new(contenders.len() as u64);
+    if args.live {
+        for contender in &contenders {
+            live::check(&contender.scenario).map_err(|error| UsageError::new(format!("--live: {error}")))?;
+        }
+    }
+    let progress = Progress::new(contenders.len() as u64 * if args.live { 2 } else { 1 });
     progress.say(first.scenario.name());
-    let threads = rayon::ThreadPoolBuilder::new().build()?;
     let options = RecordOptions { timeline: args.out.as_ref().map(|_| TimelineOptions::default()) };
-    let runs: Vec<Run> = threads.install(|| {
-        let ended = contenders.par_iter().with_max_len(1).map(|contender| {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let Contender { controller, scenario, feedback, .. } = contender;
-            let ends = |_| stop.load(Ordering::Relaxed);
-            let result = timed::run(scenario, seed, options, &mut (), ends);
-            progress.step();
-            Some(Run { controller: controller.to_string(), feedback: feedback.clone(), result })
-        });
-        ended.flatten().collect()
-    });
+    let outcome = side_by_side(&contenders, seed, (options, args.live), stop, &progress);
     progress.clear();
-
-    let mut comparison = Comparison {
-        scenario: first.scenario.name().to_owned(),
-        seed: seed.to_string(),
-        interrupted: runs.len() < contenders.len() || runs.iter().any(|run| run.result.interrupted),
-        notes: comparison::notes(&contenders),
-        runs,
-    };
+    let mut comparison = outcome?;
     let mut files = Files::default();
     if let Some(folder) = &args.out {
         files.add_result(folder, &comparison)?;
@@ -120,5 +114,78 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     for path in &written {
         progress.wrote(path);
     }
-    Ok(ExitCode::SUCCESS)
+    let is_doubtful = comparison.runs.iter().any(|run| !run.doubts().is_empty());
+    Ok(if is_doubtful { ExitCode::from(DOUBTFUL) } else { ExitCode::SUCCESS })
+}
+
+/// Runs the contenders: in simulation side by side and, if `live`, then in real time one after the other.
+pub(crate) fn side_by_side(
+    contenders: &[Contender],
+    seed: u64,
+    (options, live): (RecordOptions, bool),
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> anyhow::Result<Comparison> {
+    let threads = rayon::ThreadPoolBuilder::new().build()?;
+    let runs: Vec<Run> = threads.install(|| {
+        let ended = contenders.par_iter().with_max_len(1).map(|contender| {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            let Contender { controller, scenario, feedback, .. } = contender;
+            let ends = |_| stop.load(Ordering::Relaxed);
+            let result = timed::run(scenario, seed, options, &mut (), ends);
+            progress.step();
+            Some(Run {
+                controller: controller.to_string(),
+                feedback: feedback.clone(),
+                result,
+                ..Run::default()
+            })
+        });
+        ended.flatten().collect()
+    });
+    let mut interrupted = runs.len() < contenders.len();
+    let mut live_runs = Vec::new();
+    for contender in contenders.iter().filter(|_| live) {
+        let Some(run) = in_real_time(contender, (seed, options.timeline.is_some()), stop, progress)? else {
+            interrupted = true;
+            break;
+        };
+        live_runs.push(run);
+        progress.step();
+    }
+    interrupted |= runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
+    let first = contenders.first().map(|contender| contender.scenario.name().to_owned());
+    Ok(Comparison {
+        scenario: first.unwrap_or_default(),
+        seed: seed.to_string(),
+        interrupted,
+        notes: comparison::notes(contenders),
+        ..Comparison::of(runs, live_runs)
+    })
+}
+
+/// The run of `contender` in real time; `None` if it was interrupted before the call began.
+fn in_real_time(
+    Contender { controller, scenario, feedback, .. }: &Contender,
+    (seed, with_timeline): (u64, bool),
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> anyhow::Result<Option<Run>> {
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let duration = scenario.duration();
+    let watch = |at: TimeDelta| {
+        progress.say(&format!("{controller} live, {:.0} of {:.0} s", at.as_seconds(), duration.as_seconds()));
+    };
+    match live::run(scenario, seed, with_timeline, stop, watch) {
+        Ok(result) => {
+            let (controller, feedback) = (controller.to_string(), feedback.clone());
+            Ok(Some(Run { controller, live: true, feedback, result }))
+        }
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -1,4 +1,4 @@
-//! `giusto demo`: paced streams on loopback and one HTML report, without configuration.
+//! `giusto demo`: paced streams and calls on loopback and one HTML report, without configuration.
 
 use std::{
     path::PathBuf,
@@ -14,24 +14,34 @@ use serde_json::json;
 use crate::{
     cbr::{describe, loopback_run},
     command_line,
-    console::{self, Progress, print_json, print_text},
+    compare::side_by_side,
+    console::{self, DOUBTFUL, Progress, print_json, print_text},
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
-    view::{html, table},
+    record::TimelineOptions,
+    run::{
+        RecordOptions,
+        comparison::{self, Comparison, Controllers},
+    },
+    scenario::Document,
+    view::{comparison::parity_text, html, table},
     whole_file::Content,
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto demo
-  giusto demo --quick --out demo.html")]
+  giusto demo --quick --out demo.html
+
+It sends paced streams on loopback, and holds calls under two congestion controllers across an emulated link that drops from 3 to
+1 Mbit/s and back, beside the same in simulation. It needs no rights.")]
 pub(crate) struct DemoArgs {
     /// File of the HTML report
     #[arg(long, default_value = "giusto-demo.html", value_name = "FILE")]
     out: PathBuf,
 
-    /// Send for one second in each run
+    /// Send for one second in each run, and call for six
     #[arg(long)]
     quick: bool,
 
@@ -52,9 +62,51 @@ const RUNS: [(u64, u64, Strategy, i64); 7] = [
     (1_000_000_000, 1200, Strategy::Grid, 4),
 ];
 
+/// Random seed of the calls.
+const SEED: u64 = 1;
+
+/// The link and the media of the calls. {first}, {second} and {end} are times in seconds.
+const CALLS: &str = r#"
+name = "demo"
+description = "Video of at most 4 Mbit/s across a link that drops from 3 to 1 Mbit/s and back, 25 ms each way"
+duration = "{end} s"
+
+[[link]]
+id = "link"
+from = "caller"
+to = "listener"
+rate = { steps = [["0 s", "3 Mbit/s"], ["{first} s", "1 Mbit/s"], ["{second} s", "3 Mbit/s"]] }
+delay = "25 ms"
+queue = { kind = "drop-tail", limit = "300 ms" }
+reverse = { rate = "unlimited", delay = "25 ms" }
+
+[[flow]]
+id = "call"
+kind = "media"
+from = "caller"
+to = "listener"
+start-rate = "1 Mbit/s"
+video = { model = "perfect", min = "150 kbit/s", max = "4 Mbit/s" }
+"#;
+
+/// The controllers of the calls.
+const CONTROLLERS: &str = "gcc:libwebrtc+giusto,scream:v2";
+
+/// Holds the calls in simulation and in real time.
+fn calls(quick: bool, stop: &AtomicBool, progress: &Progress) -> anyhow::Result<Comparison> {
+    let times = if quick { [2, 4, 6] } else { [6, 12, 20] };
+    let named = ["{first}", "{second}", "{end}"].into_iter().zip(times);
+    let text = named.fold(CALLS.to_owned(), |text, (name, time)| text.replace(name, &time.to_string()));
+    let controllers: Controllers = CONTROLLERS.parse().map_err(anyhow::Error::msg)?;
+    let contenders = comparison::contenders(&Document::parse(&text, "demo.toml")?, &[], &controllers, None)?;
+    let options = RecordOptions::with_timeline(TimelineOptions::default());
+    side_by_side(&contenders, SEED, (options, true), stop, progress)
+}
+
 pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     console::check_file("--out", &args.out, Content::REPORT)?;
-    let progress = Progress::new(RUNS.len() as u64);
+    // Of the calls, both are simulated and held.
+    let progress = Progress::new(RUNS.len() as u64 + 4);
     let measure = |(rate, size, strategy, seconds): (u64, u64, Strategy, i64)| {
         let duration = TimeDelta::from_seconds(if args.quick { 1 } else { seconds });
         let limits = Limits { duration: Some(duration), ..Limits::default() };
@@ -75,20 +127,31 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             outcome = measure(row).map(|run| measured.push(run));
         }
     }
-    progress.clear();
     if measured.is_empty() {
+        progress.clear();
         return outcome.map(|()| ExitCode::SUCCESS);
     }
+    let mut held = Comparison::default();
+    if outcome.is_ok() && !stop.load(Ordering::Relaxed) {
+        outcome = calls(args.quick, stop, &progress).map(|calls| held = calls);
+    }
+    progress.clear();
 
     let results: Vec<RunResult> = measured.iter().map(|(result, _)| result.clone()).collect();
     let (run, plots) = measured.remove(0);
-    let report = html::demo(&html::Demo { run, plots, others: measured, command: command_line() });
+    let page = html::Demo { run, plots, others: measured, calls: held, command: command_line() };
+    let report = html::demo(&page);
+    let mut calls = page.calls;
+    calls.runs.iter_mut().for_each(|run| run.result.timeline = None);
     console::print_doubts(&results, args.json)?;
     if args.json {
-        print_json(&json!({ "runs": results, "report": args.out }))?;
+        print_json(&json!({ "runs": results, "calls": calls, "report": args.out }))?;
     } else {
         print_text(&format!("{}\n", report.headline))?;
         print_text(&table::runs(&results, console::width()))?;
+        if !calls.parity.is_empty() {
+            print_text(&format!("\n{}", parity_text(&calls, console::width())))?;
+        }
         if stop.load(Ordering::Relaxed) {
             print_text(&console::interrupted(results.len(), RUNS.len()))?;
         }
@@ -101,5 +164,6 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if !stop.load(Ordering::Relaxed) {
         outcome?;
     }
-    Ok(console::measured(&results))
+    let is_doubtful = calls.parity.iter().any(|row| !row.doubts.is_empty());
+    Ok(if is_doubtful { ExitCode::from(DOUBTFUL) } else { console::measured(&results) })
 }

@@ -145,6 +145,7 @@ const CALL: Table<3> = Table {
         ("interval",     [Y,    Y,     Y]),
         ("trace",        [Y,    Y,     Y]),
         ("session_log",  [Y,    N,     Y]),
+        ("pcap",         [Y,    Y,     N]),
         ("out",          [Y,    Y,     Y]),
         ("json",         [Y,    Y,     Y]),
     ],
@@ -245,7 +246,10 @@ mod tests {
             ("call", "encoder") => vec!["perfect"],
             ("call", "feedback") => vec!["rfc8888"],
             ("call", "repair") => vec!["nack"],
-            ("call", "scenario" | "media" | "encoder_command" | "save" | "trace" | "session_log" | "out") => {
+            (
+                "call",
+                "scenario" | "media" | "encoder_command" | "save" | "trace" | "session_log" | "pcap" | "out",
+            ) => {
                 vec!["f"]
             }
             ("call", "flow") => vec!["f", "--scenario", "f"],

@@ -169,6 +169,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
         stop: Arc::clone(stop),
         max_lateness: args.max_lateness,
         realtime: args.realtime,
+        start: None,
     };
     let progress = Progress::live();
     for line in plan.describe() {

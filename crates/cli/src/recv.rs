@@ -184,8 +184,13 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
-    let config =
-        ReceptionConfig { address, offload: !args.no_offload, receiver: receiver_config(args, passive)? };
+    let rtcp = passive == Some(Passive::Rtp);
+    let config = ReceptionConfig {
+        address,
+        offload: !args.no_offload,
+        rtcp,
+        receiver: receiver_config(args, passive)?,
+    };
     let mut reception = open(&config, args.address.as_deref())?;
     let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
@@ -335,7 +340,11 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 
 fn announce(printer: &mut Printer, reception: &Reception, monitoring: Option<&Monitoring>) {
     let address = reception.socket.local_addr();
-    printer.note(format!("listening on {address} (UDP); Ctrl-C ends and prints the result"));
+    let rtcp = reception
+        .rtcp
+        .as_ref()
+        .map_or_else(String::new, |rtcp| format!(", RTCP also on port {}", rtcp.local_addr().port()));
+    printer.note(format!("listening on {address} (UDP){rtcp}; Ctrl-C ends and prints the result"));
     if let Some(monitoring) = monitoring {
         printer.note(format!("metrics at http://{}/metrics", monitoring.server.local_addr()));
     }

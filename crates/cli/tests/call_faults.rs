@@ -208,10 +208,8 @@ fn over_a_bad_path(flags: &[&str]) -> (Value, Value, f64) {
 
 #[test]
 fn reordered_repeated_and_changed_datagrams_do_no_harm() {
-    // Without keys a changed sequence number is believed: the rate may be too low. The call goes on, and the loss is that of both
-    // ends' counts.
     let (record, listened, copies) = over_a_bad_path(&[]);
-    assert!(copies >= 1.0, "{copies}");
+    assert!(copies > 3.0, "{copies}");
     for flow in [&record["flows"][1], &listened["flows"][0]] {
         assert!(number(&flow["frames"]) > 150.0, "{flow}");
         assert!(number(&flow["loss_ratio"]) < 0.1, "{flow}");

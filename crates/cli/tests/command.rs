@@ -520,9 +520,13 @@ fn the_demo_writes_one_self_contained_file() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("demo.html");
     let output = run(&["demo", "--quick", "--out", page.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The machine may be too busy for calls.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
     let html = std::fs::read_to_string(&page).unwrap();
     for wanted in [
+        "A call across an emulated link",
+        "Simulation and real time",
+        "scream:v2 live",
         "Received rate",
         "Gaps between arrivals",
         "Resources granted by the system",

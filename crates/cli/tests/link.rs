@@ -410,14 +410,83 @@ fn tcp_keeps_its_checksums_where_the_queue_marks() {
 /// Neither IP headers nor TCP segments arrived damaged at the command: RFC 4293, `ipInHdrErrors`; RFC 4022, `tcpInErrs`.
 fn assert_checksums(folder: &Folder) {
     let table = std::fs::read_to_string(folder.path("snmp")).unwrap();
-    let value = |protocol: &str, name: &str| {
-        let mut lines = table.lines().filter(|line| line.starts_with(protocol));
-        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-        let place = names.split_whitespace().position(|word| word == name).unwrap();
-        values.split_whitespace().nth(place).unwrap().parse::<u64>().unwrap()
-    };
+    let value = |protocol: &str, name: &str| snmp(&table, protocol, name);
     assert_eq!([value("Ip:", "InHdrErrors"), value("Tcp:", "InErrs"), value("Tcp:", "InCsumErrors")], [0; 3]);
     assert!(value("Tcp:", "InSegs") > 100, "{table}");
+}
+
+/// A value of `/proc/net/snmp`.
+fn snmp(table: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = table.lines().filter(|line| line.starts_with(protocol));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let place = names.split_whitespace().position(|word| word == name).unwrap();
+    values.split_whitespace().nth(place).unwrap().parse().unwrap()
+}
+
+#[test]
+fn corrupted_packets_are_discarded_by_the_kernel() {
+    in_namespace("link: corruption", 65_536, || {
+        let folder = scenario("delay = \"1 ms\", corruption = 0.2");
+        let far = UdpSocket::bind("0.0.0.0:0").unwrap();
+        far.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let before = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let send = format!(
+            "{} send $GIUSTO_FAR:{} --one-way --raw --count 500 --rate 4M --size 1000 >&2",
+            env!("CARGO_BIN_EXE_giusto"),
+            far.local_addr().unwrap().port()
+        );
+        let received = thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                far.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut received = u64::from(far.recv(&mut [0; 2000]).is_ok());
+                far.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+                while far.recv(&mut [0; 2000]).is_ok() {
+                    received += 1;
+                }
+                received
+            });
+            let (result, status) = ended(&run(&folder, &["--json", "--", "sh", "-c", &send]));
+            assert!(matches!(status, 0 | 3), "{result}");
+            let received = receiver.join().unwrap();
+            let (link, flow) = (&result["links"][0], &result["flows"][0]);
+            assert_eq!(
+                (&link["dropped_packets"], &link["delivered_packets"]),
+                (&0.into(), &link["offered_packets"])
+            );
+            assert_eq!(link["corrupted_packets"], flow["lost_packets"], "{result}");
+            assert_eq!(flow["received_packets"].as_u64().unwrap(), received, "{result}");
+            received
+        });
+        // The standard deviation of a binomial distribution is 9.
+        assert!((360..440).contains(&received), "{received}");
+        let after = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+        let errors = snmp(&after, "Udp:", "InCsumErrors") - snmp(&before, "Udp:", "InCsumErrors");
+        assert_eq!(errors, 500 - received);
+    });
+}
+
+#[test]
+fn a_relay_passes_on_what_its_links_corrupt() {
+    let folder = scenario("delay = \"1 ms\", corruption = 1.0");
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
+    let words = ["link", "s.toml", "--relay", &pair, "--json", "--max-lateness", "10s"];
+    let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
+    let relay: SocketAddr = listening.split(' ').nth(2).unwrap().parse().unwrap();
+    let running = Running(child);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(&[0; 100], relay).unwrap();
+    let mut bytes = [0; 200];
+    let length = server.recv(&mut bytes).unwrap();
+    let changed: u32 = bytes[..length].iter().map(|byte| byte.count_ones()).sum();
+    assert_eq!((length, changed), (100, 1));
+    running.signal("TERM");
+    lines.for_each(drop);
+    let (result, _) = ended(&running.output());
+    assert_eq!(result["links"][0]["corrupted_packets"], 1, "{result}");
 }
 
 #[test]

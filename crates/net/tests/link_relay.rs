@@ -15,7 +15,7 @@ use std::{
 
 use giusto_net::{
     Clock, ReceiveBatch, SocketConfig, TrafficClass, UdpSocket, Wait,
-    emulate::{self, Emulator, LiveConfig, LiveReport, Start, UdpPair, UdpRelay},
+    emulate::{self, Emulator, LiveConfig, LiveReport, Start, StartSignal, UdpPair, UdpRelay},
 };
 use giusto_sim::{
     link::{
@@ -39,15 +39,19 @@ struct Relay {
 
 impl Relay {
     fn start(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>) -> Self {
+        Self::with(pairs, config, queue, LiveConfig { start: Start::FirstPacket, ..LiveConfig::default() })
+    }
+
+    fn with(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>, live: LiveConfig) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut shell = UdpRelay::new(pairs, Clock::start()).unwrap();
+        let clock = Clock::start();
+        let mut shell = UdpRelay::new(pairs, clock).unwrap();
         let link = |id| Link::new(LinkId(id), config, queue(), (1, "link")).unwrap();
         let routes = std::iter::repeat_n([vec![LinkId(0)], vec![LinkId(1)]], pairs.len()).flatten();
         let memory = DataSize::from_bytes(10_000_000);
         let mut emulator = Emulator::new(vec![link(0), link(1)], routes.collect(), memory).unwrap();
         let addresses = shell.addresses().collect();
-        let config =
-            LiveConfig { start: Start::FirstPacket, stop: Some(Arc::clone(&stop)), ..LiveConfig::default() };
+        let config = LiveConfig { stop: Some(Arc::clone(&stop)), clock: Some(clock), ..live };
         let thread = thread::spawn(move || {
             let watch = |_: Timestamp, _: &Emulator<_>, _: &_| ControlFlow::Continue(());
             let report = emulate::run(&mut shell, &mut emulator, &mut (), &config, watch);
@@ -110,6 +114,47 @@ fn both_directions_have_their_delay_and_sizes_count_headers() {
     // 28 bytes of IPv4 and UDP headers.
     assert_eq!(bytes, [5 * 128, 5 * 88]);
     assert_eq!((report.sent_packets, report.unsent_packets, report.lateness.count()), (10, 0, 10));
+}
+
+#[test]
+fn outside_a_signalled_time_datagrams_pass_at_once_and_uncounted() {
+    let server = socket(Ipv4Addr::LOCALHOST);
+    let signal = StartSignal::default();
+    let duration = TimeDelta::from_millis(2_000);
+    let live = LiveConfig {
+        start: Start::Signal(signal.clone()),
+        duration: Some(duration),
+        ..LiveConfig::default()
+    };
+    let relay = Relay::with(&[pair(&server)], &delayed(300), drop_tail, live);
+    let client = socket(Ipv4Addr::LOCALHOST);
+    let trip = |content: u8| {
+        let begin = Instant::now();
+        let mut buffer = [0; 100];
+        client.send_to(&[content; 100], relay.addresses[0]).unwrap();
+        assert_eq!(server.recv_from(&mut buffer).unwrap().0, 100);
+        assert_eq!(buffer, [content; 100]);
+        begin.elapsed()
+    };
+    let at_once = || (0..5).map(trip).min().unwrap() < Duration::from_millis(100);
+    assert!(at_once());
+    let clock = Clock::start();
+    let begin = Instant::now();
+    signal.set(clock, clock.now());
+    // Only the first one counts.
+    signal.set(clock, Timestamp::MAX);
+    assert!((100..105).map(trip).min().unwrap() < Duration::from_millis(100));
+    let crossing = trip(7);
+    // On a machine that is busy for a second and a half it would come after the end.
+    if begin.elapsed() < Duration::from_millis(1_500) {
+        assert!(crossing >= Duration::from_millis(300), "{crossing:?}");
+    }
+    thread::sleep(Duration::from_millis(2_100).saturating_sub(begin.elapsed()));
+    assert!(at_once());
+    let (report, bytes) = relay.finish();
+    assert!(bytes[0] <= 128 && bytes[1] == 0, "{bytes:?}");
+    assert_eq!(report.now, Timestamp::ZERO + duration);
+    assert_eq!((report.sent_packets, report.lateness.count() <= 1), (16, true));
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 #[path = "../../../fuzz/bodies.rs"]
 mod bodies;
+#[path = "../../../fuzz/call_body.rs"]
+mod call_body;
+#[path = "../../../fuzz/media_body.rs"]
+mod media_body;
 
 use std::path::Path;
 
@@ -42,6 +46,16 @@ fn seeds_of_channels() {
 }
 
 #[test]
+fn seeds_of_calls() {
+    replay("call", call_body::call);
+}
+
+#[test]
+fn seeds_of_media() {
+    replay("media", media_body::media);
+}
+
+#[test]
 fn seeds_of_texts() {
     replay("text", bodies::text);
 }
@@ -54,6 +68,8 @@ proptest! {
         bodies::session(&bytes);
         bodies::sender(&bytes);
         bodies::channel(&bytes);
+        call_body::call(&bytes);
+        media_body::media(&bytes);
         bodies::text(&bytes);
     }
 }

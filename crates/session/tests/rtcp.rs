@@ -49,13 +49,22 @@ struct Far {
     closed: Vec<Stream>,
     opened: usize,
     bytes_in: usize,
+    /// What left from the port of RTCP: the time, to where, and its bytes.
+    sent_apart: Vec<(Timestamp, SocketAddr, Vec<u8>)>,
 }
 
 impl Far {
     fn new() -> Self {
         let clock = LocalClock { origin_unix_ns: ORIGIN_NS, ..LocalClock::default() };
         let config = ReceiverConfig { passive: Some(Passive::Rtp), ..ReceiverConfig::new([3; 32], clock) };
-        Self { receiver: Receiver::new(config), sent: Vec::new(), closed: Vec::new(), opened: 0, bytes_in: 0 }
+        Self {
+            receiver: Receiver::new(config),
+            sent: Vec::new(),
+            closed: Vec::new(),
+            opened: 0,
+            bytes_in: 0,
+            sent_apart: Vec::new(),
+        }
     }
 
     /// Lets time pass, `to` included.
@@ -71,6 +80,9 @@ impl Far {
         while let Some(transmit) = self.receiver.poll_transmit() {
             assert_eq!(transmit.to, from());
             self.sent.push((now, transmit.bytes));
+        }
+        while let Some(transmit) = self.receiver.poll_rtcp_transmit() {
+            self.sent_apart.push((now, transmit.to, transmit.bytes));
         }
         while let Some(event) = self.receiver.poll_event() {
             match event {
@@ -94,6 +106,23 @@ impl Far {
             truncated: false,
         };
         self.receiver.handle(now, &inbound);
+        self.bytes_in += bytes.len();
+        self.collect(now);
+    }
+
+    /// A datagram to the port of RTCP, from `source`.
+    fn deliver_apart(&mut self, now: Timestamp, source: SocketAddr, bytes: &[u8]) {
+        self.wait(now);
+        let inbound = Inbound {
+            from: source,
+            bytes,
+            segment: bytes.len(),
+            at: now,
+            tos: None,
+            kernel_dropped: None,
+            truncated: false,
+        };
+        self.receiver.handle_rtcp(now, &inbound);
         self.bytes_in += bytes.len();
         self.collect(now);
     }
@@ -283,6 +312,45 @@ fn reports_of_others_and_impossible_times_are_ignored() {
     let latest = ours.latest().unwrap();
     assert_eq!((latest.source, latest.lost_packets, latest.voice), (1, -3, None));
     assert!(ours.round_trips().is_empty(), "before the first datagram");
+}
+
+#[test]
+fn rtcp_at_a_port_of_its_own_is_answered_where_it_came_from() {
+    let rtcp = SocketAddr::new(from().ip(), 40_001);
+    let elsewhere = SocketAddr::from(([192, 0, 2, 9], 40_001));
+    let (mut muxed, mut apart) = (Far::new(), Far::new());
+    for (at, datagram) in call(500, |_| Some(TimeDelta::ZERO)) {
+        muxed.deliver(at, &datagram);
+        if RtpHeader::parse(&datagram).is_ok() {
+            apart.deliver(at, &datagram);
+        } else {
+            apart.deliver_apart(at, rtcp, &datagram);
+        }
+    }
+    // Not of this host, and of no stream of it.
+    let before = apart.receiver.counters().foreign;
+    apart.deliver_apart(at_ms(10_100), elsewhere, &goodbye(SSRC));
+    apart.deliver_apart(at_ms(10_100), rtcp, &goodbye(SSRC + 1));
+    apart.deliver_apart(at_ms(10_100), rtcp, &[0x80, 200, 0]);
+    assert_eq!(apart.receiver.counters().foreign, before + 3);
+    for far in [&mut muxed, &mut apart] {
+        far.wait(at_ms(10_200));
+    }
+    // The same reports at the same times, from one port or the other.
+    assert_eq!((apart.sent.len(), muxed.sent_apart.len()), (0, 0));
+    let shown: Vec<(Timestamp, Vec<u8>)> =
+        apart.sent_apart.iter().map(|(at, _, bytes)| (*at, bytes.clone())).collect();
+    assert!(muxed.sent.len() > 1 && shown == muxed.sent, "{} {}", shown.len(), muxed.sent.len());
+    assert!(apart.sent_apart.iter().all(|(_, to, _)| *to == rtcp));
+    // The reports have stated the sender's clock: delays are absolute.
+    let delay = |far: &Far| {
+        let (_, stream) = far.receiver.streams().next().unwrap();
+        stream.report(None).summary.one_way_delay
+    };
+    assert_eq!(format!("{:?}", delay(&apart)), format!("{:?}", delay(&muxed)));
+    apart.deliver_apart(at_ms(10_200), rtcp, &goodbye(SSRC));
+    apart.wait(at_ms(11_000));
+    assert_eq!(apart.ended(), [Some(Ended::Left)]);
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Packet {
     pub hop: u8,
     /// ECN codepoint.
     pub ecn: Ecn,
+    /// 0 as long as its content is intact; otherwise a random number that selects the bit that was changed on the way.
+    pub corruption: u32,
 }
 
 impl Packet {
@@ -65,6 +67,8 @@ pub enum DropReason {
     Aqm,
     /// It was lost on the wire.
     Loss,
+    /// A bit was changed on the wire; its receiver discarded it because of the checksum.
+    Corruption,
 }
 
 /// A dropped packet.

@@ -6,8 +6,8 @@ use crate::{
     engine::EventQueue,
     link::{Link, LinkConfig, LinkCounters, LinkError, queue::Queue},
     network::{Network, RouteError},
-    packet::{BodyId, FlowId, LinkId, NodeId, Packet},
-    trace::{Event, Observer},
+    packet::{BodyId, DropReason, FlowId, LinkId, NodeId, Packet},
+    trace::{Backlog, Event, Observer},
     traffic::{Agent, Body},
 };
 
@@ -98,6 +98,8 @@ pub struct Flow {
     pub delivered_packets: u64,
     /// Their bytes, all headers included.
     pub delivered_bytes: u64,
+    /// Packets discarded at the destination because their content was changed on the way, duplicates included.
+    pub corrupted_packets: u64,
     sink: Option<AgentId>,
 }
 
@@ -320,6 +322,7 @@ impl Simulation {
                 body: self.bodies.keep(transmit.body),
                 hop: 0,
                 ecn: transmit.ecn,
+                corruption: 0,
             };
             flow.sent_packets += 1;
             flow.sent_bytes += u64::from(packet.bytes);
@@ -333,6 +336,14 @@ impl Simulation {
         let Some(flow) = self.flows.get_mut(packet.flow.0 as usize) else { return };
         if usize::from(packet.hop) < flow.path.len() {
             return self.offer(now, packet, observer);
+        }
+        if packet.corruption != 0 {
+            flow.corrupted_packets += 1;
+            let last = flow.path.last().copied().unwrap_or_default();
+            self.bodies.release(packet.body);
+            let (reason, backlog) = (DropReason::Corruption, Backlog::default());
+            observer.on_event(now, &Event::Dropped { link: last, packet, reason, backlog });
+            return;
         }
         flow.delivered_packets += 1;
         flow.delivered_bytes += u64::from(packet.bytes);

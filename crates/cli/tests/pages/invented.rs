@@ -94,7 +94,7 @@ pub(crate) fn demo() -> Demo {
     let (first, plots) = run("grid", 1_600_000, 0.9, 0.2);
     let others =
         vec![run("send-sleep", 1_600_000, 60.0, -51_300.0), run("send-compare", 1_600_000, 0.4, 101.0)];
-    Demo { run: first, plots, others, command: "giusto demo --rate 1.6M".to_owned() }
+    Demo { run: first, plots, others, command: "giusto demo --rate 1.6M".to_owned(), ..Demo::default() }
 }
 
 /// Three senders at three rates.

@@ -499,6 +499,7 @@ fn packet(at: Timestamp, flow: FlowId, (size, sequence): (DataSize, u64)) -> Pac
         body: BodyId::NONE,
         hop: 0,
         ecn: Ecn::NotEct,
+        corruption: 0,
     }
 }
 

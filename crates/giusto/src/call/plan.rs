@@ -10,7 +10,7 @@ use giusto_session::{
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::video::VideoInput;
+use super::{side::FORWARD_ID, video::VideoInput};
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
@@ -233,6 +233,8 @@ pub struct CallPlan {
     pub duration: TimeDelta,
     /// The part at the beginning that is not measured.
     pub warmup: TimeDelta,
+    /// The encoders have the random numbers of the flow with this name in a simulation.
+    pub(crate) flow: String,
     pub(crate) direction: Direction,
     /// Real video that the caller sends.
     pub(crate) video: Option<VideoInput>,
@@ -260,6 +262,7 @@ impl CallPlan {
             seed,
             duration,
             warmup: TimeDelta::ZERO,
+            flow: FORWARD_ID.to_owned(),
             direction,
             video: None,
             media: spec,
@@ -304,6 +307,7 @@ impl CallPlan {
             seed,
             duration: scenario.duration(),
             warmup: scenario.warmup(),
+            flow: first.id.clone(),
             direction: Direction::Forward,
             video: None,
             media: spec.clone(),

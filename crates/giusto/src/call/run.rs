@@ -9,6 +9,7 @@ use std::{
 use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
     driver::{CallDriver, ReceiveError, Verdict, local_clock},
+    emulate::StartSignal,
     encoder::EncoderError,
 };
 use giusto_session::{
@@ -32,6 +33,7 @@ use super::{
     video::VideoInput,
 };
 use crate::{
+    capture::CallCapture,
     record::TimelineOptions,
     replay::SessionLog,
     scenario::MediaSpec,
@@ -98,6 +100,10 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
+    /// Set when the media of the first call of a caller begin. Default: none.
+    pub began: Option<StartSignal>,
+    /// Captures all datagrams of this end. Default: none.
+    pub capture: Option<CallCapture>,
     /// Saves the video of the first call in which this end receives real video. Default: not at all.
     pub save: Option<SaveTarget>,
 }
@@ -110,6 +116,8 @@ impl Default for CallSettings {
             timeline: None,
             interval: TimeDelta::from_seconds(1),
             session_log: None,
+            began: None,
+            capture: None,
             save: None,
         }
     }
@@ -211,6 +219,15 @@ impl LocalEnd {
     fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
         self.first_began.get_or_insert(now);
         self.open.insert(id, OpenCall { config });
+    }
+
+    /// A driver of this end's socket, with its capture.
+    fn driver<'a>(&mut self, socket: &'a UdpSocket) -> CallDriver<'a> {
+        let mut driver = CallDriver::new(socket, self.clock);
+        if let Some(capture) = self.settings.capture.take() {
+            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
+        }
+        driver
     }
 
     /// The live figures, if they are due.
@@ -389,7 +406,7 @@ impl Caller {
         let (mut stopping, mut video_error) = (false, None);
         let Self { socket, local, plan, to } = &mut self;
         let to = *to;
-        let mut driver = CallDriver::new(socket, local.clock);
+        let mut driver = local.driver(socket);
         driver.run(&mut calls, |now, calls, driver| {
             while let Some(event) = calls.poll_event() {
                 match event {
@@ -399,6 +416,7 @@ impl Caller {
                         let config = SideConfig {
                             name: plan.name.clone(),
                             seed: plan.seed.wrapping_add(number),
+                            flow: plan.flow.clone(),
                             duration: plan.duration,
                             flows: plan.flows,
                             measured: plan.measured(),
@@ -418,6 +436,10 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
+                                if let Some((signal, at)) = local.settings.began.as_ref().zip(calls.began(id))
+                                {
+                                    signal.set(local.clock, at);
+                                }
                                 local.on_begun(now, id, config);
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
@@ -547,7 +569,7 @@ impl Listener {
         let Self { socket, mut local, max_calls, max_rate } = self;
         let config = local.config(if once { 1 } else { max_calls })?;
         let mut calls = Calls::new(config);
-        let mut driver = CallDriver::new(&socket, local.clock);
+        let mut driver = local.driver(&socket);
         let (mut ended_at, mut stopping, mut failed) = (None, false, None);
         driver.run(&mut calls, |now, calls, driver| {
             let mut verdict = Verdict::Continue;
@@ -646,6 +668,7 @@ fn answer(
     Ok(SideConfig {
         name: name.to_owned(),
         seed: u64::from(sources),
+        flow: REVERSE_ID.to_owned(),
         duration,
         flows: whole,
         measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),

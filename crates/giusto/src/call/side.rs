@@ -48,6 +48,8 @@ const OF_SENDER: [u8; 3] = [200, 202, 203];
 pub(crate) struct SideConfig {
     pub(crate) name: String,
     pub(crate) seed: u64,
+    /// The flow of a simulation whose random numbers the encoders have.
+    pub(crate) flow: String,
     pub(crate) duration: TimeDelta,
     /// When media flow, and the part that is measured.
     pub(crate) flows: (Timestamp, Timestamp),
@@ -132,7 +134,7 @@ impl CallSide {
         let ends = Ends::of_call(config.sources.0, config.overhead);
         let (start, stop) = config.flows;
         let sender = config.sends.as_ref().map(|spec| {
-            let random = |part: &str| random::stream(config.seed, &format!("flow call 1: {part}"));
+            let random = |part: &str| random::stream(config.seed, &format!("flow {} 1: {part}", config.flow));
             let controller = media::controller(spec);
             let controller = match &config.session_log {
                 Some(log) => log.record(controller),
@@ -311,6 +313,7 @@ impl CallSide {
             queue_delay_ns: 0,
             body: BodyId::NONE,
             hop: 0,
+            corruption: 0,
             ecn,
         }
     }

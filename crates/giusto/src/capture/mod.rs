@@ -1,5 +1,6 @@
 //! What a run leaves besides its record: a session log of one controller, its packets as pcapng, its course as a Chrome trace.
 
+mod call;
 mod chrome;
 mod growing;
 mod outputs;
@@ -8,6 +9,7 @@ mod tap;
 #[cfg(test)]
 mod tests;
 
+pub use call::CallCapture;
 pub use chrome::ChromeTrace;
 pub use outputs::Outputs;
 pub(crate) use outputs::session_info;

@@ -112,8 +112,24 @@ impl Capture {
         Ok(capture)
     }
 
+    /// Sets the Unix time of [`Timestamp::ZERO`], in nanoseconds, for the packets that follow.
+    pub fn set_zero(&mut self, unix_ns: u64) {
+        self.zero_unix_ns = unix_ns;
+    }
+
     /// Adds a packet that was seen at `at`. Datagrams that are too long for IP are cut.
     pub fn packet(&mut self, at: Timestamp, direction: Direction, datagram: &UdpDatagram<'_>) {
+        self.commented_packet(at, direction, datagram, None);
+    }
+
+    /// As [`packet`](Self::packet), with a comment that Wireshark shows beside the packet.
+    pub fn commented_packet(
+        &mut self,
+        at: Timestamp,
+        direction: Direction,
+        datagram: &UdpDatagram<'_>,
+        comment: Option<&str>,
+    ) {
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
         ip_packet(&mut packet, datagram);
@@ -126,6 +142,10 @@ impl Capture {
         body.extend(length.to_le_bytes());
         body.extend(length.to_le_bytes());
         padded(&mut body, &packet);
+        // opt_comment (§3.5.1).
+        if let Some(comment) = comment {
+            option(&mut body, 1, comment.as_bytes());
+        }
         // epb_flags (§4.3.1): bits 0 and 1 are the direction.
         let flags: u32 = if direction == Direction::Inbound { 1 } else { 2 };
         option(&mut body, 2, &flags.to_le_bytes());

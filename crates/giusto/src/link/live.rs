@@ -18,7 +18,8 @@ use giusto_net::{
     Clock, SleeperConfig, SleeperReport, SocketError,
     emulate::{
         self, Emulator, EmulatorError, InterfaceError, LiveConfig, LiveReport, Namespace, NamespaceError,
-        Shell, Start, Supervised, TunConfig, TunDevice, TunShell, UdpPair, UdpRelay, UdpRelayReport,
+        Shell, Start, StartSignal, Supervised, TunConfig, TunDevice, TunShell, UdpPair, UdpRelay,
+        UdpRelayReport,
     },
     system::Granted,
 };
@@ -56,6 +57,9 @@ pub struct LinkOptions {
     pub max_lateness: TimeDelta,
     /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
     pub realtime: Option<u8>,
+    /// Of a relay: when the time of the links begins. From there to the end of the duration, RTP and RTCP cross the links; all other
+    /// datagrams pass at once, and only `stop` ends the run. Default: `None`, with the first datagram, and all cross them.
+    pub start: Option<StartSignal>,
 }
 
 impl Default for LinkOptions {
@@ -65,6 +69,7 @@ impl Default for LinkOptions {
             stop: Arc::default(),
             max_lateness: TimeDelta::from_micros(500),
             realtime: None,
+            start: None,
         }
     }
 }
@@ -274,7 +279,7 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
             kernel_dropped_packets,
             doubts: Vec::new(),
         };
-        real_time.doubts = doubts(&real_time);
+        real_time.doubts = doubts(&real_time, options.start.is_none());
         record.real_time = Some(real_time);
         Finished { record, sleeper: live.sleeper, granted: live.granted }
     }
@@ -296,12 +301,13 @@ fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
     })
 }
 
-/// Why the figures cannot be trusted.
-fn doubts(run: &RealTimeRecord) -> Vec<String> {
+/// Why the figures cannot be trusted; `has_flags` if the flags of `giusto link` can change it.
+fn doubts(run: &RealTimeRecord, has_flags: bool) -> Vec<String> {
+    let flags = if has_flags { ", use --realtime, or raise --max-lateness" } else { "" };
     let late = run.lateness_us.filter(|lateness| lateness.p99 > run.max_lateness_us).map(|lateness| {
         format!(
             "1 % of the packets were at least {:.0} µs late, more than the bound of {:.0} µs: \
-             let the machine do less, use --realtime, or raise --max-lateness",
+             let the machine do less{flags}",
             lateness.p99, run.max_lateness_us
         )
     });
@@ -359,13 +365,18 @@ pub fn relay(
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
     let mut world = World::new(plan, (pairs.len(), "udp"), options.duration)?;
-    let mut shell = UdpRelay::new(pairs, Clock::start())?;
+    let clock = Clock::start();
+    let mut shell = UdpRelay::new(pairs, clock)?;
     let listen: Vec<SocketAddr> = shell.addresses().collect();
     ready(&Ready::Relay(listen.clone()));
     let config = LiveConfig {
-        start: Start::FirstPacket,
+        start: match &options.start {
+            Some(start) => Start::Signal { start: start.clone(), crosses: is_media },
+            None => Start::FirstPacket,
+        },
         duration: options.duration,
         stop: Some(Arc::clone(&options.stop)),
+        clock: Some(clock),
         sleeper: sleeper(options),
         ..LiveConfig::default()
     };
@@ -373,6 +384,11 @@ pub fn relay(
     let counts = shell.report();
     let Finished { record, sleeper, granted } = world.finish(live, counts.kernel_dropped_packets, options);
     Ok(LinkRun { record, listen, relay: Some(counts), command: None, far: Vec::new(), sleeper, granted })
+}
+
+/// Whether a datagram is RTP or RTCP: RFC 7983 §7.
+fn is_media(datagram: &[u8]) -> bool {
+    matches!(datagram.first(), Some(128..=191))
 }
 
 /// Runs a command in a network namespace of its own, whose only way out leads across the links to the network namespace of the

@@ -1,5 +1,7 @@
 //! What of a scenario runs in real time.
 
+use std::ops::Range;
+
 use giusto_sim::{
     link::Link,
     network::Network,
@@ -56,6 +58,8 @@ pub struct LinkPlan<'a> {
     to: String,
     forward: Vec<LinkId>,
     back: Vec<LinkId>,
+    /// The part of the run in which flows are measured.
+    window: Range<Timestamp>,
 }
 
 impl<'a> LinkPlan<'a> {
@@ -95,7 +99,13 @@ impl<'a> LinkPlan<'a> {
             Some(flow) => scenario.link_ids(&flow.back),
             None => network.route(end, start).unwrap_or_default(),
         };
-        Ok(Self { scenario, seed, from, to, forward, back })
+        let window = Timestamp::ZERO + scenario.warmup()..Timestamp::MAX;
+        Ok(Self { scenario, seed, from, to, forward, back, window })
+    }
+
+    /// The same, with flows measured in `window` instead of from the end of the warm-up on.
+    pub(crate) fn measuring(self, window: Range<Timestamp>) -> Self {
+        Self { window, ..self }
     }
 
     /// The scenario.
@@ -172,8 +182,12 @@ impl<'a> LinkPlan<'a> {
                 ..FlowRecord::default()
             })
         });
-        let flow =
-            |(about, flow)| PlannedFlow { flow: FlowId(flow), window: window.clone(), answers: None, about };
+        let flow = |(about, flow)| PlannedFlow {
+            flow: FlowId(flow),
+            window: self.window.clone(),
+            answers: None,
+            about,
+        };
         let links = scenario.links().iter().zip(0..).map(|(spec, id)| (LinkId(id), spec));
         let used = links.filter(|(id, _)| self.forward.contains(id) || self.back.contains(id));
         let link = |(link, spec): (LinkId, &crate::scenario::LinkSpec)| PlannedLink {

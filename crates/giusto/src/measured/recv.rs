@@ -20,7 +20,7 @@ use rand::{TryRng, rngs::SysRng};
 use crate::measured::{
     RunError,
     plan::ResolvedPlan,
-    result::{LiveFigures, Quantiles, RunResult, SystemGranted},
+    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
     reverse::ReverseRuns,
     send::Destination,
 };
@@ -32,6 +32,8 @@ pub struct ReceptionConfig {
     pub address: SocketAddr,
     /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
     pub offload: bool,
+    /// Listens for RTCP at the port above `address`, too, if that is even and the other one is free (RFC 3550 §11). Default: false.
+    pub rtcp: bool,
     /// The limits of streams. Its secret and its clock are set when the receiving end opens.
     pub receiver: ReceiverConfig,
 }
@@ -41,6 +43,7 @@ impl Default for ReceptionConfig {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             offload: true,
+            rtcp: false,
             receiver: ReceiverConfig::new([0; 32], LocalClock::default()),
         }
     }
@@ -51,6 +54,8 @@ impl Default for ReceptionConfig {
 pub struct Reception {
     /// The socket on which it listens.
     pub socket: UdpSocket,
+    /// The socket for RTCP, at the port above, if it was asked for and that port was free.
+    pub rtcp: Option<UdpSocket>,
     /// The clock of all arrival times.
     pub clock: Clock,
     /// The streams that it was asked to send.
@@ -67,15 +72,16 @@ impl Reception {
     pub fn open(config: &ReceptionConfig) -> Result<Self, RunError> {
         let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
         let socket = UdpSocket::bind(config.address, &socket_config)?;
+        let rtcp = config.rtcp.then(|| rtcp_socket(socket.local_addr())).flatten();
         let clock = Clock::start();
-        Self::over(socket, clock, config.receiver.clone())
+        Ok(Self { rtcp, ..Self::over(socket, clock, config.receiver.clone())? })
     }
 
     fn over(socket: UdpSocket, clock: Clock, config: ReceiverConfig) -> Result<Self, RunError> {
         let mut config = ReceiverConfig { clock: local_clock(clock), ..config };
         SysRng.try_fill_bytes(&mut config.secret).map_err(RunError::Random)?;
         let reverse = ReverseRuns::new(config.limits, config.keys.clone());
-        Ok(Self { socket, clock, reverse, receiver: Receiver::new(config) })
+        Ok(Self { socket, rtcp: None, clock, reverse, receiver: Receiver::new(config) })
     }
 
     /// Asks `destination` to send a stream as `plan` has it, from the port of its receiver to ours.
@@ -121,24 +127,32 @@ impl Reception {
         mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
     ) -> Result<(), RunError> {
         let (socket, clock, reverse) = (&self.socket, self.clock, &self.reverse);
+        let rtcp = self.rtcp.as_ref();
         let outcome = thread::scope(|scope| {
-            let outcome =
-                ReceiveDriver::new(socket, clock).run(&mut self.receiver, stop, |receiver, event| {
-                    reverse.note_ended(receiver);
-                    match event {
-                        Some(ReceiverEvent::Reverse(asked)) => {
-                            reverse.start(scope, (*asked).clone(), (socket, clock), receiver);
-                            on_event(receiver, Some(ReceiverEvent::Reverse(asked)))
-                        }
-                        event => on_event(receiver, event),
+            let mut driver = ReceiveDriver::new(socket, clock).with_rtcp(rtcp);
+            let outcome = driver.run(&mut self.receiver, stop, |receiver, event| {
+                reverse.note_ended(receiver);
+                match event {
+                    Some(ReceiverEvent::Reverse(asked)) => {
+                        reverse.start(scope, (*asked).clone(), (socket, clock), receiver);
+                        on_event(receiver, Some(ReceiverEvent::Reverse(asked)))
                     }
-                });
+                    event => on_event(receiver, event),
+                }
+            });
             reverse.halt();
             outcome
         });
         reverse.note_ended(&mut self.receiver);
         Ok(outcome?)
     }
+}
+
+/// The socket of RTCP for media at `media`: "RTP SHOULD use an even destination port number and the corresponding RTCP stream
+/// SHOULD use the next higher (odd) destination port number" (RFC 3550 §11).
+fn rtcp_socket(media: SocketAddr) -> Option<UdpSocket> {
+    let port = media.port().checked_add(1).filter(|port| port % 2 == 1)?;
+    UdpSocket::bind(SocketAddr::new(media.ip(), port), &SocketConfig::default()).ok()
 }
 
 /// The figures of all open streams; the rate is that of the last second.
@@ -203,6 +217,10 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     if stream.request().is_some() && stream.sender().is_none() {
         // How many datagrams followed the last one that arrived is unknown.
         (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
+    }
+    if stream.request().is_none() {
+        result.far_end =
+            stream.sender_report().map(|(source, packets)| FarEndFigures::sender(source, packets));
     }
     result.from = Some(stream.from().to_string());
     result.system = Some(SystemGranted::from(granted));

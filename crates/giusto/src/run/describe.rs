@@ -37,7 +37,7 @@ fn from_to(low: &str, high: &str) -> String {
     }
 }
 
-/// Delay, jitter, loss and duplication: `20 ms, jitter up to 5 ms, loss 1 %`.
+/// Delay, jitter, loss, corruption and duplication: `20 ms, jitter up to 5 ms, loss 1 %`.
 pub(super) fn wire(link: &LinkSpec) -> String {
     let mut parts = Vec::new();
     match link.config.delay.as_steps() {
@@ -58,6 +58,9 @@ pub(super) fn wire(link: &LinkSpec) -> String {
         Loss::None => {}
         Loss::List(list) => parts.push(format!("loses {} packets", list.len())),
         loss => parts.push(format!("loss {}", percent(loss.mean()))),
+    }
+    if link.config.corruption > 0.0 {
+        parts.push(format!("corruption {}", percent(link.config.corruption)));
     }
     if link.config.duplication > 0.0 {
         parts.push(format!("duplication {}", percent(link.config.duplication)));

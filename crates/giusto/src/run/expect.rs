@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The time in which a flow is measured.
-pub(super) fn window_of_flow(scenario: &Scenario, flow: &BuiltFlow) -> Range<Timestamp> {
+pub(crate) fn window_of_flow(scenario: &Scenario, flow: &BuiltFlow) -> Range<Timestamp> {
     flow.start + scenario.warmup()..flow.stop.min(scenario.end())
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod build;
 pub mod comparison;
 mod describe;
-mod expect;
+pub(crate) mod expect;
 pub(crate) mod media;
 pub(crate) mod simulate;
 pub mod sweep;

@@ -150,7 +150,7 @@ fn plan(
     }
 }
 
-fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
+pub(crate) fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> FlowRecord {
     let network = built.simulation.network();
     let path = built.simulation.flow(flow.forwards).path.iter();
     let path = path.filter_map(|link| Some(network.links().get(link.0 as usize)?.name.clone()));

@@ -127,7 +127,7 @@ pub struct LinkSpec {
     pub from: String,
     /// Node at its end.
     pub to: String,
-    /// Rate, delay, jitter, loss and duplication.
+    /// Rate, delay, jitter, loss, corruption and duplication.
     pub config: LinkConfig,
     /// Queue in front of it.
     pub queue: QueueSpec,

@@ -102,6 +102,7 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
                     LinkError::Rate(_) => "rate",
                     LinkError::Delay(_) => "jitter",
                     _ if text.starts_with("duplication") => "duplication",
+                    _ if text.starts_with("corruption") => "corruption",
                     _ => "loss",
                 };
                 (key, text)

@@ -2,9 +2,9 @@
 
 use crate::{
     record::{Distribution, FlowRecord, LinkRecord, RunRecord},
-    run::comparison::{Comparison, Run},
+    run::comparison::{Comparison, MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity, Run},
     view::{
-        format::{UNKNOWN, count, or_unknown, percent, plural, short},
+        format::{UNKNOWN, count, or_unknown, pair, percent, plural, short},
         table::{Column, fitted},
     },
 };
@@ -66,9 +66,9 @@ pub struct Row {
 
 impl Row {
     fn new(run: &Run, flow: &FlowRecord) -> Self {
-        let Run { controller, result, .. } = run;
+        let Run { result, .. } = run;
         Self {
-            controller: controller.clone(),
+            controller: run.label(),
             flow: flow.id.clone(),
             feedback: flow.feedback.clone().unwrap_or_default(),
             utilisation_ratio: bottleneck(result, flow).and_then(|link| link.utilisation_ratio),
@@ -130,12 +130,78 @@ fn mbits(bps: f64) -> String {
 
 /// Heading, table and notes, at most `width` characters wide where that can be done.
 pub fn text(comparison: &Comparison, width: u16) -> String {
-    let Comparison { scenario, seed, runs, notes, .. } = comparison;
+    let Comparison { scenario, seed, runs, parity, notes, .. } = comparison;
     let early = if comparison.interrupted { ", ended early" } else { "" };
-    let controllers = plural(runs.len() as u64, "controller", "controllers");
+    let simulated = runs.iter().filter(|run| !run.live).count();
+    let controllers = plural(simulated as u64, "controller", "controllers");
     let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
-    let parts = [format!("{scenario}, seed {seed}: {controllers}{early}\n"), table, notes.join("\n")];
+    let mut parts = vec![format!("{scenario}, seed {seed}: {controllers}{early}\n"), table];
+    if !parity.is_empty() {
+        parts.push(parity_text(comparison, width));
+    }
+    parts.push(notes.join("\n"));
     parts.join("\n").trim_end().to_owned()
+}
+
+/// The doubts and the table of simulation and real time.
+pub fn parity_text(comparison: &Comparison, width: u16) -> String {
+    let mut text: String = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
+    text += &format!("{PARITY_TITLE}\n\n");
+    text += &fitted(&parity_columns(), &comparison.parity, width);
+    text + &parity_caption() + "\n"
+}
+
+/// The title of the table of [`Parity`].
+pub const PARITY_TITLE: &str = "Simulation and real time";
+
+/// What is within the tolerance.
+pub fn parity_caption() -> String {
+    format!(
+        "Within tolerance: the received rates differ by at most {:.0} %, and the 95th percentiles of the queueing delay by at most {}.",
+        MAX_RATE_DIFFERENCE * 100.0,
+        MAX_QUEUE_DELAY_DIFFERENCE
+    )
+}
+
+/// Why the figures of runs in real time cannot be trusted, a sentence without its full stop each.
+pub fn doubts(comparison: &Comparison) -> impl Iterator<Item = String> + '_ {
+    let of = |run: &Run| {
+        let label = run.label();
+        run.doubts().iter().map(move |doubt| format!("{label}: {doubt}")).collect::<Vec<_>>()
+    };
+    comparison.runs.iter().flat_map(of)
+}
+
+/// The columns of the differences between simulation and real time.
+pub fn parity_columns() -> Vec<Column<Parity>> {
+    vec![
+        Column::words("controller", 0, |row: &Parity| row.controller.clone()),
+        Column::number("received Mbit/s\nsimulated / live", 0, |row| {
+            let [simulated, live] = row.received_rate_bps;
+            pair(Some(simulated), Some(live), mbits)
+        }),
+        Column::number("differ-\nence", 0, |row| {
+            or_unknown(row.received_rate_difference_ratio, |ratio| format!("{:+.1} %", ratio * 100.0))
+        }),
+        Column::number("queueing delay p95 ms\nsimulated / live", 0, |row| {
+            let [simulated, live] = row.queue_delay_p95_ms;
+            pair(simulated, live, short)
+        }),
+        Column::number("differ-\nence", 0, |row| or_unknown(row.queue_delay_p95_difference_ms, signed)),
+        Column::number("frame delay mean ms\nsimulated / live", 2, |row| {
+            let [simulated, live] = row.frame_delay_mean_ms;
+            pair(simulated, live, short)
+        }),
+        Column::number("differ-\nence", 1, |row| or_unknown(row.frame_delay_mean_difference_ms, signed)),
+        Column::words("within\ntolerance", 0, |row| {
+            let within = if row.within_tolerance { "yes" } else { "no" };
+            if row.doubts.is_empty() { within.to_owned() } else { format!("{within}, doubtful") }
+        }),
+    ]
+}
+
+fn signed(ms: f64) -> String {
+    format!("{ms:+.1}")
 }
 
 #[cfg(test)]
@@ -184,6 +250,7 @@ mod tests {
     fn the_table_has_a_row_for_each_controller() {
         let run = |controller: &str, met: bool, interrupted: bool| Run {
             controller: controller.to_owned(),
+            live: false,
             feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
             result: RunRecord {
                 duration_s: 12.34,
@@ -228,6 +295,7 @@ mod tests {
             interrupted: true,
             notes: vec!["A note.".to_owned()],
             runs: vec![run("fixed", true, false), run("scream:v2", false, true)],
+            parity: Vec::new(),
         };
         insta::assert_snapshot!(text(&comparison, 140), @r"
         s, seed 7: 2 controllers, ended early

@@ -148,6 +148,13 @@ fn voice(runs: &[RunResult]) -> Option<String> {
 fn far_end(runs: &[RunResult]) -> Option<String> {
     let of = |run: &RunResult| Some((run.far_end.clone()?, run.far_end.as_ref()?.rtcp?));
     let all: Vec<_> = runs.iter().filter_map(of).collect();
+    if all.is_empty() {
+        let sent: Vec<u64> = runs.iter().filter_map(|run| run.far_end.as_ref()?.sent_packets).collect();
+        let latest = format!("reports (RTCP) {} sent, up to its latest report", count(sent.iter().sum()));
+        let of_rtp =
+            runs.iter().all(|run| run.format.as_deref().is_some_and(|format| format.starts_with("rtp")));
+        return (of_rtp && !sent.is_empty()).then_some(latest);
+    }
     let lost: u64 = all.iter().filter_map(|(figures, _)| figures.lost_packets).sum();
     let largest = |of: fn(&(FarEndFigures, RtcpFigures)) -> Option<f64>| {
         or_unknown(all.iter().filter_map(of).max_by(f64::total_cmp), |ms| time_us(ms * 1e3))

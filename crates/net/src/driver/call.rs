@@ -1,6 +1,6 @@
 //! Calls over one socket, in one thread.
 
-use std::{io, time::Duration};
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallMedia, Calls, Outgoing};
@@ -37,6 +37,15 @@ pub struct CallDriverReport {
     pub wakes: u64,
 }
 
+/// Sees each datagram of a driver as it is on the wire, after the UDP header.
+pub trait Tap: fmt::Debug {
+    /// A datagram from `from` arrived at `at`. Those that the driver could not receive whole are left out.
+    fn on_received(&mut self, at: Timestamp, from: SocketAddr, bytes: &[u8], ecn: Ecn);
+
+    /// The system accepted a datagram to `to`, at `at`.
+    fn on_sent(&mut self, at: Timestamp, to: SocketAddr, bytes: &[u8], ecn: Ecn);
+}
+
 /// Drives [`Calls`] over one socket, any number of them in the calling thread.
 ///
 /// The arrival time of a datagram is the kernel's, on the local clock. The thread waits in the kernel for the next datagram or the
@@ -48,6 +57,7 @@ pub struct CallDriver<'a> {
     stamps: StampConverter,
     batch: ReceiveBatch,
     outgoing: Run,
+    tap: Option<Box<dyn Tap>>,
     report: CallDriverReport,
     cpu: ThreadCpu,
     since: Timestamp,
@@ -74,11 +84,17 @@ impl<'a> CallDriver<'a> {
             stamps: StampConverter::new(clock),
             batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
             outgoing: Run::default(),
+            tap: None,
             report: CallDriverReport::default(),
             cpu: ThreadCpu::start(),
             since: clock.now(),
             _sleeper: Sleeper::new(SleeperConfig { mode: SleepMode::Eco, ..SleeperConfig::default() }),
         }
+    }
+
+    /// Shows all datagrams to `tap` from now on.
+    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
+        self.tap = Some(tap);
     }
 
     /// What it has measured so far.
@@ -155,6 +171,9 @@ impl<'a> CallDriver<'a> {
             }
             let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
             let ecn = received.traffic_class.map_or(Ecn::NotEct, |class| Ecn::from_bits(class.ecn()));
+            if let Some(tap) = &mut self.tap {
+                tap.on_received(at, received.from, received.bytes, ecn);
+            }
             calls.handle_datagram(at, received.from, received.bytes, ecn);
         }
         Ok(())
@@ -183,7 +202,19 @@ impl<'a> CallDriver<'a> {
         let mut done = 0;
         while let Some(rest) = lengths.get(done..).filter(|rest| !rest.is_empty()) {
             let at: usize = lengths.iter().take(done).sum();
-            let sent = self.socket.send_marked(to, class, bytes.get(at..end).unwrap_or_default(), rest);
+            let rest_bytes = bytes.get(at..end).unwrap_or_default();
+            // On loopback an answer may come before the call returns.
+            let now = self.clock.now();
+            let sent = self.socket.send_marked(to, class, rest_bytes, rest);
+            if let Some(tap) = &mut self.tap {
+                let accepted = sent.as_ref().map_or_else(SendError::accepted, |_| rest.len());
+                let mut remaining = rest_bytes;
+                for &length in rest.iter().take(accepted) {
+                    let Some((datagram, behind)) = remaining.split_at_checked(length) else { break };
+                    tap.on_sent(now, to, datagram, ecn);
+                    remaining = behind;
+                }
+            }
             match sent {
                 Ok(_) => break,
                 // The datagram after the accepted ones is lost, as on the way; the rest may still leave.

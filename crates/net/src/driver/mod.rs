@@ -21,7 +21,7 @@ mod reflect;
 mod transmit;
 
 pub use answers::AnswerDriver;
-pub use call::{CallDriver, CallDriverReport};
+pub use call::{CallDriver, CallDriverReport, Tap};
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
 pub use gather::Gatherer;

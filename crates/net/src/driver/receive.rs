@@ -52,6 +52,8 @@ pub struct ReceiveDriver<'a> {
     busy: (Timestamp, ThreadCpu),
     /// Time at which the receiver next gets the CPU time for its reports.
     state_busyness_at: Timestamp,
+    /// The socket at the port of RTCP, if there is one.
+    rtcp: Option<(&'a UdpSocket, ReceiveBatch)>,
 }
 
 impl<'a> ReceiveDriver<'a> {
@@ -72,7 +74,18 @@ impl<'a> ReceiveDriver<'a> {
             dropped: WrappingCount::default(),
             busy: (clock.now(), ThreadCpu::start()),
             state_busyness_at: Timestamp::ZERO,
+            rtcp: None,
         }
+    }
+
+    /// Reads RTCP from `socket` too, at the port above that of the media (RFC 3550 §11): each time that it has read the media.
+    #[must_use]
+    pub fn with_rtcp(mut self, socket: Option<&'a UdpSocket>) -> Self {
+        /// RTCP is rare, and larger packets than those of an Ethernet are not of interest.
+        const MESSAGES: usize = 16;
+        const MESSAGE_BYTES: usize = 1500;
+        self.rtcp = socket.map(|socket| (socket, ReceiveBatch::new(MESSAGES, MESSAGE_BYTES)));
+        self
     }
 
     /// Receives until `stop` is set or `on_event` returns [`Verdict::Stop`].
@@ -144,6 +157,7 @@ impl<'a> ReceiveDriver<'a> {
         if taken > 0 {
             self.hand_over(receiver);
         }
+        self.hand_over_rtcp(receiver);
         let now = self.clock.now();
         if now >= self.state_busyness_at {
             self.state_busyness_at = now + TimeDelta::from_millis(50);
@@ -177,10 +191,31 @@ impl<'a> ReceiveDriver<'a> {
         }
     }
 
+    /// Hands over what is at the port of RTCP. A failure of that socket does not concern the media.
+    fn hand_over_rtcp(&mut self, receiver: &mut Receiver) {
+        let Some((socket, batch)) = &mut self.rtcp else { return };
+        if !socket.recv_batch(batch, Wait::Never).is_ok_and(|taken| taken > 0) {
+            return;
+        }
+        let now = self.clock.now();
+        self.stamps.refresh(now);
+        for Received { bytes, segment, from, truncated, stamp, traffic_class, .. } in batch.iter() {
+            let at = stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
+            let tos = traffic_class.map(TrafficClass::byte);
+            let inbound = Inbound { from, bytes, segment, at, tos, kernel_dropped: None, truncated };
+            receiver.handle_rtcp(now, &inbound);
+        }
+    }
+
     fn transmit(&self, receiver: &mut Receiver) {
         while let Some(transmit) = receiver.poll_transmit() {
             // A report that cannot be sent is like a lost one: the next one contains more.
             let _ = self.socket.send_to(&transmit.bytes, transmit.to);
+        }
+        while let Some(transmit) = receiver.poll_rtcp_transmit() {
+            if let Some((socket, _)) = &self.rtcp {
+                let _ = socket.send_to(&transmit.bytes, transmit.to);
+            }
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use giusto_sim::{
     link::Link,
-    packet::{BodyId, FlowId, LinkId, Packet},
-    trace::{Event, Observer},
+    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
+    trace::{Backlog, Event, Observer},
 };
 use giusto_units::{DataSize, Ecn, Timestamp};
 
@@ -39,6 +39,9 @@ pub struct Delivery<T> {
     pub route: usize,
     /// ECN codepoint: CE if a queue marked it.
     pub ecn: Ecn,
+    /// Not 0 if a link corrupts it: a random number that selects the bit to change. The content is intact still, because the
+    /// caller knows where its headers end.
+    pub corruption: u32,
     /// The tag of its [`Arrival`].
     pub tag: T,
     /// Its content. [`Emulator::recycle`] takes the buffer back.
@@ -202,6 +205,7 @@ impl<T: Copy> Emulator<T> {
             body,
             hop: 0,
             ecn: arrival.ecn,
+            corruption: 0,
         };
         route.entered += 1;
         self.counters.accepted_packets += 1;
@@ -209,6 +213,15 @@ impl<T: Copy> Emulator<T> {
         observer.on_event(now, &Event::Sent { packet });
         self.forward(packet, observer);
         true
+    }
+
+    /// Delivers a packet at once, without the links and unseen by observers.
+    pub fn pass(&mut self, arrival: Arrival<T>, content: &[u8]) {
+        let mut bytes = self.bodies.buffers.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(content);
+        let Arrival { route, ecn, tag, .. } = arrival;
+        self.arrived.push_back(Delivery { due: self.now, route, ecn, tag, bytes, corruption: 0 });
     }
 
     /// Processes all events up to and including `now`.
@@ -290,10 +303,19 @@ impl<T: Copy> Emulator<T> {
             }
             return;
         }
-        observer.on_event(self.now, &Event::Delivered { packet });
+        if packet.corruption == 0 {
+            observer.on_event(self.now, &Event::Delivered { packet });
+        } else {
+            // As in a simulation, where its receiver discards it. Here the receiver sees to it itself.
+            let links = self.routes.get(route).map(|route| route.links.as_slice()).unwrap_or_default();
+            let (link, reason) = (links.last().copied().unwrap_or_default(), DropReason::Corruption);
+            observer
+                .on_event(self.now, &Event::Dropped { link, packet, reason, backlog: Backlog::default() });
+        }
         if let Some((bytes, tag)) = self.bodies.release(packet.body) {
             self.counters.delivered_packets += 1;
-            self.arrived.push_back(Delivery { due: self.now, route, ecn: packet.ecn, tag, bytes });
+            let Packet { ecn, corruption, .. } = packet;
+            self.arrived.push_back(Delivery { due: self.now, route, ecn, corruption, tag, bytes });
         }
     }
 

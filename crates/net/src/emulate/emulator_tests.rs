@@ -161,6 +161,7 @@ fn rough() -> LinkConfig {
         reorder: true,
         loss: Loss::Random(0.05),
         duplication: 0.03,
+        corruption: 0.05,
     }
 }
 
@@ -201,9 +202,11 @@ fn the_same_packets_fare_as_in_the_simulator() {
     assert!(simulated.len() > 5_000, "{}", simulated.len());
     let aqm = |event: &Event| matches!(event, Event::Dropped { reason: DropReason::Aqm, .. });
     let loss = |event: &Event| matches!(event, Event::Dropped { reason: DropReason::Loss, .. });
+    let corruption = |event: &Event| matches!(event, Event::Dropped { reason: DropReason::Corruption, .. });
     for (what, count) in [
         ("AQM", simulated.iter().filter(|(_, event)| aqm(event)).count()),
         ("loss", simulated.iter().filter(|(_, event)| loss(event)).count()),
+        ("corruption", simulated.iter().filter(|(_, event)| corruption(event)).count()),
         ("copy", simulated.iter().filter(|(_, event)| matches!(event, Event::Duplicated { .. })).count()),
     ] {
         assert!(count > 5, "{what}: {count}");

@@ -4,7 +4,7 @@ use std::{
     ops::ControlFlow,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -59,13 +59,39 @@ pub enum Sent {
 }
 
 /// When the time of the links begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub enum Start {
     /// With the call of [`run`].
     #[default]
     AtOnce,
     /// With the first packet.
     FirstPacket,
+    /// When `start` is set. Before, and after the end of the duration, packets pass at once, unseen by the links and the observer;
+    /// the run goes on until it is stopped. So a session can begin and end outside the time of the links.
+    Signal {
+        /// The start.
+        start: StartSignal,
+        /// Of which packets the links are, by their content. The others pass at once at any time.
+        crosses: fn(&[u8]) -> bool,
+    },
+}
+
+/// A start that another thread sets.
+#[derive(Debug, Clone, Default)]
+pub struct StartSignal(Arc<AtomicU64>);
+
+impl StartSignal {
+    /// The start is at `at` on `clock`. Only the first call counts.
+    pub fn set(&self, clock: Clock, at: Timestamp) {
+        let nanos = clock.origin_monotonic_nanos() + at.as_nanos();
+        let _ = self.0.compare_exchange(0, nanos, Relaxed, Relaxed);
+    }
+
+    /// The start on `clock`, once it is set.
+    fn get(&self, clock: Clock) -> Option<Timestamp> {
+        let nanos = Some(self.0.load(Relaxed)).filter(|nanos| *nanos != 0)?;
+        Some(Timestamp::from_nanos(nanos.saturating_sub(clock.origin_monotonic_nanos())))
+    }
 }
 
 /// The configuration of [`run`].
@@ -79,6 +105,8 @@ pub struct LiveConfig {
     pub stop: Option<Arc<AtomicBool>>,
     /// How often `watch` is called. Default: 0, which is 50 ms.
     pub watch_interval: TimeDelta,
+    /// The clock; one that converts the stamps of arrivals must be the same. Default: `None`, one that begins with the run.
+    pub clock: Option<Clock>,
     /// How the thread wakes.
     pub sleeper: SleeperConfig,
 }
@@ -111,9 +139,14 @@ pub fn run<S: Shell>(
     config: &LiveConfig,
     mut watch: impl FnMut(Timestamp, &Emulator<S::Tag>, &ErrorHistogram) -> ControlFlow<()>,
 ) -> LiveReport {
-    let clock = Clock::start();
+    let clock = config.clock.unwrap_or_else(Clock::start);
     let mut sleeper = Sleeper::new(config.sleeper.clone());
-    let mut origin = (config.start == Start::AtOnce).then(|| clock.now());
+    let mut origin = matches!(config.start, Start::AtOnce).then(|| clock.now());
+    let signal = match &config.start {
+        Start::Signal { start, crosses } => Some((start, crosses)),
+        Start::AtOnce | Start::FirstPacket => None,
+    };
+    let end = config.duration.map(|duration| Timestamp::ZERO + duration);
     let mut lateness = ErrorHistogram::new();
     let (mut sent_packets, mut unsent_packets) = (0_u64, 0_u64);
     let mut held: Vec<Timestamp> = Vec::new();
@@ -121,17 +154,33 @@ pub fn run<S: Shell>(
     let mut watch_at = clock.now() + interval;
     loop {
         let any = shell.receive(clock, |at, arrival, content| {
-            let origin = *origin.get_or_insert(at);
-            emulator.offer(since(origin, at), arrival, content, observer);
+            let start = match signal {
+                Some((signal, _)) => origin.or_else(|| signal.get(clock)),
+                None => origin.or(Some(at)),
+            };
+            origin = start;
+            let link_at = start.map(|start| since(start, at));
+            let crosses = |at: &Timestamp| {
+                signal.is_none_or(|(_, crosses)| crosses(content) && end.is_none_or(|end| *at < end))
+            };
+            match link_at.filter(crosses) {
+                Some(at) => _ = emulator.offer(at, arrival, content, observer),
+                None => emulator.pass(arrival, content),
+            }
         });
         let now = clock.now();
+        origin = origin.or_else(|| signal?.0.get(clock));
         let link_now = origin.map_or(Timestamp::ZERO, |origin| since(origin, now));
         // A run does not go on after its end, however late the thread is.
-        let end = config.duration.map(|duration| Timestamp::ZERO + duration);
         let is_over = end.is_some_and(|end| link_now >= end);
         emulator.advance(end.map_or(link_now, |end| link_now.min(end)), observer);
         let begin = origin.unwrap_or_default();
-        let mut record = |due| lateness.record(since(begin, clock.now()).saturating_since(due));
+        let is_live = origin.is_some() && !(signal.is_some() && is_over);
+        let mut record = |due| {
+            if is_live {
+                lateness.record(since(begin, clock.now()).saturating_since(due));
+            }
+        };
         while let Some(mut delivery) = emulator.poll_delivery() {
             match shell.send(&mut delivery) {
                 Sent::Held => held.push(delivery.due),
@@ -150,7 +199,7 @@ pub fn run<S: Shell>(
             held.drain(..).for_each(record);
         }
         let stopped = config.stop.as_ref().is_some_and(|stop| stop.load(Relaxed));
-        if is_over || stopped {
+        if is_over && signal.is_none() || stopped {
             break;
         }
         if now >= watch_at {
@@ -164,8 +213,9 @@ pub fn run<S: Shell>(
         }
         let begin = origin.unwrap_or(now);
         let due = |at: Timestamp| begin + (at - Timestamp::ZERO);
-        let next = emulator.next_event().filter(|_| origin.is_some()).map(due);
-        let end = end.filter(|_| origin.is_some()).map(due);
+        let runs = origin.is_some() && !is_over;
+        let next = emulator.next_event().filter(|_| runs).map(due);
+        let end = end.filter(|_| runs).map(due);
         let pause = [end, Some(watch_at)].into_iter().flatten().fold(now + LOOK, Timestamp::min);
         // Only packets are worth spinning for.
         let (deadline, spin) =

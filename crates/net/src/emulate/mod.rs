@@ -32,7 +32,7 @@ pub use child::Supervised;
 #[cfg(feature = "emulate")]
 pub use emulator::{Arrival, Delivery, Emulator, EmulatorCounters, EmulatorError, MAX_ROUTES};
 #[cfg(feature = "emulate")]
-pub use live::{LiveConfig, LiveReport, Sent, Shell, Start, run};
+pub use live::{LiveConfig, LiveReport, Sent, Shell, Start, StartSignal, run};
 #[cfg(feature = "emulate")]
 pub use namespace::{Namespace, NamespaceError, enter_user_namespace, may_configure_network};
 #[cfg(feature = "emulate")]
@@ -44,3 +44,12 @@ pub use shared::RelayError;
 pub use tun::{InterfaceError, TunConfig, TunDevice, TunShell};
 #[cfg(feature = "emulate")]
 pub use udp::{UdpPair, UdpRelay, UdpRelayReport};
+
+/// Changes one bit, which `random` selects; nothing of what is empty.
+#[cfg(feature = "emulate")]
+fn flip(bytes: &mut [u8], random: u32) {
+    let bit = (random as usize).checked_rem(bytes.len() * 8).unwrap_or(0);
+    if let Some(byte) = bytes.get_mut(bit / 8) {
+        *byte ^= 1 << (bit % 8);
+    }
+}

@@ -285,6 +285,26 @@ impl Joined {
     }
 }
 
+/// Changes one bit behind the IP header of a packet, which `random` selects. The checksum is completed before, so that it no longer
+/// fits: one changed bit always changes the sum (RFC 1071).
+pub(super) fn corrupt(packet: &mut [u8], piece: Piece, random: u32) {
+    let transport = match piece.checksum {
+        Some((start, offset)) => {
+            let start = usize::from(start);
+            let checksum = !fold(sum(packet.get(start..).unwrap_or_default()));
+            // In UDP, 0 would say that there is none (RFC 768); for both protocols all ones are as good.
+            put(packet, start + usize::from(offset), if checksum == 0 { u16::MAX } else { checksum });
+            start
+        }
+        // IPv4 states the length of its header (RFC 791 §3.1), that of IPv6 is 40 bytes (RFC 8200 §3).
+        None => match packet.first() {
+            Some(first) if first >> 4 == 4 => usize::from(first & 0x0f) * 4,
+            _ => 40,
+        },
+    };
+    super::flip(packet.get_mut(transport..).unwrap_or_default(), random);
+}
+
 /// The header of a packet that is not joined with others.
 pub(super) fn alone(piece: Piece) -> Offload {
     Offload::of(piece)
@@ -324,6 +344,36 @@ mod tests {
     use super::*;
 
     const SEGMENT: u16 = 100;
+
+    #[test]
+    fn a_corrupted_packet_has_a_wrong_checksum() {
+        for (v4, tcp) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (packet, offload) = large(v4, tcp, &payload());
+            let transport = if v4 { 20 } else { 40 };
+            for (random, (part, piece)) in
+                (1_u32..).map(|n| n.wrapping_mul(0x9e37_79b9)).zip(pieces(&packet, offload))
+            {
+                let mut changed = part.clone();
+                corrupt(&mut changed, piece, random);
+                let mut intact = part.clone();
+                corrupt(&mut intact, piece, random);
+                super::super::flip(&mut intact[transport..], random);
+                assert_eq!(changed[..transport], part[..transport], "the IP header stays");
+                let pseudo = |whole: &[u8]| {
+                    let addresses = if v4 { &whole[12..20] } else { &whole[8..40] };
+                    sum(addresses) + if tcp { 6 } else { 17 } + (whole.len() - transport) as u32
+                };
+                assert_eq!(
+                    fold(pseudo(&intact) + sum(&intact[transport..])),
+                    0xffff,
+                    "without the changed bit"
+                );
+                assert_ne!(fold(pseudo(&changed) + sum(&changed[transport..])), 0xffff);
+                let differ: u32 = changed.iter().zip(&intact).map(|(a, b)| (a ^ b).count_ones()).sum();
+                assert_eq!(differ, 1);
+            }
+        }
+    }
 
     /// A large packet of TCP or UDP with this payload, as the kernel makes it.
     fn large(v4: bool, tcp: bool, payload: &[u8]) -> (Vec<u8>, Offload) {

@@ -257,6 +257,10 @@ impl Shell for UdpRelay {
             self.report.homeless_packets += 1;
             return Sent::Refused;
         };
+        if delivery.corruption != 0 {
+            // The system computes a new checksum: the program gets the changed payload.
+            super::flip(&mut delivery.bytes, delivery.corruption);
+        }
         let class = TrafficClass::from_byte(class.byte() & !0b11 | delivery.ecn.bits());
         let send = || {
             if forward {

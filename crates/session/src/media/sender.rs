@@ -36,6 +36,9 @@ const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 const MAX_SOURCES: usize = 31;
 /// Maximum length of the CNAME (RFC 3550 §6.5).
 const MAX_NAME_BYTES: usize = 255;
+/// Maximum delay of a call for which the pacer makes up. Chosen by us: a thread of a busy machine rarely waits longer, and what
+/// this time allows is still a small burst. libwebrtc (`pacing_controller.cc`, `kMaxElapsedTime`): 2 s.
+const CATCH_UP: TimeDelta = TimeDelta::from_millis(200);
 /// Maximum number of queued reports; beyond that the oldest is dropped. Chosen by us.
 const MAX_REPORTS: usize = 4;
 
@@ -56,6 +59,8 @@ pub struct MediaSender {
     /// The rate of each stream, if the controller sets one for each.
     stream_targets: Vec<DataRate>,
     pacing: DataRate,
+    /// The time from which on the pacer permits the next queued packet. A call after that time is late.
+    due: Option<Timestamp>,
     decision: Decision,
     pub(super) history: History,
     next_transport_sequence: u16,
@@ -97,6 +102,7 @@ impl MediaSender {
             target,
             stream_targets: Vec::new(),
             pacing: target.pacing,
+            due: None,
             decision,
             history: History::new(),
             next_transport_sequence: 0,
@@ -327,14 +333,25 @@ impl MediaSender {
     /// The next packet of media or padding, if permitted, and whether it is the first of its stream.
     fn next_media(&mut self, now: Timestamp) -> Option<(Datagram, bool)> {
         if let Some(packet) = self.streams.pop_unpaced() {
-            self.pacer.on_sent_unpaced(now, packet.size);
+            self.pacer.on_sent_unpaced(self.pacing_time(now), packet.size);
             return Some(self.send_media(now, packet, None));
         }
-        let (earliest, size) = self.wanted()?;
-        if earliest > now || self.pacer.next_send(now, size) != Permit::Now {
-            return None;
+        let wanted = self.wanted();
+        let (is_queued, is_probe) = (self.next_queued().is_some(), self.pacer.probe(now).is_some());
+        let mut at = if is_queued && !is_probe { self.pacing_time(now) } else { now };
+        self.due = None;
+        let (_, size) = wanted.filter(|(earliest, _)| *earliest <= now)?;
+        match self.pacer.next_send(at, size) {
+            Permit::Now => {}
+            Permit::At(then) if then <= now => at = then,
+            Permit::At(then) => {
+                self.due = is_queued.then_some(then);
+                return None;
+            }
+            Permit::Blocked => return None,
         }
-        let probe = self.pacer.on_sent(now, size);
+        let probe = self.pacer.on_sent(at, size);
+        self.due = Some(at);
         if let Some((wanted, id)) = self.streams.repairs().pop() {
             return Some((self.send_repair(now, (wanted, id), probe)?, false));
         }
@@ -347,7 +364,7 @@ impl MediaSender {
     /// Size and earliest time of the next packet that needs the pacer's permission: a repair packet, otherwise a queued packet,
     /// otherwise padding for a probe, otherwise padding for the target.
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
-        if let Some(size) = self.streams.next_repair().or_else(|| self.streams.next_size()) {
+        if let Some(size) = self.next_queued() {
             return Some((self.now, size));
         }
         match self.pacer.probe(self.now) {
@@ -357,6 +374,17 @@ impl MediaSender {
             }
             None => None,
         }
+    }
+
+    /// The size of the next repair packet or queued packet.
+    fn next_queued(&self) -> Option<DataSize> {
+        self.streams.next_repair().or_else(|| self.streams.next_size())
+    }
+
+    /// The time of the pacer in a call at `now`: when the packet that waits was due, if this call is late. So the packets that were
+    /// due in the meantime leave at once, and the rate holds.
+    fn pacing_time(&self, now: Timestamp) -> Timestamp {
+        self.due.map_or(now, |due| due.max(now - CATCH_UP).min(now))
     }
 
     /// The size of a padding packet with all headers, if `wanted` bytes are needed.
@@ -439,7 +467,7 @@ impl MediaSender {
         let pacing = target.pacing.max(drain);
         if pacing != self.pacing || target.window != self.target.window {
             self.pacing = pacing;
-            self.pacer.on_target(now, pacing, target.window);
+            self.pacer.on_target(self.pacing_time(now), pacing, target.window);
         }
         if target.padding != self.target.padding {
             self.padding_at = now;

@@ -8,7 +8,10 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use giusto_rtp::{RtpError, RtpHeader};
+use giusto_rtp::{
+    RtpError, RtpHeader,
+    rtcp::{Packet, Packets},
+};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -146,8 +149,17 @@ struct Lingering {
 struct Probation {
     /// Source and sequence number.
     datagram: (u32, u16),
-    /// The RTCP that followed, with its arrival: senders begin with it.
-    rtcp: Option<(Timestamp, Vec<u8>)>,
+    /// The RTCP that followed: senders begin with it.
+    rtcp: Option<EarlyRtcp>,
+}
+
+/// RTCP of a sender before its stream is confirmed.
+#[derive(Debug)]
+struct EarlyRtcp {
+    at: Timestamp,
+    bytes: Vec<u8>,
+    /// Its source, if it came to the port of RTCP.
+    apart: Option<SocketAddr>,
 }
 
 /// RTCP of an address without a stream that is longer is not kept.
@@ -175,6 +187,8 @@ pub struct Receiver {
     reverse: BTreeMap<SocketAddr, StreamToken>,
     next_id: u64,
     outbox: VecDeque<Transmit>,
+    /// What leaves from the port of RTCP.
+    rtcp_outbox: VecDeque<Transmit>,
     events: VecDeque<ReceiverEvent>,
     counters: Counters,
     kernel_dropped: u64,
@@ -196,6 +210,7 @@ impl Receiver {
             reverse: BTreeMap::new(),
             next_id: 0,
             outbox: VecDeque::new(),
+            rtcp_outbox: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             kernel_dropped: 0,
@@ -275,6 +290,45 @@ impl Receiver {
         }
     }
 
+    /// Handles a datagram that came to the port of RTCP, the one above that of the media (RFC 3550 §11).
+    ///
+    /// It belongs to the RTP stream of its source that comes from the same IP address, whatever the ports. Reports about that
+    /// stream then leave from the port of RTCP ([`poll_rtcp_transmit`](Self::poll_rtcp_transmit)) to where this came from
+    /// (RFC 4961 §4).
+    pub fn handle_rtcp(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
+        self.latest = self.latest.max(now);
+        if !self.config.prefixes.admit(inbound.from.ip()) {
+            self.counters.denied += 1;
+            return;
+        }
+        let Some(sources) = rtcp_sources(inbound.bytes).filter(|_| !inbound.truncated) else {
+            self.counters.foreign += 1;
+            return;
+        };
+        let ports = SocketAddr::new(inbound.from.ip(), 0)..=SocketAddr::new(inbound.from.ip(), u16::MAX);
+        let mut streams = self.streams.range_mut(ports.clone()).map(|(_, (_, stream))| stream);
+        if let Some(stream) = streams.find(|stream| stream.ssrc().is_some_and(|ssrc| sources.contains(&ssrc)))
+        {
+            stream.credit = stream.credit.saturating_add(inbound.bytes.len() as u64);
+            stream.on_rtcp_apart(inbound.bytes, inbound.from, inbound.at);
+            return;
+        }
+        let mut waiting = self.probation.values_mut().filter(|last| sources.contains(&last.datagram.0));
+        match waiting.next().filter(|_| inbound.bytes.len() <= MAX_EARLY_RTCP) {
+            Some(last) => {
+                let (at, bytes, apart) = (inbound.at, inbound.bytes.to_vec(), Some(inbound.from));
+                last.rtcp = Some(EarlyRtcp { at, bytes, apart });
+                self.counters.probation += 1;
+            }
+            None => self.counters.foreign += 1,
+        }
+    }
+
+    /// The next datagram to send from the port of RTCP.
+    pub fn poll_rtcp_transmit(&mut self) -> Option<Transmit> {
+        self.rtcp_outbox.pop_front()
+    }
+
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` while idle.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let live = self.streams.values().map(|(_, stream)| {
@@ -298,7 +352,7 @@ impl Receiver {
         let (mut silent, mut over, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
             if let Some(bytes) = stream.poll_rtcp(now, &self.reporter) {
-                send_within_credit(&mut self.outbox, stream, bytes);
+                send_rtcp((&mut self.outbox, &mut self.rtcp_outbox), stream, bytes);
             }
             if stream.has_left(now) {
                 left.push(*from);
@@ -328,7 +382,7 @@ impl Receiver {
         for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
             stream.end(Ended::Stopped, None);
             if let Some(bytes) = stream.last_rtcp(self.latest, &self.reporter) {
-                send_within_credit(&mut self.outbox, &mut stream, bytes);
+                send_rtcp((&mut self.outbox, &mut self.rtcp_outbox), &mut stream, bytes);
             }
             send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
@@ -412,7 +466,8 @@ impl Receiver {
                 Err(RtpError::Rtcp(_)) if datagram.len() <= MAX_EARLY_RTCP => {
                     match self.probation.get_mut(&from) {
                         Some(last) => {
-                            last.rtcp = Some((inbound.at, datagram.to_vec()));
+                            let (at, bytes) = (inbound.at, datagram.to_vec());
+                            last.rtcp = Some(EarlyRtcp { at, bytes, apart: None });
                             self.counters.probation += 1;
                         }
                         None => self.counters.foreign += 1,
@@ -428,8 +483,12 @@ impl Receiver {
             let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
             stream.begin_kernel_dropped(self.kernel_dropped);
             stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
-            if let Some((at, rtcp)) = early {
-                stream.on_early_rtcp(&rtcp, at);
+            match early {
+                Some(EarlyRtcp { at, bytes, apart: None }) => stream.on_early_rtcp(&bytes, at),
+                Some(EarlyRtcp { at, bytes, apart: Some(source) }) => {
+                    stream.on_rtcp_apart(&bytes, source, at)
+                }
+                None => {}
             }
             self.insert(from, stream);
         } else {
@@ -487,6 +546,36 @@ fn encode(stream: &mut Stream, message: &Message) -> Vec<u8> {
         Some(keys) => keys.seal_to_sender(message, 0),
         None => message.encode(0),
     }
+}
+
+/// Sends a report to where the sender's RTCP comes from, within the byte budget of its stream.
+fn send_rtcp(
+    (muxed, apart): (&mut VecDeque<Transmit>, &mut VecDeque<Transmit>),
+    stream: &mut Stream,
+    bytes: Vec<u8>,
+) {
+    match stream.rtcp_from() {
+        None => send_within_credit(muxed, stream, bytes),
+        Some(to) if bytes.len() as u64 <= stream.credit => {
+            stream.credit -= bytes.len() as u64;
+            apart.push_back(Transmit { to, bytes });
+        }
+        Some(_) => {}
+    }
+}
+
+/// The senders of the packets of an RTCP datagram; `None` if it is none.
+fn rtcp_sources(datagram: &[u8]) -> Option<Vec<u32>> {
+    let mut sources = Vec::new();
+    for packet in Packets::new(datagram).ok()?.flatten() {
+        match packet {
+            Packet::SenderReport(report) => sources.push(report.ssrc),
+            Packet::ReceiverReport(report) => sources.push(report.ssrc),
+            Packet::Bye(bye) => sources.extend(bye.sources),
+            _ => {}
+        }
+    }
+    Some(sources)
 }
 
 /// Sends to a verified address what its byte budget permits.

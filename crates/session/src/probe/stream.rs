@@ -78,6 +78,10 @@ pub struct Stream {
     playout: Option<Playout>,
     bursts: BurstCounter,
     reception: ReceptionReports,
+    /// Where its RTCP comes from, if it comes to a port of its own.
+    rtcp_from: Option<SocketAddr>,
+    /// The packets that its source has sent, by its latest sender report, modulo 2^32.
+    reported_packets: Option<u32>,
     /// When its source said goodbye.
     left: Option<Timestamp>,
     /// The source that replaces its own, with the number of its datagram before.
@@ -172,6 +176,8 @@ impl Stream {
             playout: voice.then(|| Playout::new(PlayoutPolicy::default())),
             bursts: BurstCounter::default(),
             reception: ReceptionReports::default(),
+            rtcp_from: None,
+            reported_packets: None,
             left: None,
             successor: None,
             path: None,
@@ -219,6 +225,12 @@ impl Stream {
     /// The sender's own statistics, once it has finished.
     pub fn sender(&self) -> Option<&SenderFigures> {
         self.sender.as_ref()
+    }
+
+    /// Its source, and the packets that this has sent by its latest sender report, modulo 2^32; `None` unless it is RTP and a
+    /// report came (RFC 3550 §6.4.1).
+    pub fn sender_report(&self) -> Option<(u32, u32)> {
+        self.media.ssrc.zip(self.reported_packets)
     }
 
     /// Whether every datagram that counts was authenticated.

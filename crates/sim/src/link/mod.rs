@@ -1,7 +1,7 @@
 //! A unidirectional link: queue, transmitter, loss, and propagation.
 //!
 //! ```text
-//!   offer --> queue --> transmitter --> loss, duplication --> propagation --> arrival
+//!   offer --> queue --> transmitter --> loss, corruption, duplication --> propagation --> arrival
 //!             queueing  serialisation                         delay, jitter
 //! ```
 //!
@@ -50,6 +50,9 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// Probability that a packet is delivered twice, 0 to 1; the copy follows immediately. Default: 0.
     pub duplication: f64,
+    /// Probability that a bit of a packet is changed, 0 to 1. The packet goes on to the end of its route, where the checksum
+    /// fails. Default: 0.
+    pub corruption: f64,
 }
 
 impl Default for LinkConfig {
@@ -62,6 +65,7 @@ impl Default for LinkConfig {
             reorder: false,
             loss: Loss::None,
             duplication: 0.0,
+            corruption: 0.0,
         }
     }
 }
@@ -75,6 +79,7 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), LinkError> {
         self.loss.check()?;
         loss::probability("duplication", self.duplication)?;
+        loss::probability("corruption", self.corruption)?;
         self.delay.check()?;
         self.jitter.map_or(Ok(()), Jitter::check)?;
         Ok(self.rate.check()?)
@@ -115,6 +120,8 @@ pub struct LinkCounters {
     pub lost_packets: u64,
     /// Copies created by duplication.
     pub duplicated_packets: u64,
+    /// Packets whose content was changed here. They are delivered at the far end.
+    pub corrupted_packets: u64,
     /// Packets marked by the queue.
     pub marked_packets: u64,
 }
@@ -141,6 +148,7 @@ pub struct Link {
     rate_changes: bool,
     loss: LossProcess,
     duplication: Option<(f64, random::Random)>,
+    corruption: Option<(f64, random::Random)>,
     propagation: Propagation,
     in_flight: InFlight,
     drops: Vec<Dropped>,
@@ -172,6 +180,7 @@ impl Link {
             rate_changes: true,
             loss: LossProcess::new(config.loss.clone(), stream("loss")),
             duplication: (config.duplication > 0.0).then(|| (config.duplication, stream("duplication"))),
+            corruption: (config.corruption > 0.0).then(|| (config.corruption, stream("corruption"))),
             in_flight: InFlight::new(propagation.may_reorder()),
             propagation,
             drops: Vec::new(),
@@ -311,7 +320,7 @@ impl Link {
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
-        let Some(packet) = dequeued.packet else { return };
+        let Some(mut packet) = dequeued.packet else { return };
         let queueing_ns = |packet: &Packet| packet.queue_delay_ns + sojourn.as_nanos().unsigned_abs();
         if dequeued.marked {
             self.counters.marked_packets += 1;
@@ -331,6 +340,15 @@ impl Link {
             let (reason, backlog) = (DropReason::Loss, self.backlog());
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
             return;
+        }
+        if let Some((ratio, random)) = &mut self.corruption
+            && random.random::<f64>() < *ratio
+        {
+            self.counters.corrupted_packets += 1;
+            let bit = random.random::<u32>().max(1);
+            if packet.corruption == 0 {
+                packet.corruption = bit;
+            }
         }
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
         self.in_flight.push(arrival, packet, sojourn);
@@ -352,6 +370,8 @@ impl Link {
                 DropReason::Overflow => self.counters.overflow_packets += 1,
                 DropReason::Aqm => self.counters.aqm_packets += 1,
                 DropReason::Loss => self.counters.lost_packets += 1,
+                // Queues see intact packets and corrupted ones alike.
+                DropReason::Corruption => {}
             }
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
         }

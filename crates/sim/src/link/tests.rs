@@ -24,6 +24,7 @@ fn packet(sequence: u64, bytes: u32) -> Packet {
         queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn: Ecn::NotEct,
     }
 }
@@ -133,6 +134,23 @@ fn duplicates_follow_the_original_and_are_counted() {
 }
 
 #[test]
+fn corrupted_packets_go_on_and_are_counted() {
+    let config = LinkConfig { corruption: 0.25, ..fixed(1_000_000_000, 1) };
+    let offers: Vec<(u64, u32)> = (0..4000).map(|packet| (packet * MILLI, 1250)).collect();
+    let mut noisy = link(&config, Limit::Unlimited);
+    assert_eq!(run(&mut noisy, &offers).len(), 4000);
+    let counters = noisy.counters();
+    // The standard deviation of a binomial distribution is 27.
+    assert!((850..1150).contains(&counters.corrupted_packets), "{counters:?}");
+    assert_eq!((counters.dropped_packets(), counters.delivered_packets), (0, 4000));
+    // Other faults are the same with and without: each has its own random stream.
+    let lossy = LinkConfig { loss: Loss::Random(0.1), ..fixed(1_000_000_000, 1) };
+    let both = LinkConfig { corruption: 0.25, ..lossy.clone() };
+    let [alone, beside] = [lossy, both].map(|config| run(&mut link(&config, Limit::Unlimited), &offers));
+    assert_eq!(alone, beside);
+}
+
+#[test]
 fn opportunities_drain_the_queue() {
     let rate =
         RateProfile::Opportunities { at: vec![at(10 * MILLI), at(10 * MILLI), at(30 * MILLI)], bytes: 1504 };
@@ -170,14 +188,16 @@ fn configs() -> impl Strategy<Value = LinkConfig> {
         (0.0..=1.0).prop_map(Loss::Random),
         Just(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.3, good: 0.01, bad: 0.8 })
     ];
-    (rate, 0_i64..200, jitter, any::<bool>(), loss, prop_oneof![Just(0.0), 0.0..=1.0]).prop_map(
-        |(rate, delay, jitter, reorder, loss, duplication)| LinkConfig {
+    let share = || prop_oneof![Just(0.0), 0.0..=1.0];
+    (rate, 0_i64..200, jitter, any::<bool>(), loss, share(), share()).prop_map(
+        |(rate, delay, jitter, reorder, loss, duplication, corruption)| LinkConfig {
             rate,
             delay: TimeDelta::from_millis(delay).into(),
             jitter,
             reorder,
             loss,
             duplication,
+            corruption,
         },
     )
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     link::{Link, rate::RateProfile},
-    packet::{FlowId, LinkId, Packet},
+    packet::{DropReason, FlowId, LinkId, Packet},
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
@@ -239,6 +239,7 @@ impl Recorder {
             marked_packets: counters.marked_packets,
             in_flight_packets: link.in_flight() + link.backlog().packets,
             duplicated_packets: counters.duplicated_packets,
+            corrupted_packets: counters.corrupted_packets,
             queue_delay_ms: figures.queue_delay_ms,
             ..planned.about.clone()
         })
@@ -414,7 +415,9 @@ impl Observer for Recorder {
                 }
             }
             Event::Dropped { link: id, packet, reason, backlog } => {
-                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                // Links deliver corrupted packets.
+                let by_link = *reason != DropReason::Corruption;
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten().filter(|_| by_link) {
                     tally.on_dropped(now, *reason);
                 }
                 let is_lost = flows.get_mut(flow).is_none_or(|state| state.on_dropped(packet));

@@ -155,6 +155,7 @@ fn packet(sequence: u64, sent: u64) -> Packet {
         queue_delay_ns: 2_000_000,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn: Ecn::NotEct,
     }
 }

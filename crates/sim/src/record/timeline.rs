@@ -253,10 +253,14 @@ impl TimelineRecorder {
         if let Some(window) = self.flow(packet.flow) {
             window.dropped_packets += u64::from(is_lost);
         }
+        if reason == DropReason::Corruption {
+            return;
+        }
         let Some(series) = self.link(now, link) else { return };
         series.set_backlog(backlog);
         if let Some(window) = series.window() {
             match reason {
+                DropReason::Corruption => {}
                 DropReason::Loss => window.lost_packets += 1,
                 DropReason::Overflow | DropReason::Aqm => window.dropped_packets += 1,
             }

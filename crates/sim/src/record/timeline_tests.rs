@@ -26,6 +26,7 @@ fn packet(flow: FlowId, sent: Timestamp) -> Packet {
         queue_delay_ns: 3_000_000,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn: Ecn::NotEct,
     }
 }

@@ -223,7 +223,7 @@ pub struct LinkRecord {
     pub to: String,
     /// Its rate, as text: `3 Mbit/s`, `1 to 3 Mbit/s`; empty if unlimited.
     pub rate: String,
-    /// Its delay, jitter, loss and duplication, as text; may be empty.
+    /// Its delay, jitter, loss, corruption and duplication, as text; may be empty.
     pub wire: String,
     /// Its queue, as text: `drop-tail, 60 packets`.
     pub queue: String,
@@ -249,6 +249,9 @@ pub struct LinkRecord {
     pub in_flight_packets: u64,
     /// Copies that it made, in the whole run.
     pub duplicated_packets: u64,
+    /// Packets whose content was changed on it, in the whole run. It delivered them; their receivers discarded them.
+    #[serde(default)]
+    pub corrupted_packets: u64,
     /// Queueing delay; `None` if nothing was transmitted.
     pub queue_delay_ms: Option<Distribution>,
 }

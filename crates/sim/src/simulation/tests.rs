@@ -190,6 +190,41 @@ fn an_agent_added_later_starts_when_the_run_continues() {
 }
 
 #[test]
+fn corrupted_packets_are_discarded_at_the_destination() {
+    let mut simulation = Simulation::new(7);
+    let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
+    let noisy = LinkConfig { corruption: 0.2, ..link(10, 5) };
+    simulation.add_link("ab", (a, b), &noisy, queue()).unwrap();
+    simulation.add_link("bc", (b, c), &noisy, queue()).unwrap();
+    let flow = simulation.add_flow(a, c).unwrap();
+    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+    let pattern = Pattern { stop: Some(at(20_000_000_000)), ..pattern };
+    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "noise")).unwrap()));
+    let mut reasons = Vec::new();
+    simulation.run_until(Timestamp::MAX, &mut Watch(&mut reasons));
+    let [first, second] = [0, 1].map(|id| simulation.link(LinkId(id)).counters());
+    let Flow { sent_packets, delivered_packets, corrupted_packets, .. } = *simulation.flow(flow);
+    assert_eq!((sent_packets, delivered_packets + corrupted_packets), (2000, 2000));
+    // Every packet crosses both links. 20 % of those that the first has changed are changed again: 36 % in all.
+    assert_eq!((first.delivered_packets, second.delivered_packets), (2000, 2000));
+    assert!((640..800).contains(&corrupted_packets), "{corrupted_packets}");
+    assert!(corrupted_packets < first.corrupted_packets + second.corrupted_packets);
+    assert_eq!(reasons.len() as u64, corrupted_packets);
+    assert!(reasons.iter().all(|found| *found == (LinkId(1), DropReason::Corruption)));
+}
+
+/// Notes where packets were dropped, and why.
+struct Watch<'a>(&'a mut Vec<(LinkId, DropReason)>);
+
+impl Observer for Watch<'_> {
+    fn on_event(&mut self, _now: Timestamp, event: &Event) {
+        if let Event::Dropped { link, reason, .. } = event {
+            self.0.push((*link, *reason));
+        }
+    }
+}
+
+#[test]
 fn bodies_are_released_with_the_last_copy() {
     for seed in 1..5 {
         let mut simulation = Simulation::new(seed);
@@ -197,6 +232,7 @@ fn bodies_are_released_with_the_last_copy() {
         let config = LinkConfig {
             duplication: 0.7,
             loss: Loss::Random(0.02),
+            corruption: 0.02,
             jitter: Some(Jitter::RFC8868),
             reorder: seed % 2 == 0,
             ..link(5, 5)

@@ -274,6 +274,15 @@ impl From<&VoipMetrics> for VoipFigures {
 }
 
 impl FarEndFigures {
+    /// What a sender's latest report states.
+    pub(in crate::measured) fn sender(source: u32, packets: u32) -> Self {
+        Self {
+            program: format!("RTCP of {source:08x}"),
+            sent_packets: Some(packets.into()),
+            ..Self::default()
+        }
+    }
+
     /// What a receiver reported of an RTP stream; `None` if it did not.
     pub(in crate::measured) fn reported(reports: &FarEndReports) -> Option<Self> {
         let report = reports.latest()?;

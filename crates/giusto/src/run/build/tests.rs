@@ -160,6 +160,7 @@ impl Draw {
         let loss = self.share();
         link.config.loss = self.of(&[Loss::None, Loss::Random(loss), burst], &[]);
         link.config.duplication = self.share();
+        link.config.corruption = self.share();
         link
     }
 

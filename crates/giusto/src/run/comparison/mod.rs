@@ -7,6 +7,10 @@ use std::{collections::BTreeMap, str::FromStr};
 use giusto_congestion::Algorithm;
 use serde::Serialize;
 
+mod parity;
+
+pub use parity::{MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity};
+
 use crate::{
     record::RunRecord,
     scenario::{
@@ -171,11 +175,26 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
 pub struct Run {
     /// The controller.
     pub controller: String,
+    /// Whether it ran in real time: see [`live`](crate::live).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
     /// The feedback of each compared flow of the scenario, by the flow's name.
     pub feedback: BTreeMap<String, String>,
     /// The record of the run.
     #[serde(flatten)]
     pub result: RunRecord,
+}
+
+impl Run {
+    /// The controller, and whether it ran in real time.
+    pub fn label(&self) -> String {
+        if self.live { format!("{} live", self.controller) } else { self.controller.clone() }
+    }
+
+    /// Why the figures of a run in real time cannot be trusted.
+    pub fn doubts(&self) -> &[String] {
+        self.result.real_time.as_ref().map_or(&[], |real_time| &real_time.doubts)
+    }
 }
 
 /// The records of a comparison.
@@ -189,8 +208,28 @@ pub struct Comparison {
     pub interrupted: bool,
     /// Changes besides the controllers, a sentence each.
     pub notes: Vec<String>,
-    /// The runs in the order in which the controllers were given; fewer if it was interrupted.
+    /// The runs in the order in which the controllers were given, each followed by that in real time, if there is one; fewer if it
+    /// was interrupted.
     pub runs: Vec<Run>,
+    /// The simulation and the real time of each controller with both.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parity: Vec<Parity>,
+}
+
+impl Comparison {
+    /// Simulations and runs in real time side by side.
+    pub fn of(simulated: Vec<Run>, live: Vec<Run>) -> Self {
+        let mut live: BTreeMap<String, Run> =
+            live.into_iter().map(|run| (run.controller.clone(), run)).collect();
+        let (mut runs, mut parity) = (Vec::new(), Vec::new());
+        for run in simulated {
+            let live = live.remove(&run.controller);
+            parity.extend(live.as_ref().and_then(|live| Parity::of(&run, live)));
+            runs.push(run);
+            runs.extend(live);
+        }
+        Self { runs, parity, ..Self::default() }
+    }
 }
 
 #[cfg(test)]

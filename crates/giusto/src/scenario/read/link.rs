@@ -41,6 +41,7 @@ fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
     keys.set_with("jitter", &mut link.config.jitter, jitter);
     keys.set("reorder", &mut link.config.reorder);
     keys.set("duplication", &mut link.config.duplication);
+    keys.set("corruption", &mut link.config.corruption);
 }
 
 /// A rate, steps of rates, or a trace file in `folder`.

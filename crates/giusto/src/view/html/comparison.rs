@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, fmt::Write};
 use serde_json::Value;
 
 use super::{
-    Block, Chart, Gaps, Points, Prose, Report, Series, Table,
+    Block, Chart, Gaps, Points, Prose, Report, Section, Series, Table,
     embedded::{has_values, keep_drawn, to_json},
-    finding::{finding, ranges},
+    finding::{finding, ms, ranges},
     linked::{Decision, Group, Linked},
     simulation::{
         SimulationPage,
@@ -17,10 +17,14 @@ use super::{
 };
 use crate::{
     record::{DecisionRecord, FlowRecord},
-    run::comparison::Comparison,
+    run::comparison::{Comparison, Parity, Run},
     view::{
-        comparison::{Row, bottleneck, columns, has_several_flows, rows, subjects},
+        comparison::{
+            PARITY_TITLE, Row, bottleneck, columns, doubts, has_several_flows, parity_caption,
+            parity_columns, rows, subjects,
+        },
         decision::{cause_in_words, change_in_words},
+        format::{percent, plural},
     },
 };
 
@@ -110,6 +114,9 @@ pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report
         report.push(Prose::new("Scenario", vec![Block::Paragraph(about)]));
     }
     report.push(table(comparison, &rows));
+    if !comparison.parity.is_empty() {
+        report.push(parity_table(comparison));
+    }
     let mut record = to_json(comparison);
     let flows: Vec<&FlowRecord> =
         comparison.runs.first().into_iter().flat_map(subjects).take(MAX_FLOWS).collect();
@@ -121,9 +128,58 @@ pub fn comparison(comparison: &Comparison, command: impl Into<String>) -> Report
     report.with_record(record)
 }
 
+/// What another page shows of a comparison: a table of simulation and real time, and the charts with all runs. They take their data
+/// from the record.
+pub(super) fn in_short(comparison: &Comparison) -> (Vec<Section>, Value) {
+    let mut record = to_json(comparison);
+    let flows: Vec<&FlowRecord> = comparison.runs.first().into_iter().flat_map(subjects).take(1).collect();
+    let charts = linked(comparison, &flows, &record).map(|linked| {
+        let charts = linked.charts.into_iter().take(QUANTITIES.len()).collect();
+        Section::from(Linked { charts, ..linked })
+    });
+    let sections: Vec<Section> = std::iter::once(parity_table(comparison).into()).chain(charts).collect();
+    keep_drawn(&mut record, &sections);
+    (sections, record)
+}
+
+/// The simulation and the run in real time of each controller.
+fn parity_table(comparison: &Comparison) -> Table {
+    let doubts: String =
+        doubts(comparison).map(|doubt| format!(" The figures cannot be trusted: {doubt}.")).collect();
+    let caption = format!("{}{doubts}", parity_caption());
+    Table::of(PARITY_TITLE, caption, &parity_columns(), &comparison.parity)
+}
+
+/// `Simulation and real time agree for 2 of 3 controllers: received rates differ by at most 1.2 %, queueing delays (p95) by at most
+/// 4.0 ms.`
+pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
+    let most =
+        |of: fn(&Parity) -> Option<f64>| parity.iter().filter_map(of).map(f64::abs).max_by(f64::total_cmp);
+    let rate = most(|row| row.received_rate_difference_ratio)?;
+    let queue = most(|row| row.queue_delay_p95_difference_ms)
+        .map_or_else(String::new, |queue| format!(", queueing delays (p95) by at most {}", ms(queue)));
+    let within = parity.iter().filter(|row| row.within_tolerance).count();
+    let doubtful = parity.iter().filter(|row| !row.doubts.is_empty()).count() as u64;
+    let doubtful = match doubtful {
+        0 => String::new(),
+        count => format!(
+            " The figures of {} cannot be trusted: this machine was overloaded.",
+            plural(count, "run in real time", "runs in real time")
+        ),
+    };
+    Some(format!(
+        "Simulation and real time agree for {within} of {}: received rates differ by at most {}{queue}.{doubtful}",
+        plural(parity.len() as u64, "controller", "controllers"),
+        percent(rate),
+    ))
+}
+
 /// The finding: the ranges of rates and delays, or what the only run found.
 fn headline(comparison: &Comparison, rows: &[Row]) -> String {
     let early = if comparison.interrupted { "Interrupted. " } else { "" };
+    if let Some(found) = parity_finding(&comparison.parity) {
+        return format!("{early}{found}");
+    }
     let found = match (comparison.runs.as_slice(), rows) {
         ([run], _) => finding(&run.result),
         (_, []) => "No controllers were compared.".to_owned(),
@@ -171,7 +227,7 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Opt
     let (longest, times) = times.max_by_key(|(_, times)| times.len())?;
     let step = comparison.runs.len().div_ceil(MAX_RUNS_IN_FULL);
     let positions: Vec<f64> = times.iter().copied().step_by(step).collect();
-    let lines: Vec<String> = comparison.runs.iter().map(|run| run.controller.clone()).collect();
+    let lines: Vec<String> = comparison.runs.iter().map(Run::label).collect();
     let in_runs = |flow: &&FlowRecord| -> Vec<FlowInRun<'_>> {
         let runs = comparison.runs.iter().enumerate();
         let pages = runs.map(|(number, run)| SimulationPage::new(&run.result, format!("/runs/{number}")));

@@ -1,13 +1,14 @@
 //! The pages of `giusto demo` and `giusto cbr`.
 
 use super::{
-    Block, Card, Cell, Column, Prose, Report, Section, Table, Tone,
+    Block, Card, Cell, Column, Prose, Report, Section, Table, Tone, comparison,
     format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
     granted,
     plots::{comparison_charts, delay_chart, gap_chart, rate_chart, schedule_error_chart},
 };
 use crate::{
     measured::result::{Quantiles, RunPlots, RunResult},
+    run::comparison::Comparison,
     view::{figures::figures, format::asked_rate, table::RUN_COLUMNS},
 };
 
@@ -20,6 +21,8 @@ pub struct Demo {
     pub plots: RunPlots,
     /// Runs to compare it with, such as other strategies at the same rate.
     pub others: Vec<(RunResult, RunPlots)>,
+    /// Calls across an emulated link, simulated and in real time; none if there is no run.
+    pub calls: Comparison,
     /// The command line that writes the page again.
     pub command: String,
 }
@@ -43,8 +46,25 @@ pub fn demo(demo: &Demo) -> Report {
     let runs: Vec<RunResult> = compared.iter().map(|(run, _)| (*run).clone()).collect();
     push_runs(&mut report, &runs);
     report.push(every_figure(run));
+    let calls = (!demo.calls.runs.is_empty()).then(|| comparison::in_short(&demo.calls));
+    let (sections, record) = calls.unzip();
+    if let Some(sections) = sections {
+        report.push(about_calls(&demo.calls));
+        report.sections.extend(sections);
+    }
     report.push(how_measured());
-    report
+    Report { record, ..report }
+}
+
+/// What the calls are, and what was found.
+fn about_calls(calls: &Comparison) -> Prose {
+    let about = calls.runs.first().map(|run| run.result.description.clone()).unwrap_or_default();
+    let about = format!(
+        "{about}. Each controller ran twice with the same encoder, links and random numbers: in simulation, and live, as a call over UDP across a relay with the simulator's links."
+    );
+    let found = comparison::parity_finding(&calls.parity).map(Block::Paragraph);
+    let blocks = std::iter::once(Block::Paragraph(about)).chain(found).collect();
+    Prose::new("A call across an emulated link", blocks)
 }
 
 /// The page of `giusto cbr --out`: runs side by side.
@@ -267,6 +287,7 @@ mod tests {
                 one_way_delay_series: vec![(0.0, 0.02), (1.0, 0.03)],
             },
             others: vec![(run("<script>alert('x')</script>", 80.0), RunPlots::default())],
+            calls: Comparison::default(),
             command: "giusto demo --label \"<b>&\"".to_owned(),
         }
     }

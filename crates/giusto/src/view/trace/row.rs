@@ -136,6 +136,7 @@ impl Row {
             DropReason::Overflow => "overflow",
             DropReason::Aqm => "aqm",
             DropReason::Loss => "loss",
+            DropReason::Corruption => "corruption",
             _ => "other",
         })
     }

@@ -57,6 +57,8 @@ pub(super) struct Frames {
     open: VecDeque<Open>,
     /// The last number of the frames that are complete or dropped; `None` before the first.
     done: Option<u64>,
+    /// The timestamp of the last of these, if it was dropped before its marker arrived: the rest of it may still arrive.
+    cut: Option<u32>,
     /// The memory of the frames in `open`.
     bytes: usize,
     complete: u64,
@@ -183,6 +185,11 @@ impl Frames {
         if self.done.is_some_and(|done| packet.number <= done) {
             return [None, None];
         }
+        if self.cut == Some(packet.timestamp) {
+            self.done = Some(packet.number);
+            self.cut = self.cut.filter(|_| !packet.marker);
+            return [None, None];
+        }
         let place = self.place(now, packet);
         let found = [self.complete(place, header), self.complete(place + 1, header)];
         self.clean(now);
@@ -193,7 +200,7 @@ impl Frames {
     pub(super) fn end(&mut self) {
         self.dropped += self.open.iter().filter(|frame| !frame.is_whole).count() as u64;
         self.open.clear();
-        (self.done, self.bytes) = (None, 0);
+        (self.done, self.cut, self.bytes) = (None, None, 0);
     }
 
     /// Adds the packet to its frame. Returns the index of the frame.
@@ -243,6 +250,7 @@ impl Frames {
             self.dropped += u64::from(!frame.is_whole);
             self.bytes = self.bytes.saturating_sub(frame.bytes());
             self.done = self.done.max(Some(frame.highest));
+            self.cut = frame.end.is_none().then_some(frame.timestamp);
             self.open.pop_front();
         }
     }

@@ -46,7 +46,7 @@ mod sources;
 mod transport;
 mod window;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 pub use sources::SourceFigures;
 
@@ -69,7 +69,7 @@ use giusto_rtp::{
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use losses::Requests;
 use parity::RecoveredPacket;
-use sources::Sources;
+use sources::{Admission, Sources};
 use transport::TransportReporter;
 
 use super::{
@@ -248,38 +248,19 @@ impl MediaReceiver {
             self.damaged += 1;
             return;
         };
-        let format = self.config.format(header.payload_type);
-        let mut frames = [None, None];
-        let playout = self.config.playout_deadline;
-        let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
-        let mut protected = None;
-        if let Some(source) = self.sources.on_media(now, header.ssrc)
-            && let Some(number) = source.on_packet(now, &header, size, format.clock_rate)
+        match self
+            .sources
+            .on_media(now, header.ssrc)
+            .map(|source| source.admit(now, header.sequence, head, payload))
         {
-            let RtpHeader { timestamp, marker, .. } = header;
-            let begin = head.get(content).unwrap_or_default();
-            let is_new = requests.is_none_or(|requests| {
-                source.find_losses(now, (number, &header), (playout, format), requests)
-            });
-            if requests.is_some() && self.config.uses_parity(header.payload_type) {
-                source.parity.on_packet(number, head, payload);
-                protected = Some(header.ssrc);
+            Some(Admission::Now) => self.take(now, (&header, content), head, payload),
+            Some(Admission::After(before)) => {
+                if let Ok((header, content)) = RtpHeader::parse(&before.head) {
+                    self.take(before.at, (&header, content), &before.head, &before.payload);
+                }
+                self.take(now, (&header, content), head, payload);
             }
-            if let Framing::Retransmission { of } = format.framing {
-                frames = self.handle_retransmission(now, &header, (begin, payload), of);
-            } else if format.framing == Framing::Parity {
-                protected = self.handle_parity(head, (begin, payload));
-            } else if is_new && format.framing != Framing::None {
-                let payload = joined(begin, payload);
-                let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
-                frames = source.on_frame_packet(now, packet, (format, playout));
-            }
-        }
-        for frame in frames.into_iter().flatten() {
-            self.events.push(MediaEvent::Frame(frame));
-        }
-        if let Some(ssrc) = protected {
-            self.recover(now, ssrc);
+            Some(Admission::Later) | None => {}
         }
         if !self.sources.any_live() {
             return;
@@ -308,6 +289,50 @@ impl MediaReceiver {
                 }
             }
             Reporter::None => {}
+        }
+    }
+
+    /// Handles a packet, which arrived at `now`, whose number is near the others.
+    fn take(
+        &mut self,
+        now: Timestamp,
+        (header, content): (&RtpHeader, Range<usize>),
+        head: &[u8],
+        payload: &Payload,
+    ) {
+        let size = DataSize::from_bytes(head.len() as u64) + payload.size();
+        let format = self.config.format(header.payload_type);
+        let mut frames = [None, None];
+        let playout = self.config.playout_deadline;
+        let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
+        let mut protected = None;
+        if let Some(source) = self.sources.find(header.ssrc)
+            && let Some(number) = source.on_packet(now, header, size, format.clock_rate)
+        {
+            let &RtpHeader { timestamp, marker, .. } = header;
+            let begin = head.get(content).unwrap_or_default();
+            let is_new = requests.is_none_or(|requests| {
+                source.find_losses(now, (number, header), (playout, format), requests)
+            });
+            if requests.is_some() && self.config.uses_parity(header.payload_type) {
+                source.parity.on_packet(number, head, payload);
+                protected = Some(header.ssrc);
+            }
+            if let Framing::Retransmission { of } = format.framing {
+                frames = self.handle_retransmission(now, header, (begin, payload), of);
+            } else if format.framing == Framing::Parity {
+                protected = self.handle_parity(head, (begin, payload));
+            } else if is_new && format.framing != Framing::None {
+                let payload = joined(begin, payload);
+                let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
+                frames = source.on_frame_packet(now, packet, (format, playout));
+            }
+        }
+        for frame in frames.into_iter().flatten() {
+            self.events.push(MediaEvent::Frame(frame));
+        }
+        if let Some(ssrc) = protected {
+            self.recover(now, ssrc);
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
 use crate::media::{
     event::FrameArrival,
     format::{Framing, PayloadFormat},
+    payload::Payload,
 };
 
 /// Maximum number of sources: as many as a report has blocks (RFC 3550 §6.4.1).
@@ -25,11 +26,13 @@ const MAX_SOURCES: usize = 31;
 const SILENT_INTERVALS: i64 = 5;
 /// A source is reported if it sent within this many report intervals.
 const REPORTED_INTERVALS: i64 = 2;
-/// A number further ahead than this is invalid, unless the next packet follows it (RFC 3550 A.1,
-/// `MAX_DROPOUT`).
+/// A number further ahead than this is believed only if another packet follows it as closely. RFC 3550 A.1 believes 3000 at once
+/// (`MAX_DROPOUT`); then one number with a wrong bit is thousands of lost packets. Chosen by us.
+const MAX_STEP: i16 = 16;
+/// A believed number further ahead than this belongs to a restarted sequence (RFC 3550 A.1, `MAX_DROPOUT`).
 const MAX_AHEAD: i16 = 3000;
-/// A number further behind than this is also invalid. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at
-/// its 50 packets/s; video has thousands of packets per second.
+/// So does one further behind than this. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at its 50 packets/s; video has
+/// thousands of packets per second.
 const MAX_BEHIND: i16 = 3000;
 
 /// Statistics of one source, for display.
@@ -214,6 +217,27 @@ enum Presence {
     Ended(Timestamp),
 }
 
+/// A packet that waits for another to confirm its number.
+#[derive(Debug)]
+pub(super) struct HeldPacket {
+    sequence: u16,
+    /// When it arrived.
+    pub(super) at: Timestamp,
+    pub(super) head: Vec<u8>,
+    pub(super) payload: Payload,
+}
+
+/// What to do with a packet, by its number.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// Handle it.
+    Now,
+    /// It has confirmed the number of this packet: handle that one first.
+    After(HeldPacket),
+    /// Nothing: it waits, or it is dropped.
+    Later,
+}
+
 /// The state of one source.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -222,8 +246,8 @@ pub(super) struct Source {
     last_packet_at: Timestamp,
     /// The highest sequence number, unwrapped.
     highest: Option<u64>,
-    /// The number that would confirm the last invalid number (RFC 3550 A.1, `bad_seq`).
-    awaited: Option<u16>,
+    /// The latest packet that is not near the others, until one that follows it confirms its number.
+    held: Option<HeldPacket>,
     tracker: SequenceTracker,
     /// The counts of earlier trackers, before restarts of the sequence.
     settled: SourceFigures,
@@ -253,7 +277,7 @@ impl Source {
             presence: Presence::Silent,
             last_packet_at: now,
             highest: None,
-            awaited: None,
+            held: None,
             tracker: tracker(),
             settled: SourceFigures { ssrc, ..SourceFigures::default() },
             reported: (0, 0),
@@ -280,7 +304,6 @@ impl Source {
         size: DataSize,
         rate: Option<u32>,
     ) -> Option<u64> {
-        self.check_number(header.sequence)?;
         let number = widened(self.highest, header.sequence);
         self.highest = self.highest.max(Some(number));
         let verdict = self.tracker.on_packet(number);
@@ -408,19 +431,36 @@ impl Source {
         })
     }
 
-    /// Whether the number is near the others (RFC 3550 A.1). Two consecutive numbers that are not near are a
-    /// restarted sequence.
-    fn check_number(&mut self, sequence: u16) -> Option<()> {
-        let awaited = self.awaited.take();
-        let Some(highest) = self.highest else { return Some(()) };
+    /// Whether the number of a packet is near the others. One that is not waits until another follows it: then packets between
+    /// were lost, or the sequence was restarted (RFC 3550 A.1).
+    pub(super) fn admit(
+        &mut self,
+        now: Timestamp,
+        sequence: u16,
+        head: &[u8],
+        payload: &Payload,
+    ) -> Admission {
+        let Some(highest) = self.highest else { return Admission::Now };
         let step = sequence.wrapping_sub(highest as u16) as i16;
-        if (-MAX_BEHIND..=MAX_AHEAD).contains(&step) {
-            return Some(());
+        if (-MAX_BEHIND..=MAX_STEP).contains(&step) {
+            return Admission::Now;
         }
-        if awaited != Some(sequence) {
-            self.awaited = Some(sequence.wrapping_add(1));
-            return None;
+        let follows =
+            |held: &HeldPacket| (1..=MAX_STEP).contains(&(sequence.wrapping_sub(held.sequence) as i16));
+        let Some(confirmed) = self.held.take_if(|held| follows(held)) else {
+            let (head, payload) = (head.to_vec(), payload.clone());
+            self.held = Some(HeldPacket { sequence, at: now, head, payload });
+            return Admission::Later;
+        };
+        let step = confirmed.sequence.wrapping_sub(highest as u16) as i16;
+        if !(-MAX_BEHIND..=MAX_AHEAD).contains(&step) {
+            self.restart();
         }
+        Admission::After(confirmed)
+    }
+
+    /// Begins another sequence.
+    fn restart(&mut self) {
         self.settled = self.figures();
         self.frames.end();
         self.losses.end();
@@ -428,7 +468,6 @@ impl Source {
         self.latest = None;
         self.tracker = tracker();
         (self.highest, self.reported, self.jitter) = (None, (0, 0), MediaJitter::default());
-        Some(())
     }
 
     /// Its block of a receiver report (RFC 3550 A.3). Starts the next interval.

@@ -1,5 +1,7 @@
 //! RTP streams: their sources, and the RTCP beside them.
 
+use std::net::SocketAddr;
+
 use giusto_measure::{Arrival, ClockEstimate, ClockRelation, playout::PlayoutVerdict};
 use giusto_rtp::{
     RtpError, RtpHeader,
@@ -76,6 +78,7 @@ impl Stream {
             match packet {
                 Packet::SenderReport(report) if self.media.ssrc == Some(report.ssrc) => {
                     self.media.clock.on_report(&report);
+                    self.reported_packets = Some(report.packets);
                     self.reception.on_sender_report(now, report.time.short());
                     self.reception.on_rtcp(now, rate);
                 }
@@ -100,6 +103,22 @@ impl Stream {
     /// RTCP that arrived before the stream was confirmed.
     pub(in crate::probe) fn on_early_rtcp(&mut self, datagram: &[u8], at: Timestamp) {
         self.on_rtcp(datagram, at);
+    }
+
+    /// RTCP from `from` that came to the port of RTCP (RFC 3550 §11).
+    pub(in crate::probe) fn on_rtcp_apart(&mut self, datagram: &[u8], from: SocketAddr, at: Timestamp) {
+        self.rtcp_from = Some(from);
+        self.on_rtcp(datagram, at);
+    }
+
+    /// Its synchronisation source, if it is RTP.
+    pub(in crate::probe) fn ssrc(&self) -> Option<u32> {
+        self.media.ssrc
+    }
+
+    /// Where its RTCP comes from; `None` if from the port of the media.
+    pub(in crate::probe) fn rtcp_from(&self) -> Option<SocketAddr> {
+        self.rtcp_from
     }
 
     /// The announced rate, or the received one.

@@ -26,6 +26,7 @@ pub(super) fn packet(flow: u32, sequence: u64, bytes: u32, ecn: Ecn) -> Packet {
         queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn,
     }
 }

@@ -314,6 +314,7 @@ mod tests {
                 queue_delay_ns: 0,
                 body: BodyId::NONE,
                 hop: 0,
+                corruption: 0,
                 ecn: Ecn::NotEct,
             };
             self.0.handle_packet(time(at), &packet, &Body::Tcp(segment));

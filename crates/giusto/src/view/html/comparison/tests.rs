@@ -67,7 +67,7 @@ fn run(controller: &str, decisions: &[(f64, u64, u64)]) -> Run {
         ..RunRecord::default()
     };
     let feedback = [("call".to_owned(), "remb".to_owned())].into();
-    Run { controller: controller.to_owned(), feedback, result }
+    Run { controller: controller.to_owned(), live: false, feedback, result }
 }
 
 fn pair() -> Comparison {

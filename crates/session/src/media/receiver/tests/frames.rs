@@ -93,6 +93,20 @@ fn a_frame_with_unknown_first_packet_is_dropped() {
 }
 
 #[test]
+fn the_rest_of_a_dropped_frame_is_no_frame() {
+    let mut receiver = receiver();
+    packet(0, 0, false).arrive(&mut receiver, at(0));
+    // The first packet is too old now. The next frame begins after the marker.
+    for (sequence, timestamp, marker) in [(1, 0, false), (2, 0, true), (3, 3000, true)] {
+        packet(sequence, timestamp, marker).arrive(&mut receiver, at(2500));
+    }
+    let whole = frames(&mut receiver);
+    let found: Vec<_> = whole.iter().map(|frame| (frame.rtp_timestamp, frame.packets)).collect();
+    assert_eq!(found, [(3000, 1)]);
+    assert_eq!(receiver.sources().map(|one| (one.frames, one.dropped_frames)).next(), Some((1, 1)));
+}
+
+#[test]
 fn incomplete_frames_take_bounded_memory() {
     let mut receiver = receiver();
     // Each frame lacks its last packet, and is 1 MB.

@@ -53,7 +53,44 @@ fn a_restarted_sequence_is_accepted_after_two_packets() {
     }
     let block = report(&mut receiver);
     assert_eq!((block.cumulative_lost, block.highest_sequence), (0, 40_002));
-    assert_eq!(receiver.sources().next().map(|one| one.packets), Some(5));
+    assert_eq!(receiver.sources().next().map(|one| one.packets), Some(6));
+}
+
+#[test]
+fn a_jump_is_believed_when_another_packet_follows_it() {
+    let numbers = |numbers: &[u16]| {
+        let mut receiver = receiver(FeedbackKind::ReceiverReports);
+        for &number in numbers {
+            media(number, 0).arrive(&mut receiver, at(0));
+        }
+        let one = receiver.sources().next().unwrap();
+        (one.packets, one.lost)
+    };
+    // 2060 has a wrong bit: it is 12.
+    assert_eq!(numbers(&[10, 11, 2060, 13, 14]), (4, 1));
+    // 99 were lost, then 1; and a packet from before the gap is late.
+    assert_eq!(numbers(&[10, 110, 112]), (3, 100));
+    assert_eq!(numbers(&[10, 110, 11, 112]), (4, 99));
+    // Sixteen at most, or another packet.
+    assert_eq!((numbers(&[10, 26]), numbers(&[10, 27]), numbers(&[10, 27, 28])), ((2, 15), (1, 0), (3, 16)));
+}
+
+#[test]
+fn the_packet_that_waited_completes_its_frame_at_its_own_time() {
+    let mut receiver = with_clock(8000);
+    let mut arrive = |sequence, timestamp, now| {
+        media(sequence, timestamp).arrive(&mut receiver, at(now));
+        let mut frames = Vec::new();
+        while let Some(event) = receiver.poll_event() {
+            if let MediaEvent::Frame(frame) = event {
+                frames.push((frame.rtp_timestamp, frame.at));
+            }
+        }
+        frames
+    };
+    assert_eq!(arrive(1, 100, 10), [(100, at(10))]);
+    assert_eq!(arrive(101, 200, 20), []);
+    assert_eq!(arrive(102, 300, 40), [(200, at(20)), (300, at(40))]);
 }
 
 #[test]

@@ -291,6 +291,7 @@ fn packet(segment: &Segment, ecn: Ecn) -> Packet {
         queue_delay_ns: 0,
         body: BodyId::NONE,
         hop: 0,
+        corruption: 0,
         ecn,
     }
 }
