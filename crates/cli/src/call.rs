@@ -91,7 +91,7 @@ pub(crate) struct CallArgs {
     browser: bool,
 
     /// With --listen: end with the first call
-    #[arg(long, requires = "listen")]
+    #[arg(long)]
     once: bool,
 
     /// With --listen: maximum number of calls at the same time
