@@ -49,6 +49,8 @@ const CODEC_TIMEOUT: TimeDelta = TimeDelta::from_seconds(10);
 const SILENCE: TimeDelta = TimeDelta::from_seconds(15);
 /// Time that the program has to end by itself. Chosen by us.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Time that its last frame has to leave. Chosen by us: twice a usual round-trip time, for its repair.
+const LEAVING: TimeDelta = TimeDelta::from_millis(500);
 /// Time from the end of its output until its exit status is known. Chosen by us.
 const EXIT_WAIT: TimeDelta = TimeDelta::from_seconds(1);
 
@@ -132,8 +134,10 @@ struct State {
     read_at: Timestamp,
     /// When its output ended, and how.
     output: Option<(Timestamp, Result<(), VideoError>)>,
-    /// All frames were taken.
-    is_drained: bool,
+    /// When the last of all frames was taken.
+    drained_at: Option<Timestamp>,
+    /// The session has ended: how the program ends is of no interest.
+    is_released: bool,
     messages_ended: bool,
 }
 
@@ -226,10 +230,14 @@ impl EncoderProcess {
         })
     }
 
-    /// Whether it has ended: `Ok` if it ended by itself, its output was complete and all its frames were taken. Never blocks.
+    /// Whether it has ended: `Ok` if it ended by itself, its output was complete, and its last frame was taken half a second ago.
+    /// `None` after the end of the session. Never blocks.
     pub fn ended(&self) -> Option<Result<(), EncoderError>> {
         let now = self.clock.now();
         let state = locked(&self.process.state);
+        if state.is_released {
+            return None;
+        }
         let line = || LastLine(state.last_line.clone());
         let Some((since, result)) = &state.output else {
             let silent = now.saturating_since(state.read_at);
@@ -243,7 +251,10 @@ impl EncoderProcess {
             // A stream that is cut off, because the program failed.
             (_, Some(status)) if !status.success() => Some(Err(EncoderError::Ended(status, line()))),
             (Err(error), _) => Some(Err(EncoderError::Output(error.clone(), line()))),
-            (Ok(()), Some(_)) => state.is_drained.then_some(Ok(())),
+            (Ok(()), Some(_)) => {
+                let drained = state.drained_at.is_some_and(|at| now.saturating_since(at) >= LEAVING);
+                drained.then_some(Ok(()))
+            }
             (Ok(()), None) => Some(Err(EncoderError::Closed(line()))),
         }
     }
@@ -405,7 +416,6 @@ impl EncoderSource {
                 Err(TryRecvError::Disconnected) => {
                     self.frames = None;
                     self.live.end();
-                    locked(&self.process.state).is_drained = true;
                 }
             }
         }
@@ -414,6 +424,12 @@ impl EncoderSource {
                 break;
             }
         }
+    }
+}
+
+impl Drop for EncoderSource {
+    fn drop(&mut self) {
+        locked(&self.process.state).is_released = true;
     }
 }
 
@@ -432,7 +448,12 @@ impl VideoSource for EncoderSource {
 
     fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
         self.exchange(now);
-        self.live.poll_frame(now)
+        let frame = self.live.poll_frame(now);
+        if self.live.is_done() {
+            let now = self.clock.now();
+            locked(&self.process.state).drained_at.get_or_insert(now);
+        }
+        frame
     }
 
     fn set_target(&mut self, now: Timestamp, rate: DataRate) {

@@ -116,6 +116,11 @@ impl LiveVideo {
         self.has_ended = true;
     }
 
+    /// Whether the encoder has ended and all its frames were taken.
+    pub fn is_done(&self) -> bool {
+        self.has_ended && self.waiting.is_empty()
+    }
+
     /// Frames that were dropped because they refer to one that was skipped.
     pub const fn dropped(&self) -> u64 {
         self.dropped
