@@ -79,7 +79,7 @@ fn playable(saved: &Path, frames: usize) {
     let args = ["-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"];
     match Command::new("ffprobe").args(args).arg(saved).output() {
         Err(_) => {
-            eprintln!("SKIPPED files_arrive_frame_by_frame_with_the_same_bytes: ffprobe is missing (ffmpeg)")
+            eprintln!("SKIPPED playable: ffprobe is missing (ffmpeg)")
         }
         Ok(output) => {
             assert_eq!(text(&output.stdout).trim(), frames.to_string(), "{}", text(&output.stderr));
@@ -227,6 +227,32 @@ fn an_encoder_that_is_too_fast_is_held_back() {
     // 45 frames in 3 s, and a few that it may be ahead.
     let frames = received.unwrap()["call"]["saved"]["frames"].as_u64().unwrap();
     assert!((20..=50).contains(&frames), "{frames}");
+}
+
+#[test]
+fn the_encoder_of_the_tools_follows_the_call() {
+    let name = "the_encoder_of_the_tools_follows_the_call";
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/encoder/encode.py");
+    let can = "import gi; gi.require_version('GstVideo', '1.0'); from gi.repository import Gst; Gst.init(None); \
+               assert Gst.ElementFactory.find('vp8enc')";
+    let found = Command::new("/usr/bin/python3").args(["-c", can]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED {name}: python3-gst-1.0 or vp8enc (gstreamer1.0-plugins-good) is missing");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let saved = folder.path().join("saved.ivf");
+    let command = format!("exec /usr/bin/python3 {} --size 160x90 --fps 15", tool.display());
+    let (output, _) = encoded(&command, "6s", Some(&saved));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let record = json(&output);
+    let video = &record["call"]["video"];
+    let found = frames(&saved).len();
+    // 15 frames per second; a busy machine makes fewer.
+    assert!((15..=95).contains(&found) && video["source"] == "encoder", "{found} {video}");
+    let rate = video["rate_bps"].as_f64().unwrap();
+    assert!((10e3..3e6).contains(&rate), "{video}");
+    playable(&saved, found);
 }
 
 #[test]
