@@ -16,6 +16,7 @@ use std::{
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError},
     },
     time::Duration,
@@ -39,7 +40,7 @@ use crate::Clock;
 const CHUNK: usize = 1 << 16;
 /// Frames between the reading thread and the session; then the program waits. Chosen by us.
 const FRAMES: usize = 4;
-/// Lines that the program has not read; further ones wait. Chosen by us.
+/// Lines that wait while the program does not read; further ones are dropped. Chosen by us.
 const LINES: usize = 8;
 /// The part of a line of standard error that is kept. Chosen by us.
 const MAX_LINE: usize = 400;
@@ -125,6 +126,8 @@ struct Process {
     state: Arc<Mutex<State>>,
     /// Ends when its output has ended.
     output: Mutex<Receiver<()>>,
+    /// It was ended: its id may belong to another process.
+    is_stopped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -190,6 +193,7 @@ impl EncoderProcess {
             frames: Mutex::new(Some(frames)),
             state,
             output: Mutex::new(output),
+            is_stopped: AtomicBool::new(false),
         };
         process.tell(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
         let codec = match codec.recv_timeout(Duration::from_nanos(CODEC_TIMEOUT.as_nanos().unsigned_abs())) {
@@ -281,7 +285,6 @@ impl Process {
     /// Why its output ended before its codec was known.
     fn early_end(&self) -> EncoderError {
         // The status and the last message follow.
-        let pid = self.pid;
         let _ = locked(&self.output).recv_timeout(FAREWELL);
         let result = locked(&self.state).output.clone();
         if let Some((_, Err(error))) = result
@@ -289,9 +292,7 @@ impl Process {
         {
             return EncoderError::Output(error, self.last_line());
         }
-        let _ = killpg(pid, Signal::SIGTERM);
-        let status = self.stop();
-        match status {
+        match self.stop() {
             Some(status) => EncoderError::Ended(status, self.last_line()),
             None => EncoderError::Closed(self.last_line()),
         }
@@ -299,6 +300,9 @@ impl Process {
 
     fn stop(&self) -> Option<ExitStatus> {
         locked(&self.lines).take();
+        if self.is_stopped.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let mut child = locked(&self.child);
         if let Ok(Some(status)) = child.try_wait() {
             // Its own children may still run.
