@@ -171,7 +171,8 @@ impl VideoSource for LiveVideo {
 
     fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
         self.looked_at = self.looked_at.max(now);
-        self.waiting.pop_front_if(|frame| frame.captured <= now)
+        self.waiting.front().filter(|frame| frame.captured <= now)?;
+        self.waiting.pop_front()
     }
 
     fn set_target(&mut self, _: Timestamp, rate: DataRate) {
