@@ -272,10 +272,8 @@ impl EncoderProcess {
 impl Process {
     /// Returns false if the program does not read its lines.
     fn tell(&self, command: EncoderCommand) -> bool {
-        match locked(&self.lines).as_ref().map(|lines| lines.try_send(command)) {
-            Some(Err(TrySendError::Full(_))) => false,
-            _ => true,
-        }
+        let told = locked(&self.lines).as_ref().map(|lines| lines.try_send(command));
+        !matches!(told, Some(Err(TrySendError::Full(_))))
     }
 
     fn last_line(&self) -> LastLine {
