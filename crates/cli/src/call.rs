@@ -280,9 +280,6 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.interval < TimeDelta::from_millis(100) {
         misuse!("--interval: must be at least 100 ms, found {}", args.interval);
     }
-    if args.save.is_some() && args.listen.is_none() {
-        misuse!("--save: a caller receives no real video: use it with --listen");
-    }
     args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
     if args.browser {
         #[cfg(feature = "browser")]

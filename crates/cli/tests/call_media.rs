@@ -269,7 +269,7 @@ fn flags_that_make_no_sense_are_refused_by_name() {
         (&["127.0.0.1:9", "--frame-rate", "15"], "--frame-rate"),
         (&["127.0.0.1:9", "--media", "/nonexistent.ivf"], "/nonexistent.ivf"),
         (&["127.0.0.1:9", "--media", "Cargo.toml"], "neither IVF nor H.264"),
-        (&["127.0.0.1:9", "--save", "a.ivf"], "--listen"),
+        (&["127.0.0.1:9", "--save", "a.ivf"], "--save"),
         (&["--listen", "127.0.0.1:0", "--save", mkv.to_str().unwrap()], ".ivf"),
     ] {
         let mut command = common::giusto(&[&["call"], args].concat());
