@@ -100,7 +100,7 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
-    /// Set when the media of the first call of a caller begin. Default: none.
+    /// Set when the media of the first call begin. Default: none.
     pub began: Option<StartSignal>,
     /// Captures all datagrams of this end. Default: none.
     pub capture: Option<CallCapture>,
@@ -217,6 +217,9 @@ impl LocalEnd {
     }
 
     fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
+        if let Some(signal) = self.settings.began.take() {
+            signal.set(self.clock, now);
+        }
         self.first_began.get_or_insert(now);
         self.open.insert(id, OpenCall { config });
     }
@@ -436,10 +439,6 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
-                                if let Some((signal, at)) = local.settings.began.as_ref().zip(calls.began(id))
-                                {
-                                    signal.set(local.clock, at);
-                                }
                                 local.on_begun(now, id, config);
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
