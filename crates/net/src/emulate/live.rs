@@ -83,7 +83,7 @@ pub struct StartSignal(Arc<AtomicU64>);
 impl StartSignal {
     /// The start is at `at` on `clock`. Only the first call counts.
     pub fn set(&self, clock: Clock, at: Timestamp) {
-        let nanos = clock.origin_monotonic_nanos() + at.as_nanos();
+        let nanos = clock.origin_monotonic_nanos().saturating_add(at.as_nanos());
         let _ = self.0.compare_exchange(0, nanos, Relaxed, Relaxed);
     }
 
