@@ -354,8 +354,8 @@ fn files_are_changed_at_key_frames_and_jumps_lead_to_one() {
     let rates: Vec<_> = ladder.rates().map(DataRate::as_bps).collect();
     // 382 B a frame, and 2000 B more, 15 times a second.
     assert!((45_000..47_000).contains(&rates[0]) && (285_000..287_000).contains(&rates[1]), "{rates:?}");
-    let mut source = FileSource::new(ladder, Timestamp::ZERO);
-    let mut due = Timestamp::ZERO;
+    let mut due = Timestamp::ZERO + TimeDelta::from_seconds(1);
+    let mut source = FileSource::new(ladder, due);
     // The file and the key frames of the next frames; they follow each other at their times.
     let mut next = |source: &mut FileSource, count: usize| {
         let mut seen = Vec::new();
