@@ -1,11 +1,7 @@
 //! The function of the fuzz target for what browsers and others on the network send. The ordinary tests run the seeds in
 //! `fuzz/seeds/browser` through the same code.
 
-use std::{
-    net::SocketAddr,
-    sync::OnceLock,
-    time::Instant,
-};
+use std::{net::SocketAddr, sync::OnceLock, time::Instant};
 
 use giusto_congestion::{Algorithm, Limits};
 use giusto_net::{Clock, http::Request};
@@ -78,13 +74,17 @@ pub(crate) fn browser(bytes: &[u8]) {
             // An offer cannot put lines of its own into the answer.
             for line in answer.split_terminator("\r\n") {
                 let mut letters = line.chars();
-                assert!(letters.next().is_some_and(|it| it.is_ascii_lowercase()) && letters.next() == Some('='), "{line}");
+                assert!(
+                    letters.next().is_some_and(|it| it.is_ascii_lowercase()) && letters.next() == Some('='),
+                    "{line}"
+                );
                 assert!(!line.contains(['\r', '\n']), "{line}");
             }
             assert_eq!(answer.matches("a=fingerprint:").count(), 1);
         }
         1 => {
-            let ours = Credentials { ufrag: "evtj".to_owned(), password: "VOkJxbRl1RmTxUk/WvJxBt".to_owned() };
+            let ours =
+                Credentials { ufrag: "evtj".to_owned(), password: "VOkJxbRl1RmTxUk/WvJxBt".to_owned() };
             let mut agent = IceLite::new(ours, "h6vY");
             let from: SocketAddr = BROWSER.into();
             if agent.handle(Timestamp::ZERO, from, rest).is_some() {
