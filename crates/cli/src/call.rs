@@ -17,7 +17,7 @@ use clap::{
 use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError, Repair, SaveTarget, VideoInput,
+        MediaPlan, PlanError, Repair, SaveTarget, SentVideo, VideoInput,
         run::{ListenerEvent, create_trace},
         save::{SavedGap, SavedVideo},
     },
@@ -91,7 +91,7 @@ pub(crate) struct CallArgs {
     browser: bool,
 
     /// With --listen: end with the first call
-    #[arg(long, requires = "listen")]
+    #[arg(long)]
     once: bool,
 
     /// With --listen: maximum number of calls at the same time
@@ -350,6 +350,7 @@ fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow:
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
+    let saves = settings.save.as_ref().map(SaveTarget::codec);
     let listener = Listener::open(address, limits, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
     let sealed = if sealed { ", authenticated" } else { "" };
@@ -364,6 +365,13 @@ fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow:
                     let wants = offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
                     let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
                     complain(&format!("{from}: call, {}", media.join(", ")));
+                    let codec = offer.sends.as_ref().and_then(|media| media.codec);
+                    if let Some(saves) = saves.filter(|saves| codec != Some(*saves)) {
+                        let sends = codec.map_or("no real video".to_owned(), |codec| codec.to_string());
+                        complain(&format!(
+                            "{from}: not saved: the file is for {saves}, the call sends {sends}"
+                        ));
+                    }
                 }
                 ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
                 ListenerEvent::Live(live) => complain(&live_line(&live)),
@@ -433,6 +441,9 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+    if let Some(video) = &call.video {
+        print_text(&sent_line(video))?;
+    }
     if let Some(saved) = &call.saved {
         print_text(&saved_line(saved))?;
     }
@@ -441,6 +452,21 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
         "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
         record.run.duration_s
     ))
+}
+
+/// What was sent of a file or an encoder.
+fn sent_line(video: &SentVideo) -> String {
+    let target = video.mean_target_bps.map_or_else(String::new, |target| format!(" of {}", rate(target)));
+    format!(
+        "\n{} from {}: {}{target}, {}, {}; {} skipped, {} requested",
+        video.codec,
+        if video.source == "file" { "a file" } else { "an encoder" },
+        rate(video.rate_bps),
+        plural(video.frames, "frame", "frames"),
+        plural(video.key_frames, "key frame", "key frames"),
+        count(video.skipped_frames),
+        plural(video.key_frame_requests, "key frame", "key frames"),
+    )
 }
 
 /// What was saved, with the first gaps.

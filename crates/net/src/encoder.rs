@@ -16,6 +16,7 @@ use std::{
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError},
     },
     time::Duration,
@@ -39,7 +40,7 @@ use crate::Clock;
 const CHUNK: usize = 1 << 16;
 /// Frames between the reading thread and the session; then the program waits. Chosen by us.
 const FRAMES: usize = 4;
-/// Lines that the program has not read; further ones wait. Chosen by us.
+/// Lines that wait while the program does not read; further ones are dropped. Chosen by us.
 const LINES: usize = 8;
 /// The part of a line of standard error that is kept. Chosen by us.
 const MAX_LINE: usize = 400;
@@ -49,6 +50,8 @@ const CODEC_TIMEOUT: TimeDelta = TimeDelta::from_seconds(10);
 const SILENCE: TimeDelta = TimeDelta::from_seconds(15);
 /// Time that the program has to end by itself. Chosen by us.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Time that its last frame has to leave. Chosen by us: twice a usual round-trip time, for its repair.
+const LEAVING: TimeDelta = TimeDelta::from_millis(500);
 /// Time from the end of its output until its exit status is known. Chosen by us.
 const EXIT_WAIT: TimeDelta = TimeDelta::from_seconds(1);
 
@@ -123,6 +126,8 @@ struct Process {
     state: Arc<Mutex<State>>,
     /// Ends when its output has ended.
     output: Mutex<Receiver<()>>,
+    /// It was ended: its id may belong to another process.
+    is_stopped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -132,8 +137,10 @@ struct State {
     read_at: Timestamp,
     /// When its output ended, and how.
     output: Option<(Timestamp, Result<(), VideoError>)>,
-    /// All frames were taken.
-    is_drained: bool,
+    /// When the last of all frames was taken.
+    drained_at: Option<Timestamp>,
+    /// The session has ended: how the program ends is of no interest.
+    is_released: bool,
     messages_ended: bool,
 }
 
@@ -186,6 +193,7 @@ impl EncoderProcess {
             frames: Mutex::new(Some(frames)),
             state,
             output: Mutex::new(output),
+            is_stopped: AtomicBool::new(false),
         };
         process.tell(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
         let codec = match codec.recv_timeout(Duration::from_nanos(CODEC_TIMEOUT.as_nanos().unsigned_abs())) {
@@ -226,10 +234,14 @@ impl EncoderProcess {
         })
     }
 
-    /// Whether it has ended: `Ok` if it ended by itself, its output was complete and all its frames were taken. Never blocks.
+    /// Whether it has ended: `Ok` if it ended by itself, its output was complete, and its last frame was taken half a second ago.
+    /// `None` after the end of the session. Never blocks.
     pub fn ended(&self) -> Option<Result<(), EncoderError>> {
         let now = self.clock.now();
         let state = locked(&self.process.state);
+        if state.is_released {
+            return None;
+        }
         let line = || LastLine(state.last_line.clone());
         let Some((since, result)) = &state.output else {
             let silent = now.saturating_since(state.read_at);
@@ -243,7 +255,10 @@ impl EncoderProcess {
             // A stream that is cut off, because the program failed.
             (_, Some(status)) if !status.success() => Some(Err(EncoderError::Ended(status, line()))),
             (Err(error), _) => Some(Err(EncoderError::Output(error.clone(), line()))),
-            (Ok(()), Some(_)) => state.is_drained.then_some(Ok(())),
+            (Ok(()), Some(_)) => {
+                let drained = state.drained_at.is_some_and(|at| now.saturating_since(at) >= LEAVING);
+                drained.then_some(Ok(()))
+            }
             (Ok(()), None) => Some(Err(EncoderError::Closed(line()))),
         }
     }
@@ -257,10 +272,8 @@ impl EncoderProcess {
 impl Process {
     /// Returns false if the program does not read its lines.
     fn tell(&self, command: EncoderCommand) -> bool {
-        match locked(&self.lines).as_ref().map(|lines| lines.try_send(command)) {
-            Some(Err(TrySendError::Full(_))) => false,
-            _ => true,
-        }
+        let told = locked(&self.lines).as_ref().map(|lines| lines.try_send(command));
+        !matches!(told, Some(Err(TrySendError::Full(_))))
     }
 
     fn last_line(&self) -> LastLine {
@@ -270,7 +283,6 @@ impl Process {
     /// Why its output ended before its codec was known.
     fn early_end(&self) -> EncoderError {
         // The status and the last message follow.
-        let pid = self.pid;
         let _ = locked(&self.output).recv_timeout(FAREWELL);
         let result = locked(&self.state).output.clone();
         if let Some((_, Err(error))) = result
@@ -278,9 +290,7 @@ impl Process {
         {
             return EncoderError::Output(error, self.last_line());
         }
-        let _ = killpg(pid, Signal::SIGTERM);
-        let status = self.stop();
-        match status {
+        match self.stop() {
             Some(status) => EncoderError::Ended(status, self.last_line()),
             None => EncoderError::Closed(self.last_line()),
         }
@@ -288,6 +298,9 @@ impl Process {
 
     fn stop(&self) -> Option<ExitStatus> {
         locked(&self.lines).take();
+        if self.is_stopped.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let mut child = locked(&self.child);
         if let Ok(Some(status)) = child.try_wait() {
             // Its own children may still run.
@@ -405,7 +418,6 @@ impl EncoderSource {
                 Err(TryRecvError::Disconnected) => {
                     self.frames = None;
                     self.live.end();
-                    locked(&self.process.state).is_drained = true;
                 }
             }
         }
@@ -414,6 +426,12 @@ impl EncoderSource {
                 break;
             }
         }
+    }
+}
+
+impl Drop for EncoderSource {
+    fn drop(&mut self) {
+        locked(&self.process.state).is_released = true;
     }
 }
 
@@ -432,7 +450,12 @@ impl VideoSource for EncoderSource {
 
     fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
         self.exchange(now);
-        self.live.poll_frame(now)
+        let frame = self.live.poll_frame(now);
+        if self.live.is_done() {
+            let now = self.clock.now();
+            locked(&self.process.state).drained_at.get_or_insert(now);
+        }
+        frame
     }
 
     fn set_target(&mut self, now: Timestamp, rate: DataRate) {

@@ -122,7 +122,7 @@ fn outside_a_signalled_time_datagrams_pass_at_once_and_uncounted() {
     let signal = StartSignal::default();
     let duration = TimeDelta::from_millis(2_000);
     let live = LiveConfig {
-        start: Start::Signal(signal.clone()),
+        start: Start::Signal { start: signal.clone(), crosses: |_| true },
         duration: Some(duration),
         ..LiveConfig::default()
     };

@@ -345,7 +345,7 @@ fn rtcp_at_a_port_of_its_own_is_answered_where_it_came_from() {
     // The reports have stated the sender's clock: delays are absolute.
     let delay = |far: &Far| {
         let (_, stream) = far.receiver.streams().next().unwrap();
-        stream.report(None).summary.one_way_delay
+        stream.meter().delay().summary()
     };
     assert_eq!(format!("{:?}", delay(&apart)), format!("{:?}", delay(&muxed)));
     apart.deliver_apart(at_ms(10_200), rtcp, &goodbye(SSRC));

@@ -335,3 +335,65 @@ fn gstreamer_reads_the_packets_of_this_sender() {
         }
     }
 }
+
+/// The video with a byte of its own at the end of each frame, as often as it takes for another rate.
+fn at_rate(mark: u8, times: usize) -> Clip {
+    let mut writer = VideoWriter::new(VideoCodec::Vp8);
+    let mut file = writer.header();
+    for (number, frame) in frames(VP8, 4096).iter().enumerate() {
+        let mut bytes = frame.payload.to_vec();
+        bytes.extend(vec![mark; times]);
+        writer.write(number as u64 * 6000, &bytes, &mut file);
+    }
+    Clip::parse(&file, INTERVAL).unwrap()
+}
+
+#[test]
+fn files_are_changed_at_key_frames_and_jumps_lead_to_one() {
+    let ladder = Ladder::new(vec![at_rate(2, 2000), at_rate(1, 1)]).unwrap();
+    let rates: Vec<_> = ladder.rates().map(DataRate::as_bps).collect();
+    // 382 B a frame, and 2000 B more, 15 times a second.
+    assert!((45_000..47_000).contains(&rates[0]) && (285_000..287_000).contains(&rates[1]), "{rates:?}");
+    let mut source = FileSource::new(ladder, Timestamp::ZERO);
+    let mut due = Timestamp::ZERO;
+    // The file and the key frames of the next frames; they follow each other at their times.
+    let mut next = |source: &mut FileSource, count: usize| {
+        let mut seen = Vec::new();
+        for _ in 0..count {
+            assert_eq!(source.poll_frame(due - TimeDelta::from_nanos(1)), None);
+            let frame = source.poll_frame(due).unwrap();
+            assert_eq!(frame.captured, due);
+            seen.push((*frame.payload.to_vec().last().unwrap(), frame.key));
+            let step = source.next_frame_at().unwrap() - due;
+            assert!((66_000_000..67_000_000).contains(&step.as_nanos()), "{step}");
+            due = due + step;
+        }
+        seen
+    };
+    assert_eq!(next(&mut source, 2), [(1, true), (1, false)]);
+    source.set_target(Timestamp::ZERO, DataRate::from_bps(400_000));
+    let seen = next(&mut source, 14);
+    assert!(seen[..13].iter().all(|frame| *frame == (1, false)), "{seen:?}");
+    assert_eq!(seen[13], (2, true));
+    // Far below its rate: the next frame is the next key frame, which is the first after the end.
+    source.set_target(Timestamp::ZERO, DataRate::from_bps(60_000));
+    assert_eq!(next(&mut source, 2), [(1, true), (1, false)]);
+    source.request_key_frame(Timestamp::ZERO);
+    assert_eq!(next(&mut source, 1), [(1, true)]);
+    // A skipped frame is given again.
+    source.on_skipped(Timestamp::ZERO);
+    assert_eq!(next(&mut source, 2), [(1, true), (1, false)]);
+    // A source that is asked late does not make up for the time.
+    let late = source.next_frame_at().unwrap() + TimeDelta::from_seconds(3);
+    assert_eq!(source.poll_frame(late).unwrap().captured, late);
+    assert_eq!(source.poll_frame(late), None);
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused() {
+    let h264 = |interval| Clip::parse(H264, interval).unwrap();
+    let error = |files| Ladder::new(files).unwrap_err().to_string();
+    assert!(error(vec![at_rate(1, 1), h264(INTERVAL)]).contains("file 2 is H.264, the first is VP8"));
+    assert!(error(vec![h264(INTERVAL), h264(INTERVAL * 2)]).contains("file 2 has a frame every"));
+    assert!(error(Vec::new()).contains("no file"));
+}

@@ -427,7 +427,7 @@ impl Caller {
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
-                            video: plan.video.clone(),
+                            video: plan.video.as_ref().map(VideoInput::of_another_call),
                             save: None,
                         };
                         match CallSide::new(&config, trace.take()) {
@@ -654,6 +654,11 @@ fn answer(
             CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
         })
     };
+    if offer.wants.as_ref().is_some_and(|media| media.codec.is_some()) {
+        return Err(CallRefusal::Offer(
+            "this end has no real video to send: ask it for an encoder model".to_owned(),
+        ));
+    }
     let mut sends = spec(&offer.wants)?;
     if let Some(spec) = &mut sends
         && spec.limits.max > max_rate

@@ -71,7 +71,9 @@ impl SaveTarget {
                 ));
             }
         };
-        let file = File::create(path).map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
+        // An earlier file is overwritten when a call begins.
+        let file = File::options().create(true).truncate(false).write(true).open(path);
+        let file = file.map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
         Ok(Self { path: path.to_owned(), codec, file: Arc::new(Mutex::new(Some(file))) })
     }
 
@@ -94,6 +96,7 @@ impl SaveTarget {
             buffer: Vec::new(),
             error: None,
         };
+        saver.error = saver.out.get_ref().set_len(0).err();
         let header = saver.writer.header();
         saver.write(&header);
         Some(saver)

@@ -115,6 +115,11 @@ impl VideoInput {
         Self { source: Input::Encoder(encoder), counts: Arc::default() }
     }
 
+    /// The same, with counts of its own.
+    pub(crate) fn of_another_call(&self) -> Self {
+        Self { source: self.source.clone(), counts: Arc::default() }
+    }
+
     /// `file` or `encoder`.
     pub const fn kind(&self) -> &'static str {
         match self.source {

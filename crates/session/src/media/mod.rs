@@ -48,14 +48,14 @@
 //! # On the wire
 //!
 //! A [`Datagram`] is an RTP packet (header, extension, payload) or compound RTCP. The payload of a packet is
-//! a part of a frame, without a payload header unless the packetizer has one ([`PayloadHeader`], for other receivers). These rules allow frames of arbitrary bytes to be
-//! reassembled:
+//! a part of a frame; real video has the header of its payload format ([`PayloadHeader`]), which the receiver removes. These rules allow
+//! frames of arbitrary bytes to be reassembled:
 //!
 //! 1. All packets of a frame have its RTP timestamp and consecutive sequence numbers. With [`Framing::Marker`], the last has the
 //!    RTP marker (RFC 3551 §5); with [`Framing::Packet`], each packet is a frame.
 //! 2. A packet is the first of its frame if the packet before it in sequence belongs to another frame. The
 //!    receiver therefore knows the start of a frame only if it has received the last packet of the previous
-//!    frame.
+//!    frame. VP8 marks the start.
 //! 3. The first sequence number of a stream is the lower 16 bits of the RTP timestamp of its first packet, which is random
 //!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
 //!

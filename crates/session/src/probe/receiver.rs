@@ -486,7 +486,7 @@ impl Receiver {
             match early {
                 Some(EarlyRtcp { at, bytes, apart: None }) => stream.on_early_rtcp(&bytes, at),
                 Some(EarlyRtcp { at, bytes, apart: Some(source) }) => {
-                    stream.on_rtcp_apart(&bytes, source, at)
+                    stream.on_rtcp_apart(&bytes, source, at);
                 }
                 None => {}
             }

@@ -116,6 +116,11 @@ impl LiveVideo {
         self.has_ended = true;
     }
 
+    /// Whether the encoder has ended and all its frames were taken.
+    pub fn is_done(&self) -> bool {
+        self.has_ended && self.waiting.is_empty()
+    }
+
     /// Frames that were dropped because they refer to one that was skipped.
     pub const fn dropped(&self) -> u64 {
         self.dropped
@@ -166,7 +171,8 @@ impl VideoSource for LiveVideo {
 
     fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
         self.looked_at = self.looked_at.max(now);
-        self.waiting.pop_front_if(|frame| frame.captured <= now)
+        self.waiting.front().filter(|frame| frame.captured <= now)?;
+        self.waiting.pop_front()
     }
 
     fn set_target(&mut self, _: Timestamp, rate: DataRate) {

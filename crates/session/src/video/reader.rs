@@ -156,9 +156,7 @@ impl VideoReader {
         let rest = std::mem::take(&mut self.buffer);
         let frame = match self.container {
             _ if rest.is_empty() => Ok(None),
-            Container::AnnexB if self.has_slice || self.last_is_slice(&rest) => {
-                self.access_unit(rest).map(Some)
-            }
+            Container::AnnexB if self.has_slice || ends_with_slice(&rest) => self.access_unit(rest).map(Some),
             Container::AnnexB => Ok(None),
             Container::Unknown | Container::Ivf { .. } => Err(VideoError::Truncated(self.frames)),
         };
@@ -276,13 +274,6 @@ impl VideoReader {
         Ok(None)
     }
 
-    /// Whether the unit that was not searched to its end is a slice.
-    fn last_is_slice(&self, rest: &[u8]) -> bool {
-        h264::nal_units(rest)
-            .last()
-            .is_some_and(|unit| unit.first().is_some_and(|&it| h264::NalType::of(it).is_slice()))
-    }
-
     fn access_unit(&self, mut bytes: Vec<u8>) -> Result<VideoFrame, VideoError> {
         // Zeros may follow a unit; they belong to none.
         bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1));
@@ -293,4 +284,10 @@ impl VideoReader {
         let key = h264::is_key(&bytes);
         Ok(VideoFrame { payload: bytes.into(), key, time: None })
     }
+}
+
+/// Whether the last unit is a slice.
+fn ends_with_slice(stream: &[u8]) -> bool {
+    let last = h264::nal_units(stream).last();
+    last.and_then(|unit| unit.first()).is_some_and(|&first| h264::NalType::of(first).is_slice())
 }
