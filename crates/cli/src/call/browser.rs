@@ -94,7 +94,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             .map_err(|error| UsageError::new(format!("--session-log {error}")))
     });
     let log = log.transpose()?;
-    let outcome = call(plan, (trace, log.as_ref()), stop, |event| say(&event));
+    let outcome = call(&plan, (trace, log.as_ref()), stop, |event| say(&event));
     if let Some(log) = log {
         log.finish()?;
     }

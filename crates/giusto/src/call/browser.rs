@@ -168,7 +168,7 @@ pub struct ConnectionFigures {
 ///
 /// [`BrowserRunError`] if there was no call; what was measured in one is always returned.
 pub fn run(
-    plan: BrowserPlan,
+    plan: &BrowserPlan,
     (trace, log): (Option<TraceFile>, Option<&SessionLog>),
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
