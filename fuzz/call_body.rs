@@ -70,6 +70,7 @@ fn offer() -> Offer {
         controller: "fixed".to_owned(),
         feedback: "transport-wide".to_owned(),
         encoder: String::new(),
+        codec: None,
         rates: [DataRate::from_bps(100_000); 3],
         videos: vec![VideoOffer { id: "video".to_owned(), priority: 1.0 }],
         audio: None,

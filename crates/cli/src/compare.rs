@@ -178,7 +178,7 @@ fn in_real_time(
     }
     let duration = scenario.duration();
     let watch = |at: TimeDelta| {
-        progress.say(&format!("{controller} live, {:.0} of {:.0} s", at.as_seconds(), duration.as_seconds()));
+        progress.say(format!("{controller} live, {:.0} of {:.0} s", at.as_seconds(), duration.as_seconds()));
     };
     match live::run(scenario, seed, with_timeline, stop, watch) {
         Ok(result) => {

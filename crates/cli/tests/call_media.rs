@@ -14,7 +14,7 @@ use giusto_session::video::{VideoCodec, VideoReader, VideoWriter};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Files of 30 frames at 15 frames per second, made by FFmpeg.
+/// Files of 30 frames at 15 frames per second, made by `ffmpeg`.
 fn tiny(extension: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../session/tests/data/tiny.{extension}"))
 }
@@ -74,12 +74,12 @@ fn files_arrive_frame_by_frame_with_the_same_bytes() {
     }
 }
 
-/// FFmpeg decodes each of the frames, and finds nothing wrong.
+/// `ffprobe` decodes each of the frames, and finds nothing wrong.
 fn playable(saved: &Path, frames: usize) {
     let args = ["-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"];
     match Command::new("ffprobe").args(args).arg(saved).output() {
         Err(_) => {
-            eprintln!("SKIPPED playable: ffprobe is missing (ffmpeg)")
+            eprintln!("SKIPPED playable: ffprobe is missing (ffmpeg)");
         }
         Ok(output) => {
             assert_eq!(text(&output.stdout).trim(), frames.to_string(), "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Containers and payload formats against files and packets of FFmpeg 5.1 and GStreamer 1.22 (`data`):
+//! Containers and payload formats against files and packets of `ffmpeg` 5.1 and `gst-launch-1.0` 1.22 (`data`):
 //!
 //! ```sh
 //! ffmpeg -f lavfi -i testsrc=size=96x64:rate=15 -t 2 -pix_fmt yuv420p -c:v libvpx -b:v 60k -g 15 tiny.ivf

@@ -100,7 +100,7 @@ pub struct CallSettings {
     pub interval: TimeDelta,
     /// Records the controller of the first call in which this end sends. Default: none.
     pub session_log: Option<SessionLog>,
-    /// Set when the media of the first call of a caller begin. Default: none.
+    /// Set when the media of the first call begin. Default: none.
     pub began: Option<StartSignal>,
     /// Captures all datagrams of this end. Default: none.
     pub capture: Option<CallCapture>,
@@ -217,6 +217,9 @@ impl LocalEnd {
     }
 
     fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
+        if let Some(signal) = self.settings.began.take() {
+            signal.set(self.clock, now);
+        }
         self.first_began.get_or_insert(now);
         self.open.insert(id, OpenCall { config });
     }
@@ -436,10 +439,6 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
-                                if let Some((signal, at)) = local.settings.began.as_ref().zip(calls.began(id))
-                                {
-                                    signal.set(local.clock, at);
-                                }
                                 local.on_begun(now, id, config);
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
@@ -465,10 +464,7 @@ impl Caller {
             let has_ended = ended.is_some();
             video_error = video_error.take().or(ended.and_then(Result::err));
             if (has_ended || stop.load(Ordering::Relaxed)) && !std::mem::replace(&mut stopping, true) {
-                let live: Vec<CallId> = calls.live().collect();
-                for id in live {
-                    calls.finish(now, id);
-                }
+                finish_all(now, calls);
             }
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
@@ -482,20 +478,32 @@ impl Caller {
         if let Some(error) = failed {
             return Err(video_error.map_or(error, CallRunError::Video));
         }
-        let mut records = Vec::new();
-        for outcome in outcomes.into_values() {
-            if let Some(trace) = outcome.trace {
-                trace.finish()?;
-            }
-            records.push(outcome.record);
-        }
-        if let Some(error) = video_error {
-            for record in &mut records {
-                record.call.error = Some(error.to_string());
-            }
-        }
-        Ok(records)
+        records(outcomes.into_values(), video_error.as_ref())
     }
+}
+
+/// Ends all calls in good order.
+fn finish_all(now: Timestamp, calls: &mut Calls<CallSide>) {
+    let live: Vec<CallId> = calls.live().collect();
+    for id in live {
+        calls.finish(now, id);
+    }
+}
+
+/// The records of calls that have ended, and their traces. An encoder that failed is why they ended.
+fn records(
+    outcomes: impl Iterator<Item = Outcome>,
+    video_error: Option<&EncoderError>,
+) -> Result<Vec<CallRecord>, CallRunError> {
+    let mut records = Vec::new();
+    for Outcome { mut record, trace } in outcomes {
+        if let Some(trace) = trace {
+            trace.finish()?;
+        }
+        record.call.error = video_error.map(ToString::to_string).or(record.call.error);
+        records.push(record);
+    }
+    Ok(records)
 }
 
 /// What a listener reports.
@@ -617,10 +625,7 @@ impl Listener {
                 }
             }
             if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
-                let live: Vec<CallId> = calls.live().collect();
-                for id in live {
-                    calls.finish(now, id);
-                }
+                finish_all(now, calls);
             }
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop

@@ -25,7 +25,7 @@ pub(super) fn merge(
     };
     let path = record.flows.into_iter().next().unwrap_or_default();
     let first = |run: RunRecord| run.flows.into_iter().next().unwrap_or_default();
-    record.flows = vec![flow(about, first(sent), first(received), path)];
+    record.flows = vec![flow(about, &first(sent), &first(received), &path)];
     record
 }
 
@@ -39,10 +39,10 @@ fn doubts(caller: &CallRecord, listener: &CallRecord) -> Vec<String> {
     [of(caller), of(listener)].concat()
 }
 
-fn flow(about: FlowRecord, sent: FlowRecord, received: FlowRecord, path: FlowRecord) -> FlowRecord {
+fn flow(about: FlowRecord, sent: &FlowRecord, received: &FlowRecord, path: &FlowRecord) -> FlowRecord {
     let streams = about.streams.iter().map(|stream| {
         let of = |flow: &FlowRecord| flow.streams.iter().find(|known| known.id == stream.id).cloned();
-        merged_stream(stream.clone(), of(&sent), of(&received))
+        merged_stream(stream.clone(), of(sent), of(received))
     });
     FlowRecord {
         streams: streams.collect(),
@@ -119,7 +119,9 @@ fn over_time(about: &FlowRecord, [sent, received]: [Timeline; 2], path: Timeline
         },
     };
     let mut gauges = sent.gauges;
-    gauges.iter_mut().for_each(|gauge| gauge.mean.resize(windows, None));
+    for gauge in &mut gauges {
+        gauge.mean.resize(windows, None);
+    }
     let flow = FlowTimeline {
         id: about.id.clone(),
         sent_packets: fitted(sent.sent_packets, windows),

@@ -145,10 +145,11 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
 
 /// The doubts and the table of simulation and real time.
 pub fn parity_text(comparison: &Comparison, width: u16) -> String {
-    let mut text: String = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
-    text += &format!("{PARITY_TITLE}\n\n");
-    text += &fitted(&parity_columns(), &comparison.parity, width);
-    text + &parity_caption() + "\n"
+    let doubts = doubts(comparison).map(|doubt| format!("warning: {doubt}"));
+    let title = [PARITY_TITLE.to_owned(), String::new()];
+    let table = fitted(&parity_columns(), &comparison.parity, width);
+    let lines = doubts.chain(title).chain([table, parity_caption(), String::new()]);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The title of the table of [`Parity`].

@@ -215,13 +215,13 @@ impl<T: Copy> Emulator<T> {
         true
     }
 
-    /// Delivers a packet at once, without the links and unseen by observers.
-    pub fn pass(&mut self, arrival: Arrival<T>, content: &[u8]) {
+    /// Delivers a packet at `at`, without the links and unseen by observers.
+    pub fn pass(&mut self, at: Timestamp, arrival: Arrival<T>, content: &[u8]) {
         let mut bytes = self.bodies.buffers.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(content);
         let Arrival { route, ecn, tag, .. } = arrival;
-        self.arrived.push_back(Delivery { due: self.now, route, ecn, tag, bytes, corruption: 0 });
+        self.arrived.push_back(Delivery { due: at, route, ecn, tag, bytes, corruption: 0 });
     }
 
     /// Processes all events up to and including `now`.

@@ -83,7 +83,7 @@ pub struct StartSignal(Arc<AtomicU64>);
 impl StartSignal {
     /// The start is at `at` on `clock`. Only the first call counts.
     pub fn set(&self, clock: Clock, at: Timestamp) {
-        let nanos = clock.origin_monotonic_nanos() + at.as_nanos();
+        let nanos = clock.origin_monotonic_nanos().saturating_add(at.as_nanos());
         let _ = self.0.compare_exchange(0, nanos, Relaxed, Relaxed);
     }
 
@@ -165,7 +165,7 @@ pub fn run<S: Shell>(
             };
             match link_at.filter(crosses) {
                 Some(at) => _ = emulator.offer(at, arrival, content, observer),
-                None => emulator.pass(arrival, content),
+                None => emulator.pass(link_at.unwrap_or_default(), arrival, content),
             }
         });
         let now = clock.now();

@@ -144,10 +144,9 @@ pub(super) fn in_short(comparison: &Comparison) -> (Vec<Section>, Value) {
 
 /// The simulation and the run in real time of each controller.
 fn parity_table(comparison: &Comparison) -> Table {
-    let doubts: String =
-        doubts(comparison).map(|doubt| format!(" The figures cannot be trusted: {doubt}.")).collect();
-    let caption = format!("{}{doubts}", parity_caption());
-    Table::of(PARITY_TITLE, caption, &parity_columns(), &comparison.parity)
+    let doubts = doubts(comparison).map(|doubt| format!("The figures cannot be trusted: {doubt}."));
+    let caption: Vec<String> = std::iter::once(parity_caption()).chain(doubts).collect();
+    Table::of(PARITY_TITLE, caption.join(" "), &parity_columns(), &comparison.parity)
 }
 
 /// `Simulation and real time agree for 2 of 3 controllers: received rates differ by at most 1.2 %, queueing delays (p95) by at most

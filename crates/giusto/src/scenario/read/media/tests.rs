@@ -100,6 +100,7 @@ size-scale = 0.06",
     assert_eq!(
         media,
         MediaSpec {
+            codec: None,
             controller: algorithm("fixed"),
             limits: Limits { min, start, max },
             feedback: Some(FeedbackKind::CongestionControl),
