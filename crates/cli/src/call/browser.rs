@@ -139,7 +139,7 @@ fn say(event: &BrowserEvent) {
             complain(&format!("refused the offer of a browser: {error}"));
         }
         BrowserEvent::Connection(CallEvent::PageError(error)) => {
-            complain(&format!("the page reports: {error}"))
+            complain(&format!("the page reports: {error}"));
         }
         BrowserEvent::Connection(CallEvent::Left) => {
             complain("the browser left before it was connected; waiting for another");
