@@ -254,7 +254,6 @@ mod tests {
             }
             ("call", "flow") => vec!["f", "--scenario", "f"],
             ("call", "set") => vec!["a=b", "--scenario", "f"],
-            ("call", "audio" | "browser") => vec![],
             (_, "rate" | "max_rate" | "max_burst_rate" | "start_rate" | "min_rate") => vec!["1M"],
             (_, "size" | "bytes" | "max_bytes") => vec!["1000"],
             (_, "payload") => vec!["uniform:100-200"],
@@ -275,7 +274,12 @@ mod tests {
             (_, "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once") => {
                 vec![]
             }
-            (_, "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless") => vec![],
+            (
+                _,
+                "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless" | "audio" | "browser",
+            ) => {
+                vec![]
+            }
             _ => vec!["4"],
         }
     }

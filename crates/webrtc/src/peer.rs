@@ -672,7 +672,7 @@ impl BrowserPeer {
         while let Some(event) = self.endpoint.poll_event() {
             match &event {
                 MediaEvent::Target { rate, .. } => {
-                    self.source.set_target(now, (*rate).max(DataRate::from_bps(1)))
+                    self.source.set_target(now, (*rate).max(DataRate::from_bps(1)));
                 }
                 MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
                 _ => {}

@@ -94,7 +94,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             .map_err(|error| UsageError::new(format!("--session-log {error}")))
     });
     let log = log.transpose()?;
-    let outcome = call(plan, (trace, log.as_ref()), stop, |event| say(&event));
+    let outcome = call(&plan, (trace, log.as_ref()), stop, |event| say(&event));
     if let Some(log) = log {
         log.finish()?;
     }
@@ -139,7 +139,7 @@ fn say(event: &BrowserEvent) {
             complain(&format!("refused the offer of a browser: {error}"));
         }
         BrowserEvent::Connection(CallEvent::PageError(error)) => {
-            complain(&format!("the page reports: {error}"))
+            complain(&format!("the page reports: {error}"));
         }
         BrowserEvent::Connection(CallEvent::Left) => {
             complain("the browser left before it was connected; waiting for another");

@@ -168,7 +168,7 @@ pub struct ConnectionFigures {
 ///
 /// [`BrowserRunError`] if there was no call; what was measured in one is always returned.
 pub fn run(
-    plan: BrowserPlan,
+    plan: &BrowserPlan,
     (trace, log): (Option<TraceFile>, Option<&SessionLog>),
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
@@ -285,6 +285,8 @@ struct Recorded {
     recorder: Recorder,
     end: Timestamp,
     next_gauges: Timestamp,
+    /// The time of the latest RTCP of the browser.
+    heard_at: Timestamp,
 }
 
 impl Recorded {
@@ -314,7 +316,7 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
                     sent: Some(sent),
                     received,
                     round_trip: browser.and_then(|browser| browser.round_trip),
-                    silence: None,
+                    silence: self.silence(at),
                 };
                 BrowserEvent::Live { live, freezes: browser.map(|browser| browser.freezes) }
             }
@@ -332,6 +334,7 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
     fn on_feedback(&mut self, now: Timestamp, size: DataSize) {
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
+        call.heard_at = at;
         let packet = packet(at, FORWARD[1], (size, 0));
         // The record counts feedback where it is sent; this end sees where it arrives.
         call.recorder.on_event(at, &Event::Sent { packet });
@@ -381,6 +384,12 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
 }
 
 impl<F: FnMut(BrowserEvent)> Witness<F> {
+    /// How long nothing has come from the browser at this time of the call, if that is longer than a second.
+    fn silence(&self, at: TimeDelta) -> Option<TimeDelta> {
+        let silence = (Timestamp::ZERO + at).saturating_since(self.call.as_ref()?.heard_at);
+        (silence >= TimeDelta::from_seconds(1)).then_some(silence)
+    }
+
     fn observe(&mut self, now: Timestamp, event: impl FnOnce(Timestamp) -> Event) {
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
@@ -427,7 +436,13 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
                 .map(|options| TimelineOptions { width: options.width.or(width), ..options }),
             ..RecordPlan::default()
         });
-        self.call = Some(Recorded { connected, recorder, end, next_gauges: Timestamp::ZERO });
+        self.call = Some(Recorded {
+            connected,
+            recorder,
+            end,
+            next_gauges: Timestamp::ZERO,
+            heard_at: Timestamp::ZERO,
+        });
     }
 
     fn finish(self, result: CallResult) -> Result<BrowserRecord, BrowserRunError> {
