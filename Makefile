@@ -3,12 +3,14 @@ CARGO ?= cargo
 
 .PHONY: test lint bench deny fuzz docs
 
+# The tests include the optional WebRTC of `giusto call --browser`.
 test:
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --features giusto-cli/browser
 
 lint: docs
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser -- -D warnings
+	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -24,7 +26,7 @@ bench:
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. FUZZ_SECONDS bounds each target.
 FUZZ_SECONDS ?= 60
 fuzz:
-	cd fuzz && for target in session sender channel call media datagram text rtcp emulator links browser; do \
+	cd fuzz && for target in session sender channel call media datagram text rtcp emulator links video browser; do \
 		mkdir -p corpus/$$target && \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) \
 			|| exit 1; done

@@ -1,5 +1,7 @@
 //! Function of the fuzz target of calls. The ordinary tests run the seeds in `fuzz/seeds/call` through the same code.
 
+#![allow(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,

@@ -1,5 +1,7 @@
 //! Function of the fuzz target of media sessions. The ordinary tests run the seeds in `fuzz/seeds/media` through the same code.
 
+#![allow(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
+
 use giusto_congestion::{Algorithm, Limits};
 use giusto_session::media::{
     Frame, KeyFrameRequest, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,

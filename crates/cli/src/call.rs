@@ -311,7 +311,9 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     };
     // A call that failed leaves its capture too.
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
-        note.iter().for_each(|note| complain(note));
+        if let Some(note) = note {
+            complain(&note);
+        }
         complain(&format!("wrote {}", path.display()));
     }
     outcome

@@ -271,12 +271,11 @@ mod tests {
             (_, "accept_unauthenticated") => vec!["--key-file", "keys"],
             (_, "allow" | "deny") => vec!["192.0.2.0/24"],
             (_, "metrics") => vec!["9105"],
-            (_, "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once") => {
-                vec![]
-            }
             (
                 _,
-                "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless" | "audio" | "browser",
+                "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once"
+                | "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless" | "audio"
+                | "browser",
             ) => {
                 vec![]
             }

@@ -1,4 +1,4 @@
-//! GStreamer and FFmpeg as RTP senders into `giusto recv`, each in a network namespace of its own.
+//! `GStreamer` and `FFmpeg` as RTP senders into `giusto recv`, each in a network namespace of its own.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod common;
