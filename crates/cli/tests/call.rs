@@ -157,6 +157,9 @@ fn a_scenario_gives_the_media() {
     assert_eq!(streams.len(), 2, "{listened}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("two-cameras") && page.contains("scream:v2"));
+    // The caller does not know the received rate over time, nor the links.
+    assert!(page.contains("flows/0/sent_rate_bps") && !page.contains("flows/0/received_rate_bps"));
+    assert!(!page.contains("Network"));
     let trace = fs::read_to_string(trace).unwrap();
     let sent = trace.lines().filter(|line| line.contains("sent") && line.contains("call")).count();
     assert!(sent as f64 >= number(&record["flows"][0]["sent_packets"]), "{sent}");

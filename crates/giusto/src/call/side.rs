@@ -223,6 +223,14 @@ impl CallSide {
                 complete_received(flow, &totals, far_end, knows_clock);
             }
         }
+        // What only the far end measures over time is unknown, not zero.
+        for flow in record.timeline.iter_mut().flat_map(|timeline| &mut timeline.flows) {
+            if (flow.id == FORWARD_ID) == (outgoing == FORWARD) {
+                flow.received_rate_bps.clear();
+            } else {
+                flow.sent_rate_bps.clear();
+            }
+        }
         (record, trace)
     }
 

@@ -57,7 +57,9 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }
-    report.push(topology(page));
+    if !page.shown_links().is_empty() {
+        report.push(topology(page));
+    }
     let mut embedded = to_json(&Embedded { record, overview });
     let charts = media::charts(page).into_iter().chain(plots::charts(page, overview));
     let drawn = charts.filter(|chart| has_values(&embedded, chart));

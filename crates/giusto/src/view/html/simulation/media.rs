@@ -54,10 +54,16 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
     if all > MAX_FLOWS {
         let _ = write!(caption, " Of {all} media flows the first {MAX_FLOWS} have a chart like this.");
     }
-    let columns =
-        [("target", "media/target_rate_bps"), ("sent", "sent_rate_bps"), ("received", "received_rate_bps")];
-    let lines = columns
-        .map(|(name, column)| Series::line(name, page.column(&format!("timeline/flows/{place}/{column}"))));
+    // An end of a call has measured one of the two rates.
+    let columns = [
+        ("target", "media/target_rate_bps", media.target_rate_bps.iter().all(Option::is_none)),
+        ("sent", "sent_rate_bps", flow.sent_rate_bps.is_empty()),
+        ("received", "received_rate_bps", flow.received_rate_bps.is_empty()),
+    ];
+    let known = columns.into_iter().filter(|(.., is_unknown)| !is_unknown);
+    let lines = known.map(|(name, column, _)| {
+        Series::line(name, page.column(&format!("timeline/flows/{place}/{column}")))
+    });
     let limit = bottleneck(page.record, own).and_then(|link| capacity(page, link));
     let title = format!("{}: target and rates", flow.id);
     let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
