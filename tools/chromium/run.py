@@ -120,7 +120,7 @@ def call(args, case, mode, folder, name):
         made.mkdir(parents=True)
         end = [str(made), "--mode", mode, "--start", str(START_S), "--seconds", str(SECONDS)]
         near = [sys.executable, str(HERE / "near.py"), *end, "--camera", str(args.film)]
-        # The shell hands its place over, so that far.py itself is told to end.
+        # The shell is replaced, so that far.py itself receives the signal that ends it.
         far = "exec " + shlex.join([sys.executable, str(HERE / "far.py"), *end])
         line = [args.giusto, "link", str(HERE / "call.toml"), "--realtime", "--out", str(made / "link"), "--far", far]
         line += [*sets(case["settings"]), "--", *near]

@@ -117,7 +117,7 @@ class Encoder:
             data = data[os.write(1, data):]
 
     def begin(self):
-        """Writes what the codec is told by, before there is any frame."""
+        """Writes the bytes by which the reader recognises the codec, before there is any frame."""
         if self.args.codec == "vp8":
             self.write(struct.pack("<4sHH4sHHIIII", b"DKIF", 0, 32, b"VP80", self.width, self.height, CLOCK, 1, 0, 0))
         else:

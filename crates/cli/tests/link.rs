@@ -465,18 +465,26 @@ fn corrupted_packets_are_discarded_by_the_kernel() {
     });
 }
 
-#[test]
-fn a_relay_passes_on_what_its_links_corrupt() {
-    let folder = scenario("delay = \"1 ms\", corruption = 1.0");
+/// A server, and a relay to it that has begun to listen: its address, its process, and the rest of its standard error.
+fn relay(
+    folder: &Folder,
+    flags: &[&str],
+) -> (UdpSocket, SocketAddr, Running, impl Iterator<Item = String> + use<>) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
-    let words = ["link", "s.toml", "--relay", &pair, "--json", "--max-lateness", "10s"];
+    let words = [&["link", "s.toml", "--relay", &pair], flags].concat();
     let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
-    let relay: SocketAddr = listening.split(' ').nth(2).unwrap().parse().unwrap();
-    let running = Running(child);
+    let relay = listening.split(' ').nth(2).unwrap().parse().unwrap();
+    (server, relay, Running(child), lines)
+}
+
+#[test]
+fn a_relay_passes_on_what_its_links_corrupt() {
+    let folder = scenario("delay = \"1 ms\", corruption = 1.0");
+    let (server, relay, running, lines) = relay(&folder, &["--json", "--max-lateness", "10s"]);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.send_to(&[0; 100], relay).unwrap();
     let mut bytes = [0; 200];
@@ -492,27 +500,8 @@ fn a_relay_passes_on_what_its_links_corrupt() {
 #[test]
 fn a_relay_prints_its_result_and_writes_a_report() {
     let folder = scenario("delay = \"20 ms\", rate = \"10 Mbit/s\"");
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
-    let words = [
-        "link",
-        "s.toml",
-        "--relay",
-        &pair,
-        "--json",
-        "--duration",
-        "1s",
-        "--out",
-        "r",
-        "--max-lateness",
-        "10s",
-    ];
-    let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
-    let relay: SocketAddr = listening.split(' ').nth(2).unwrap().parse().unwrap();
-    let running = Running(child);
+    let flags = ["--json", "--duration", "1s", "--out", "r", "--max-lateness", "10s"];
+    let (server, relay, running, lines) = relay(&folder, &flags);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     // The time of the links begins now.
@@ -546,14 +535,7 @@ fn a_relay_prints_its_result_and_writes_a_report() {
 #[test]
 fn lateness_beyond_the_bound_is_flagged() {
     let folder = scenario("delay = \"20 ms\"");
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
-    let words = ["link", "s.toml", "--relay", &pair, "--duration", "300ms", "--max-lateness", "1ns"];
-    let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
-    let relay: SocketAddr = listening.split(' ').nth(2).unwrap().parse().unwrap();
-    let running = Running(child);
+    let (_server, relay, running, lines) = relay(&folder, &["--duration", "300ms", "--max-lateness", "1ns"]);
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"request", relay).unwrap();
     lines.for_each(drop);
     let output = running.output();

@@ -9,7 +9,7 @@
 //! | [`limits`], [`requirements`] | its configuration and its requirements |
 //! | [`feedback`], [`target`] | its input and its output |
 //! | [`history`] | converts RTCP messages to feedback |
-//! | [`log`] | reports what a controller is told and what it answers |
+//! | [`log`] | reports the input and the output of a controller |
 //! | [`fixed`] | a constant rate |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`scream`] | SCReAM in three generations |

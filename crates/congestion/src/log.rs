@@ -1,4 +1,4 @@
-//! What a controller is told and what it answers, for a recording.
+//! The input and the output of a controller, for a recording.
 //!
 //! [`Logged`] wraps any controller: it passes every call on and reports it to a [`Log`]. A recording of these calls replays exactly,
 //! because a controller depends on nothing else.

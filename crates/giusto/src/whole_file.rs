@@ -43,7 +43,7 @@ impl Content {
     pub const REPORT: Self = Self { name: "report", example: "report.html" };
     /// The events of a run.
     pub const TRACE: Self = Self { name: "trace", example: "trace.parquet" };
-    /// What the controller of a session was told and what it answered.
+    /// The input and the output of the controller of a session.
     pub const SESSION_LOG: Self = Self { name: "session log", example: "session.jsonl" };
     /// The events of a run for a trace viewer.
     pub const CHROME_TRACE: Self = Self { name: "Chrome trace", example: "trace.json" };

@@ -195,7 +195,7 @@ impl EncoderProcess {
             output: Mutex::new(output),
             is_stopped: AtomicBool::new(false),
         };
-        process.tell(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
+        process.send(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
         let codec = match codec.recv_timeout(Duration::from_nanos(CODEC_TIMEOUT.as_nanos().unsigned_abs())) {
             Ok(codec) => codec,
             Err(RecvTimeoutError::Timeout) => {
@@ -271,9 +271,9 @@ impl EncoderProcess {
 
 impl Process {
     /// Returns false if the program does not read its lines.
-    fn tell(&self, command: EncoderCommand) -> bool {
-        let told = locked(&self.lines).as_ref().map(|lines| lines.try_send(command));
-        !matches!(told, Some(Err(TrySendError::Full(_))))
+    fn send(&self, command: EncoderCommand) -> bool {
+        let sent = locked(&self.lines).as_ref().map(|lines| lines.try_send(command));
+        !matches!(sent, Some(Err(TrySendError::Full(_))))
     }
 
     fn last_line(&self) -> LastLine {
@@ -404,7 +404,7 @@ pub struct EncoderSource {
 }
 
 impl EncoderSource {
-    /// Takes what was read, and tells what is to be told.
+    /// Passes on the frames that were read, and sends the commands that are due.
     fn exchange(&mut self, now: Timestamp) {
         while self.live.wants_input()
             && let Some(frames) = &self.frames
@@ -422,7 +422,7 @@ impl EncoderSource {
             }
         }
         while let Some(command) = self.live.poll_command(now) {
-            if !self.process.tell(command) {
+            if !self.process.send(command) {
                 break;
             }
         }

@@ -76,8 +76,8 @@ impl NalType {
         matches!(self.0, 1..=5)
     }
 
-    /// Whether it begins an access unit, if it follows a slice of another one (ITU-T H.264 §7.4.1.2.3); slices are told by their
-    /// content.
+    /// Whether it begins an access unit, if it follows a slice of another one (ITU-T H.264 §7.4.1.2.3); slices are distinguished by
+    /// their content.
     pub const fn begins_access_unit(self) -> bool {
         matches!(self.0, 6..=9 | 14..=18)
     }

@@ -240,8 +240,8 @@ impl Setting<'_> {
             if self.stop.load(Relaxed) {
                 return Err(CallError::NoBrowser);
             }
-            if let Some(complaint) = self.board.take_complaint() {
-                observer.on_event(CallEvent::PageError(complaint));
+            if let Some(page_error) = self.board.take_page_error() {
+                observer.on_event(CallEvent::PageError(page_error));
             }
             let Ok(Asked { from, offer, reply }) = self.asked.recv_timeout(LOOK.to_std()) else { continue };
             let address = reachable(self.socket.local_addr(), from)?;
@@ -360,7 +360,7 @@ impl Setting<'_> {
     }
 }
 
-/// When live figures are due, and what was told before.
+/// When live figures are due, and the totals at the last ones.
 struct LiveClock {
     begin: Timestamp,
     interval: TimeDelta,

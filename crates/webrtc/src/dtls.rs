@@ -161,9 +161,9 @@ impl Dtls {
         self.drain()
     }
 
-    /// Closes the connection; the other end is told.
+    /// Closes the connection with a notification (`close_notify`).
     pub fn close(&mut self) {
-        // A connection that has failed has nothing to tell.
+        // A connection that has failed sends no notification.
         let _ = self.inner.close().map_err(|error| failed(&error)).and_then(|()| self.drain());
     }
 

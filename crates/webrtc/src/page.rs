@@ -1,4 +1,4 @@
-//! The web page of a call: what it asks and posts, and what it is told.
+//! The web page of a call: its requests and their answers.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -20,7 +20,7 @@ const PAGE: &str = include_str!("page.html");
 const JSON: &str = "application/json";
 /// Time within which an offer is answered; else the loop has ended.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// What further browsers are told.
+/// The answer to further browsers.
 pub(crate) const TAKEN: &str =
     "this call already has a browser: close its page, or start another `giusto call --browser`";
 
@@ -36,9 +36,9 @@ struct PostedOffer {
     sdp: String,
 }
 
-/// What the page is told.
+/// The answer to a message of the page.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Answer<'a> {
     end: bool,
     /// Why the call is over.
     why: Option<&'a str>,
@@ -58,12 +58,12 @@ struct State {
     own: Option<Sample>,
     /// Time 0 of the samples; `None`: media do not flow yet.
     zero: Option<Timestamp>,
-    /// The call is over: the page is told with its next message.
+    /// Why the call is over; the answer to the page's next message says so.
     over: Option<String>,
     /// The page has sent its last message.
     page_ended: bool,
     posted_at: Option<Timestamp>,
-    complaint: Option<String>,
+    page_error: Option<String>,
 }
 
 impl Board {
@@ -102,8 +102,8 @@ impl Board {
         self.lock().posted_at.is_some_and(|at| at >= time)
     }
 
-    pub(crate) fn take_complaint(&self) -> Option<String> {
-        self.lock().complaint.take()
+    pub(crate) fn take_page_error(&self) -> Option<String> {
+        self.lock().page_error.take()
     }
 
     pub(crate) fn take_figures(&self) -> BrowserFigures {
@@ -118,28 +118,28 @@ impl Board {
         live
     }
 
-    /// Takes a message of the page that arrived at `now`; returns what the page is told.
+    /// Takes a message of the page that arrived at `now`; returns the answer.
     fn take(&self, now: Timestamp, mut posted: Posted) -> Response {
         let mut state = self.lock();
-        let State { token, figures, own, zero, over, page_ended, posted_at, complaint } = &mut *state;
+        let State { token, figures, own, zero, over, page_ended, posted_at, page_error } = &mut *state;
         if token.is_none() || *token != posted.token {
             // A page whose call was refused may say why.
             if token.is_none() && !posted.error.is_empty() {
-                *complaint = Some(short(&posted.error));
+                *page_error = Some(short(&posted.error));
             }
             return Response::text("403 Forbidden", "this page is not in a call: reload it\n");
         }
         let end = posted.end;
         if zero.is_none() {
-            // Samples need a time axis; what the page complains about does not.
+            // Samples need a time axis; an error of the page does not.
             posted.samples.clear();
         }
         let time_s = now.saturating_since(zero.unwrap_or_default()).as_seconds();
         figures.take(time_s, posted);
         *page_ended |= end;
         *posted_at = Some(now);
-        let told = Told { end: end || over.is_some(), why: over.as_deref(), own: *own };
-        match serde_json::to_string(&told) {
+        let answer = Answer { end: end || over.is_some(), why: over.as_deref(), own: *own };
+        match serde_json::to_string(&answer) {
             Ok(text) => Response::ok(JSON, text),
             Err(error) => Response::text("500 Internal Server Error", error.to_string()),
         }

@@ -81,7 +81,7 @@ pub struct Secrets {
     pub ssrc: [u32; 2],
     /// Added to RTP timestamps.
     pub timestamp_offset: u32,
-    /// By this the page of the call is told from other pages.
+    /// Distinguishes the page of the call from other pages.
     pub token: String,
 }
 
@@ -207,7 +207,7 @@ pub struct Transmit {
 /// Our end of a call to a browser: answers its checks, secures the connection, and sends it video at the controller's rate.
 ///
 /// It has no clock and no socket. After each `handle_` call, call [`poll_transmit`](Self::poll_transmit) until it returns `None`,
-/// then [`poll_timeout`](Self::poll_timeout). [`poll_event`](Self::poll_event) tells what happened to the media.
+/// then [`poll_timeout`](Self::poll_timeout). [`poll_event`](Self::poll_event) returns what happened to the media.
 #[derive(Debug)]
 pub struct BrowserPeer {
     config: PeerConfig,
@@ -514,7 +514,7 @@ impl BrowserPeer {
         [other, self.ice.expires_at(), self.dtls.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Ends the call: the browser is told.
+    /// Ends the call and notifies the browser.
     pub fn stop(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         if !matches!(self.state, PeerState::Ended(_)) {

@@ -34,7 +34,7 @@ pub struct Sample {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrowserSample {
-    /// Time on the clock of [`Sample::time_s`], as well as a message's arrival tells.
+    /// Time on the clock of [`Sample::time_s`], as precisely as the arrival of a message shows it.
     pub time_s: f64,
     /// Time on the page's clock.
     pub page_ms: f64,
@@ -173,7 +173,7 @@ pub struct BrowserFigures {
     pub rtt_ms: Option<f64>,
     /// Width and height of its last frame, in pixels.
     pub dimensions: Option<(u64, u64)>,
-    /// What its page complained about.
+    /// The error that its page has reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its samples.

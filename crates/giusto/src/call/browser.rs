@@ -412,17 +412,9 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             from: "caller".to_owned(),
             to: "browser".to_owned(),
             streams: vec![StreamRecord {
-                id: "video".to_owned(),
-                ssrc: connected.ssrc,
-                kind: StreamKind::Video,
                 priority: Some(1.0),
-                goodput_bps: 0.0,
-                frames: 0,
-                frame_delay_ms: None,
-                skipped_frames: None,
-                discarded_packets: None,
-                late_frames: None,
                 repair: connected.repair.then(RepairRecord::default),
+                ..StreamRecord::new("video", connected.ssrc, StreamKind::Video)
             }],
             ..FlowRecord::default()
         };

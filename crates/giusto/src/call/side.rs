@@ -8,10 +8,7 @@ use giusto_sim::{
     link::Link,
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
-    record::{
-        PlannedFlow, RecordPlan, RecordedRun, Recorder, RepairRecord, RunRecord, StreamKind, StreamRecord,
-        TimelineOptions,
-    },
+    record::{PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, TimelineOptions},
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media, encoder::MediaSource},
 };
@@ -485,19 +482,6 @@ fn planned(
 }
 
 fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
-    let stream = |stream: media::Stream<'_>| StreamRecord {
-        id: stream.id.to_owned(),
-        ssrc: first + stream.ssrc,
-        kind: if stream.video.is_some() { StreamKind::Video } else { StreamKind::Audio },
-        priority: stream.video.map(|video| video.priority),
-        goodput_bps: 0.0,
-        frames: 0,
-        frame_delay_ms: None,
-        skipped_frames: None,
-        discarded_packets: None,
-        late_frames: None,
-        repair: spec.repair.is_on().then(RepairRecord::default),
-    };
     let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
     let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
     FlowRecord {
@@ -508,7 +492,7 @@ fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
         feedback: Some(feedback_name(spec.reported()).to_owned()),
         from: from.to_owned(),
         to: to.to_owned(),
-        streams: media::streams(spec).map(stream).collect(),
+        streams: media::stream_records(spec, first),
         ..FlowRecord::default()
     }
 }

@@ -352,7 +352,7 @@ fn sleeper(options: &LinkOptions) -> SleeperConfig {
 /// Relays UDP between clients and targets across the links until the end that the options give. The time of the links begins with
 /// the first datagram.
 ///
-/// `ready` is told the addresses of the relay, `report` the state once a second.
+/// `ready` receives the addresses of the relay, `report` the state once a second.
 ///
 /// # Errors
 ///

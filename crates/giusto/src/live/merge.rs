@@ -60,7 +60,7 @@ fn flow(about: FlowRecord, sent: &FlowRecord, received: &FlowRecord, path: &Flow
         frames: received.frames,
         frame_delay_ms: received.frame_delay_ms,
         feedback_rate_bps: received.feedback_rate_bps,
-        // What was still inside at the end is not lost: only the links tell the two apart.
+        // What was still inside at the end is not lost: only the links distinguish the two.
         lost_packets: path.lost_packets,
         loss_ratio: path.loss_ratio,
         delay_ms: path.delay_ms,

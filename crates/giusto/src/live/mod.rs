@@ -100,7 +100,7 @@ pub fn check(scenario: &Scenario) -> Result<(), LiveError> {
 }
 
 /// Runs `scenario` with `seed` in real time, which takes its duration and about a second. When `stop` is set, the call is ended in
-/// good order, and the record is that of the time until then. `watch` is told the time several times a second.
+/// good order, and the record is that of the time until then. `watch` receives the time several times a second.
 ///
 /// Only one run at a time is a measurement: two disturb each other. The reasons to doubt the figures are in the record's
 /// [`real_time`](RunRecord::real_time).
@@ -142,14 +142,14 @@ pub fn run(
     let settings = CallSettings { began: Some(began), ..settings() };
 
     let parts: Result<_, LiveError> = thread::scope(|scope| {
-        let (tell, ready) = mpsc::channel();
+        let (announce, ready) = mpsc::channel();
         let relay = scope.spawn({
             let (links, options) = (&links, &options);
             move || {
                 let ready = |ready: &Ready| {
                     if let Ready::Relay(listen) = ready {
                         // Nobody listens any more if the run has failed.
-                        let _ = tell.send(listen.first().copied());
+                        let _ = announce.send(listen.first().copied());
                     }
                 };
                 link::relay(links, &[pair], options, ready, |_| ())

@@ -1,4 +1,4 @@
-//! Sessions recorded and replayed: what a controller was told, run through any controller.
+//! Sessions recorded and replayed: the input of a controller, run through any controller.
 //!
 //! A session log holds every call of a congestion controller. [`SessionLog`] writes one while a session runs; [`replay`] runs it
 //! through any controllers and compares them with the recorded one. `docs/reference/session-log.md` describes the format.

@@ -110,7 +110,7 @@ impl SessionLog {
         }
     }
 
-    /// Records what `controller` is told and what it answers. A log records one controller.
+    /// Records the input and the output of `controller`. A log records one controller.
     pub fn record(&self, controller: Box<dyn Controller>) -> Box<dyn Controller> {
         Box::new(Logged::new(controller, Box::new(self.clone())))
     }

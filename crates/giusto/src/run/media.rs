@@ -11,6 +11,7 @@ use giusto_session::{
 };
 use giusto_sim::{
     random::Random,
+    record::{RepairRecord, StreamKind, StreamRecord},
     traffic::{
         EncodedEndpoint,
         encoder::{Audio, MediaSource, VIDEO_CLOCK},
@@ -94,6 +95,17 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
         GiveUp::Never => None,
         GiveUp::After(wait) => Some(wait),
     }
+}
+
+/// The records of the streams of a flow before anything has arrived; `first` is added to the synchronisation sources.
+pub(crate) fn stream_records(spec: &MediaSpec, first: u32) -> Vec<StreamRecord> {
+    let record = |Stream { ssrc, id, video }: Stream<'_>| {
+        let kind = if video.is_some() { StreamKind::Video } else { StreamKind::Audio };
+        let repair = spec.repair.is_on().then(RepairRecord::default);
+        let priority = video.map(|video| video.priority);
+        StreamRecord { priority, repair, ..StreamRecord::new(id, first + ssrc, kind) }
+    };
+    streams(spec).map(record).collect()
 }
 
 /// The controller of the sender.

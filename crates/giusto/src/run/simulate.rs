@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use giusto_sim::{
     record::{
-        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RepairRecord,
-        RunRecord, StreamKind, StreamRecord, TimelineOptions,
+        FlowRecord, LinkRecord, Measurement, PlannedFlow, PlannedLink, RecordPlan, Recorder, RunRecord,
+        TimelineOptions,
     },
     trace::Observer,
 };
@@ -158,19 +158,6 @@ pub(crate) fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> Fl
         FlowKind::Media(media) => Some(media),
         _ => None,
     };
-    let stream = |stream: media::Stream<'_>| StreamRecord {
-        id: stream.id.to_owned(),
-        ssrc: stream.ssrc,
-        kind: if stream.video.is_some() { StreamKind::Video } else { StreamKind::Audio },
-        priority: stream.video.map(|video| video.priority),
-        goodput_bps: 0.0,
-        frames: 0,
-        frame_delay_ms: None,
-        skipped_frames: None,
-        discarded_packets: None,
-        late_frames: None,
-        repair: media.filter(|media| media.repair.is_on()).map(|_| RepairRecord::default()),
-    };
     FlowRecord {
         id: flow.name.clone(),
         group: spec.id.clone(),
@@ -180,7 +167,7 @@ pub(crate) fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> Fl
         from: spec.from.clone(),
         to: spec.to.clone(),
         path: path.collect(),
-        streams: media.map(|media| media::streams(media).map(stream).collect()).unwrap_or_default(),
+        streams: media.map(|media| media::stream_records(media, 0)).unwrap_or_default(),
         ..FlowRecord::default()
     }
 }

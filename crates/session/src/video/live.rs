@@ -1,4 +1,4 @@
-//! Frames of an encoder that runs beside the session, and what it is told.
+//! Frames of an encoder that runs beside the session, and the commands that it receives.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use super::{VideoCodec, VideoFrame, VideoSource, source::SourceFrame};
 use crate::media::RateRange;
 
-/// Minimum time between two rates that the encoder is told. Chosen by us: about three frames, and the interval of feedback.
+/// Minimum time between two rate commands. Chosen by us: about three frames, and the interval of feedback.
 pub const RATE_INTERVAL: TimeDelta = TimeDelta::from_millis(100);
-/// A rate is told if it differs from the last by at least this share. Chosen by us.
+/// A rate is sent if it differs from the last one by at least this share. Chosen by us.
 pub const RATE_STEP: f64 = 0.02;
 /// Frames that wait for their times; an encoder that is faster waits until they have left. Chosen by us.
 const MAX_WAITING: usize = 4;
@@ -24,7 +24,7 @@ const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 /// Interval at which the encoder's output is looked at. Chosen by us: a small part of a frame's time.
 const LOOK: TimeDelta = TimeDelta::from_millis(2);
 
-/// What an encoder is told.
+/// A command for an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncoderCommand {
@@ -62,7 +62,8 @@ pub struct LiveVideo {
     has_ended: bool,
     is_started: bool,
     wanted: DataRate,
-    told: Option<(Timestamp, DataRate)>,
+    /// The last rate that was sent, and when.
+    sent_rate: Option<(Timestamp, DataRate)>,
     wants_key: bool,
     /// Frames that refer to a skipped one are not sent: since when a key frame is awaited, and when it was requested last.
     awaits_key: Option<(Timestamp, Timestamp)>,
@@ -81,7 +82,7 @@ impl LiveVideo {
             has_ended: false,
             is_started: false,
             wanted: limits.min(),
-            told: None,
+            sent_rate: None,
             wants_key: false,
             awaits_key: None,
             dropped: 0,
@@ -131,12 +132,12 @@ impl LiveVideo {
         if !std::mem::replace(&mut self.is_started, true) {
             return Some(EncoderCommand::Start);
         }
-        let due = self.told.is_none_or(|(at, told)| {
-            let change = self.wanted.as_bps().abs_diff(told.as_bps()) as f64;
-            now.saturating_since(at) >= RATE_INTERVAL && change >= told.as_bps() as f64 * RATE_STEP
+        let due = self.sent_rate.is_none_or(|(at, sent)| {
+            let change = self.wanted.as_bps().abs_diff(sent.as_bps()) as f64;
+            now.saturating_since(at) >= RATE_INTERVAL && change >= sent.as_bps() as f64 * RATE_STEP
         });
-        if due && self.told.is_none_or(|(_, told)| told != self.wanted) {
-            self.told = Some((now, self.wanted));
+        if due && self.sent_rate.is_none_or(|(_, sent)| sent != self.wanted) {
+            self.sent_rate = Some((now, self.wanted));
             return Some(EncoderCommand::Rate(self.wanted));
         }
         if let Some((since, last)) = &mut self.awaits_key
@@ -220,7 +221,7 @@ impl FrameClock {
             Some(time) => self.by_container(at, time),
             None => self.by_rate(at),
         };
-        // Both rise: a receiver tells frames by their timestamps.
+        // Both rise: a receiver distinguishes frames by their timestamps.
         let least = TimeDelta::from_millis(1);
         let captured = self.latest.map_or(captured, |(_, before, _)| captured.max(before + least));
         let since = match (time, self.latest) {

@@ -67,7 +67,7 @@ enum Container {
     AnnexB,
 }
 
-/// Reads the frames of a byte stream: IVF with VP8, or H.264 of Annex B, told by the first bytes.
+/// Reads the frames of a byte stream: IVF with VP8, or H.264 of Annex B, recognised by the first bytes.
 ///
 /// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
 /// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.

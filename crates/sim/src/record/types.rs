@@ -183,6 +183,25 @@ pub struct StreamRecord {
     pub repair: Option<RepairRecord>,
 }
 
+impl StreamRecord {
+    /// A stream of which nothing has arrived.
+    pub fn new(id: &str, ssrc: u32, kind: StreamKind) -> Self {
+        Self {
+            id: id.to_owned(),
+            ssrc,
+            kind,
+            priority: None,
+            goodput_bps: 0.0,
+            frames: 0,
+            frame_delay_ms: None,
+            skipped_frames: None,
+            discarded_packets: None,
+            late_frames: None,
+            repair: None,
+        }
+    }
+}
+
 /// Repair of the lost packets of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RepairRecord {

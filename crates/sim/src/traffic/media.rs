@@ -68,7 +68,7 @@ impl Media {
         self.endpoint.endpoint()
     }
 
-    /// The route has changed: tells the controller.
+    /// The route has changed: notifies the controller.
     pub fn on_route_change(&mut self, now: Timestamp) {
         if let Some(sender) = self.endpoint.endpoint_mut().sender_mut() {
             sender.on_route_change(now);
