@@ -1,0 +1,1 @@
+//! Sites, sectors and wrap-around.

@@ -1,0 +1,1 @@
+//! SINR per stream, mutual information, block error rate.

@@ -1,0 +1,1 @@
+//! Path loss, antennas, shadowing and noise.

@@ -1,0 +1,1 @@
+//! CQI, MCS and transport block sizes.
