@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`layout`] | sites, sectors, wrap-around |
 //! | [`propagation`] | path loss, antennas, shadowing, noise |
+//! | [`draw`] | random draws |
 //! | [`fading`] | tapped delay lines with Doppler, precomputed |
 //! | [`tables`] | CQI, MCS and transport block sizes |
 //! | [`link`] | SINR per stream, mutual information, block error rate |
 
+pub mod draw;
 pub mod fading;
 pub mod layout;
 pub mod link;

@@ -1,1 +1,323 @@
 //! Path loss, antennas, shadowing and noise.
+
+use std::f64::consts::PI;
+
+use giusto_sim::random::Random;
+
+use super::{
+    draw,
+    layout::{Layout, MINIMUM_DISTANCE_M, Point},
+};
+
+/// Speed of light, m/s.
+pub const SPEED_OF_LIGHT_MPS: f64 = 299_792_458.0;
+
+/// Thermal noise, dBm/Hz: k T at 290 K.
+pub const THERMAL_NOISE_DBM_PER_HZ: f64 = -174.0;
+
+/// Standard deviation of shadowing, dB.
+pub const SHADOWING_DB: f64 = 8.0;
+
+/// Correlation of the shadowing of two sites; that of two sectors of a site is 1.
+pub const SHADOWING_BETWEEN_SITES: f64 = 0.5;
+
+/// Distance at which the shadowing of a moving user is correlated by 1/e, m.
+pub const SHADOWING_DISTANCE_M: f64 = 50.0;
+
+/// Returns the linear ratio of `db`.
+pub fn from_db(db: f64) -> f64 {
+    libm::exp(db * std::f64::consts::LN_10 / 10.0)
+}
+
+/// Returns the linear ratio `ratio` in dB.
+pub fn to_db(ratio: f64) -> f64 {
+    10.0 * libm::log10(ratio)
+}
+
+/// Mean loss over distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PathLoss {
+    /// L = 128.1 + 37.6 log10(R / km) dB at 2 GHz (TR 36.814 table A.2.1.1-1).
+    #[default]
+    Case1,
+    /// COST-231 Hata for a metropolitan centre (COST 231 final report, §4.4.1) at the deployment's carrier and antenna heights.
+    Cost231Hata,
+}
+
+impl PathLoss {
+    /// Returns the loss over `distance_m`, dB. Distances below [`MINIMUM_DISTANCE_M`] count as that.
+    ///
+    /// COST-231 Hata is stated for distances from 1 km and is extrapolated below, as system simulations do.
+    pub fn db(self, distance_m: f64, deployment: &Deployment) -> f64 {
+        let distance_km = libm::log10(distance_m.max(MINIMUM_DISTANCE_M) / 1000.0);
+        match self {
+            Self::Case1 => 128.1 + 37.6 * distance_km,
+            Self::Cost231Hata => {
+                let frequency_mhz = libm::log10(deployment.carrier_hz / 1e6);
+                let base = libm::log10(deployment.base_height_m);
+                let height = libm::log10(11.75 * deployment.user_height_m);
+                let user = 3.2 * height * height - 4.97;
+                46.3 + 33.9 * frequency_mhz - 13.82 * base - user + (44.9 - 6.55 * base) * distance_km + 3.0
+            }
+        }
+    }
+}
+
+/// The vertical pattern of an antenna (TR 36.814 table A.2.1.1-2): −min(12 ((θ − tilt) / width)², side lobe) dB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VerticalPattern {
+    /// Angle between the points of half the power, degrees.
+    pub width_deg: f64,
+    /// Attenuation of side lobes, dB.
+    pub side_lobe_db: f64,
+    /// Electrical tilt below the horizon, degrees: 15 in case 1, 6 in case 3.
+    pub tilt_deg: f64,
+}
+
+/// The antenna of a sector: −min(12 (φ / width)², front to back) dB in the horizontal plane, plus its gain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Antenna {
+    /// Gain in the main direction, cable loss deducted, dBi.
+    pub gain_dbi: f64,
+    /// Horizontal angle between the points of half the power, degrees.
+    pub width_deg: f64,
+    /// Largest attenuation, dB: 20 in TR 25.814, 25 in TR 36.814.
+    pub front_to_back_db: f64,
+    /// The vertical pattern; without it the antenna is two-dimensional.
+    pub vertical: Option<VerticalPattern>,
+}
+
+impl Antenna {
+    /// The two-dimensional antenna of TR 25.814 table A.2.1.1-2: 14 dBi, 70 degrees, 20 dB.
+    pub const FLAT: Self = Self { gain_dbi: 14.0, width_deg: 70.0, front_to_back_db: 20.0, vertical: None };
+
+    /// The three-dimensional antenna of TR 36.814 table A.2.1.1-2 with a tilt of 15 degrees, as for case 1.
+    pub const TILTED: Self = Self {
+        gain_dbi: 14.0,
+        width_deg: 70.0,
+        front_to_back_db: 25.0,
+        vertical: Some(VerticalPattern { width_deg: 10.0, side_lobe_db: 20.0, tilt_deg: 15.0 }),
+    };
+
+    /// Returns the gain towards a user, dBi: `azimuth_rad` off the main direction, `below_rad` below the horizon.
+    pub fn gain_db(&self, azimuth_rad: f64, below_rad: f64) -> f64 {
+        // The nearest equivalent of the azimuth in −π to π.
+        let azimuth = azimuth_rad - 2.0 * PI * libm::round(azimuth_rad / (2.0 * PI));
+        let ratio = azimuth.to_degrees() / self.width_deg;
+        let horizontal = (12.0 * ratio * ratio).min(self.front_to_back_db);
+        let vertical = self.vertical.map_or(0.0, |pattern| {
+            let ratio = (below_rad.to_degrees() - pattern.tilt_deg) / pattern.width_deg;
+            (12.0 * ratio * ratio).min(pattern.side_lobe_db)
+        });
+        self.gain_dbi - (horizontal + vertical).min(self.front_to_back_db)
+    }
+}
+
+/// The constants of a simulation case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// Distance between neighbouring sites, m.
+    pub inter_site_distance_m: f64,
+    /// Carrier frequency, Hz.
+    pub carrier_hz: f64,
+    /// Speed of users, m/s.
+    pub speed_mps: f64,
+    /// Loss of walls, dB.
+    pub penetration_db: f64,
+    /// Path loss.
+    pub path_loss: PathLoss,
+    /// The antenna of a sector.
+    pub antenna: Antenna,
+    /// Height of the base stations' antennas, m.
+    pub base_height_m: f64,
+    /// Height of users, m.
+    pub user_height_m: f64,
+    /// Transmit power of a cell over its whole bandwidth, dBm.
+    pub cell_power_dbm: f64,
+    /// Largest transmit power of a user, dBm.
+    pub user_power_dbm: f64,
+    /// Noise figure of a user's receiver, dB.
+    pub user_noise_figure_db: f64,
+    /// Noise figure of a base station's receiver, dB.
+    pub base_noise_figure_db: f64,
+    /// Number of resource blocks.
+    pub resource_blocks: u32,
+}
+
+impl Deployment {
+    /// Bandwidth of a resource block, Hz (TS 36.211 §6.2.3: 12 subcarriers of 15 kHz).
+    pub const RESOURCE_BLOCK_HZ: f64 = 180_000.0;
+
+    /// 3GPP case 1: 500 m, 2 GHz, 3 km/h, penetration 20 dB, in 10 MHz with 40 W (TR 25.814 table A.2.1.1-1, TR 36.814 table
+    /// A.2.1.1-1).
+    pub fn case_1() -> Self {
+        Self {
+            inter_site_distance_m: 500.0,
+            carrier_hz: 2e9,
+            speed_mps: 3.0 / 3.6,
+            penetration_db: 20.0,
+            path_loss: PathLoss::Case1,
+            antenna: Antenna::FLAT,
+            base_height_m: 32.0,
+            user_height_m: 1.5,
+            cell_power_dbm: 46.0,
+            user_power_dbm: 23.0,
+            user_noise_figure_db: 9.0,
+            base_noise_figure_db: 5.0,
+            resource_blocks: 50,
+        }
+    }
+
+    /// 3GPP case 3: as case 1 with 1732 m between sites.
+    pub fn case_3() -> Self {
+        Self { inter_site_distance_m: 1732.0, ..Self::case_1() }
+    }
+
+    /// Returns the bandwidth that is occupied, Hz.
+    pub fn bandwidth_hz(&self) -> f64 {
+        f64::from(self.resource_blocks) * Self::RESOURCE_BLOCK_HZ
+    }
+
+    /// Returns the largest Doppler shift, Hz: v fc / c.
+    pub fn doppler_hz(&self) -> f64 {
+        self.speed_mps * self.carrier_hz / SPEED_OF_LIGHT_MPS
+    }
+}
+
+/// Returns the power of thermal noise in `bandwidth_hz` at a receiver with a noise figure of `figure_db`, mW.
+pub fn noise_mw(bandwidth_hz: f64, figure_db: f64) -> f64 {
+    from_db(THERMAL_NOISE_DBM_PER_HZ + figure_db) * bandwidth_hz
+}
+
+/// The shadowing of one user towards every site: log-normal, correlated between sites and along the user's path (TR 36.814 table
+/// A.2.1.1-1; the correlation along the path is Gudmundson's, Electronics Letters 27(23), 1991).
+#[derive(Debug, Clone)]
+pub struct Shadowing {
+    /// What all sites share, of variance 1.
+    common: f64,
+    /// What each site has of its own, of variance 1.
+    own: Vec<f64>,
+}
+
+impl Shadowing {
+    /// Draws the shadowing towards `sites` sites.
+    pub fn new(sites: usize, random: &mut Random) -> Self {
+        Self { common: draw::normal(random), own: (0..sites).map(|_| draw::normal(random)).collect() }
+    }
+
+    /// Moves the user by `moved_m`, m.
+    pub fn advance(&mut self, moved_m: f64, random: &mut Random) {
+        let kept = libm::exp(-moved_m.max(0.0) / SHADOWING_DISTANCE_M);
+        let fresh = libm::sqrt(1.0 - kept * kept);
+        for value in std::iter::once(&mut self.common).chain(&mut self.own) {
+            *value = kept * *value + fresh * draw::normal(random);
+        }
+    }
+
+    /// Returns the shadowing towards `site`, dB. A positive value is a gain; that of an unknown site is 0.
+    pub fn site_db(&self, site: usize) -> f64 {
+        self.own.get(site).map_or(0.0, |own| {
+            SHADOWING_DB
+                * (libm::sqrt(SHADOWING_BETWEEN_SITES) * self.common
+                    + libm::sqrt(1.0 - SHADOWING_BETWEEN_SITES) * own)
+        })
+    }
+}
+
+/// Returns the mean gain between `cell` and a user at `at`: antenna, path loss, penetration and shadowing, as a linear ratio.
+pub fn mean_gain(
+    layout: &Layout,
+    deployment: &Deployment,
+    cell: usize,
+    at: Point,
+    shadowing: &Shadowing,
+) -> f32 {
+    let site = layout.site_of(cell);
+    let (distance_m, bearing_rad) = layout.to_site(site, at);
+    let distance_m = distance_m.max(MINIMUM_DISTANCE_M);
+    let below_rad = libm::atan2(deployment.base_height_m - deployment.user_height_m, distance_m);
+    let gain_db = deployment.antenna.gain_db(bearing_rad - layout.boresight_rad(cell), below_rad)
+        - deployment.path_loss.db(distance_m, deployment)
+        - deployment.penetration_db
+        + shadowing.site_db(site);
+    from_db(gain_db) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_sim::random;
+
+    use super::*;
+    use crate::radio::layout::SITES;
+
+    fn near(value: f64, expected: f64, tolerance: f64) {
+        assert!((value - expected).abs() <= tolerance, "{value}, not {expected} ± {tolerance}");
+    }
+
+    #[test]
+    fn case_1_is_the_other_form_of_itself() {
+        let deployment = Deployment::case_1();
+        // L = 15.3 + 37.6 log10(d / m), the form in 36.942 and 36.814 table A.2.1.1.2-3.
+        for distance in [35.0, 100.0, 500.0, 1732.0] {
+            let loss = PathLoss::Case1.db(distance, &deployment);
+            near(loss, 15.3 + 37.6 * libm::log10(distance), 0.01);
+        }
+        near(PathLoss::Case1.db(3.0, &deployment), PathLoss::Case1.db(35.0, &deployment), 0.0);
+    }
+
+    #[test]
+    fn cost_231_hata_gives_its_textbook_value() {
+        let deployment = Deployment::case_1();
+        near(PathLoss::Cost231Hata.db(1000.0, &deployment), 140.4, 0.05);
+        let slope =
+            PathLoss::Cost231Hata.db(1000.0, &deployment) - PathLoss::Cost231Hata.db(100.0, &deployment);
+        near(slope, 35.04, 0.01);
+    }
+
+    #[test]
+    fn an_antenna_loses_3_db_at_half_its_width() {
+        for antenna in [Antenna::FLAT, Antenna::TILTED] {
+            let tilt = antenna.vertical.map_or(0.0, |pattern| pattern.tilt_deg.to_radians());
+            near(antenna.gain_db(0.0, tilt), 14.0, 1e-9);
+            near(antenna.gain_db(35_f64.to_radians(), tilt), 11.0, 1e-9);
+            near(antenna.gain_db(-35_f64.to_radians(), tilt), 11.0, 1e-9);
+            near(antenna.gain_db(325_f64.to_radians(), tilt), 11.0, 1e-9);
+            near(antenna.gain_db(PI, tilt), 14.0 - antenna.front_to_back_db, 1e-9);
+        }
+        near(Antenna::TILTED.gain_db(0.0, 20_f64.to_radians()), 11.0, 1e-9);
+        near(Antenna::TILTED.gain_db(0.0, -20_f64.to_radians()), -6.0, 1e-9);
+        near(Antenna::FLAT.gain_db(0.0, 1.0), 14.0, 1e-9);
+    }
+
+    #[test]
+    fn noise_in_9_mhz() {
+        near(to_db(noise_mw(9e6, 9.0)), -95.46, 0.01);
+        near(to_db(noise_mw(180_000.0, 5.0)), -116.45, 0.01);
+    }
+
+    #[test]
+    fn doppler_of_pedestrian_and_car() {
+        near(Deployment::case_1().doppler_hz(), 5.56, 0.01);
+        near(Deployment { speed_mps: 30.0 / 3.6, ..Deployment::case_1() }.doppler_hz(), 55.6, 0.1);
+    }
+
+    #[test]
+    fn shadowing_has_its_deviation_and_correlations() {
+        let mut random = random::stream(1, "shadowing");
+        let count = 40_000;
+        let (mut square, mut sites, mut moved) = (0.0, 0.0, 0.0);
+        for _ in 0..count {
+            let mut shadowing = Shadowing::new(SITES, &mut random);
+            let (first, other) = (shadowing.site_db(0), shadowing.site_db(3));
+            shadowing.advance(10.0, &mut random);
+            shadowing.advance(25.0, &mut random);
+            square += first * first;
+            sites += first * other;
+            moved += first * shadowing.site_db(0);
+        }
+        let variance = square / f64::from(count);
+        near(libm::sqrt(variance), 8.0, 0.1);
+        near(sites / square, 0.5, 0.02);
+        near(moved / square, libm::exp(-35.0 / 50.0), 0.02);
+    }
+}
