@@ -251,7 +251,7 @@ fn sample([h11, h21, h12, h22]: [Complex; 4]) -> Sample {
     let (a, b) = (power(h11) + power(h21), power(h12) + power(h22));
     let c = add(multiply((h11.0, -h11.1), h12), multiply((h21.0, -h21.1), h22));
     // |H w|² is (a + b) / 2 ± Re c for w = (1, ±1) / √2, and (a + b) / 2 ∓ Im c for (1, ±j) / √2.
-    let best = (a + b) / 2.0 + c.0.abs().max(c.1.abs());
+    let best = f64::midpoint(a, b) + c.0.abs().max(c.1.abs());
     Sample { a: a as f32, b: b as f32, c2: power(c) as f32, best: best as f32 }
 }
 

@@ -35,6 +35,7 @@ pub struct Point {
 
 impl Point {
     /// Returns the point that is `distance_m` away in the direction `bearing_rad` (0 is east, π/2 is north).
+    #[must_use]
     pub fn moved(self, distance_m: f64, bearing_rad: f64) -> Self {
         let (sine, cosine) = libm::sincos(bearing_rad);
         Self { x_m: self.x_m + distance_m * cosine, y_m: self.y_m + distance_m * sine }

@@ -72,6 +72,8 @@ pub struct VerticalPattern {
     pub side_lobe_db: f64,
     /// Electrical tilt below the horizon, degrees: 15 in case 1, 6 in case 3.
     pub tilt_deg: f64,
+    /// Largest attenuation of both patterns together, dB.
+    pub floor_db: f64,
 }
 
 /// The antenna of a sector: −min(12 (φ / width)², front to back) dB in the horizontal plane, plus its gain.
@@ -81,7 +83,7 @@ pub struct Antenna {
     pub gain_dbi: f64,
     /// Horizontal angle between the points of half the power, degrees.
     pub width_deg: f64,
-    /// Largest attenuation, dB: 20 in TR 25.814, 25 in TR 36.814.
+    /// Largest attenuation in the horizontal plane, dB: 20 in TR 25.814, 25 in TR 36.814.
     pub front_to_back_db: f64,
     /// The vertical pattern; without it the antenna is two-dimensional.
     pub vertical: Option<VerticalPattern>,
@@ -91,12 +93,16 @@ impl Antenna {
     /// The two-dimensional antenna of TR 25.814 table A.2.1.1-2: 14 dBi, 70 degrees, 20 dB.
     pub const FLAT: Self = Self { gain_dbi: 14.0, width_deg: 70.0, front_to_back_db: 20.0, vertical: None };
 
-    /// The three-dimensional antenna of TR 36.814 table A.2.1.1-2 with a tilt of 15 degrees, as for case 1.
+    /// The same with a vertical pattern of 10 degrees and a tilt of 15 degrees, as for case 1 (TR 36.814 table A.2.1.1-2, recalled,
+    /// which has 25 dB in the horizontal plane; the reference of the calibration has 20).
     pub const TILTED: Self = Self {
-        gain_dbi: 14.0,
-        width_deg: 70.0,
-        front_to_back_db: 25.0,
-        vertical: Some(VerticalPattern { width_deg: 10.0, side_lobe_db: 20.0, tilt_deg: 15.0 }),
+        vertical: Some(VerticalPattern {
+            width_deg: 10.0,
+            side_lobe_db: 20.0,
+            tilt_deg: 15.0,
+            floor_db: 25.0,
+        }),
+        ..Self::FLAT
     };
 
     /// Returns the gain towards a user, dBi: `azimuth_rad` off the main direction, `below_rad` below the horizon.
@@ -109,7 +115,8 @@ impl Antenna {
             let ratio = (below_rad.to_degrees() - pattern.tilt_deg) / pattern.width_deg;
             (12.0 * ratio * ratio).min(pattern.side_lobe_db)
         });
-        self.gain_dbi - (horizontal + vertical).min(self.front_to_back_db)
+        let floor = self.vertical.map_or(self.front_to_back_db, |pattern| pattern.floor_db);
+        self.gain_dbi - (horizontal + vertical).min(floor)
     }
 }
 
@@ -282,10 +289,11 @@ mod tests {
             near(antenna.gain_db(35_f64.to_radians(), tilt), 11.0, 1e-9);
             near(antenna.gain_db(-35_f64.to_radians(), tilt), 11.0, 1e-9);
             near(antenna.gain_db(325_f64.to_radians(), tilt), 11.0, 1e-9);
-            near(antenna.gain_db(PI, tilt), 14.0 - antenna.front_to_back_db, 1e-9);
+            near(antenna.gain_db(PI, tilt), -6.0, 1e-9);
         }
         near(Antenna::TILTED.gain_db(0.0, 20_f64.to_radians()), 11.0, 1e-9);
         near(Antenna::TILTED.gain_db(0.0, -20_f64.to_radians()), -6.0, 1e-9);
+        near(Antenna::TILTED.gain_db(PI, -20_f64.to_radians()), -11.0, 1e-9);
         near(Antenna::FLAT.gain_db(0.0, 1.0), 14.0, 1e-9);
     }
 

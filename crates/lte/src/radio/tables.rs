@@ -1,8 +1,8 @@
 //! CQI, MCS and transport block sizes of TS 36.213.
 //!
 //! The numbers were compared, outside this project, between three independent implementations of the specification (srsRAN 4G,
-//! OpenAirInterface and ns-3). They agree in all 2,970 transport block sizes, except that ns-3 replaces the 328 bit of one resource
-//! block at I_TBS 6 by 88 bit, and in both MCS tables.
+//! `OpenAirInterface` and ns-3). They agree in all 2,970 transport block sizes, except that ns-3 replaces the 328 bit of one resource
+//! block at index 6 by 88 bit, and in both MCS tables.
 
 use super::link::Modulation;
 
@@ -92,7 +92,7 @@ const fn mcs_table(first_qam16: usize, first_qam64: usize) -> [Mcs; MCS] {
 
 /// Returns the transport block size of `i_tbs` over `resource_blocks`, bit: TS 36.213 table 7.1.7.2.1-1, one layer.
 ///
-/// It is 0 where the table has no entry, i.e. without resource blocks, with more than 110, or above I_TBS 26.
+/// It is 0 where the table has no entry, i.e. without resource blocks, with more than 110, or above index 26.
 pub fn transport_block_bits(i_tbs: u8, resource_blocks: u32) -> u32 {
     let row = transport_blocks::TRANSPORT_BLOCK_BITS.get(usize::from(i_tbs));
     row.and_then(|row| row.get((resource_blocks as usize).checked_sub(1)?)).copied().unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Transport block sizes of TS 36.213.
 
-/// Transport block size, bit, by I_TBS (row) and number of resource blocks less 1 (column): TS 36.213 table 7.1.7.2.1-1.
+/// Transport block size, bit, by `I_TBS` (row) and number of resource blocks less 1 (column): TS 36.213 table 7.1.7.2.1-1.
 #[rustfmt::skip]
 pub(super) const TRANSPORT_BLOCK_BITS: [[u32; 110]; 27] = [
     [

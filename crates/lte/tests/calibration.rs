@@ -1,0 +1,62 @@
+//! Calibration of the wideband SINR: 20,000 users at random places, served by the cell with the strongest mean gain.
+//!
+//! The figures are those of an independent Monte Carlo of the same deployments.
+
+use giusto_lte::radio::{
+    layout::{Layout, SITES},
+    propagation::{Antenna, Deployment, PathLoss, Shadowing, from_db, mean_gain, noise_mw, to_db},
+};
+use giusto_sim::random;
+
+const DROPS: usize = 20_000;
+
+/// The 5, 50 and 95 % quantiles of the wideband SINR, dB, where interferers send the share `load` of their power.
+fn wideband_sinr_db(deployment: &Deployment, load: f64) -> [f64; 3] {
+    let layout = Layout::hexagonal(deployment.inter_site_distance_m);
+    let mut random = random::stream(1, "calibration");
+    let power_mw = from_db(deployment.cell_power_dbm);
+    let noise = noise_mw(deployment.bandwidth_hz(), deployment.user_noise_figure_db);
+    let mut sinr: Vec<f64> = (0..DROPS)
+        .map(|_| {
+            let at = layout.random_point(&mut random);
+            let shadowing = Shadowing::new(SITES, &mut random);
+            let received = (0..layout.cells())
+                .map(|cell| power_mw * f64::from(mean_gain(&layout, deployment, cell, at, &shadowing)));
+            let (best, sum) =
+                received.fold((0.0_f64, 0.0), |(best, sum), power| (best.max(power), sum + power));
+            to_db(best / (load * (sum - best) + noise))
+        })
+        .collect();
+    sinr.sort_by(f64::total_cmp);
+    [0.05, 0.5, 0.95].map(|share| sinr[(share * DROPS as f64) as usize])
+}
+
+fn check(name: &str, deployment: &Deployment, load: f64, published: [f64; 3]) {
+    let ours = wideband_sinr_db(deployment, load);
+    eprintln!("{name}: {ours:.1?} dB, reference {published:.1?}");
+    for (ours, published) in ours.iter().zip(published) {
+        assert!((ours - published).abs() < 1.0, "{name}: {ours:.2} dB, not {published} ± 1 dB");
+    }
+}
+
+#[test]
+fn wideband_sinr_of_case_1() {
+    check("case 1", &Deployment::case_1(), 1.0, [-2.6, 3.7, 15.0]);
+}
+
+#[test]
+fn wideband_sinr_with_tilted_antennas() {
+    let deployment = Deployment { antenna: Antenna::TILTED, ..Deployment::case_1() };
+    check("tilt of 15 degrees", &deployment, 1.0, [-1.9, 6.5, 16.2]);
+}
+
+#[test]
+fn wideband_sinr_at_half_load() {
+    check("half load", &Deployment::case_1(), 0.5, [0.3, 6.9, 18.0]);
+}
+
+#[test]
+fn wideband_sinr_with_cost_231_hata() {
+    let deployment = Deployment { path_loss: PathLoss::Cost231Hata, ..Deployment::case_1() };
+    check("COST-231 Hata", &deployment, 1.0, [-3.3, 3.0, 14.5]);
+}
