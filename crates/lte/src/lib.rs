@@ -4,6 +4,16 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`city`] | users, their traffic and the run |
+//! | [`carrier`] | bandwidth and resource blocks |
+//! | [`terminal`] | places and channels of users |
+//! | [`bearer`] | queues, segmentation, retransmission (RLC) |
+//! | [`mac`] | link adaptation, HARQ, scheduling |
 //! | [`radio`] | layout, propagation, fading, tables of 36.213, block error rates |
 
+pub mod bearer;
+pub mod carrier;
+pub mod city;
+pub mod mac;
 pub mod radio;
+pub mod terminal;

@@ -1,0 +1,14 @@
+//! A city in operation: people arrive, call, move and leave.
+//!
+//! [`City`] ties the radio to the traffic: it carries the packets of agents across the core network and the radio, and
+//! advances time. The agents are those of `giusto-sim`.
+
+mod config;
+mod measures;
+mod people;
+mod run;
+
+pub use config::{CityConfig, CityError, FileTransfers, Opposite, RADIO_ROUND_TRIP};
+pub use measures::{CallMeasures, CityFigures, percentile};
+pub use people::{Call, CallPlan, Person, Workload};
+pub use run::{City, CityCounters};

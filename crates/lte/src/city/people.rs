@@ -1,0 +1,193 @@
+//! People: what they do, and what is counted for them.
+
+use giusto_sim::{
+    link::queue::Queue,
+    packet::FlowId,
+    trace::Note,
+    traffic::{Agent, Body},
+};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::measures::CallMeasures;
+
+/// Bytes of an RTP header without extensions (RFC 3550 §5.1).
+const RTP_HEADER: usize = 12;
+
+/// A call that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallPlan {
+    /// Number of the call, from 0.
+    pub number: u32,
+    /// Flow of the media, and of the feedback.
+    pub flows: (FlowId, FlowId),
+    /// When it begins and ends.
+    pub time: (Timestamp, Timestamp),
+}
+
+/// The two ends of a call.
+#[derive(Debug)]
+pub struct Call {
+    /// The end that sends the media.
+    pub sender: Box<dyn Agent>,
+    /// The end that receives it.
+    pub receiver: Box<dyn Agent>,
+    /// Synchronisation source of the video.
+    pub video_ssrc: u32,
+}
+
+/// What the users of a city do.
+pub trait Workload {
+    /// The ends of a call.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be built.
+    fn call(&mut self, plan: &CallPlan) -> Result<Call, String>;
+
+    /// The queue of a bearer.
+    fn queue(&mut self) -> Box<dyn Queue>;
+}
+
+/// A user: a call, or a file transfer.
+#[derive(Debug)]
+pub struct Person {
+    /// Place in the population of the radio.
+    pub(super) place: u32,
+    /// The agent at the network's side and at the user's.
+    pub(super) agents: (u32, u32),
+    pub(super) activity: Activity,
+    /// When it leaves.
+    pub(super) leaves: Timestamp,
+}
+
+/// What a person does.
+#[derive(Debug)]
+pub(super) enum Activity {
+    Call {
+        number: u32,
+        media: FlowId,
+        video_ssrc: u32,
+        time: (Timestamp, Timestamp),
+        target: DataRate,
+        measures: Box<CallMeasures>,
+    },
+    File {
+        missing: u64,
+    },
+}
+
+impl Person {
+    /// Number of the call; `None` for a file transfer.
+    pub fn call(&self) -> Option<u32> {
+        match self.activity {
+            Activity::Call { number, .. } => Some(number),
+            Activity::File { .. } => None,
+        }
+    }
+
+    /// When the call begins and ends.
+    pub fn time(&self) -> Option<(Timestamp, Timestamp)> {
+        match self.activity {
+            Activity::Call { time, .. } => Some(time),
+            Activity::File { .. } => None,
+        }
+    }
+
+    /// Media rate that the controller has decided last; 0 before, and for a file transfer.
+    pub fn target(&self) -> DataRate {
+        match self.activity {
+            Activity::Call { target, .. } => target,
+            Activity::File { .. } => DataRate::ZERO,
+        }
+    }
+
+    /// Place among the users of the radio.
+    pub fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// Figures of the call so far.
+    pub fn measures(&self) -> Option<&CallMeasures> {
+        match &self.activity {
+            Activity::Call { measures, .. } => Some(measures),
+            Activity::File { .. } => None,
+        }
+    }
+
+    /// Counts a packet of this flow that is sent at `now`.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Timestamp,
+        window: (Timestamp, Timestamp),
+        flow: FlowId,
+        body: &Body,
+    ) {
+        let Activity::Call { media, video_ssrc, measures, .. } = &mut self.activity else { return };
+        if flow != *media || !contains(window, now) {
+            return;
+        }
+        measures.sent_packets += 1;
+        measures.sent_video_bytes += video_bytes(body, *video_ssrc);
+    }
+
+    /// Counts a packet of this flow, sent at `sent`, that arrives at `now`.
+    pub(super) fn on_received(
+        &mut self,
+        (now, sent): (Timestamp, Timestamp),
+        window: (Timestamp, Timestamp),
+        flow: FlowId,
+        body: &Body,
+    ) {
+        let Activity::Call { media, video_ssrc, measures, .. } = &mut self.activity else { return };
+        if flow != *media || !contains(window, sent) {
+            return;
+        }
+        measures.received_packets += 1;
+        measures.received_video_bytes += video_bytes(body, *video_ssrc);
+        measures.packet_delays_us.push(micros(now.saturating_since(sent)));
+    }
+
+    /// Counts an event of one of its agents. Returns whether its file is complete.
+    pub(super) fn on_note(&mut self, now: Timestamp, window: (Timestamp, Timestamp), note: &Note) -> bool {
+        match (&mut self.activity, note) {
+            (Activity::Call { target, .. }, Note::Decided { decision, .. }) => *target = decision.to,
+            (Activity::Call { video_ssrc, measures, .. }, &Note::Frame { ssrc, delay: Some(delay), .. })
+                if ssrc == *video_ssrc =>
+            {
+                // It was captured within the evaluation.
+                let captured =
+                    Timestamp::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos().unsigned_abs()));
+                if contains(window, captured) {
+                    measures.frames += 1;
+                    measures.frame_delays_us.push(micros(delay));
+                }
+            }
+            (Activity::Call { video_ssrc, measures, .. }, &Note::Skipped { ssrc, .. })
+                if ssrc == *video_ssrc && contains(window, now) =>
+            {
+                measures.skipped_frames += 1;
+            }
+            (Activity::File { missing }, &Note::Received { size, .. }) => {
+                *missing = missing.saturating_sub(size.as_bytes());
+                return *missing == 0;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+fn contains((from, until): (Timestamp, Timestamp), at: Timestamp) -> bool {
+    from <= at && at < until
+}
+
+fn micros(delay: TimeDelta) -> u32 {
+    u32::try_from(delay.as_nanos().max(0) / 1000).unwrap_or(u32::MAX)
+}
+
+/// RTP payload bytes of a packet of the video; 0 for others.
+fn video_bytes(body: &Body, ssrc: u32) -> u64 {
+    let Body::Datagram { head, payload } = body else { return 0 };
+    let is_video = head.get(8..RTP_HEADER).is_some_and(|field| field == ssrc.to_be_bytes());
+    if is_video { (head.len() - RTP_HEADER) as u64 + payload.size().as_bytes() } else { 0 }
+}

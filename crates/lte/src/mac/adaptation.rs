@@ -1,0 +1,89 @@
+//! Link adaptation: channel reports, and the choice of modulation and coding.
+
+use crate::radio::link::TARGET_BLOCK_ERROR;
+
+/// Change of the outer loop's offset in dB when the first transmission of a block fails. Chosen by us; the usual range is
+/// 0.1 to 1 dB.
+const STEP_DOWN_DB: f32 = 0.5;
+
+/// Limits of the outer loop's offset in dB. Chosen by us.
+const OFFSET_RANGE_DB: (f32, f32) = (-15.0, 5.0);
+
+/// The outer loop: an offset that is subtracted from what the receiver reports, so that a tenth of the first transmissions fails
+/// whatever the error of the reports (Sampath et al., "On setting reverse link target SIR in a CDMA system", VTC 1997, eq. 1).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OuterLoop {
+    offset_db: f32,
+}
+
+impl OuterLoop {
+    /// The offset in dB to add to the reported SINR.
+    pub fn offset_db(self) -> f32 {
+        self.offset_db
+    }
+
+    /// Counts the result of a first transmission.
+    pub fn on_result(&mut self, decoded: bool) {
+        let step = if decoded {
+            STEP_DOWN_DB * TARGET_BLOCK_ERROR / (1.0 - TARGET_BLOCK_ERROR)
+        } else {
+            -STEP_DOWN_DB
+        };
+        self.offset_db = (self.offset_db + step).clamp(OFFSET_RANGE_DB.0, OFFSET_RANGE_DB.1);
+    }
+}
+
+/// Number of resource block groups of the widest carrier (25 of 4 blocks in 20 MHz, TS 36.213 table 7.1.6.1-1).
+pub const MAX_GROUPS: usize = 25;
+
+/// A channel report: for each resource block group a channel quality indicator (CQI, 0 to 15) of one stream, and of each of two.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    /// One stream.
+    pub one: [u8; MAX_GROUPS],
+    /// Two streams.
+    pub two: [[u8; 2]; MAX_GROUPS],
+    /// Whether two streams carry more than one (the rank indicator).
+    pub rank: u8,
+}
+
+impl Default for Report {
+    /// Nothing is known: the lowest quality, one stream.
+    fn default() -> Self {
+        Self { one: [1; MAX_GROUPS], two: [[0; 2]; MAX_GROUPS], rank: 1 }
+    }
+}
+
+impl Report {
+    /// The CQI of stream `stream` in group `group`.
+    pub fn quality(&self, group: usize, stream: usize) -> u8 {
+        if self.rank == 2 {
+            self.two.get(group).and_then(|streams| streams.get(stream)).copied().unwrap_or(0)
+        } else {
+            self.one.get(group).copied().unwrap_or(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_at_rest_when_a_tenth_fails() {
+        let mut outer = OuterLoop::default();
+        for block in 0..1000 {
+            outer.on_result(block % 10 != 0);
+        }
+        assert!(outer.offset_db().abs() < 0.6, "{}", outer.offset_db());
+        // Twice as many failures as aimed at lower it, no failures raise it, to the limits.
+        for block in 0..1000 {
+            outer.on_result(block % 5 != 0);
+        }
+        assert!((-15.0..-10.0).contains(&outer.offset_db()), "{}", outer.offset_db());
+        for _ in 0..1000 {
+            outer.on_result(true);
+        }
+        assert_eq!(outer.offset_db(), OFFSET_RANGE_DB.1);
+    }
+}

@@ -1,0 +1,307 @@
+//! The state of one user in one direction, and the users of all cells.
+
+use std::collections::VecDeque;
+
+use giusto_sim::packet::Packet;
+use giusto_units::{DataRate, Timestamp};
+
+use super::{
+    adaptation::{OuterLoop, Report},
+    harq::{Block, MAX_TRANSMISSIONS, PROCESSES, Process},
+};
+use crate::{
+    bearer::Bearer,
+    radio::{layout::CELLS, link::Direction},
+    terminal::Terminal,
+};
+
+/// Weight of a new value in the average rate of proportional fair scheduling: 1 / 100 ms, as in ns-3's scheduler
+/// (`PfFfMacScheduler`, time window 99). 100 to 1000 ms are usual.
+const AVERAGE_WEIGHT: f32 = 0.01;
+
+/// A packet delivered to the far end of a bearer of this user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivered {
+    /// The user's place in the [`Population`].
+    pub user: u32,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// Counters of a direction since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct MacCounters {
+    /// First transmissions of transport blocks.
+    pub first_blocks: u64,
+    /// First transmissions that failed.
+    pub first_failed: u64,
+    /// All transmissions of transport blocks.
+    pub blocks: u64,
+    /// Blocks that failed in every transmission.
+    pub lost_blocks: u64,
+    /// Bits of decoded transport blocks, headers included.
+    pub decoded_bits: u64,
+    /// Resource block groups used, in all cells.
+    pub used_groups: u64,
+    /// Resource block groups there were.
+    pub groups: u64,
+    /// Transmissions with two streams (downlink).
+    pub two_streams: u64,
+    /// Transmissions.
+    pub transmissions: u64,
+}
+
+impl MacCounters {
+    /// Share of first transmissions that failed.
+    pub fn first_error_ratio(&self) -> f64 {
+        self.first_failed as f64 / (self.first_blocks as f64).max(1.0)
+    }
+
+    /// Share of the resource blocks that was used.
+    pub fn used_ratio(&self) -> f64 {
+        self.used_groups as f64 / (self.groups as f64).max(1.0)
+    }
+}
+
+/// What the base station knows and holds of one user in one direction.
+#[derive(Debug)]
+pub struct Channel {
+    /// The packets.
+    pub bearer: Bearer,
+    pub(super) report: Report,
+    /// The reports on their way and when they take effect, in ms.
+    pub(super) coming: VecDeque<(u64, Report)>,
+    pub(super) outer: OuterLoop,
+    /// Average rate in bits per ms.
+    pub(super) average: f32,
+    pub(super) processes: [Process; PROCESSES],
+    /// Changes with every handover, after which earlier results do not count.
+    pub(super) epoch: u32,
+    /// The last time at which it had something to send, in ms.
+    pub(super) active: u64,
+    /// SINR in dB of the last transmission, an average over its resource blocks.
+    pub(super) sinr_db: f32,
+    /// Uplink: bytes that the base station knows of and has not granted.
+    pub(super) known: u32,
+    /// Uplink: when the next scheduling request arrives, in ms.
+    pub(super) request: Option<u64>,
+}
+
+impl Channel {
+    /// A channel with nothing to send.
+    pub fn new(bearer: Bearer) -> Self {
+        Self {
+            bearer,
+            report: Report::default(),
+            coming: VecDeque::new(),
+            outer: OuterLoop::default(),
+            average: 1.0,
+            processes: std::array::from_fn(|_| Process::default()),
+            epoch: 0,
+            active: 0,
+            sinr_db: f32::NAN,
+            known: 0,
+            request: None,
+        }
+    }
+
+    /// SINR in dB of the last transmission, averaged over its resource blocks; NaN before the first one.
+    pub fn sinr_db(&self) -> f32 {
+        self.sinr_db
+    }
+
+    /// Average rate over about 100 ms in bit/s.
+    pub fn average_bps(&self) -> f32 {
+        self.average * 1000.0
+    }
+
+    /// Tells the queue the average rate, and runs its timer.
+    pub fn maintain(&mut self, now: Timestamp) {
+        self.bearer.maintain(now, DataRate::from_bps(self.average_bps() as u64));
+    }
+
+    /// Counts the bits scheduled in this millisecond.
+    pub(super) fn on_scheduled(&mut self, bits: u32) {
+        self.average += AVERAGE_WEIGHT * (bits as f32 - self.average);
+        self.average = self.average.max(1.0);
+    }
+
+    /// Uses the report that has arrived by `ms`.
+    pub(super) fn update_report(&mut self, ms: u64) {
+        while self.coming.front().is_some_and(|(due, _)| *due <= ms) {
+            self.report = self.coming.pop_front().map_or(self.report, |(_, report)| report);
+        }
+    }
+
+    /// The receiver has decoded what process `place` sent: passes the content of decoded blocks on.
+    pub(super) fn on_decoded(&mut self, place: usize, delivered: &mut Vec<Packet>) {
+        let Some(process) = self.processes.get_mut(place) else { return };
+        for block in process.blocks.iter_mut().flatten().filter(|block| block.decoded && !block.delivered) {
+            block.delivered = true;
+            self.bearer.receive(&block.content, delivered);
+        }
+    }
+
+    /// The sender of process `place` knows the results.
+    pub(super) fn on_feedback(
+        &mut self,
+        now: Timestamp,
+        place: usize,
+        counters: &mut MacCounters,
+        delivered: &mut Vec<Packet>,
+    ) {
+        let Some(process) = self.processes.get_mut(place) else { return };
+        for slot in &mut process.blocks {
+            let Some(block) = slot else { continue };
+            if block.transmissions == 1 {
+                self.outer.on_result(block.decoded);
+                counters.first_blocks += 1;
+                counters.first_failed += u64::from(!block.decoded);
+            }
+            if block.decoded {
+                counters.decoded_bits += u64::from(block.bits);
+                *slot = None;
+            } else if block.transmissions >= MAX_TRANSMISSIONS {
+                counters.lost_blocks += 1;
+                self.bearer.lose(now, &block.content, delivered);
+                *slot = None;
+            }
+        }
+        process.retransmit = !process.is_free();
+    }
+
+    /// The user is served by another cell from now on: what was in the air is sent again.
+    pub(super) fn hand_over(&mut self, now: Timestamp, delivered: &mut Vec<Packet>) {
+        self.epoch += 1;
+        for place in 0..PROCESSES {
+            self.on_decoded(place, delivered);
+        }
+        for process in &mut self.processes {
+            for block in process.blocks.iter_mut().filter_map(Option::take) {
+                let Block { content, delivered, .. } = block;
+                if !delivered {
+                    self.bearer.forward(now, &content);
+                }
+            }
+            *process = Process::default();
+        }
+        self.coming.clear();
+        self.outer = OuterLoop::default();
+        // The buffer status is sent with the first message to the new cell (TS 36.321 §5.4.5).
+        self.request = None;
+        self.known = 0;
+    }
+}
+
+/// A user as the radio sees it.
+#[derive(Debug)]
+pub struct RadioUser {
+    /// Place and path gains.
+    pub terminal: Terminal,
+    /// Downlink, if it is modelled.
+    pub downlink: Option<Channel>,
+    /// Uplink, if it is modelled.
+    pub uplink: Option<Channel>,
+}
+
+impl RadioUser {
+    /// The channel in `direction`.
+    pub fn channel_mut(&mut self, direction: Direction) -> Option<&mut Channel> {
+        match direction {
+            Direction::Downlink => self.downlink.as_mut(),
+            Direction::Uplink => self.uplink.as_mut(),
+        }
+    }
+
+    /// The channel in `direction`.
+    pub fn channel(&self, direction: Direction) -> Option<&Channel> {
+        match direction {
+            Direction::Downlink => self.downlink.as_ref(),
+            Direction::Uplink => self.uplink.as_ref(),
+        }
+    }
+}
+
+/// All users, and which cell serves whom.
+#[derive(Debug)]
+pub struct Population {
+    users: Vec<Option<RadioUser>>,
+    free: Vec<u32>,
+    members: [Vec<u32>; CELLS],
+}
+
+impl Default for Population {
+    fn default() -> Self {
+        Self { users: Vec::new(), free: Vec::new(), members: std::array::from_fn(|_| Vec::new()) }
+    }
+}
+
+impl Population {
+    /// Adds a user and returns its place.
+    pub fn add(&mut self, user: RadioUser) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.users.push(None);
+            self.users.len() as u32 - 1
+        });
+        self.join(place, user.terminal.serving());
+        if let Some(slot) = self.users.get_mut(place as usize) {
+            *slot = Some(user);
+        }
+        place
+    }
+
+    /// Removes a user.
+    pub fn remove(&mut self, place: u32) -> Option<RadioUser> {
+        let user = self.users.get_mut(place as usize)?.take()?;
+        self.leave(place, user.terminal.serving());
+        self.free.push(place);
+        Some(user)
+    }
+
+    fn join(&mut self, place: u32, cell: usize) {
+        if let Some(members) = self.members.get_mut(cell) {
+            // In order of their places, so that the order does not depend on the past.
+            let at = members.partition_point(|&other| other < place);
+            members.insert(at, place);
+        }
+    }
+
+    fn leave(&mut self, place: u32, cell: usize) {
+        if let Some(members) = self.members.get_mut(cell) {
+            members.retain(|&other| other != place);
+        }
+    }
+
+    /// The user at `place`.
+    pub fn get(&self, place: u32) -> Option<&RadioUser> {
+        self.users.get(place as usize)?.as_ref()
+    }
+
+    /// The user at `place`.
+    pub fn get_mut(&mut self, place: u32) -> Option<&mut RadioUser> {
+        self.users.get_mut(place as usize)?.as_mut()
+    }
+
+    /// Places that are or were in use: from 0 to this.
+    pub fn places(&self) -> u32 {
+        self.users.len() as u32
+    }
+
+    /// The users of `cell`.
+    pub fn members(&self, cell: usize) -> &[u32] {
+        self.members.get(cell).map_or(&[], Vec::as_slice)
+    }
+
+    /// Moves the user at `place` from cell `from` to the cell that serves it now.
+    pub fn hand_over(&mut self, now: Timestamp, place: u32, from: usize, delivered: &mut Vec<Delivered>) {
+        let Some(to) = self.get(place).map(|user| user.terminal.serving()) else { return };
+        self.leave(place, from);
+        self.join(place, to);
+        let Some(user) = self.get_mut(place) else { return };
+        let mut packets = Vec::new();
+        for channel in [&mut user.downlink, &mut user.uplink].into_iter().flatten() {
+            channel.hand_over(now, &mut packets);
+        }
+        delivered.extend(packets.into_iter().map(|packet| Delivered { user: place, packet }));
+    }
+}

@@ -1,0 +1,500 @@
+//! The downlink of all cells: proportional fair scheduling with 2x2 spatial multiplexing.
+
+use giusto_sim::{packet::Packet, random::Random};
+use giusto_units::Timestamp;
+use rand::RngExt;
+
+use super::{
+    adaptation::{MAX_GROUPS, Report},
+    channel::{Channel, Delivered, MacCounters, Population},
+    harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
+    ladder::Ladder,
+};
+use crate::{
+    carrier::Carrier,
+    radio::{
+        fading::Sample,
+        layout::CELLS,
+        link::{Direction, mmse, single_layer},
+        tables::{DOWNLINK_MCS, transport_block_bits},
+    },
+    terminal::{Environment, Terminal, decibels, noise_per_block_mw},
+};
+
+/// Time from a channel measurement until the scheduler uses it, in ms.
+const REPORT_DELAY_MS: u64 = 6;
+
+/// A user measures for this long after it last received something, in ms. Chosen by us, to save time.
+const ACTIVE_MS: u64 = 100;
+
+/// Weight of the present millisecond in the activity of an interfering cell that channel measurements see: an average over about
+/// 40 ms. TS 36.213 §7.2.3 does not restrict the observation interval. Chosen by us.
+const ACTIVITY_WEIGHT: f32 = 1.0 / 40.0;
+
+/// Configuration of the downlink.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DownlinkConfig {
+    /// Resource blocks.
+    pub blocks: u32,
+    /// Transmit power of a cell in dBm. Default: 46 (40 W).
+    pub power_dbm: f64,
+    /// Noise figure of a user's receiver in dB. Default: 9.
+    pub noise_figure_db: f64,
+    /// Interval of channel reports in ms. Default: 5.
+    pub report_interval_ms: u64,
+    /// Users scheduled in a cell and a millisecond at most: room for downlink control information. Default: 8.
+    pub max_users: usize,
+    /// Whether a user may receive two streams. Default: yes.
+    pub two_streams: bool,
+}
+
+impl Default for DownlinkConfig {
+    fn default() -> Self {
+        Self {
+            blocks: 50,
+            power_dbm: 46.0,
+            noise_figure_db: 9.0,
+            report_interval_ms: 5,
+            max_users: 8,
+            two_streams: true,
+        }
+    }
+}
+
+/// The downlink of all cells.
+#[derive(Debug)]
+pub struct Downlink {
+    config: DownlinkConfig,
+    carrier: Carrier,
+    ladder: Ladder,
+    /// Power of each group in mW.
+    power: [f32; MAX_GROUPS],
+    /// Noise in each group in mW.
+    noise: [f32; MAX_GROUPS],
+    /// Power that each cell transmits in each group in this millisecond, and its average.
+    sent: Vec<[f32; MAX_GROUPS]>,
+    average: Vec<[f32; MAX_GROUPS]>,
+    transmissions: Vec<Transmission>,
+    decoding: Calendar<Pending>,
+    feedback: Calendar<Pending>,
+    pending: Vec<Pending>,
+    candidates: Vec<Candidate>,
+    packets: Vec<Packet>,
+    random: Random,
+    counters: MacCounters,
+}
+
+/// The result of a transmission that somebody will learn.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    user: u32,
+    epoch: u32,
+    process: usize,
+}
+
+/// A transmission in this millisecond.
+#[derive(Debug, Clone, Copy)]
+struct Transmission {
+    user: u32,
+    cell: usize,
+    process: usize,
+    /// A bit for each group.
+    groups: u32,
+}
+
+/// A user with something to send.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    user: u32,
+    process: usize,
+    /// One over its average rate.
+    weight: f32,
+    /// Bits that wait.
+    wanted: f32,
+    groups: u32,
+}
+
+#[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
+impl Downlink {
+    /// An idle downlink.
+    pub fn new(config: DownlinkConfig, environment: &Environment, random: Random) -> Self {
+        let carrier = Carrier::downlink(config.blocks);
+        let total = libm::pow(10.0, config.power_dbm / 10.0);
+        let noise = noise_per_block_mw(config.noise_figure_db);
+        Self {
+            config,
+            carrier,
+            ladder: Ladder::new(&environment.model, carrier, &DOWNLINK_MCS),
+            power: std::array::from_fn(|group| carrier.group_power_mw(group, total, config.blocks)),
+            noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
+            sent: vec![[0.0; MAX_GROUPS]; CELLS],
+            average: vec![[0.0; MAX_GROUPS]; CELLS],
+            transmissions: Vec::new(),
+            decoding: Calendar::new(DECODE_MS as usize),
+            feedback: Calendar::new(ROUND_TRIP_MS as usize),
+            pending: Vec::new(),
+            candidates: Vec::new(),
+            packets: Vec::new(),
+            random,
+            counters: MacCounters::default(),
+        }
+    }
+
+    /// Counters since the start.
+    pub fn counters(&self) -> MacCounters {
+        self.counters
+    }
+
+    /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
+    pub fn tick(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        environment: &Environment,
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        self.finish((now, ms), population, delivered);
+        self.transmissions.clear();
+        for sent in &mut self.sent {
+            sent.fill(0.0);
+        }
+        for cell in 0..CELLS {
+            self.schedule((now, ms), cell, population);
+        }
+        self.transmit(ms, environment, population);
+        self.measure(ms, environment, population);
+        for (average, sent) in self.average.iter_mut().zip(&self.sent) {
+            for (average, sent) in average.iter_mut().zip(sent) {
+                *average += ACTIVITY_WEIGHT * (sent - *average);
+            }
+        }
+    }
+
+    /// Handles the results of earlier transmissions.
+    fn finish(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        let mut pending = std::mem::take(&mut self.pending);
+        self.decoding.take(ms, &mut pending);
+        for &Pending { user, epoch, process } in &pending {
+            if let Some(channel) = channel_of(population, user, epoch) {
+                channel.on_decoded(process, &mut self.packets);
+                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
+            }
+        }
+        self.feedback.take(ms, &mut pending);
+        for &Pending { user, epoch, process } in &pending {
+            if let Some(channel) = channel_of(population, user, epoch) {
+                channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
+                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
+            }
+        }
+        self.pending = pending;
+    }
+
+    /// Assigns the groups of `cell`: retransmissions first, then proportional fair, group by group.
+    fn schedule(&mut self, (now, ms): (Timestamp, u64), cell: usize, population: &mut Population) {
+        let groups = self.carrier.groups();
+        let all = (1_u32 << groups) - 1;
+        let mut free = all;
+        let mut scheduled = 0;
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        for place in 0..population.members(cell).len() {
+            let Some(&user) = population.members(cell).get(place) else { break };
+            let Some(channel) = population.get_mut(user).and_then(|user| user.downlink.as_mut()) else {
+                continue;
+            };
+            channel.update_report(ms);
+            let backlog = channel.bearer.backlog(now);
+            if backlog > 0 {
+                channel.active = ms;
+            }
+            let due = channel.processes.iter().position(|process| process.retransmit);
+            if let Some(process) = due
+                && free != 0
+                && scheduled < self.config.max_users
+            {
+                let used =
+                    best_groups(&self.ladder, &channel.report, free, channel.processes[process].groups.1);
+                free &= !used;
+                scheduled += 1;
+                channel.on_scheduled(0);
+                self.transmissions.push(Transmission { user, cell, process, groups: used });
+                continue;
+            }
+            let idle = channel.processes.iter().position(super::harq::Process::is_free);
+            if let Some(process) = idle
+                && backlog > 0
+            {
+                let (weight, wanted) = (1.0 / channel.average, (backlog + 5) as f32 * 8.0);
+                candidates.push(Candidate { user, process, weight, wanted, groups: 0 });
+            } else {
+                channel.on_scheduled(0);
+            }
+        }
+        self.assign(cell, free, scheduled, &mut candidates, population);
+        for candidate in &candidates {
+            let Some(channel) = population.get_mut(candidate.user).and_then(|user| user.downlink.as_mut())
+            else {
+                continue;
+            };
+            let mut bits = 0;
+            if candidate.groups != 0 {
+                bits = self.begin(now, channel, candidate);
+                if bits > 0 {
+                    let Candidate { user, process, groups, .. } = *candidate;
+                    self.transmissions.push(Transmission { user, cell, process, groups });
+                }
+            }
+            channel.on_scheduled(bits);
+        }
+        self.candidates = candidates;
+        self.counters.groups += groups as u64;
+    }
+
+    /// Gives each free group to the candidate with the highest ratio of rate to average rate.
+    fn assign(
+        &self,
+        cell: usize,
+        free: u32,
+        scheduled: usize,
+        candidates: &mut [Candidate],
+        population: &Population,
+    ) {
+        let _ = cell;
+        let mut users = scheduled;
+        for group in 0..self.carrier.groups() {
+            if free & 1 << group == 0 {
+                continue;
+            }
+            let elements = (self.carrier.blocks_of(group) * self.carrier.elements) as f32;
+            let mut best: Option<(usize, f32, f32)> = None;
+            for (place, candidate) in candidates.iter().enumerate() {
+                if candidate.wanted <= 0.0 || candidate.groups == 0 && users >= self.config.max_users {
+                    continue;
+                }
+                let Some(channel) = population.get(candidate.user).and_then(|user| user.downlink.as_ref())
+                else {
+                    continue;
+                };
+                let efficiency = self.efficiency(&channel.report, group);
+                let metric = efficiency * candidate.weight;
+                if metric > 0.0 && best.is_none_or(|(_, highest, _)| metric > highest) {
+                    best = Some((place, metric, efficiency));
+                }
+            }
+            if let Some((place, _, efficiency)) = best {
+                let candidate = &mut candidates[place];
+                users += usize::from(candidate.groups == 0);
+                candidate.groups |= 1 << group;
+                candidate.wanted -= efficiency * elements;
+            }
+        }
+    }
+
+    /// Bits per resource element that `report` permits in `group`, both streams together.
+    #[inline]
+    fn efficiency(&self, report: &Report, group: usize) -> f32 {
+        if report.rank == 2 {
+            let [first, second] = report.two[group];
+            self.ladder.efficiency(first) + self.ladder.efficiency(second)
+        } else {
+            self.ladder.efficiency(report.one[group])
+        }
+    }
+
+    /// Chooses the schemes of a new transmission and fills its blocks. Returns their bits.
+    fn begin(&mut self, now: Timestamp, channel: &mut Channel, candidate: &Candidate) -> u32 {
+        let blocks = groups_of(candidate.groups).map(|group| self.carrier.blocks_of(group)).sum();
+        let (mut total, streams) = (0, usize::from(channel.report.rank));
+        for stream in 0..streams {
+            let scheme = self.scheme(channel, candidate.groups, stream);
+            let bits = transport_block_bits(scheme.i_tbs, blocks);
+            let content = channel.bearer.fill(now, bits / 8);
+            if content.is_empty() {
+                break;
+            }
+            total += bits;
+            let process = &mut channel.processes[candidate.process];
+            process.groups = (0, candidate.groups.count_ones() as u8);
+            process.blocks[stream] = Some(Block::new(content, bits, scheme.modulation));
+        }
+        total
+    }
+
+    /// The scheme for a stream in these groups.
+    fn scheme(&self, channel: &Channel, groups: u32, stream: usize) -> super::ladder::Scheme {
+        let (mut sum, mut blocks) = (0.0, 0.0);
+        for group in groups_of(groups) {
+            let size = self.carrier.blocks_of(group) as f32;
+            sum += size * self.ladder.efficiency(channel.report.quality(group, stream));
+            blocks += size;
+        }
+        self.ladder.scheme(self.ladder.sinr_db(sum / blocks) + channel.outer.offset_db())
+    }
+
+    /// Sends everything that was scheduled and draws which blocks are decoded.
+    fn transmit(&mut self, ms: u64, environment: &Environment, population: &mut Population) {
+        for transmission in &self.transmissions {
+            for group in groups_of(transmission.groups) {
+                self.sent[transmission.cell][group] = self.power[group];
+            }
+        }
+        for &Transmission { user, cell, process, groups } in &self.transmissions {
+            let Some(radio) = population.get_mut(user) else { continue };
+            let Some(channel) = radio.downlink.as_mut() else { continue };
+            let snr = self.mean_sinr(ms, environment, &radio.terminal, cell, &self.sent, groups);
+            let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Downlink);
+            let sending = &mut channel.processes[process];
+            sending.retransmit = false;
+            let streams = sending.blocks.iter().flatten().count();
+            let (mut both, mut sum) = ([0.0_f32; 2], 0.0);
+            let count = groups.count_ones();
+            // Information per coded bit of each block.
+            let modulations =
+                [0, 1].map(|stream: usize| sending.blocks[stream].as_ref().map(|block| block.modulation));
+            for group in groups_of(groups) {
+                let sample = &samples[group];
+                let sinr = if streams == 2 {
+                    mmse(sample, snr[group])
+                } else {
+                    [single_layer(sample, snr[group]); 2]
+                };
+                sum += snr[group];
+                for stream in 0..2 {
+                    if let Some(modulation) = modulations[stream] {
+                        both[stream] += environment.model.information(sinr[stream]).of(modulation);
+                    }
+                }
+            }
+            channel.sinr_db = decibels(sum / count as f32);
+            let blocks: u32 = groups_of(groups).map(|group| self.carrier.blocks_of(group)).sum();
+            let elements = blocks * self.carrier.elements;
+            for (block, information) in sending.blocks.iter_mut().zip(both) {
+                let Some(block) = block else { continue };
+                block.receive(&environment.model, information / count as f32, elements, self.random.random());
+                self.counters.blocks += 1;
+            }
+            self.counters.transmissions += 1;
+            self.counters.two_streams += u64::from(streams == 2);
+            self.counters.used_groups += u64::from(count);
+            let pending = Pending { user, epoch: channel.epoch, process };
+            self.decoding.add(ms + DECODE_MS, pending);
+            self.feedback.add(ms + ROUND_TRIP_MS, pending);
+        }
+    }
+
+    /// Mean SINR in each of `groups`: the power of the serving cell without fast fading over noise and interference, in which the
+    /// strongest interferers fade.
+    fn mean_sinr(
+        &self,
+        ms: u64,
+        environment: &Environment,
+        terminal: &Terminal,
+        cell: usize,
+        sent: &[[f32; MAX_GROUPS]],
+        groups: u32,
+    ) -> [f32; MAX_GROUPS] {
+        let mut interference = self.noise;
+        for (other, (gain, sent)) in terminal.gains().iter().zip(sent).enumerate() {
+            if other != cell {
+                for (sum, power) in interference.iter_mut().zip(sent) {
+                    *sum += gain * power;
+                }
+            }
+        }
+        for other in terminal.strongest() {
+            if other == cell {
+                continue;
+            }
+            let samples = terminal.channel(&environment.fading, other, ms, Direction::Downlink);
+            let gain = terminal.gain(other);
+            for group in groups_of(groups) {
+                let power = sent[other][group];
+                if power > 0.0 {
+                    // Two transmit and two receive antennas: the mean of the sum of the columns is 4.
+                    interference[group] += gain * power * (fading_of(&samples[group]) - 1.0);
+                }
+            }
+        }
+        let gain = terminal.gain(cell);
+        let mut sinr = [0.0; MAX_GROUPS];
+        for group in groups_of(groups) {
+            // Without rounding errors the noise remains.
+            sinr[group] = gain * self.power[group] / interference[group].max(self.noise[group]);
+        }
+        sinr
+    }
+
+    /// Makes the channel reports of this millisecond.
+    fn measure(&mut self, ms: u64, environment: &Environment, population: &mut Population) {
+        let interval = self.config.report_interval_ms;
+        let groups = (1_u32 << self.carrier.groups()) - 1;
+        let mut place = (ms % interval) as u32;
+        while place < population.places() {
+            if let Some(radio) = population.get_mut(place)
+                && let Some(channel) = radio.downlink.as_mut()
+                && ms <= channel.active + ACTIVE_MS
+            {
+                let cell = radio.terminal.serving();
+                let snr = self.mean_sinr(ms, environment, &radio.terminal, cell, &self.average, groups);
+                let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Downlink);
+                channel.coming.push_back((ms + REPORT_DELAY_MS, self.report(samples, &snr)));
+            }
+            place += interval as u32;
+        }
+    }
+
+    fn report(&self, samples: &[Sample], snr: &[f32; MAX_GROUPS]) -> Report {
+        let mut report = Report::default();
+        let (mut one, mut two) = (0.0, 0.0);
+        for group in 0..self.carrier.groups() {
+            let sample = &samples[group];
+            let quality = self.ladder.quality(single_layer(sample, snr[group]));
+            report.one[group] = quality;
+            one += self.ladder.efficiency(quality);
+            if self.config.two_streams {
+                let both = mmse(sample, snr[group]).map(|sinr| self.ladder.quality(sinr));
+                report.two[group] = both;
+                two += self.ladder.efficiency(both[0]) + self.ladder.efficiency(both[1]);
+            }
+        }
+        report.rank = if two > one { 2 } else { 1 };
+        report
+    }
+}
+
+/// Power of an interferer per receive antenna over its mean.
+#[inline]
+pub(super) fn fading_of(sample: &Sample) -> f32 {
+    (sample.a + sample.b) * 0.25
+}
+
+fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
+    population.get_mut(user)?.downlink.as_mut().filter(|channel| channel.epoch == epoch)
+}
+
+/// The places of the bits that are set.
+pub(super) fn groups_of(mut groups: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let group = (groups != 0).then(|| groups.trailing_zeros() as usize)?;
+        groups &= groups - 1;
+        Some(group)
+    })
+}
+
+/// The `count` best groups among `free`, or fewer.
+fn best_groups(ladder: &Ladder, report: &Report, free: u32, count: u8) -> u32 {
+    let mut sorted: Vec<usize> = groups_of(free).collect();
+    sorted.sort_by(|&a, &b| {
+        let of = |group| ladder.efficiency(report.quality(group, 0));
+        of(b).total_cmp(&of(a))
+    });
+    sorted.iter().take(usize::from(count)).fold(0, |groups, group| groups | 1 << group)
+}
+
+const _: () = assert!(PROCESSES == ROUND_TRIP_MS as usize);

@@ -1,0 +1,14 @@
+//! Medium access control: link adaptation, HARQ, scheduling.
+
+mod adaptation;
+mod channel;
+mod downlink;
+mod harq;
+mod ladder;
+mod uplink;
+
+pub use adaptation::{MAX_GROUPS, OuterLoop, Report};
+pub use channel::{Channel, Delivered, MacCounters, Population, RadioUser};
+pub use downlink::{Downlink, DownlinkConfig};
+pub use harq::MAX_TRANSMISSIONS;
+pub use uplink::{Uplink, UplinkConfig};

@@ -1,0 +1,620 @@
+//! The uplink of all cells: scheduling requests, grants of contiguous blocks, power control, two receive antennas.
+
+use giusto_sim::{packet::Packet, random::Random};
+use giusto_units::Timestamp;
+use rand::RngExt;
+
+use super::{
+    adaptation::{MAX_GROUPS, Report},
+    channel::{Channel, Delivered, MacCounters, Population},
+    downlink::groups_of,
+    harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
+    ladder::Ladder,
+};
+use crate::{
+    carrier::Carrier,
+    radio::{
+        layout::CELLS,
+        link::{Direction, maximum_ratio},
+        tables::{UPLINK_MCS, UPLINK_MCS_16QAM, transport_block_bits},
+    },
+    terminal::{Environment, Terminal, decibels, from_decibels, noise_per_block_mw},
+};
+
+/// Time from a grant until the transmission, in ms (TS 36.213 §8: n + 4).
+const GRANT_MS: u64 = 4;
+
+/// Time from the start of a scheduling request until the base station can grant, in ms. Chosen by us: one to send, two to decode.
+const REQUEST_DECODE_MS: u64 = 3;
+
+/// Bytes of the first grant after a scheduling request, which carry the buffer status report and some data. Chosen by us.
+const FIRST_GRANT_BYTES: u32 = 40;
+
+/// An interferer that makes up more than this share of the interference in a group fades; the others count with their mean.
+const FADING_SHARE: f32 = 0.15;
+
+/// Weight of the present millisecond in the interference that the base station averages for link adaptation: about 40 ms. Chosen
+/// by us.
+const INTERFERENCE_WEIGHT: f32 = 1.0 / 40.0;
+
+/// A user is measured for this long after it last had something to send, in ms. Chosen by us, to save time.
+const ACTIVE_MS: u64 = 100;
+
+/// Configuration of the uplink.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UplinkConfig {
+    /// Resource blocks of the carrier, those for control information included.
+    pub blocks: u32,
+    /// Largest transmit power of a user in dBm (TS 36.101 §6.2.2, class 3). Default: 23.
+    pub power_dbm: f64,
+    /// `P0` of open-loop power control in dBm per resource block (TS 36.213 §5.1.1.1). Default: -82.
+    pub target_dbm: f64,
+    /// Share of the path loss that is compensated: `alpha` of TS 36.213 §5.1.1.1. Default: 0.8.
+    pub compensation: f64,
+    /// Noise figure of the base station in dB. Default: 5.
+    pub noise_figure_db: f64,
+    /// Interval of opportunities for scheduling requests in ms (TS 36.213 §10.1.5: 5 to 80). Default: 10.
+    pub request_interval_ms: u64,
+    /// Interval of sounding in ms (TS 36.213 §8.2: 2 to 320). Default: 10.
+    pub sounding_interval_ms: u64,
+    /// Users scheduled in a cell and a millisecond at most. Default: 8.
+    pub max_users: usize,
+}
+
+impl Default for UplinkConfig {
+    fn default() -> Self {
+        Self {
+            blocks: 50,
+            power_dbm: 23.0,
+            target_dbm: -82.0,
+            compensation: 0.8,
+            noise_figure_db: 5.0,
+            request_interval_ms: 10,
+            sounding_interval_ms: 10,
+            max_users: 8,
+        }
+    }
+}
+
+/// The uplink of all cells.
+#[derive(Debug)]
+pub struct Uplink {
+    config: UplinkConfig,
+    carrier: Carrier,
+    ladder: Ladder,
+    /// Noise in a group in mW.
+    noise: f32,
+    /// Interference in each cell and group without fast fading: now, and averaged.
+    interference: Vec<[f32; MAX_GROUPS]>,
+    average: Vec<[f32; MAX_GROUPS]>,
+    /// Transmissions by the time at which they take place.
+    granted: Calendar<Grant>,
+    sending: Vec<Grant>,
+    decoding: Calendar<Pending>,
+    feedback: Calendar<Pending>,
+    pending: Vec<Pending>,
+    candidates: Vec<Candidate>,
+    packets: Vec<Packet>,
+    /// Groups that are reserved for synchronous retransmissions, per cell and time ahead.
+    random: Random,
+    counters: MacCounters,
+    /// Sum of the interference over the noise in dB, and their number.
+    over_noise: (f64, u64),
+}
+
+/// A transmission of a user.
+#[derive(Debug, Clone, Copy)]
+struct Grant {
+    user: u32,
+    epoch: u32,
+    cell: usize,
+    process: usize,
+    groups: u32,
+    /// Scheme of a new block; a retransmission keeps its own.
+    scheme: Option<super::ladder::Scheme>,
+    /// Transmit power per group in mW.
+    power: f32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    user: u32,
+    epoch: u32,
+    process: usize,
+}
+
+/// A user with something to send.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    user: u32,
+    /// One over its average rate.
+    weight: f32,
+    /// Bits that wait.
+    wanted: f32,
+    /// Groups that its power permits at most.
+    most: u32,
+    groups: u32,
+}
+
+#[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
+impl Uplink {
+    /// An idle uplink.
+    pub fn new(config: UplinkConfig, environment: &Environment, random: Random) -> Self {
+        let carrier = Carrier::uplink(config.blocks);
+        let noise = noise_per_block_mw(config.noise_figure_db) * carrier.group as f32;
+        Self {
+            config,
+            carrier,
+            ladder: Ladder::new(&environment.model, carrier, &UPLINK_MCS[..UPLINK_MCS_16QAM]),
+            noise,
+            interference: vec![[0.0; MAX_GROUPS]; CELLS],
+            average: vec![[0.0; MAX_GROUPS]; CELLS],
+            granted: Calendar::new(ROUND_TRIP_MS as usize),
+            sending: Vec::new(),
+            decoding: Calendar::new(DECODE_MS as usize),
+            feedback: Calendar::new(ROUND_TRIP_MS as usize),
+            pending: Vec::new(),
+            candidates: Vec::new(),
+            packets: Vec::new(),
+            random,
+            counters: MacCounters::default(),
+            over_noise: (0.0, 0),
+        }
+    }
+
+    /// Counters since the start.
+    pub fn counters(&self) -> MacCounters {
+        self.counters
+    }
+
+    /// Mean of the interference over the noise (IoT) in dB, over all cells and groups.
+    pub fn interference_over_noise_db(&self) -> f64 {
+        self.over_noise.0 / (self.over_noise.1 as f64).max(1.0)
+    }
+
+    /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
+    pub fn tick(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        environment: &Environment,
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        self.finish((now, ms), population, delivered);
+        self.transmit((now, ms), environment, population);
+        for cell in 0..CELLS {
+            self.schedule((now, ms), cell, population);
+        }
+        self.measure(ms, environment, population);
+    }
+
+    /// Handles the results of earlier transmissions.
+    fn finish(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        let mut pending = std::mem::take(&mut self.pending);
+        self.decoding.take(ms, &mut pending);
+        for &Pending { user, epoch, process } in &pending {
+            let Some(channel) = channel_of(population, user, epoch) else { continue };
+            channel.on_decoded(process, &mut self.packets);
+            // A buffer status report comes with every block (TS 36.321 §5.4.5), as long as nothing else is known.
+            if channel.processes[process].blocks[0].as_ref().is_some_and(|block| block.decoded) {
+                channel.known = channel.bearer.backlog(now);
+            }
+            delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
+        }
+        self.feedback.take(ms, &mut pending);
+        for &Pending { user, epoch, process } in &pending {
+            if let Some(channel) = channel_of(population, user, epoch) {
+                channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
+                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
+            }
+        }
+        self.pending = pending;
+    }
+
+    /// Sends everything that was granted for now and draws which blocks are decoded.
+    fn transmit(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        environment: &Environment,
+        population: &mut Population,
+    ) {
+        let mut sending = std::mem::take(&mut self.sending);
+        self.granted.take(ms, &mut sending);
+        // Fill the new blocks; a grant that has nothing to carry sends padding.
+        sending.retain(|grant| {
+            let Some(channel) = channel_of(population, grant.user, grant.epoch) else { return false };
+            let Some(scheme) = grant.scheme else { return !channel.processes[grant.process].is_free() };
+            let blocks = grant.groups.count_ones() * self.carrier.group;
+            let bits = transport_block_bits(scheme.i_tbs, blocks);
+            let content = channel.bearer.fill(now, bits / 8);
+            let process = &mut channel.processes[grant.process];
+            process.groups = (grant.groups.trailing_zeros() as u8, grant.groups.count_ones() as u8);
+            process.blocks[0] = Some(Block::new(content, bits, scheme.modulation));
+            true
+        });
+        for sums in &mut self.interference {
+            sums.fill(0.0);
+        }
+        for grant in &sending {
+            let Some(radio) = population.get(grant.user) else { continue };
+            for (cell, (gain, sums)) in radio.terminal.gains().iter().zip(&mut self.interference).enumerate()
+            {
+                if cell != grant.cell {
+                    for group in groups_of(grant.groups) {
+                        sums[group] += gain * grant.power;
+                    }
+                }
+            }
+        }
+        for grant in &sending {
+            self.receive(ms, grant, &sending, environment, population);
+        }
+        let groups = self.carrier.groups();
+        for (average, sums) in self.average.iter_mut().zip(&self.interference) {
+            for (average, sum) in average.iter_mut().zip(sums).take(groups) {
+                *average += INTERFERENCE_WEIGHT * (sum - *average);
+            }
+        }
+        if ms.is_multiple_of(10) {
+            for average in self.average.iter().flat_map(|sums| &sums[..groups]) {
+                self.over_noise.0 += f64::from(decibels((average + self.noise) / self.noise));
+                self.over_noise.1 += 1;
+            }
+        }
+        self.counters.groups += (groups * CELLS) as u64;
+        self.sending = sending;
+    }
+
+    /// Receives one transmission in its cell.
+    fn receive(
+        &mut self,
+        ms: u64,
+        grant: &Grant,
+        sending: &[Grant],
+        environment: &Environment,
+        population: &mut Population,
+    ) {
+        let mut interference = self.interference[grant.cell];
+        for other in sending.iter().filter(|other| other.cell != grant.cell) {
+            let common = other.groups & grant.groups;
+            if common == 0 {
+                continue;
+            }
+            let Some(radio) = population.get(other.user) else { continue };
+            let mean = radio.terminal.gain(grant.cell) * other.power;
+            let strongest = common.trailing_zeros() as usize;
+            if mean < FADING_SHARE * self.interference[grant.cell][strongest] {
+                continue;
+            }
+            let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
+            for group in groups_of(common) {
+                // One transmit and two receive antennas: the mean of the column is 2.
+                interference[group] += mean * (samples[group].a * 0.5 - 1.0);
+            }
+        }
+        let Some(radio) = population.get_mut(grant.user) else { return };
+        let Some(channel) = radio.uplink.as_mut() else { return };
+        let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
+        let process = &mut channel.processes[grant.process];
+        process.retransmit = false;
+        let Some(block) = process.blocks[0].as_mut() else { return };
+        let signal = radio.terminal.gain(grant.cell) * grant.power;
+        let mut equalised = Equalised::default();
+        for group in groups_of(grant.groups) {
+            let noise = interference[group].max(0.0) + self.noise;
+            equalised.add(maximum_ratio(&samples[group], signal / noise));
+        }
+        let (count, sinr) = (grant.groups.count_ones(), equalised.sinr());
+        channel.sinr_db = decibels(sinr);
+        let information = environment.model.information(sinr).of(block.modulation);
+        let elements = count * self.carrier.group * self.carrier.elements;
+        block.receive(&environment.model, information, elements, self.random.random());
+        self.counters.blocks += 1;
+        self.counters.transmissions += 1;
+        self.counters.used_groups += u64::from(count);
+        let pending = Pending { user: grant.user, epoch: grant.epoch, process: grant.process };
+        self.decoding.add(ms + DECODE_MS, pending);
+        self.feedback.add(ms + ROUND_TRIP_MS, pending);
+    }
+
+    /// Grants the groups of `cell` in the millisecond [`GRANT_MS`] ahead.
+    fn schedule(&mut self, (now, ms): (Timestamp, u64), cell: usize, population: &mut Population) {
+        let at = ms + GRANT_MS;
+        // A process belongs to a millisecond: retransmissions are synchronous (TS 36.321 §5.4.2.1).
+        let process = (at % PROCESSES as u64) as usize;
+        let mut free = (1_u32 << self.carrier.groups()) - 1;
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
+        for place in 0..population.members(cell).len() {
+            let Some(&user) = population.members(cell).get(place) else { break };
+            let Some(radio) = population.get_mut(user) else { continue };
+            let Some(channel) = radio.uplink.as_mut() else { continue };
+            channel.update_report(ms);
+            self.listen(now, ms, user, channel);
+            let power = self.power(&radio.terminal);
+            let used = &channel.processes[process];
+            if let Some(block) = &used.blocks[0] {
+                // It is decoded by now, or it is sent again in the same groups.
+                if block.decoded || block.transmissions >= super::harq::MAX_TRANSMISSIONS {
+                    channel.on_scheduled(0);
+                    continue;
+                }
+                let (first, count) = used.groups;
+                let groups = ((1_u32 << count) - 1) << first;
+                free &= !groups;
+                let epoch = channel.epoch;
+                self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: None, power });
+                channel.on_scheduled(0);
+                continue;
+            }
+            if channel.known == 0 {
+                channel.on_scheduled(0);
+                continue;
+            }
+            let most = self.most_groups(&radio.terminal);
+            let (weight, wanted) = (1.0 / channel.average, (channel.known + 5) as f32 * 8.0);
+            candidates.push(Candidate { user, weight, wanted, most, groups: 0 });
+        }
+        self.assign(free, &mut candidates, population);
+        for candidate in &candidates {
+            let Some(radio) = population.get_mut(candidate.user) else { continue };
+            let power = self.power(&radio.terminal);
+            let Some(channel) = radio.uplink.as_mut() else { continue };
+            let mut bits = 0;
+            if candidate.groups != 0 {
+                let (user, groups, epoch) = (candidate.user, candidate.groups, channel.epoch);
+                let scheme = self.scheme(channel, groups);
+                bits = transport_block_bits(scheme.i_tbs, groups.count_ones() * self.carrier.group);
+                channel.known = channel.known.saturating_sub(bits / 8);
+                self.granted
+                    .add(at, Grant { user, epoch, cell, process, groups, scheme: Some(scheme), power });
+            }
+            channel.on_scheduled(bits);
+        }
+        self.candidates = candidates;
+    }
+
+    /// Learns what `user` has to send: it requests a grant at its next opportunity if the base station knows of nothing.
+    fn listen(&self, now: Timestamp, ms: u64, user: u32, channel: &mut Channel) {
+        let backlog = channel.bearer.backlog(now);
+        if backlog > 0 {
+            channel.active = ms;
+        }
+        let interval = self.config.request_interval_ms;
+        match channel.request {
+            Some(due) if due <= ms => {
+                channel.request = None;
+                if channel.known == 0 && backlog > 0 {
+                    channel.known = FIRST_GRANT_BYTES;
+                }
+            }
+            None if backlog > 0 && channel.known == 0 && !is_sending(channel) => {
+                // Each user has opportunities of its own.
+                let own = u64::from(user) % interval;
+                let wait = (own + interval - ms % interval) % interval;
+                channel.request = Some(ms + wait + REQUEST_DECODE_MS);
+            }
+            _ => {}
+        }
+    }
+
+    /// Transmit power of a user per group in mW: open-loop power control.
+    fn power(&self, terminal: &Terminal) -> f32 {
+        let loss_db = -decibels(terminal.gain(terminal.serving()));
+        let per_block = self.config.target_dbm as f32 + self.config.compensation as f32 * loss_db;
+        let group_db = decibels(self.carrier.group as f32);
+        let limit = self.config.power_dbm as f32;
+        from_decibels((per_block + group_db).min(limit))
+    }
+
+    /// Groups that a user can fill without lowering its power per block: at least one.
+    fn most_groups(&self, terminal: &Terminal) -> u32 {
+        let limit = from_decibels(self.config.power_dbm as f32);
+        ((limit / self.power(terminal)) as u32).clamp(1, self.carrier.groups() as u32)
+    }
+
+    /// Gives contiguous groups to the candidates: the one with the highest metric takes its best group and those around it as
+    /// long as its metric is the highest there (recursive maximum expansion, Temiño et al., "Channel-aware scheduling
+    /// algorithms for SC-FDMA in LTE uplink", PIMRC 2008); then what is left goes to neighbours that want more.
+    fn assign(&self, mut free: u32, candidates: &mut [Candidate], population: &Population) {
+        let groups = self.carrier.groups();
+        let elements = (self.carrier.group * self.carrier.elements) as f32;
+        let mut users = 0;
+        // Bits in each group for each candidate.
+        let rates: Vec<[f32; MAX_GROUPS]> = candidates
+            .iter()
+            .map(|candidate| {
+                let report = population
+                    .get(candidate.user)
+                    .and_then(|user| user.uplink.as_ref())
+                    .map_or_else(Report::default, |channel| channel.report);
+                std::array::from_fn(|group| self.ladder.efficiency(report.one[group]) * elements)
+            })
+            .collect();
+        while free != 0 && users < self.config.max_users {
+            let metric = |place: usize, group: usize, candidates: &[Candidate]| {
+                rates[place][group] * candidates[place].weight
+            };
+            let mut best: Option<(usize, usize, f32)> = None;
+            for (place, candidate) in candidates.iter().enumerate() {
+                if candidate.groups != 0 {
+                    continue;
+                }
+                for group in groups_of(free) {
+                    let value = metric(place, group, candidates);
+                    if best.is_none_or(|(.., highest)| value > highest) {
+                        best = Some((place, group, value));
+                    }
+                }
+            }
+            let Some((place, group, _)) = best else { break };
+            let is_highest = |group: usize, candidates: &[Candidate]| {
+                let own = metric(place, group, candidates);
+                (0..candidates.len())
+                    .all(|other| candidates[other].groups != 0 || metric(other, group, candidates) <= own)
+            };
+            let (mut low, mut high) = (group, group);
+            let mut wanted = candidates[place].wanted - rates[place][group];
+            let mut count = 1;
+            while wanted > 0.0 && count < candidates[place].most {
+                let next = |group: usize| {
+                    (free & 1 << group != 0 && is_highest(group, candidates)).then(|| rates[place][group])
+                };
+                let up = (high + 1 < groups).then(|| next(high + 1)).flatten();
+                let down = low.checked_sub(1).and_then(next);
+                match (down, up) {
+                    (None, None) => break,
+                    (Some(below), above) if above.is_none_or(|above| below >= above) => {
+                        low -= 1;
+                        wanted -= below;
+                    }
+                    (_, above) => {
+                        high += 1;
+                        wanted -= above.unwrap_or(0.0);
+                    }
+                }
+                count += 1;
+            }
+            let taken = ((1_u32 << count) - 1) << low;
+            candidates[place].groups = taken;
+            candidates[place].wanted = wanted;
+            free &= !taken;
+            users += 1;
+        }
+        self.extend(free, &rates, candidates);
+        for candidate in candidates.iter_mut() {
+            candidate.groups = transformable(candidate.groups);
+        }
+    }
+
+    /// Gives free groups to neighbours that want more.
+    fn extend(&self, mut free: u32, rates: &[[f32; MAX_GROUPS]], candidates: &mut [Candidate]) {
+        for (candidate, rates) in
+            candidates.iter_mut().zip(rates).filter(|(candidate, _)| candidate.groups != 0)
+        {
+            while candidate.wanted > 0.0 && candidate.groups.count_ones() < candidate.most {
+                let around = (candidate.groups << 1 | candidate.groups >> 1) & free;
+                if around == 0 {
+                    break;
+                }
+                let group = around.trailing_zeros() as usize;
+                candidate.groups |= 1 << group;
+                candidate.wanted -= rates[group];
+                free &= !(1 << group);
+            }
+        }
+    }
+
+    /// The scheme for these groups.
+    fn scheme(&self, channel: &Channel, groups: u32) -> super::ladder::Scheme {
+        let mut equalised = Equalised::default();
+        for group in groups_of(groups) {
+            equalised.add(self.ladder.sinr(channel.report.quality(group, 0)));
+        }
+        self.ladder.scheme(decibels(equalised.sinr()) + channel.outer.offset_db())
+    }
+
+    /// Sounds the channels of this millisecond.
+    fn measure(&mut self, ms: u64, environment: &Environment, population: &mut Population) {
+        let interval = self.config.sounding_interval_ms;
+        let mut place = (ms % interval) as u32;
+        while place < population.places() {
+            if let Some(radio) = population.get_mut(place)
+                && let Some(channel) = radio.uplink.as_mut()
+                && ms <= channel.active + ACTIVE_MS
+            {
+                let cell = radio.terminal.serving();
+                let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Uplink);
+                let signal = radio.terminal.gain(cell) * self.power(&radio.terminal);
+                let mut report = Report::default();
+                for group in 0..self.carrier.groups() {
+                    let sinr =
+                        maximum_ratio(&samples[group], signal / (self.average[cell][group] + self.noise));
+                    report.one[group] = self.ladder.quality(sinr);
+                }
+                channel.coming.push_back((ms + DECODE_MS, report));
+            }
+            place += interval as u32;
+        }
+    }
+}
+
+/// The SINR of a single-carrier signal behind a linear MMSE equaliser: m / (1 - m), where m is the mean of s / (1 + s) over the
+/// SINR s of its subcarriers (Sari, Karam and Jeanclaude, "Transmission techniques for digital terrestrial TV broadcasting", IEEE
+/// Communications Magazine 33(2), 1995). It is below the mean: a faded subcarrier harms all symbols.
+#[derive(Debug, Clone, Copy, Default)]
+struct Equalised {
+    sum: f32,
+    count: f32,
+}
+
+impl Equalised {
+    fn add(&mut self, sinr: f32) {
+        self.sum += sinr / (1.0 + sinr);
+        self.count += 1.0;
+    }
+
+    fn sinr(self) -> f32 {
+        self.sum / (self.count - self.sum).max(f32::MIN_POSITIVE)
+    }
+}
+
+/// Whether a block of the user is on its way or granted.
+fn is_sending(channel: &Channel) -> bool {
+    channel.processes.iter().any(|process| !process.is_free())
+}
+
+fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
+    population.get_mut(user)?.uplink.as_mut().filter(|channel| channel.epoch == epoch)
+}
+
+/// The largest number of contiguous groups, from the first on, that a transform of lengths 2, 3 and 5 permits
+/// (TS 36.211 §5.3.3).
+fn transformable(groups: u32) -> u32 {
+    let mut count = groups.count_ones();
+    while count > 0 && !is_smooth(count) {
+        count -= 1;
+    }
+    if count == 0 { 0 } else { ((1_u32 << count) - 1) << groups.trailing_zeros() }
+}
+
+/// Whether it has no prime factor above 5.
+fn is_smooth(mut number: u32) -> bool {
+    for factor in [2, 3, 5] {
+        while number.is_multiple_of(factor) {
+            number /= factor;
+        }
+    }
+    number == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_faded_subcarrier_harms_the_whole_signal() {
+        let of = |sinrs: &[f32]| {
+            let mut equalised = Equalised::default();
+            sinrs.iter().for_each(|&sinr| equalised.add(sinr));
+            equalised.sinr()
+        };
+        assert!((of(&[3.0, 3.0]) - 3.0).abs() < 1e-5);
+        // m = (0.9 + 0) / 2.
+        assert!((of(&[9.0, 0.0]) - 0.45 / 0.55).abs() < 1e-5);
+    }
+
+    #[test]
+    fn allocations_have_permitted_lengths() {
+        assert_eq!(transformable(0b1111_1110), 0b111_1110, "7 becomes 6");
+        assert_eq!(transformable(0b111), 0b111);
+        assert_eq!(transformable(0), 0);
+        let permitted: Vec<u32> = (1..=16).filter(|&count| is_smooth(count)).collect();
+        assert_eq!(permitted, [1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16]);
+    }
+}

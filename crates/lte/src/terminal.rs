@@ -1,0 +1,187 @@
+//! The radio environment and the place of a user in it.
+
+use giusto_sim::random::Random;
+use rand::RngExt;
+
+use crate::{
+    carrier::Carrier,
+    radio::{
+        fading::{Fading, FadingLink, Sample},
+        layout::{CELLS, Layout, Point, SITES},
+        link::{Direction, LinkModel},
+        propagation::{Deployment, Shadowing, mean_gain, noise_mw},
+    },
+};
+
+/// Interfering cells whose fast fading is followed; the others count with their mean.
+pub const FADING_INTERFERERS: usize = 3;
+
+/// By how much another cell must be stronger before a user is handed over, in dB: the hysteresis of event A3 (TS 36.331
+/// §5.5.4.4). 3 dB is the usual choice.
+const HANDOVER_DB: f64 = 3.0;
+
+/// Interval at which path gains and the serving cell are evaluated, in ms. A user moves 0.8 m at 30 km/h.
+pub const MOVE_MS: u64 = 100;
+
+/// Ten times the decimal logarithm.
+pub fn decibels(ratio: f32) -> f32 {
+    10.0 * libm::log10f(ratio)
+}
+
+/// The inverse of [`decibels`].
+pub fn from_decibels(decibels: f32) -> f32 {
+    libm::exp10f(decibels / 10.0)
+}
+
+/// What all users share: places, propagation, fading.
+#[derive(Debug)]
+pub struct Environment {
+    /// Sites, sectors, borders.
+    pub layout: Layout,
+    /// Propagation and transmitters.
+    pub deployment: Deployment,
+    /// Precomputed fast fading.
+    pub fading: Fading,
+    /// What a SINR carries, and which blocks are lost.
+    pub model: LinkModel,
+}
+
+/// Noise power of one resource block in mW with a receiver of this noise figure in dB.
+pub fn noise_per_block_mw(figure_db: f64) -> f32 {
+    noise_mw(Deployment::RESOURCE_BLOCK_HZ, figure_db) as f32
+}
+
+/// A user's place, heading and channels.
+#[derive(Debug)]
+pub struct Terminal {
+    position: Point,
+    /// Direction of movement: cosine and sine.
+    heading: (f64, f64),
+    shadowing: Shadowing,
+    /// Mean path gain to each cell, antennas and shadowing included, linear.
+    gains: [f32; CELLS],
+    links: [FadingLink; CELLS],
+    serving: usize,
+    strongest: [usize; FADING_INTERFERERS],
+}
+
+#[expect(clippy::indexing_slicing, reason = "every index is a cell")]
+impl Terminal {
+    /// A user at a random place, moving in a random direction, served by the strongest cell.
+    pub fn new(environment: &Environment, random: &mut Random) -> Self {
+        let position = environment.layout.random_point(random);
+        let angle = random.random::<f64>() * std::f64::consts::TAU;
+        let shadowing = Shadowing::new(SITES, random);
+        let first = environment.fading.link(random);
+        let mut terminal = Self {
+            position,
+            heading: (libm::cos(angle), libm::sin(angle)),
+            shadowing,
+            gains: [0.0; CELLS],
+            links: [first; CELLS],
+            serving: 0,
+            strongest: [0; FADING_INTERFERERS],
+        };
+        for link in &mut terminal.links {
+            *link = environment.fading.link(random);
+        }
+        terminal.update_gains(environment);
+        terminal.serving = terminal.best();
+        terminal.update_strongest();
+        terminal
+    }
+
+    /// Moves it for [`MOVE_MS`]. Returns whether it has been handed over to another cell.
+    pub fn advance(&mut self, environment: &Environment, random: &mut Random) -> bool {
+        let moved = environment.deployment.speed_mps * MOVE_MS as f64 / 1000.0;
+        let next = Point {
+            x_m: self.position.x_m + moved * self.heading.0,
+            y_m: self.position.y_m + moved * self.heading.1,
+        };
+        self.position = environment.layout.wrap(next);
+        self.shadowing.advance(moved, random);
+        self.update_gains(environment);
+        let best = self.best();
+        let threshold = f64::from(self.gains[self.serving]) * libm::pow(10.0, HANDOVER_DB / 10.0);
+        let is_handed_over = f64::from(self.gains[best]) > threshold;
+        if is_handed_over {
+            self.serving = best;
+        }
+        self.update_strongest();
+        is_handed_over
+    }
+
+    fn update_gains(&mut self, environment: &Environment) {
+        for (cell, gain) in self.gains.iter_mut().enumerate() {
+            *gain =
+                mean_gain(&environment.layout, &environment.deployment, cell, self.position, &self.shadowing);
+        }
+    }
+
+    fn best(&self) -> usize {
+        (0..CELLS).max_by(|&a, &b| self.gains[a].total_cmp(&self.gains[b])).unwrap_or(0)
+    }
+
+    fn update_strongest(&mut self) {
+        let mut others: [usize; CELLS] = std::array::from_fn(|cell| cell);
+        let serving = self.serving;
+        others.sort_unstable_by(|&a, &b| {
+            (b != serving).cmp(&(a != serving)).then(self.gains[b].total_cmp(&self.gains[a])).then(a.cmp(&b))
+        });
+        self.strongest.copy_from_slice(&others[..FADING_INTERFERERS]);
+    }
+
+    /// Where it is.
+    pub fn position(&self) -> Point {
+        self.position
+    }
+
+    /// Its cell.
+    pub fn serving(&self) -> usize {
+        self.serving
+    }
+
+    /// Mean path gain to `cell`, linear.
+    pub fn gain(&self, cell: usize) -> f32 {
+        self.gains[cell]
+    }
+
+    /// Mean path gains to all cells, linear.
+    pub fn gains(&self) -> &[f32; CELLS] {
+        &self.gains
+    }
+
+    /// The strongest other cells.
+    pub fn strongest(&self) -> [usize; FADING_INTERFERERS] {
+        self.strongest
+    }
+
+    /// The channel to `cell` at `ms` in each resource block group. The two directions differ, since they use other frequencies.
+    pub fn channel<'a>(
+        &self,
+        fading: &'a Fading,
+        cell: usize,
+        ms: u64,
+        direction: Direction,
+    ) -> &'a [Sample] {
+        // The uplink is another part of the same periodic trace, far beyond the coherence time.
+        let shift = if direction == Direction::Uplink { UPLINK_SHIFT_MS } else { 0 };
+        fading.at(self.links[cell], ms + shift)
+    }
+
+    /// SINR in dB at full load of all cells, without fast fading: `power_mw` and `noise_mw` of one resource block.
+    pub fn full_load_sinr_db(&self, power_mw: f32, noise_mw: f32) -> f64 {
+        let all: f32 = self.gains.iter().sum();
+        let own = self.gains[self.serving];
+        10.0 * libm::log10(f64::from(own * power_mw / ((all - own) * power_mw + noise_mw)))
+    }
+}
+
+const UPLINK_SHIFT_MS: u64 = 4_999;
+
+impl Carrier {
+    /// Transmit power of group `group` in mW when `total_mw` is spread evenly over `of` resource blocks.
+    pub fn group_power_mw(self, group: usize, total_mw: f64, of: u32) -> f32 {
+        (total_mw * f64::from(self.blocks_of(group)) / f64::from(of)) as f32
+    }
+}
