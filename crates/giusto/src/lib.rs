@@ -5,6 +5,7 @@
 //! | [`capture`] | session logs, packet captures and Chrome traces of simulated runs |
 //! | [`scenario`] | what is simulated, and what is expected of it |
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
+//! | [`city`] | calls in the cells of a city (LTE) |
 //! | [`live`] | a scenario with one media flow in real time: a call across the links |
 //! | [`link`] | a scenario's links in real time, for other programs |
 //! | [`call`] | calls: the media sessions of the simulator over real UDP |
@@ -16,6 +17,7 @@
 
 pub mod call;
 pub mod capture;
+pub mod city;
 pub mod link;
 pub mod live;
 pub mod measured;

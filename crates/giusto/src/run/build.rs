@@ -101,8 +101,15 @@ fn route(
 
 /// The queue of a link.
 pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
-    let random = || random::stream(seed, &format!("link {}: queue", link.id));
-    Ok(match &link.queue {
+    queue_of(&link.queue, || random::stream(seed, &format!("link {}: queue", link.id)))
+}
+
+/// A queue with these random numbers, if it needs any.
+pub(crate) fn queue_of(
+    spec: &QueueSpec,
+    random: impl Fn() -> Random,
+) -> Result<Box<dyn Queue>, QueueError> {
+    Ok(match spec {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
         QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),
         QueueSpec::FqCodel(config) => Box::new(FqCodel::new(*config, random())?),

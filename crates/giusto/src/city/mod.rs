@@ -1,0 +1,99 @@
+//! Calls in the cells of a city: the media sessions of scenarios over the radio of `giusto-lte`.
+
+mod record;
+
+use giusto_lte::city::{Call, CallPlan, City, CityConfig, CityError, Workload};
+use giusto_sim::{
+    link::queue::{Queue, QueueError},
+    random,
+    traffic::Media,
+};
+use giusto_units::{TimeDelta, Timestamp};
+
+pub use record::{CityRecord, DirectionRecord};
+
+use crate::{
+    run::{build::queue_of, media},
+    scenario::{MediaSpec, QueueSpec},
+};
+
+/// Packets sent at the end of the evaluation may arrive until this much later.
+const DRAIN: TimeDelta = TimeDelta::from_seconds(4);
+
+/// A city and the calls in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CitySpec {
+    /// Cells, users, radio.
+    pub config: CityConfig,
+    /// The media of each call.
+    pub media: MediaSpec,
+    /// The queue of each bearer.
+    pub queue: QueueSpec,
+}
+
+/// The calls of a city.
+#[derive(Debug)]
+pub struct Calls {
+    spec: CitySpec,
+    bearers: u64,
+}
+
+impl Calls {
+    /// The calls of `spec`.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`] if the queue of the bearers has a setting out of range.
+    pub fn new(spec: &CitySpec) -> Result<Self, QueueError> {
+        queue_of(&spec.queue, || random::stream(0, "test"))?;
+        Ok(Self { spec: spec.clone(), bearers: 0 })
+    }
+}
+
+impl Workload for Calls {
+    fn call(&mut self, plan: &CallPlan) -> Result<Call, String> {
+        let (seed, number) = (self.spec.config.seed, plan.number);
+        let random = |part: &str| random::stream(seed, &format!("lte: call {number}: {part}"));
+        let (media, ends, (start, stop)) = (&self.spec.media, media::Ends::SIMULATED, plan.time);
+        let controller = media::controller(media);
+        let sender = media::sender(media, controller, ends, start, random, None);
+        let sender = sender.map_err(|error| error.to_string())?;
+        let receiver = media::receiver(media, ends).map_err(|error| error.to_string())?;
+        let (flow, feedback) = plan.flows;
+        Ok(Call {
+            sender: Box::new(Media::new(sender, flow, flow, start).stopping_at(stop)),
+            receiver: Box::new(Media::new(receiver, feedback, flow, start)),
+            video_ssrc: media::FIRST_VIDEO_SSRC,
+        })
+    }
+
+    fn queue(&mut self) -> Box<dyn Queue> {
+        self.bearers += 1;
+        let (seed, bearer) = (self.spec.config.seed, self.bearers);
+        let random = || random::stream(seed, &format!("lte: bearer {bearer}: queue"));
+        queue_of(&self.spec.queue, random).expect("the queue was built before")
+    }
+}
+
+/// Runs a city until its evaluation has ended. `progress` learns how far it is, in simulated time, and may stop it.
+///
+/// # Errors
+///
+/// [`CityError`] names a setting out of range.
+pub fn run(
+    spec: &CitySpec,
+    mut progress: impl FnMut(Timestamp) -> std::ops::ControlFlow<()>,
+) -> Result<CityRecord, CityError> {
+    let mut calls = Calls::new(spec).map_err(|error| CityError::Call(error.to_string()))?;
+    let started = std::time::Instant::now();
+    let mut city = City::new(spec.config.clone(), &mut calls)?;
+    let end = spec.config.evaluation.1 + DRAIN;
+    while city.now() < end {
+        let next = (city.now() + TimeDelta::from_seconds(1)).min(end);
+        city.run_until(next)?;
+        if progress(city.now()).is_break() {
+            break;
+        }
+    }
+    Ok(CityRecord::new(spec, &city, started.elapsed()))
+}
