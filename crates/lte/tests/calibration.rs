@@ -2,6 +2,8 @@
 //!
 //! The figures are those of an independent Monte Carlo of the same deployments.
 
+#![expect(clippy::indexing_slicing, reason = "a test")]
+
 use giusto_lte::radio::{
     layout::{Layout, SITES},
     propagation::{Antenna, Deployment, PathLoss, Shadowing, from_db, mean_gain, noise_mw, to_db},

@@ -198,7 +198,7 @@ impl Fading {
 
     /// Returns the channel of `link` at `ms`, one sample for each group.
     pub fn at(&self, link: FadingLink, ms: u64) -> &[Sample] {
-        let at = (u64::from(link.offset) + ms) as usize & (self.length_ms - 1);
+        let at = u64::from(link.offset).wrapping_add(ms) as usize & (self.length_ms - 1);
         let start = ((link.trace as usize % self.traces) * self.length_ms + at) * self.groups;
         self.samples.get(start..start + self.groups).unwrap_or_default()
     }
@@ -301,3 +301,6 @@ impl Transform {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
