@@ -121,6 +121,33 @@ fn samples_have_the_moments_of_independent_antennas() {
 }
 
 #[test]
+fn capacity_of_the_matrix_is_that_of_telatar() {
+    // The mean of log2 det(I + ρ H H^H) is the integral of log2(1 + ρ λ) (1 + (1 − λ)²) e^−λ for two antennas at either end (Telatar,
+    // "Capacity of multi-antenna Gaussian channels", 1999, theorem 2).
+    let mut random = random::stream(4, "capacity");
+    let fading = Fading::new(Profile::default(), 25.0, 2e9, 4, 2e6, 8192, 6, &mut random);
+    for snr in [1.0, 10.0, 100.0] {
+        let rho = snr / 2.0;
+        let sum: f64 = fading
+            .samples
+            .iter()
+            .map(|s| {
+                let (a, b, c2) = (f64::from(s.a), f64::from(s.b), f64::from(s.c2));
+                libm::log2((1.0 + rho * a) * (1.0 + rho * b) - rho * rho * c2)
+            })
+            .sum();
+        let expected: f64 = (0..40_000)
+            .map(|i| {
+                let lambda = (f64::from(i) + 0.5) / 1000.0;
+                libm::log2(1.0 + rho * lambda) * (1.0 + (1.0 - lambda) * (1.0 - lambda)) * libm::exp(-lambda)
+                    / 1000.0
+            })
+            .sum();
+        near(sum / fading.samples.len() as f64, expected, 0.01 * expected, &format!("at {snr}"));
+    }
+}
+
+#[test]
 fn groups_are_correlated_as_the_profile_says() {
     for profile in [
         Profile::TypicalUrban6,
