@@ -158,9 +158,9 @@ mod tests {
                 assert_eq!(sum % count, 0, "I_TBS {i_tbs}, {blocks} resource blocks");
                 let size = sum / count;
                 let step = match size {
-                    ..=512 => 8,
-                    ..=1024 => 16,
-                    ..=2048 => 32,
+                    0..=512 => 8,
+                    513..=1024 => 16,
+                    1025..=2048 => 32,
                     _ => 64,
                 };
                 assert_eq!(
