@@ -102,6 +102,8 @@ pub struct Bearer {
     queue: Box<dyn Queue>,
     /// Bytes in the queue and the number of packets, which the scheduler reads in every millisecond.
     queued: (u32, u32),
+    /// Time of the queue's next periodic update.
+    timer: Timestamp,
     /// Bytes of the last packet in `sent` that no transport block has carried.
     uncut: u32,
     sent: VecDeque<Sent>,
@@ -120,6 +122,7 @@ impl Bearer {
             config,
             queue,
             queued: (0, 0),
+            timer: Timestamp::ZERO,
             uncut: 0,
             sent: VecDeque::new(),
             first: 0,
@@ -141,6 +144,19 @@ impl Bearer {
         bytes + packets * PACKET_HEADER + self.uncut + again.sum::<u32>()
     }
 
+    /// Whether nothing waits, now or later.
+    pub fn is_idle(&self) -> bool {
+        self.queued == (0, 0) && self.uncut == 0 && self.again.is_empty()
+    }
+
+    /// Runs the timer of the queue if it is due.
+    pub fn run_timer(&mut self, now: Timestamp) {
+        if self.timer <= now {
+            self.queue.on_timer(now);
+            self.count();
+        }
+    }
+
     /// Adds a packet at `now`.
     pub fn offer(&mut self, now: Timestamp, packet: Packet) {
         self.counters.offered_packets += 1;
@@ -148,16 +164,9 @@ impl Bearer {
         self.count();
     }
 
-    /// Tells the queue the rate at which it drains, and runs its timer.
-    pub fn maintain(&mut self, now: Timestamp, drain: DataRate) {
+    /// Tells the queue the rate at which it drains.
+    pub fn set_rate(&mut self, now: Timestamp, drain: DataRate) {
         self.queue.on_rate(now, drain);
-        while self.queue.next_timer().is_some_and(|due| due <= now) {
-            let due = self.queue.next_timer();
-            self.queue.on_timer(now);
-            if self.queue.next_timer() == due {
-                break;
-            }
-        }
         self.count();
     }
 
@@ -179,6 +188,7 @@ impl Bearer {
 
     fn count(&mut self) {
         self.queued = (self.queue.size().as_bytes() as u32, self.queue.packets() as u32);
+        self.timer = self.queue.next_timer().unwrap_or(Timestamp::MAX);
         self.counters.queue_packets = self.counters.offered_packets
             - self.counters.discarded_packets
             - (self.first + self.sent.len() as u64)

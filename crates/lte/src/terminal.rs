@@ -6,7 +6,7 @@ use rand::RngExt;
 use crate::{
     carrier::Carrier,
     radio::{
-        fading::{Fading, FadingLink, Sample},
+        fading::{Fading, FadingLink, PackedPower, PackedSample},
         layout::{CELLS, Layout, Point, SITES},
         link::{Direction, LinkModel},
         propagation::{Deployment, Shadowing, mean_gain, noise_mw},
@@ -163,10 +163,15 @@ impl Terminal {
         cell: usize,
         ms: u64,
         direction: Direction,
-    ) -> &'a [Sample] {
+    ) -> &'a [PackedSample] {
         // The uplink is another part of the same periodic trace, far beyond the coherence time.
         let shift = if direction == Direction::Uplink { UPLINK_SHIFT_MS } else { 0 };
         fading.at(self.links[cell], ms + shift)
+    }
+
+    /// The power of `cell` as a downlink interferer at `ms` over its mean, in each group.
+    pub fn interferer<'a>(&self, fading: &'a Fading, cell: usize, ms: u64) -> &'a [PackedPower] {
+        fading.powers(self.links[cell], ms)
     }
 
     /// SINR in dB at full load of all cells, without fast fading: `power_mw` and `noise_mw` of one resource block.

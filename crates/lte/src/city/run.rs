@@ -40,7 +40,7 @@ const LINGERS: TimeDelta = TimeDelta::from_seconds(3);
 const FILE_LINGERS: TimeDelta = TimeDelta::from_millis(500);
 
 /// Interval at which queues learn their rate and dropped packets are collected, in ms.
-const MAINTAIN_MS: u64 = 10;
+const MAINTAIN_MS: u64 = 100;
 
 /// A user whose wideband SINR at full load is below this has no coverage: the lowest CQI needs about -7 dB.
 const COVERAGE_DB: f64 = -7.0;
@@ -292,10 +292,8 @@ impl<'a> City<'a> {
 
     /// Puts a packet into the bearer of the user at `place`; releases it if there is none.
     fn offer(&mut self, now: Timestamp, place: Option<u32>, direction: Direction, packet: Packet) {
-        let channel = place.and_then(|place| self.population.get_mut(place)?.channel_mut(direction));
-        if let Some(channel) = channel {
-            channel.bearer.offer(now, packet);
-        } else {
+        let offered = place.map_or(Err(packet), |place| self.population.offer(now, place, direction, packet));
+        if let Err(packet) = offered {
             self.release(packet.body);
         }
     }
@@ -365,7 +363,8 @@ impl<'a> City<'a> {
         while place < self.population.places() {
             if let Some(user) = self.population.get_mut(place) {
                 for channel in [&mut user.downlink, &mut user.uplink].into_iter().flatten() {
-                    channel.maintain(now);
+                    let rate = channel.average_rate(self.ms);
+                    channel.bearer.set_rate(now, rate);
                     while let Some(dropped) = channel.bearer.poll_dropped() {
                         release(&mut self.bodies, &mut self.free_bodies, dropped.packet.body);
                     }

@@ -1,7 +1,5 @@
 //! The state of one user in one direction, and the users of all cells.
 
-use std::collections::VecDeque;
-
 use giusto_sim::packet::Packet;
 use giusto_units::{DataRate, Timestamp};
 
@@ -18,6 +16,9 @@ use crate::{
 /// Weight of a new value in the average rate of proportional fair scheduling: 1 / 100 ms, as in ns-3's scheduler
 /// (`PfFfMacScheduler`, time window 99). 100 to 1000 ms are usual.
 const AVERAGE_WEIGHT: f32 = 0.01;
+
+/// An average rate that has not been updated for this long is at its minimum: 0.99^2000 is 2e-9.
+const FORGOTTEN_MS: u64 = 2000;
 
 /// A packet delivered to the far end of a bearer of this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,16 +70,18 @@ pub struct Channel {
     /// The packets.
     pub bearer: Bearer,
     pub(super) report: Report,
-    /// The reports on their way and when they take effect, in ms.
-    pub(super) coming: VecDeque<(u64, Report)>,
+    /// When the report was measured, in ms.
+    pub(super) measured: Option<u64>,
     pub(super) outer: OuterLoop,
-    /// Average rate in bits per ms.
-    pub(super) average: f32,
+    /// Average rate in bits per ms, and the time up to which it counts, in ms.
+    average: f32,
+    averaged: u64,
     pub(super) processes: [Process; PROCESSES],
+    /// A bit for each process that holds a block, and for each whose retransmission is due.
+    pub(super) holding: u8,
+    pub(super) retransmit: u8,
     /// Changes with every handover, after which earlier results do not count.
     pub(super) epoch: u32,
-    /// The last time at which it had something to send, in ms.
-    pub(super) active: u64,
     /// SINR in dB of the last transmission, an average over its resource blocks.
     pub(super) sinr_db: f32,
     /// Uplink: bytes that the base station knows of and has not granted.
@@ -93,12 +96,14 @@ impl Channel {
         Self {
             bearer,
             report: Report::default(),
-            coming: VecDeque::new(),
+            measured: None,
             outer: OuterLoop::default(),
             average: 1.0,
+            averaged: 0,
             processes: std::array::from_fn(|_| Process::default()),
+            holding: 0,
+            retransmit: 0,
             epoch: 0,
-            active: 0,
             sinr_db: f32::NAN,
             known: 0,
             request: None,
@@ -110,27 +115,46 @@ impl Channel {
         self.sinr_db
     }
 
-    /// Average rate over about 100 ms in bit/s.
-    pub fn average_bps(&self) -> f32 {
-        self.average * 1000.0
+    /// Average rate over about 100 ms, at `ms`.
+    pub fn average_rate(&mut self, ms: u64) -> DataRate {
+        DataRate::from_bps((self.average(ms) * 1000.0) as u64)
     }
 
-    /// Tells the queue the average rate, and runs its timer.
-    pub fn maintain(&mut self, now: Timestamp) {
-        self.bearer.maintain(now, DataRate::from_bps(self.average_bps() as u64));
-    }
-
-    /// Counts the bits scheduled in this millisecond.
-    pub(super) fn on_scheduled(&mut self, bits: u32) {
-        self.average += AVERAGE_WEIGHT * (bits as f32 - self.average);
-        self.average = self.average.max(1.0);
-    }
-
-    /// Uses the report that has arrived by `ms`.
-    pub(super) fn update_report(&mut self, ms: u64) {
-        while self.coming.front().is_some_and(|(due, _)| *due <= ms) {
-            self.report = self.coming.pop_front().map_or(self.report, |(_, report)| report);
+    /// Average rate in bits per ms before the millisecond `ms`.
+    pub(super) fn average(&mut self, ms: u64) -> f32 {
+        let idle = ms.saturating_sub(self.averaged);
+        if idle > 0 {
+            self.averaged = ms;
+            // By squaring: the same on every machine.
+            let mut factor = 1.0 - AVERAGE_WEIGHT;
+            let mut left = idle.min(FORGOTTEN_MS);
+            while left > 0 {
+                if left & 1 == 1 {
+                    self.average *= factor;
+                }
+                factor *= factor;
+                left >>= 1;
+            }
+            self.average = self.average.max(1.0);
         }
+        self.average
+    }
+
+    /// Counts the bits scheduled in the millisecond `ms`. Milliseconds without a call count as 0.
+    pub(super) fn on_scheduled(&mut self, ms: u64, bits: u32) {
+        self.average(ms);
+        self.average += AVERAGE_WEIGHT * (bits as f32 - self.average);
+        self.averaged = ms + 1;
+    }
+
+    /// Whether nothing waits and nothing is to be sent again, now or later.
+    pub(super) fn is_idle(&self) -> bool {
+        self.retransmit == 0 && self.request.is_none() && self.known == 0 && self.bearer.is_idle()
+    }
+
+    /// Puts blocks into process `place`.
+    pub(super) fn hold(&mut self, place: usize) {
+        self.holding |= 1 << place;
     }
 
     /// The receiver has decoded what process `place` sent: passes the content of decoded blocks on.
@@ -167,7 +191,11 @@ impl Channel {
                 *slot = None;
             }
         }
-        process.retransmit = !process.is_free();
+        if process.is_free() {
+            self.holding &= !(1 << place);
+        } else {
+            self.retransmit |= 1 << place;
+        }
     }
 
     /// The user is served by another cell from now on: what was in the air is sent again.
@@ -185,7 +213,7 @@ impl Channel {
             }
             *process = Process::default();
         }
-        self.coming.clear();
+        (self.holding, self.retransmit, self.measured) = (0, 0, None);
         self.outer = OuterLoop::default();
         // The buffer status is sent with the first message to the new cell (TS 36.321 §5.4.5).
         self.request = None;
@@ -228,11 +256,18 @@ pub struct Population {
     users: Vec<Option<RadioUser>>,
     free: Vec<u32>,
     members: [Vec<u32>; CELLS],
+    /// Per place and direction: whether the scheduler has something to do. Most users are idle in most milliseconds.
+    busy: Vec<[bool; 2]>,
 }
 
 impl Default for Population {
     fn default() -> Self {
-        Self { users: Vec::new(), free: Vec::new(), members: std::array::from_fn(|_| Vec::new()) }
+        Self {
+            users: Vec::new(),
+            free: Vec::new(),
+            members: std::array::from_fn(|_| Vec::new()),
+            busy: Vec::new(),
+        }
     }
 }
 
@@ -241,6 +276,7 @@ impl Population {
     pub fn add(&mut self, user: RadioUser) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.users.push(None);
+            self.busy.push([false; 2]);
             self.users.len() as u32 - 1
         });
         self.join(place, user.terminal.serving());
@@ -255,6 +291,9 @@ impl Population {
         let user = self.users.get_mut(place as usize)?.take()?;
         self.leave(place, user.terminal.serving());
         self.free.push(place);
+        for direction in [Direction::Downlink, Direction::Uplink] {
+            self.set_busy(place, direction, false);
+        }
         Some(user)
     }
 
@@ -282,6 +321,36 @@ impl Population {
         self.users.get_mut(place as usize)?.as_mut()
     }
 
+    /// Puts a packet into the bearer of the user at `place`. Returns it if there is no such bearer.
+    ///
+    /// # Errors
+    ///
+    /// The packet.
+    pub fn offer(
+        &mut self,
+        now: Timestamp,
+        place: u32,
+        direction: Direction,
+        packet: Packet,
+    ) -> Result<(), Packet> {
+        let channel = self.get_mut(place).and_then(|user| user.channel_mut(direction));
+        channel.ok_or(packet)?.bearer.offer(now, packet);
+        self.set_busy(place, direction, true);
+        Ok(())
+    }
+
+    /// Whether the scheduler has something to do for the user at `place`.
+    #[inline]
+    pub(super) fn is_busy(&self, place: u32, direction: Direction) -> bool {
+        self.busy.get(place as usize).is_some_and(|busy| busy[direction as usize])
+    }
+
+    pub(super) fn set_busy(&mut self, place: u32, direction: Direction, is_busy: bool) {
+        if let Some(busy) = self.busy.get_mut(place as usize) {
+            busy[direction as usize] = is_busy;
+        }
+    }
+
     /// Places that are or were in use: from 0 to this.
     pub fn places(&self) -> u32 {
         self.users.len() as u32
@@ -301,6 +370,9 @@ impl Population {
         let mut packets = Vec::new();
         for channel in [&mut user.downlink, &mut user.uplink].into_iter().flatten() {
             channel.hand_over(now, &mut packets);
+        }
+        for direction in [Direction::Downlink, Direction::Uplink] {
+            self.set_busy(place, direction, true);
         }
         delivered.extend(packets.into_iter().map(|packet| Delivered { user: place, packet }));
     }

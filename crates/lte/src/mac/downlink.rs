@@ -6,14 +6,14 @@ use rand::RngExt;
 
 use super::{
     adaptation::{MAX_GROUPS, Report},
-    channel::{Channel, Delivered, MacCounters, Population},
+    channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
     ladder::Ladder,
 };
 use crate::{
     carrier::Carrier,
     radio::{
-        fading::Sample,
+        fading::PackedSample,
         layout::CELLS,
         link::{Direction, mmse, single_layer},
         tables::{DOWNLINK_MCS, transport_block_bits},
@@ -24,8 +24,8 @@ use crate::{
 /// Time from a channel measurement until the scheduler uses it, in ms.
 const REPORT_DELAY_MS: u64 = 6;
 
-/// A user measures for this long after it last received something, in ms. Chosen by us, to save time.
-const ACTIVE_MS: u64 = 100;
+/// Length of the memory of activities: a report that is used may have been measured this long ago, in ms.
+const MEMORY_MS: usize = 128;
 
 /// Weight of the present millisecond in the activity of an interfering cell that channel measurements see: an average over about
 /// 40 ms. TS 36.213 §7.2.3 does not restrict the observation interval. Chosen by us.
@@ -61,6 +61,9 @@ impl Default for DownlinkConfig {
     }
 }
 
+/// A number for each resource block group.
+type Groups = [f32; MAX_GROUPS];
+
 /// The downlink of all cells.
 #[derive(Debug)]
 pub struct Downlink {
@@ -68,12 +71,14 @@ pub struct Downlink {
     carrier: Carrier,
     ladder: Ladder,
     /// Power of each group in mW.
-    power: [f32; MAX_GROUPS],
+    power: Groups,
     /// Noise in each group in mW.
-    noise: [f32; MAX_GROUPS],
+    noise: Groups,
     /// Power that each cell transmits in each group in this millisecond, and its average.
-    sent: Vec<[f32; MAX_GROUPS]>,
-    average: Vec<[f32; MAX_GROUPS]>,
+    sent: Vec<Groups>,
+    average: Vec<Groups>,
+    /// The averages of the last milliseconds. A report is computed when the scheduler uses it, from what was measured then.
+    memory: Vec<Vec<Groups>>,
     transmissions: Vec<Transmission>,
     decoding: Calendar<Pending>,
     feedback: Calendar<Pending>,
@@ -129,6 +134,7 @@ impl Downlink {
             noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
             sent: vec![[0.0; MAX_GROUPS]; CELLS],
             average: vec![[0.0; MAX_GROUPS]; CELLS],
+            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY_MS],
             transmissions: Vec::new(),
             decoding: Calendar::new(DECODE_MS as usize),
             feedback: Calendar::new(ROUND_TRIP_MS as usize),
@@ -159,14 +165,16 @@ impl Downlink {
             sent.fill(0.0);
         }
         for cell in 0..CELLS {
-            self.schedule((now, ms), cell, population);
+            self.schedule((now, ms), cell, environment, population);
         }
         self.transmit(ms, environment, population);
-        self.measure(ms, environment, population);
         for (average, sent) in self.average.iter_mut().zip(&self.sent) {
             for (average, sent) in average.iter_mut().zip(sent) {
                 *average += ACTIVITY_WEIGHT * (sent - *average);
             }
+        }
+        if ms.is_multiple_of(self.config.report_interval_ms) {
+            self.memory[slot(ms, self.config.report_interval_ms)].clone_from(&self.average);
         }
     }
 
@@ -189,6 +197,10 @@ impl Downlink {
         for &Pending { user, epoch, process } in &pending {
             if let Some(channel) = channel_of(population, user, epoch) {
                 channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
+                let is_idle = channel.is_idle();
+                if !is_idle {
+                    population.set_busy(user, Direction::Downlink, true);
+                }
                 delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
             }
         }
@@ -196,7 +208,13 @@ impl Downlink {
     }
 
     /// Assigns the groups of `cell`: retransmissions first, then proportional fair, group by group.
-    fn schedule(&mut self, (now, ms): (Timestamp, u64), cell: usize, population: &mut Population) {
+    fn schedule(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        cell: usize,
+        environment: &Environment,
+        population: &mut Population,
+    ) {
         let groups = self.carrier.groups();
         let all = (1_u32 << groups) - 1;
         let mut free = all;
@@ -205,36 +223,35 @@ impl Downlink {
         candidates.clear();
         for place in 0..population.members(cell).len() {
             let Some(&user) = population.members(cell).get(place) else { break };
-            let Some(channel) = population.get_mut(user).and_then(|user| user.downlink.as_mut()) else {
+            if !population.is_busy(user, Direction::Downlink) {
+                continue;
+            }
+            let Some(RadioUser { terminal, downlink: Some(channel), .. }) = population.get_mut(user) else {
                 continue;
             };
-            channel.update_report(ms);
-            let backlog = channel.bearer.backlog(now);
-            if backlog > 0 {
-                channel.active = ms;
+            if channel.is_idle() {
+                population.set_busy(user, Direction::Downlink, false);
+                continue;
             }
-            let due = channel.processes.iter().position(|process| process.retransmit);
-            if let Some(process) = due
-                && free != 0
-                && scheduled < self.config.max_users
-            {
-                let used =
-                    best_groups(&self.ladder, &channel.report, free, channel.processes[process].groups.1);
+            channel.bearer.run_timer(now);
+            let backlog = channel.bearer.backlog(now);
+            let has_room = free != 0 && scheduled < self.config.max_users;
+            if channel.retransmit == 0 && (backlog == 0 || channel.holding == u8::MAX) || !has_room {
+                continue;
+            }
+            self.update_report(ms, environment, terminal, channel);
+            if channel.retransmit != 0 {
+                let process = channel.retransmit.trailing_zeros() as usize;
+                let count = channel.processes[process].groups.1;
+                let used = best_groups(&self.ladder, &channel.report, free, count);
                 free &= !used;
                 scheduled += 1;
-                channel.on_scheduled(0);
                 self.transmissions.push(Transmission { user, cell, process, groups: used });
                 continue;
             }
-            let idle = channel.processes.iter().position(super::harq::Process::is_free);
-            if let Some(process) = idle
-                && backlog > 0
-            {
-                let (weight, wanted) = (1.0 / channel.average, (backlog + 5) as f32 * 8.0);
-                candidates.push(Candidate { user, process, weight, wanted, groups: 0 });
-            } else {
-                channel.on_scheduled(0);
-            }
+            let process = channel.holding.trailing_ones() as usize;
+            let (weight, wanted) = (1.0 / channel.average(ms), (backlog + 5) as f32 * 8.0);
+            candidates.push(Candidate { user, process, weight, wanted, groups: 0 });
         }
         self.assign(cell, free, scheduled, &mut candidates, population);
         for candidate in &candidates {
@@ -242,15 +259,16 @@ impl Downlink {
             else {
                 continue;
             };
-            let mut bits = 0;
-            if candidate.groups != 0 {
-                bits = self.begin(now, channel, candidate);
-                if bits > 0 {
-                    let Candidate { user, process, groups, .. } = *candidate;
-                    self.transmissions.push(Transmission { user, cell, process, groups });
-                }
+            if candidate.groups == 0 {
+                continue;
             }
-            channel.on_scheduled(bits);
+            let bits = self.begin(now, channel, candidate);
+            if bits > 0 {
+                let Candidate { user, process, groups, .. } = *candidate;
+                channel.hold(process);
+                channel.on_scheduled(ms, bits);
+                self.transmissions.push(Transmission { user, cell, process, groups });
+            }
         }
         self.candidates = candidates;
         self.counters.groups += groups as u64;
@@ -349,8 +367,8 @@ impl Downlink {
             let Some(channel) = radio.downlink.as_mut() else { continue };
             let snr = self.mean_sinr(ms, environment, &radio.terminal, cell, &self.sent, groups);
             let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Downlink);
+            channel.retransmit &= !(1 << process);
             let sending = &mut channel.processes[process];
-            sending.retransmit = false;
             let streams = sending.blocks.iter().flatten().count();
             let (mut both, mut sum) = ([0.0_f32; 2], 0.0);
             let count = groups.count_ones();
@@ -358,7 +376,7 @@ impl Downlink {
             let modulations =
                 [0, 1].map(|stream: usize| sending.blocks[stream].as_ref().map(|block| block.modulation));
             for group in groups_of(groups) {
-                let sample = &samples[group];
+                let sample = &samples[group].unpack();
                 let sinr = if streams == 2 {
                     mmse(sample, snr[group])
                 } else {
@@ -396,9 +414,9 @@ impl Downlink {
         environment: &Environment,
         terminal: &Terminal,
         cell: usize,
-        sent: &[[f32; MAX_GROUPS]],
+        sent: &[Groups],
         groups: u32,
-    ) -> [f32; MAX_GROUPS] {
+    ) -> Groups {
         let mut interference = self.noise;
         for (other, (gain, sent)) in terminal.gains().iter().zip(sent).enumerate() {
             if other != cell {
@@ -411,13 +429,12 @@ impl Downlink {
             if other == cell {
                 continue;
             }
-            let samples = terminal.channel(&environment.fading, other, ms, Direction::Downlink);
+            let powers = terminal.interferer(&environment.fading, other, ms);
             let gain = terminal.gain(other);
             for group in groups_of(groups) {
                 let power = sent[other][group];
                 if power > 0.0 {
-                    // Two transmit and two receive antennas: the mean of the sum of the columns is 4.
-                    interference[group] += gain * power * (fading_of(&samples[group]) - 1.0);
+                    interference[group] += gain * power * (powers[group].unpack() - 1.0);
                 }
             }
         }
@@ -430,30 +447,26 @@ impl Downlink {
         sinr
     }
 
-    /// Makes the channel reports of this millisecond.
-    fn measure(&mut self, ms: u64, environment: &Environment, population: &mut Population) {
+    /// Computes the report that the scheduler uses at `ms`, unless it has it.
+    fn update_report(&self, ms: u64, environment: &Environment, terminal: &Terminal, channel: &mut Channel) {
         let interval = self.config.report_interval_ms;
-        let groups = (1_u32 << self.carrier.groups()) - 1;
-        let mut place = (ms % interval) as u32;
-        while place < population.places() {
-            if let Some(radio) = population.get_mut(place)
-                && let Some(channel) = radio.downlink.as_mut()
-                && ms <= channel.active + ACTIVE_MS
-            {
-                let cell = radio.terminal.serving();
-                let snr = self.mean_sinr(ms, environment, &radio.terminal, cell, &self.average, groups);
-                let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Downlink);
-                channel.coming.push_back((ms + REPORT_DELAY_MS, self.report(samples, &snr)));
-            }
-            place += interval as u32;
+        let measured = ms.saturating_sub(REPORT_DELAY_MS) / interval * interval;
+        if channel.measured == Some(measured) {
+            return;
         }
+        channel.measured = Some(measured);
+        let groups = (1_u32 << self.carrier.groups()) - 1;
+        let (cell, sent) = (terminal.serving(), &self.memory[slot(measured, interval)]);
+        let snr = self.mean_sinr(measured, environment, terminal, cell, sent, groups);
+        let samples = terminal.channel(&environment.fading, cell, measured, Direction::Downlink);
+        channel.report = self.report(samples, &snr);
     }
 
-    fn report(&self, samples: &[Sample], snr: &[f32; MAX_GROUPS]) -> Report {
+    fn report(&self, samples: &[PackedSample], snr: &Groups) -> Report {
         let mut report = Report::default();
         let (mut one, mut two) = (0.0, 0.0);
         for group in 0..self.carrier.groups() {
-            let sample = &samples[group];
+            let sample = &samples[group].unpack();
             let quality = self.ladder.quality(single_layer(sample, snr[group]));
             report.one[group] = quality;
             one += self.ladder.efficiency(quality);
@@ -468,10 +481,9 @@ impl Downlink {
     }
 }
 
-/// Power of an interferer per receive antenna over its mean.
-#[inline]
-pub(super) fn fading_of(sample: &Sample) -> f32 {
-    (sample.a + sample.b) * 0.25
+/// The place in the memory of what was measured at `ms`.
+fn slot(ms: u64, interval: u64) -> usize {
+    (ms / interval) as usize % MEMORY_MS
 }
 
 fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {

@@ -69,8 +69,6 @@ impl Block {
 pub(super) struct Process {
     /// The blocks, one per stream.
     pub(super) blocks: [Option<Block>; 2],
-    /// Whether a retransmission is due.
-    pub(super) retransmit: bool,
     /// The resource block groups of the last transmission: the first and their number.
     pub(super) groups: (u8, u8),
 }

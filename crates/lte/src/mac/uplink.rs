@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use super::{
     adaptation::{MAX_GROUPS, Report},
-    channel::{Channel, Delivered, MacCounters, Population},
+    channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
     ladder::Ladder,
@@ -37,8 +37,8 @@ const FADING_SHARE: f32 = 0.15;
 /// by us.
 const INTERFERENCE_WEIGHT: f32 = 1.0 / 40.0;
 
-/// A user is measured for this long after it last had something to send, in ms. Chosen by us, to save time.
-const ACTIVE_MS: u64 = 100;
+/// Length of the memory of interference in intervals of sounding.
+const MEMORY: usize = 16;
 
 /// Configuration of the uplink.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +87,8 @@ pub struct Uplink {
     /// Interference in each cell and group without fast fading: now, and averaged.
     interference: Vec<[f32; MAX_GROUPS]>,
     average: Vec<[f32; MAX_GROUPS]>,
+    /// The averages at the last times of sounding. A measurement is computed when the scheduler uses it.
+    memory: Vec<Vec<[f32; MAX_GROUPS]>>,
     /// Transmissions by the time at which they take place.
     granted: Calendar<Grant>,
     sending: Vec<Grant>,
@@ -149,6 +151,7 @@ impl Uplink {
             noise,
             interference: vec![[0.0; MAX_GROUPS]; CELLS],
             average: vec![[0.0; MAX_GROUPS]; CELLS],
+            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
             granted: Calendar::new(ROUND_TRIP_MS as usize),
             sending: Vec::new(),
             decoding: Calendar::new(DECODE_MS as usize),
@@ -183,9 +186,8 @@ impl Uplink {
         self.finish((now, ms), population, delivered);
         self.transmit((now, ms), environment, population);
         for cell in 0..CELLS {
-            self.schedule((now, ms), cell, population);
+            self.schedule((now, ms), cell, environment, population);
         }
-        self.measure(ms, environment, population);
     }
 
     /// Handles the results of earlier transmissions.
@@ -204,12 +206,14 @@ impl Uplink {
             if channel.processes[process].blocks[0].as_ref().is_some_and(|block| block.decoded) {
                 channel.known = channel.bearer.backlog(now);
             }
+            population.set_busy(user, Direction::Uplink, true);
             delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
         }
         self.feedback.take(ms, &mut pending);
         for &Pending { user, epoch, process } in &pending {
             if let Some(channel) = channel_of(population, user, epoch) {
                 channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
+                population.set_busy(user, Direction::Uplink, true);
                 delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
             }
         }
@@ -235,6 +239,7 @@ impl Uplink {
             let process = &mut channel.processes[grant.process];
             process.groups = (grant.groups.trailing_zeros() as u8, grant.groups.count_ones() as u8);
             process.blocks[0] = Some(Block::new(content, bits, scheme.modulation));
+            channel.hold(grant.process);
             true
         });
         for sums in &mut self.interference {
@@ -259,6 +264,10 @@ impl Uplink {
             for (average, sum) in average.iter_mut().zip(sums).take(groups) {
                 *average += INTERFERENCE_WEIGHT * (sum - *average);
             }
+        }
+        let interval = self.config.sounding_interval_ms;
+        if ms.is_multiple_of(interval) {
+            self.memory[(ms / interval) as usize % MEMORY].clone_from(&self.average);
         }
         if ms.is_multiple_of(10) {
             for average in self.average.iter().flat_map(|sums| &sums[..groups]) {
@@ -294,20 +303,20 @@ impl Uplink {
             let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
             for group in groups_of(common) {
                 // One transmit and two receive antennas: the mean of the column is 2.
-                interference[group] += mean * (samples[group].a * 0.5 - 1.0);
+                interference[group] += mean * (samples[group].first() * 0.5 - 1.0);
             }
         }
         let Some(radio) = population.get_mut(grant.user) else { return };
         let Some(channel) = radio.uplink.as_mut() else { return };
         let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
+        channel.retransmit &= !(1 << grant.process);
         let process = &mut channel.processes[grant.process];
-        process.retransmit = false;
         let Some(block) = process.blocks[0].as_mut() else { return };
         let signal = radio.terminal.gain(grant.cell) * grant.power;
         let mut equalised = Equalised::default();
         for group in groups_of(grant.groups) {
             let noise = interference[group].max(0.0) + self.noise;
-            equalised.add(maximum_ratio(&samples[group], signal / noise));
+            equalised.add(maximum_ratio(&samples[group].unpack(), signal / noise));
         }
         let (count, sinr) = (grant.groups.count_ones(), equalised.sinr());
         channel.sinr_db = decibels(sinr);
@@ -323,7 +332,13 @@ impl Uplink {
     }
 
     /// Grants the groups of `cell` in the millisecond [`GRANT_MS`] ahead.
-    fn schedule(&mut self, (now, ms): (Timestamp, u64), cell: usize, population: &mut Population) {
+    fn schedule(
+        &mut self,
+        (now, ms): (Timestamp, u64),
+        cell: usize,
+        environment: &Environment,
+        population: &mut Population,
+    ) {
         let at = ms + GRANT_MS;
         // A process belongs to a millisecond: retransmissions are synchronous (TS 36.321 §5.4.2.1).
         let process = (at % PROCESSES as u64) as usize;
@@ -332,32 +347,37 @@ impl Uplink {
         candidates.clear();
         for place in 0..population.members(cell).len() {
             let Some(&user) = population.members(cell).get(place) else { break };
-            let Some(radio) = population.get_mut(user) else { continue };
-            let Some(channel) = radio.uplink.as_mut() else { continue };
-            channel.update_report(ms);
+            if !population.is_busy(user, Direction::Uplink) {
+                continue;
+            }
+            let Some(RadioUser { terminal, uplink: Some(channel), .. }) = population.get_mut(user) else {
+                continue;
+            };
+            channel.bearer.run_timer(now);
             self.listen(now, ms, user, channel);
-            let power = self.power(&radio.terminal);
+            if channel.is_idle() && channel.holding == 0 {
+                population.set_busy(user, Direction::Uplink, false);
+                continue;
+            }
             let used = &channel.processes[process];
             if let Some(block) = &used.blocks[0] {
                 // It is decoded by now, or it is sent again in the same groups.
                 if block.decoded || block.transmissions >= super::harq::MAX_TRANSMISSIONS {
-                    channel.on_scheduled(0);
                     continue;
                 }
                 let (first, count) = used.groups;
                 let groups = ((1_u32 << count) - 1) << first;
                 free &= !groups;
-                let epoch = channel.epoch;
+                let (epoch, power) = (channel.epoch, self.power(terminal));
                 self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: None, power });
-                channel.on_scheduled(0);
                 continue;
             }
             if channel.known == 0 {
-                channel.on_scheduled(0);
                 continue;
             }
-            let most = self.most_groups(&radio.terminal);
-            let (weight, wanted) = (1.0 / channel.average, (channel.known + 5) as f32 * 8.0);
+            self.update_report(ms, environment, terminal, channel);
+            let most = self.most_groups(terminal);
+            let (weight, wanted) = (1.0 / channel.average(ms), (channel.known + 5) as f32 * 8.0);
             candidates.push(Candidate { user, weight, wanted, most, groups: 0 });
         }
         self.assign(free, &mut candidates, population);
@@ -365,16 +385,15 @@ impl Uplink {
             let Some(radio) = population.get_mut(candidate.user) else { continue };
             let power = self.power(&radio.terminal);
             let Some(channel) = radio.uplink.as_mut() else { continue };
-            let mut bits = 0;
-            if candidate.groups != 0 {
-                let (user, groups, epoch) = (candidate.user, candidate.groups, channel.epoch);
-                let scheme = self.scheme(channel, groups);
-                bits = transport_block_bits(scheme.i_tbs, groups.count_ones() * self.carrier.group);
-                channel.known = channel.known.saturating_sub(bits / 8);
-                self.granted
-                    .add(at, Grant { user, epoch, cell, process, groups, scheme: Some(scheme), power });
+            if candidate.groups == 0 {
+                continue;
             }
-            channel.on_scheduled(bits);
+            let (user, groups, epoch) = (candidate.user, candidate.groups, channel.epoch);
+            let scheme = self.scheme(channel, groups);
+            let bits = transport_block_bits(scheme.i_tbs, groups.count_ones() * self.carrier.group);
+            channel.known = channel.known.saturating_sub(bits / 8);
+            channel.on_scheduled(ms, bits);
+            self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: Some(scheme), power });
         }
         self.candidates = candidates;
     }
@@ -382,9 +401,6 @@ impl Uplink {
     /// Learns what `user` has to send: it requests a grant at its next opportunity if the base station knows of nothing.
     fn listen(&self, now: Timestamp, ms: u64, user: u32, channel: &mut Channel) {
         let backlog = channel.bearer.backlog(now);
-        if backlog > 0 {
-            channel.active = ms;
-        }
         let interval = self.config.request_interval_ms;
         match channel.request {
             Some(due) if due <= ms => {
@@ -393,7 +409,7 @@ impl Uplink {
                     channel.known = FIRST_GRANT_BYTES;
                 }
             }
-            None if backlog > 0 && channel.known == 0 && !is_sending(channel) => {
+            None if backlog > 0 && channel.known == 0 && channel.holding == 0 => {
                 // Each user has opportunities of its own.
                 let own = u64::from(user) % interval;
                 let wait = (own + interval - ms % interval) % interval;
@@ -519,27 +535,21 @@ impl Uplink {
         self.ladder.scheme(decibels(equalised.sinr()) + channel.outer.offset_db())
     }
 
-    /// Sounds the channels of this millisecond.
-    fn measure(&mut self, ms: u64, environment: &Environment, population: &mut Population) {
+    /// Computes the measurement that the scheduler uses at `ms`, unless it has it.
+    fn update_report(&self, ms: u64, environment: &Environment, terminal: &Terminal, channel: &mut Channel) {
         let interval = self.config.sounding_interval_ms;
-        let mut place = (ms % interval) as u32;
-        while place < population.places() {
-            if let Some(radio) = population.get_mut(place)
-                && let Some(channel) = radio.uplink.as_mut()
-                && ms <= channel.active + ACTIVE_MS
-            {
-                let cell = radio.terminal.serving();
-                let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Uplink);
-                let signal = radio.terminal.gain(cell) * self.power(&radio.terminal);
-                let mut report = Report::default();
-                for group in 0..self.carrier.groups() {
-                    let sinr =
-                        maximum_ratio(&samples[group], signal / (self.average[cell][group] + self.noise));
-                    report.one[group] = self.ladder.quality(sinr);
-                }
-                channel.coming.push_back((ms + DECODE_MS, report));
-            }
-            place += interval as u32;
+        let measured = ms.saturating_sub(DECODE_MS) / interval * interval;
+        if channel.measured == Some(measured) {
+            return;
+        }
+        channel.measured = Some(measured);
+        let cell = terminal.serving();
+        let interference = &self.memory[(measured / interval) as usize % MEMORY][cell];
+        let samples = terminal.channel(&environment.fading, cell, measured, Direction::Uplink);
+        let signal = terminal.gain(cell) * self.power(terminal);
+        for (group, sample) in samples.iter().enumerate().take(self.carrier.groups()) {
+            let sinr = maximum_ratio(&sample.unpack(), signal / (interference[group] + self.noise));
+            channel.report.one[group] = self.ladder.quality(sinr);
         }
     }
 }
@@ -562,11 +572,6 @@ impl Equalised {
     fn sinr(self) -> f32 {
         self.sum / (self.count - self.sum).max(f32::MIN_POSITIVE)
     }
-}
-
-/// Whether a block of the user is on its way or granted.
-fn is_sending(channel: &Channel) -> bool {
-    channel.processes.iter().any(|process| !process.is_free())
 }
 
 fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {

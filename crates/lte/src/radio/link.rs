@@ -135,10 +135,10 @@ impl Information {
 /// §8.3.3).
 pub fn mmse(sample: &Sample, snr: f32) -> [f32; 2] {
     let rho = snr * 0.5;
-    let (a, b) = (1.0 + rho * sample.a, 1.0 + rho * sample.b);
-    let determinant = a * b - rho * rho * sample.c2;
-    // |c|² ≤ |h1|² |h2|²: what is negative is so by rounding.
-    [(determinant / b - 1.0).max(0.0), (determinant / a - 1.0).max(0.0)]
+    let (a, b) = (rho * sample.a, rho * sample.b);
+    let product = rho * rho * sample.determinant;
+    // With D = 1 + a + b + product: D / (1 + b) − 1 = (a + product) / (1 + b).
+    [(a + product) / (1.0 + b), (b + product) / (1.0 + a)]
 }
 
 /// Returns the SINR of one layer with the best of the four precoders and maximum ratio combining, at a mean SNR of `snr`.

@@ -226,7 +226,7 @@ fn mmse_streams_are_those_of_the_inverse_matrix() {
         let sample = Sample {
             a: (power(h11) + power(h21)) as f32,
             b: (power(h12) + power(h22)) as f32,
-            c2: power(inner) as f32,
+            determinant: ((power(h11) + power(h21)) * (power(h12) + power(h22)) - power(inner)) as f32,
             best: 0.0,
         };
         // The first stream, from the definition: h1^H (I/ρ + h2 h2^H)^-1 h1, with the inverse by Sherman and Morrison.
@@ -240,9 +240,9 @@ fn mmse_streams_are_those_of_the_inverse_matrix() {
         near(f64::from(ours[1]), second, 1e-3 * (1.0 + second), "second stream");
     }
     // Orthogonal columns do not disturb each other; equal ones leave less than 1 for either.
-    let apart = Sample { a: 2.0, b: 2.0, c2: 0.0, best: 2.0 };
+    let apart = Sample { a: 2.0, b: 2.0, determinant: 4.0, best: 2.0 };
     assert!(mmse(&apart, 10.0).iter().all(|sinr| (sinr - 10.0).abs() < 1e-3));
-    let same = Sample { a: 2.0, b: 2.0, c2: 4.0, best: 4.0 };
+    let same = Sample { a: 2.0, b: 2.0, determinant: 0.0, best: 4.0 };
     assert!(mmse(&same, 1e3).iter().all(|sinr| (0.9..1.0).contains(sinr)));
     near(f64::from(single_layer(&same, 10.0)), 40.0, 1e-3, "beamforming and combining: four times");
     near(f64::from(maximum_ratio(&same, 10.0)), 20.0, 1e-3, "combining: two times");
