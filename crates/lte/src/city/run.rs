@@ -21,16 +21,16 @@ use crate::{
     carrier::Carrier,
     mac::{Channel, Delivered, Downlink, MacCounters, Population, RadioUser, Uplink},
     radio::{
-        fading::Fading,
+        fading::{Fading, step_ms},
         layout::{CELLS, Layout},
         link::{Direction, LinkModel},
     },
     terminal::{Environment, MOVE_MS, Terminal, noise_per_block_mw},
 };
 
-/// Length and number of precomputed fading traces. Users begin at random places in them. A trace repeats after 16 s, half a
-/// call.
-const FADING_MS: usize = 16_384;
+/// Number of samples of a precomputed fading trace, and number of traces: 6 MB. Users begin at random places in them. A trace
+/// repeats after 16 s at 3 km/h and after 4 s at 30 km/h, some 90 and 230 periods of the largest Doppler shift.
+const FADING_SAMPLES: usize = 4096;
 const FADING_TRACES: usize = 8;
 
 /// A person stays for this long after the end of its call, so that what is on its way arrives.
@@ -160,7 +160,7 @@ impl<'a> City<'a> {
             deployment.carrier_hz,
             carrier.groups(),
             180_000.0 * f64::from(carrier.group),
-            FADING_MS,
+            FADING_SAMPLES * step_ms(deployment.doppler_hz()),
             FADING_TRACES,
             &mut stream("fading"),
         );

@@ -155,9 +155,11 @@ pub struct FadingLink {
 #[derive(Debug, Clone)]
 pub struct Fading {
     groups: usize,
-    length_ms: usize,
+    /// Number of samples of a trace, a power of two, and their distance.
+    length: usize,
+    step_ms: usize,
     traces: usize,
-    /// By trace, millisecond and group.
+    /// By trace, time and group.
     samples: Vec<PackedSample>,
     /// The same: what interferers need of it.
     powers: Vec<PackedPower>,
@@ -172,12 +174,29 @@ const MINIMUM_LENGTH_MS: usize = 64;
 /// Longest trace, ms: about 17 minutes.
 const MAXIMUM_LENGTH_MS: usize = 1 << 20;
 
+/// Longest distance of samples, ms.
+const MAXIMUM_STEP_MS: usize = 8;
+
+/// Samples per period of the largest Doppler shift, as far as milliseconds permit. Between two of them the channel is constant;
+/// with 32 its autocorrelation falls to J0(2π / 32) = 0.99 in the meantime.
+const SAMPLES_PER_PERIOD: f64 = 32.0;
+
+/// Returns the distance of samples at the largest Doppler shift `doppler_hz`, ms: 1, 2, 4 or 8. What changes slowly needs few samples,
+/// and a small library is fast to read.
+pub fn step_ms(doppler_hz: f64) -> usize {
+    let mut step = MAXIMUM_STEP_MS;
+    while step > 1 && step as f64 * doppler_hz * SAMPLES_PER_PERIOD > 1000.0 {
+        step /= 2;
+    }
+    step
+}
+
 impl Fading {
     /// Makes `traces` traces of a user that moves at `speed_mps` (m/s) with a carrier at `carrier_hz`, for `groups` groups of resource
     /// blocks that are `group_hz` apart.
     ///
     /// `length_ms` is rounded up to a power of two between 64 ms and 2^20 ms. There is at least one trace and one group. A trace takes
-    /// 10 byte per group and millisecond.
+    /// 10 byte per group and sample; see [`step_ms`].
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a figure of its own, named at the place of the call"
@@ -195,12 +214,14 @@ impl Fading {
         let (groups, traces) = (groups.max(1), traces.max(1));
         let length_ms = length_ms.clamp(MINIMUM_LENGTH_MS, MAXIMUM_LENGTH_MS).next_power_of_two();
         let doppler_hz = speed_mps.abs() * carrier_hz / SPEED_OF_LIGHT_MPS;
-        let spectrum = spectrum(doppler_hz, length_ms);
-        let transform = Transform::new(length_ms);
+        let step_ms = step_ms(doppler_hz);
+        let length = length_ms / step_ms;
+        let spectrum = spectrum(doppler_hz * step_ms as f64, length);
+        let transform = Transform::new(length);
         let taps = profile.normalised();
         let phases = phases(&taps, groups, group_hz);
-        let mut samples = Vec::with_capacity(groups * length_ms * traces);
-        let mut powers = Vec::with_capacity(groups * length_ms * traces);
+        let mut samples = Vec::with_capacity(groups * length * traces);
+        let mut powers = Vec::with_capacity(groups * length * traces);
         let mut channels: Vec<Vec<Complex>> = Vec::new();
         for _ in 0..traces {
             // By antenna pair (receive antenna fastest) and tap.
@@ -210,12 +231,12 @@ impl Fading {
                     channels.push(process(&spectrum, power, &transform, random));
                 }
             }
-            for ms in 0..length_ms {
+            for time in 0..length {
                 for group in phases.chunks_exact(taps.len()) {
                     let mut h = [(0.0, 0.0); 4];
                     for (pair, taps) in h.iter_mut().zip(channels.chunks_exact(taps.len())) {
                         for (tap, &phase) in taps.iter().zip(group) {
-                            *pair = add(*pair, multiply(tap.get(ms).copied().unwrap_or_default(), phase));
+                            *pair = add(*pair, multiply(tap.get(time).copied().unwrap_or_default(), phase));
                         }
                     }
                     let sample = sample(h);
@@ -224,7 +245,7 @@ impl Fading {
                 }
             }
         }
-        Self { groups, length_ms, traces, samples, powers }
+        Self { groups, length, step_ms, traces, samples, powers }
     }
 
     /// Returns the number of groups of resource blocks.
@@ -234,7 +255,7 @@ impl Fading {
 
     /// Returns the length after which a trace repeats, ms.
     pub fn length_ms(&self) -> usize {
-        self.length_ms
+        self.length * self.step_ms
     }
 
     /// Returns the number of traces.
@@ -246,7 +267,7 @@ impl Fading {
     pub fn link(&self, random: &mut Random) -> FadingLink {
         FadingLink {
             trace: random.random_range(0..self.traces) as u32,
-            offset: random.random_range(0..self.length_ms) as u32,
+            offset: random.random_range(0..self.length_ms()) as u32,
         }
     }
 
@@ -265,12 +286,12 @@ impl Fading {
     }
 
     fn start(&self, link: FadingLink, ms: u64) -> usize {
-        let at = u64::from(link.offset).wrapping_add(ms) as usize & (self.length_ms - 1);
-        ((link.trace as usize % self.traces) * self.length_ms + at) * self.groups
+        let at = u64::from(link.offset).wrapping_add(ms) as usize / self.step_ms & (self.length - 1);
+        ((link.trace as usize % self.traces) * self.length + at) * self.groups
     }
 }
 
-/// Returns the share of the power at each multiple of 1 / (length) Hz from −n to n.
+/// Returns the share of the power at each multiple of 1 / length of the rate of samples, 1 kHz, from −n to n.
 ///
 /// The integral of the spectrum 1 / (π fd √(1 − (f/fd)²)) is asin(f/fd) / π.
 fn spectrum(doppler_hz: f64, length_ms: usize) -> Vec<f64> {
