@@ -2,7 +2,7 @@
 
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
-    link::queue::{CoDel, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
+    link::queue::{CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
     network::RouteError,
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
@@ -117,6 +117,7 @@ pub(crate) fn queue_of(
         QueueSpec::Red(config) => Box::new(Red::new(*config, random())?),
         QueueSpec::DualPi2(config) => Box::new(DualPi2::new(*config)?),
         QueueSpec::StepMark(config) => Box::new(StepMark::new(*config)?),
+        QueueSpec::DelayThreshold(config) => Box::new(DelayThreshold::new(*config)?),
     })
 }
 

@@ -83,6 +83,7 @@ pub(super) fn queue(queue: &QueueSpec) -> String {
         QueueSpec::Red(config) => ("RED", config.limit),
         QueueSpec::DualPi2(config) => ("DualPI2", config.limit),
         QueueSpec::StepMark(config) => ("step mark", config.limit),
+        QueueSpec::DelayThreshold(config) => ("delay threshold", config.limit),
     };
     match limit {
         Limit::Packets(packets) => format!("{law}, {packets} packets"),

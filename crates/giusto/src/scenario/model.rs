@@ -4,7 +4,7 @@ use giusto_pace::{CyclePlan, Strategy};
 use giusto_sim::{
     link::{
         LinkConfig,
-        queue::{CoDelConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
+        queue::{CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
     },
     machine::Machine,
     packet::LinkId,
@@ -175,6 +175,8 @@ pub enum QueueSpec {
     DualPi2(DualPi2Config),
     /// Marks all packets above a threshold.
     StepMark(StepMarkConfig),
+    /// Drops or marks at the head above a delay, with a hold-off time.
+    DelayThreshold(DelayThresholdConfig),
 }
 
 impl Default for QueueSpec {

@@ -123,6 +123,7 @@ fn queue(queue: &QueueSpec) -> Result<(), QueueError> {
         QueueSpec::Red(config) => config.validate(),
         QueueSpec::DualPi2(config) => config.validate(),
         QueueSpec::StepMark(config) => config.validate(),
+        QueueSpec::DelayThreshold(config) => config.validate(),
     }
 }
 

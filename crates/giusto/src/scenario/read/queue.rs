@@ -1,7 +1,7 @@
 //! Keys of queues.
 
 use giusto_sim::link::queue::{
-    CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig, RedConfig,
+    CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig, RedConfig,
     Scheduler, StepMarkConfig, Thresholds,
 };
 
@@ -10,7 +10,7 @@ use crate::scenario::model::QueueSpec;
 
 impl Read for QueueSpec {
     fn read(node: &Node<'_>) -> Found<Self> {
-        let kinds: [Kind<'_, '_, Self>; 7] = [
+        let kinds: [Kind<'_, '_, Self>; 8] = [
             ("drop-tail", &drop_tail),
             ("codel", &codel),
             ("fq-codel", &fq_codel),
@@ -18,6 +18,7 @@ impl Read for QueueSpec {
             ("red", &red),
             ("dualpi2", &dual_pi2),
             ("step-mark", &step_mark),
+            ("delay-threshold", &delay_threshold),
         ];
         one_of(node, None, &kinds)
     }
@@ -123,6 +124,15 @@ fn dual_pi2(keys: &mut Table<'_>) -> QueueSpec {
     keys.set("mtu", &mut config.mtu);
     keys.set("limit", &mut config.limit);
     QueueSpec::DualPi2(config)
+}
+
+fn delay_threshold(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = DelayThresholdConfig::default();
+    keys.set("threshold", &mut config.threshold);
+    keys.set("hold-off", &mut config.hold_off);
+    keys.set("ecn", &mut config.ecn);
+    keys.set("limit", &mut config.limit);
+    QueueSpec::DelayThreshold(config)
 }
 
 fn step_mark(keys: &mut Table<'_>) -> QueueSpec {

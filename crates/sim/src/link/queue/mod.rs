@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | [`DropTail`] | queue length | arrival | – |
 //! | [`StepMark`] | sojourn time or queue length | departure or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
+//! | [`DelayThreshold`] | sojourn time, with a hold-off | departure | after Sågfors et al. 2003 |
 //! | [`Red`] | average queue length | arrival | Floyd & Jacobson 1993 |
 //! | [`CoDel`] | minimum sojourn time in an interval | departure | RFC 8289 |
 //! | [`FqCodel`] | as [`CoDel`], for each flow | departure | RFC 8290 |
@@ -17,6 +18,7 @@
 //! invalid field.
 
 mod codel;
+mod delay_threshold;
 mod discipline;
 mod drop_tail;
 mod dual_pi2;
@@ -34,6 +36,7 @@ mod closed_loop;
 mod tests;
 
 pub use codel::{CoDel, CoDelConfig};
+pub use delay_threshold::{DelayThreshold, DelayThresholdConfig};
 pub use discipline::Queue;
 pub use drop_tail::DropTail;
 pub use dual_pi2::{DualPi2, DualPi2Config, Scheduler};
