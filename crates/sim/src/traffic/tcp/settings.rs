@@ -25,7 +25,8 @@ pub struct Settings {
     /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
     /// with each acknowledgement of new data.
     pub timestamps: bool,
-    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems.
+    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems. Prague always uses
+    /// accurate ECN (RFC 9768) instead.
     pub ecn: bool,
     /// Initial window in segments: 1 to 10. Default: 10. It is limited to max(2 segments, 14,600 bytes) (RFC 6928 §2).
     pub initial_window: u32,
@@ -48,10 +49,15 @@ pub struct Settings {
     /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
     /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
     pub prr: bool,
+    /// Whether losses are detected by time, with tail loss probes (RACK-TLP, RFC 8985). Default: yes, as in Linux. It
+    /// requires SACK. Without it, loss detection follows RFC 6675, and only a timeout repairs a lost retransmission or tail.
+    pub rack: bool,
+    /// Whether spurious timeouts are detected and undone (F-RTO, RFC 5682). Default: yes, as in Linux.
+    pub frto: bool,
     /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
     pub rto_floor: RtoFloor,
-    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 2^30 B,
-    /// no limit in practice.
+    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 6 MB, about
+    /// the maximum of Linux (`net.ipv4.tcp_rmem`: 6 MiB).
     pub receive_window: DataSize,
     /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
     /// 5681 §4.2).
@@ -73,8 +79,10 @@ impl Default for Settings {
             hystart: None,
             slow_start_limit: None,
             prr: true,
+            rack: true,
+            frto: true,
             rto_floor: RtoFloor::LINUX,
-            receive_window: DataSize::from_bytes(1 << 30),
+            receive_window: DataSize::from_bytes(6_000_000),
             segments_per_ack: 2,
             delayed_ack: TimeDelta::from_millis(40),
         }
@@ -137,7 +145,23 @@ impl Settings {
             "min-rto",
             "0 to 60 s",
             &floor,
+        )?;
+        check(
+            self.algorithm != Algorithm::Bbr || (self.sack && self.rack),
+            "control",
+            "another one without sack and rack",
+            &"bbr",
         )
+    }
+
+    /// Whether the connection uses ECN: as set, and always with Prague.
+    pub(super) fn uses_ecn(&self) -> bool {
+        self.ecn || self.uses_accurate_ecn()
+    }
+
+    /// Whether marks are counted (accurate ECN, RFC 9768) and data is ECT(1).
+    pub(super) fn uses_accurate_ecn(&self) -> bool {
+        self.algorithm == Algorithm::Prague
     }
 
     /// Data bytes of a full segment (`SMSS`): the maximum segment size minus the options of every segment.
