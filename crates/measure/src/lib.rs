@@ -4,6 +4,7 @@
 //! parts can be used separately. Memory is bounded for any input and any duration.
 
 mod clock;
+mod columns;
 mod delay;
 mod gap;
 mod histogram;

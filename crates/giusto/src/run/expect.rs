@@ -57,8 +57,9 @@ impl<'a> Asked<'a> {
                 let whole = window_of_link(scenario);
                 let window = expectation.from.unwrap_or(whole.start)..expectation.to.unwrap_or(whole.end);
                 let place = scenario.links().iter().position(|link| link.id == *id);
+                let delays = matches!(expectation.metric, Metric::QueueDelay(_));
                 let link = place.and_then(|place| built.links.get(place)).copied().unwrap_or_default();
-                (Self { expectation, streams: Vec::new() }, Measurement::Link(link, window))
+                (Self { expectation, streams: Vec::new() }, Measurement::Link { link, window, delays })
             }
         }
     }
