@@ -164,7 +164,7 @@ impl Recorder {
     }
 
     /// Counts an event in the windows. Returns false for copies of packets that count already.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, now: Timestamp, event: &Event) -> bool {
         let Self { flows, links, .. } = self;
         let flow = event.packet().flow.0 as usize;
@@ -466,7 +466,7 @@ impl FlowState {
 }
 
 impl Observer for Recorder {
-    #[inline]
+    #[inline(always)]
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         // Without a timeline the engine does not create the events that are only for it.
         if self.timeline.is_some() {
