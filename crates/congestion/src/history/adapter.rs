@@ -29,7 +29,8 @@ const MAX_SOURCES: usize = 256;
 /// messages that are late, repeated or damaged, packets that were first reported as lost but have arrived,
 /// and messages about packets that were never sent. A message without new information has no effect.
 ///
-/// Packets are stored until they have arrived, for 60 s at most, and at most 32 768 of them. Bytes are in flight until they or a later packet
+/// Packets are stored until they have arrived, for 60 s at most, and at most 32 768 of them; of those that a report has passed over or
+/// called lost, the last 256. Bytes are in flight until they or a later packet
 /// are reported, or until they are discarded.
 ///
 /// Calls in any order are safe. Time that runs backwards is taken as the latest time of an earlier call.

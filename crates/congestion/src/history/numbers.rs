@@ -1,6 +1,6 @@
 //! Maps 16-bit sequence numbers to packets of the history.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::packets::Packets;
 
@@ -20,13 +20,13 @@ pub(super) struct Numbers {
     /// Number in the history of each sequence number from `first` on; [`NONE`] where it was skipped.
     packets: VecDeque<u64>,
     first: u64,
-    /// Earlier ones whose packets may still be reported, unwrapped.
-    earlier: BTreeMap<u64, u64>,
+    /// Earlier ones whose packets may still be reported: unwrapped, in order, each with the number in the history.
+    earlier: VecDeque<(u64, u64)>,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { packets: VecDeque::new(), first: FIRST_CYCLE, earlier: BTreeMap::new() }
+        Self { packets: VecDeque::new(), first: FIRST_CYCLE, earlier: VecDeque::new() }
     }
 }
 
@@ -50,7 +50,10 @@ impl Numbers {
             if let Some(packet) = self.index(unwrapped).and_then(|place| self.packets.get_mut(place)) {
                 *packet = number;
             } else {
-                self.earlier.insert(unwrapped, number);
+                match self.earlier.binary_search_by_key(&unwrapped, |&(unwrapped, _)| unwrapped) {
+                    Ok(place) => self.earlier.get_mut(place).into_iter().for_each(|entry| entry.1 = number),
+                    Err(place) => self.earlier.insert(place, (unwrapped, number)),
+                }
             }
         }
     }
@@ -62,13 +65,13 @@ impl Numbers {
             && let Some(number) = self.packets.pop_front()
         {
             if packets.is_missing(number) {
-                self.earlier.insert(self.first, number);
+                self.earlier.push_back((self.first, number));
             }
             self.first += 1;
         }
         let oldest = packets.oldest();
-        while let Some(entry) = self.earlier.first_entry().filter(|entry| *entry.get() < oldest) {
-            entry.remove();
+        while self.earlier.front().is_some_and(|&(_, number)| number < oldest) {
+            self.earlier.pop_front();
         }
     }
 
@@ -92,7 +95,10 @@ impl Numbers {
 
     /// The packet sent with this unwrapped sequence number, if it is stored.
     pub(super) fn packet(&self, unwrapped: u64) -> Option<u64> {
-        let Some(place) = self.index(unwrapped) else { return self.earlier.get(&unwrapped).copied() };
+        let Some(place) = self.index(unwrapped) else {
+            let place = self.earlier.binary_search_by_key(&unwrapped, |&(unwrapped, _)| unwrapped).ok()?;
+            return self.earlier.get(place).map(|&(_, number)| number);
+        };
         let packet = *self.packets.get(place)?;
         (packet != NONE).then_some(packet)
     }

@@ -1,6 +1,6 @@
 //! Sent packets, and whether each has arrived.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
@@ -14,6 +14,9 @@ const MEMORY: TimeDelta = TimeDelta::from_seconds(60);
 /// Maximum number of stored packets: half of the range of a 16-bit sequence number.
 const MAX: u64 = 1 << 15;
 
+/// Maximum number of stored packets that are not in flight and have not arrived: so many losses later, an arrival is no longer of use.
+const MAX_MISSING: usize = 256;
+
 /// The packets sent in the last minute that may still be reported, numbered in sending order from 0. A packet that has arrived is
 /// reported once, so it is kept only while it is in flight.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +24,8 @@ pub(super) struct Packets {
     entries: VecDeque<Entry>,
     /// The number of the first of them.
     first: u64,
-    /// Packets before them that have not arrived, by number.
-    missing: BTreeMap<u64, Entry>,
+    /// Packets before them that have not arrived, in order.
+    missing: VecDeque<Entry>,
     in_flight: DataSize,
     /// Packets below this number are not in flight: they were reported, or a later packet was.
     settled: u64,
@@ -59,12 +62,16 @@ impl Packets {
 
     /// The number of the oldest packet that is stored.
     pub(super) fn oldest(&self) -> u64 {
-        self.missing.first_key_value().map_or(self.first, |(&number, _)| number)
+        self.missing.front().map_or(self.first, |entry| entry.sent.sequence)
     }
 
     /// Whether packet `number` has not arrived, although a later one has.
     pub(super) fn is_missing(&self, number: u64) -> bool {
-        self.missing.contains_key(&number)
+        self.missing_place(number).is_some()
+    }
+
+    fn missing_place(&self, number: u64) -> Option<usize> {
+        self.missing.binary_search_by_key(&number, |entry| entry.sent.sequence).ok()
     }
 
     /// Records a sent packet.
@@ -95,11 +102,11 @@ impl Packets {
     }
 
     fn oldest_entry(&self) -> Option<&Entry> {
-        self.missing.first_key_value().map(|(_, entry)| entry).or(self.entries.front())
+        self.missing.front().or(self.entries.front())
     }
 
     fn forget_oldest(&mut self) {
-        if self.missing.pop_first().is_none()
+        if self.missing.pop_front().is_none()
             && let Some(oldest) = self.entries.pop_front()
         {
             if oldest.sent.sequence >= self.settled {
@@ -127,10 +134,11 @@ impl Packets {
         arrival: Option<PeerTimestamp>,
         ecn: Ecn,
     ) -> Option<PacketReport> {
+        let missing = if sequence < self.first { self.missing_place(sequence) } else { None };
         let entry = if let Some(place) = sequence.checked_sub(self.first) {
             self.entries.get_mut(usize::try_from(place).ok()?)?
         } else {
-            self.missing.get_mut(&sequence)?
+            self.missing.get_mut(missing?)?
         };
         let fate = if arrival.is_some() { Fate::Arrived } else { Fate::Lost };
         if entry.fate != Fate::Unknown && (entry.fate, fate) != (Fate::Lost, Fate::Arrived) {
@@ -140,7 +148,7 @@ impl Packets {
         let report = PacketReport { sent: entry.sent, arrival, ecn };
         if sequence < self.first {
             if fate == Fate::Arrived {
-                self.missing.remove(&sequence);
+                missing.and_then(|place| self.missing.remove(place));
             }
         } else {
             self.settle(sequence + 1);
@@ -161,7 +169,10 @@ impl Packets {
             && let Some(entry) = self.entries.pop_front()
         {
             if entry.fate != Fate::Arrived {
-                self.missing.insert(self.first, entry);
+                if self.missing.len() >= MAX_MISSING {
+                    self.missing.pop_front();
+                }
+                self.missing.push_back(entry);
             }
             self.first += 1;
         }
