@@ -168,7 +168,9 @@ mod tests {
         #[test]
         fn columns_are_those_of_an_hdr_histogram(values in values()) {
             let mut oracle = Histogram::<u64>::new(3).unwrap();
-            values.iter().for_each(|&value| oracle.record(value).unwrap());
+            for &value in &values {
+                oracle.record(value).unwrap();
+            }
             let theirs: Vec<_> = oracle
                 .iter_recorded()
                 .map(|step| {

@@ -164,6 +164,7 @@ impl Recorder {
     }
 
     /// Counts an event in the windows. Returns false for copies of packets that count already.
+    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
     #[inline(always)]
     fn count(&mut self, now: Timestamp, event: &Event) -> bool {
         let Self { flows, links, .. } = self;
@@ -466,6 +467,7 @@ impl FlowState {
 }
 
 impl Observer for Recorder {
+    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
     #[inline(always)]
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         // Without a timeline the engine does not create the events that are only for it.
