@@ -13,6 +13,7 @@
 //! | [`fixed`] | a constant rate |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`scream`] | SCReAM in three generations |
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 pub mod algorithm;
 #[cfg(test)]

@@ -280,7 +280,7 @@ fn drift_of(samples: &[Reduced]) -> Option<ClockDrift> {
     let deviation = median(&mut residuals)? / 0.6745;
     let count = points.len() as f64;
     let mean_time = points.iter().map(|(time, _)| time).sum::<f64>() / count;
-    let spread = points.iter().map(|(time, _)| (time - mean_time).powi(2)).sum::<f64>();
+    let spread = points.iter().map(|(time, _)| (time - mean_time) * (time - mean_time)).sum::<f64>();
     // Least squares would have deviation / √spread, with two degrees of freedom used; the efficiency of
     // Theil–Sen relative to it is 3 / π for normal errors.
     let error =

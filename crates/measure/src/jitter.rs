@@ -1,6 +1,6 @@
 //! Interarrival jitter (RFC 3550).
 
-use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{PeerTimestamp, TimeDelta, Timestamp, math};
 
 /// Interarrival jitter, RFC 3550 §6.4.1, in nanoseconds instead of RTP timestamp units.
 ///
@@ -52,7 +52,7 @@ impl InterarrivalJitter {
     #[inline]
     pub fn on_run(&mut self, count: u64) {
         if self.transit.is_some() {
-            let decay = (15.0_f64 / 16.0).powi(i32::try_from(count).unwrap_or(i32::MAX));
+            let decay = math::powi(15.0 / 16.0, u32::try_from(count).unwrap_or(u32::MAX));
             self.jitter = Some(self.jitter.unwrap_or(0.0) * decay);
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! A [`StreamMeter`] processes every [`Arrival`] of one stream and gives a [`StreamSummary`] at any time. Its
 //! parts can be used separately. Memory is bounded for any input and any duration.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 mod clock;
+mod columns;
 mod delay;
 mod gap;
 mod histogram;

@@ -14,6 +14,7 @@
 //! | [`random`] | random number streams |
 //! | [`trace`] | trace events |
 //! | [`record`] | the record of a run: statistics and time series |
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 pub mod engine;
 pub mod link;

@@ -267,21 +267,25 @@ impl Simulation {
     fn wake_link(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
         let Some(link) = self.links.get_mut(place as usize).filter(|link| link.at == now) else { return };
         link.at = Timestamp::MAX;
-        while let Some(link) = self.links.get_mut(place as usize) {
-            let arrived = link.inner.poll(now, observer);
-            self.bodies.copy(&mut link.inner);
-            let Some(packet) = arrived else { break };
+        link.inner.advance(now, observer);
+        self.bodies.copy(&mut link.inner);
+        while let Some(packet) =
+            self.links.get_mut(place as usize).and_then(|link| link.inner.poll_arrival(now))
+        {
             self.forward(now, packet, observer);
         }
         self.settle_link(now, place);
     }
 
     /// Releases the packets that a link dropped, and schedules its next event.
+    #[inline]
     fn settle_link(&mut self, now: Timestamp, place: u32) {
         let Some(link) = self.links.get_mut(place as usize) else { return };
-        self.bodies.copy(&mut link.inner);
-        while let Some(dropped) = link.inner.poll_dropped() {
-            self.bodies.release(dropped.packet.body);
+        if link.inner.has_news() {
+            self.bodies.copy(&mut link.inner);
+            while let Some(dropped) = link.inner.poll_dropped() {
+                self.bodies.release(dropped.packet.body);
+            }
         }
         if let Some(next) = link.inner.next_event(now).filter(|&next| next < link.at) {
             link.at = next;

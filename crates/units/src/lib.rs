@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod ecn;
+pub mod math;
 mod quantity;
 
 pub use ecn::Ecn;

@@ -29,7 +29,8 @@ const MAX_SOURCES: usize = 256;
 /// messages that are late, repeated or damaged, packets that were first reported as lost but have arrived,
 /// and messages about packets that were never sent. A message without new information has no effect.
 ///
-/// Packets are stored for 60 s, and at most 32 768 of them. Bytes are in flight until they or a later packet
+/// Packets are stored until they have arrived, for 60 s at most, and at most 32 768 of them; of those that a report has passed over or
+/// called lost, the last 256. Bytes are in flight until they or a later packet
 /// are reported, or until they are discarded.
 ///
 /// Calls in any order are safe. Time that runs backwards is taken as the latest time of an earlier call.
@@ -83,9 +84,9 @@ impl History {
     pub fn on_sent(&mut self, now: Timestamp, packet: OutgoingPacket) -> SentPacket {
         let now = self.advance(now);
         self.first_sent.get_or_insert(now);
-        let before = self.packets.first();
+        let before = self.packets.oldest();
         let sent = self.packets.on_sent(now, &packet);
-        if self.packets.first() != before {
+        if self.packets.oldest() != before {
             self.forget_numbers();
         }
         if let Some(sequence) = packet.transport_sequence {
@@ -114,7 +115,7 @@ impl History {
     pub fn on_packets(&mut self, now: Timestamp, packets: &[Packet]) -> Option<Feedback<'_>> {
         let now = self.advance(now);
         self.reports.clear();
-        let mut news = News::default();
+        let (mut news, first) = (News::default(), self.packets.first());
         for packet in packets {
             match packet {
                 Packet::TransportFeedback(feedback) => self.on_transport_feedback(feedback),
@@ -125,6 +126,9 @@ impl History {
                 Packet::SenderReport(report) => self.on_blocks(now, &report.blocks, &mut news),
                 _ => {}
             }
+        }
+        if self.packets.first() != first {
+            self.forget_numbers();
         }
         self.feedback(&news)
     }
@@ -167,9 +171,8 @@ impl History {
     }
 
     fn forget_numbers(&mut self) {
-        let first = self.packets.first();
-        self.transport.forget_before(first);
-        self.sources.iter_mut().for_each(|source| source.numbers.forget_before(first));
+        self.transport.forget(&self.packets);
+        self.sources.iter_mut().for_each(|source| source.numbers.forget(&self.packets));
     }
 
     /// Records the RTP sequence number of packet `number`.

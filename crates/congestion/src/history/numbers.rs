@@ -2,8 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::packets::Packets;
+
 /// Maximum number of stored sequence numbers: half of the 16-bit range, so that a lookup is unambiguous.
 const MAX: usize = 1 << 15;
+/// So many sequence numbers before the packets in flight are stored: the highest one of a message of
+/// draft-johansson-rmcat-scream-cc-00 may have been reported before, and a message covers 32 before it.
+const KEPT: usize = 128;
 /// A sequence number that was never sent.
 const NONE: u64 = u64::MAX;
 /// The first sequence number is unwrapped as the one in the second cycle, so that numbers before it exist.
@@ -15,11 +20,13 @@ pub(super) struct Numbers {
     /// Number in the history of each sequence number from `first` on; [`NONE`] where it was skipped.
     packets: VecDeque<u64>,
     first: u64,
+    /// Earlier ones whose packets may still be reported: unwrapped, in order, each with the number in the history.
+    earlier: VecDeque<(u64, u64)>,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { packets: VecDeque::new(), first: FIRST_CYCLE }
+        Self { packets: VecDeque::new(), first: FIRST_CYCLE, earlier: VecDeque::new() }
     }
 }
 
@@ -37,19 +44,34 @@ impl Numbers {
             let excess = self.packets.len().saturating_sub(MAX);
             self.packets.drain(..excess);
             self.first += excess as u64;
-        } else if let Some(packet) = self.index(next - (FIRST_CYCLE - ahead as u64)) {
+        } else {
             // Sent again, or out of order: reports refer to the latest packet with this number.
-            if let Some(packet) = self.packets.get_mut(packet) {
+            let unwrapped = next - (FIRST_CYCLE - ahead as u64);
+            if let Some(packet) = self.index(unwrapped).and_then(|place| self.packets.get_mut(place)) {
                 *packet = number;
+            } else {
+                match self.earlier.binary_search_by_key(&unwrapped, |&(unwrapped, _)| unwrapped) {
+                    Ok(place) => self.earlier.get_mut(place).into_iter().for_each(|entry| entry.1 = number),
+                    Err(place) => self.earlier.insert(place, (unwrapped, number)),
+                }
             }
         }
     }
 
-    /// Discards sequence numbers whose packets have numbers below `first`.
-    pub(super) fn forget_before(&mut self, first: u64) {
-        while self.packets.front().is_some_and(|&number| number < first || number == NONE) {
-            self.packets.pop_front();
+    /// Discards sequence numbers whose packets will not be reported any more.
+    pub(super) fn forget(&mut self, packets: &Packets) {
+        let first = packets.first();
+        while self.packets.get(KEPT).is_some_and(|&number| number < first || number == NONE)
+            && let Some(number) = self.packets.pop_front()
+        {
+            if packets.is_missing(number) {
+                self.earlier.push_back((self.first, number));
+            }
             self.first += 1;
+        }
+        let oldest = packets.oldest();
+        while self.earlier.front().is_some_and(|&(_, number)| number < oldest) {
+            self.earlier.pop_front();
         }
     }
 
@@ -57,6 +79,7 @@ impl Numbers {
     pub(super) fn clear(&mut self) {
         self.first = self.next();
         self.packets.clear();
+        self.earlier.clear();
     }
 
     /// The unwrapped sequence number after the latest one.
@@ -72,7 +95,11 @@ impl Numbers {
 
     /// The packet sent with this unwrapped sequence number, if it is stored.
     pub(super) fn packet(&self, unwrapped: u64) -> Option<u64> {
-        let packet = *self.packets.get(self.index(unwrapped)?)?;
+        let Some(place) = self.index(unwrapped) else {
+            let place = self.earlier.binary_search_by_key(&unwrapped, |&(unwrapped, _)| unwrapped).ok()?;
+            return self.earlier.get(place).map(|&(_, number)| number);
+        };
+        let packet = *self.packets.get(place)?;
         (packet != NONE).then_some(packet)
     }
 
@@ -85,9 +112,11 @@ impl Numbers {
 mod tests {
     use std::collections::BTreeMap;
 
+    use giusto_units::{Ecn, PeerTimestamp, Timestamp};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::history::outgoing::OutgoingPacket;
 
     fn find(numbers: &Numbers, sequence: u16) -> Option<u64> {
         numbers.packet(numbers.unwrap(sequence))
@@ -103,8 +132,26 @@ mod tests {
             [65_533, 65_534, 65_535, 0, 1, 2, 3, 4].map(|n| find(&numbers, n)),
             [None, Some(0), Some(1), None, None, Some(2), Some(3), None]
         );
-        numbers.forget_before(2);
-        assert_eq!([65_535, 2].map(|n| find(&numbers, n)), [None, Some(2)]);
+    }
+
+    #[test]
+    fn numbers_of_arrived_packets_are_forgotten() {
+        let (mut numbers, mut packets) = (Numbers::default(), Packets::default());
+        for number in 0..300_u16 {
+            packets.on_sent(Timestamp::ZERO, &OutgoingPacket::default());
+            numbers.push(65_500_u16.wrapping_add(number), number.into());
+        }
+        for number in (0..290).filter(|&number| number != 10) {
+            packets.on_report(number, Some(PeerTimestamp::from_nanos(1)), Ecn::NotEct);
+        }
+        numbers.forget(&packets);
+        let find = |number: u16| find(&numbers, 65_500_u16.wrapping_add(number));
+        // Packet 10 is missing; 128 numbers are kept before packet 290.
+        assert_eq!([9, 10, 11, 161].map(find), [None, Some(10), None, None]);
+        assert_eq!([162, 290, 299, 300].map(find), [Some(162), Some(290), Some(299), None]);
+        packets.on_sent(Timestamp::MAX, &OutgoingPacket::default());
+        numbers.forget(&packets);
+        assert_eq!((numbers.earlier.len(), numbers.packets.len()), (0, KEPT));
     }
 
     #[test]

@@ -12,14 +12,20 @@ use crate::feedback::{PacketReport, SentPacket};
 const MEMORY: TimeDelta = TimeDelta::from_seconds(60);
 
 /// Maximum number of stored packets: half of the range of a 16-bit sequence number.
-const MAX: usize = 1 << 15;
+const MAX: u64 = 1 << 15;
 
-/// The packets sent in the last minute, numbered in sending order from 0.
+/// Maximum number of stored packets that are not in flight and have not arrived: so many losses later, an arrival is no longer of use.
+const MAX_MISSING: usize = 256;
+
+/// The packets sent in the last minute that may still be reported, numbered in sending order from 0. A packet that has arrived is
+/// reported once, so it is kept only while it is in flight.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Packets {
     entries: VecDeque<Entry>,
     /// The number of the first of them.
     first: u64,
+    /// Packets before them that have not arrived, in order.
+    missing: VecDeque<Entry>,
     in_flight: DataSize,
     /// Packets below this number are not in flight: they were reported, or a later packet was.
     settled: u64,
@@ -49,16 +55,30 @@ impl Packets {
         self.in_flight
     }
 
-    /// The number of the oldest stored packet.
+    /// The number of the oldest packet in flight. Of the earlier ones only the missing ones are stored.
     pub(super) fn first(&self) -> u64 {
         self.first
+    }
+
+    /// The number of the oldest packet that is stored.
+    pub(super) fn oldest(&self) -> u64 {
+        self.missing.front().map_or(self.first, |entry| entry.sent.sequence)
+    }
+
+    /// Whether packet `number` has not arrived, although a later one has.
+    pub(super) fn is_missing(&self, number: u64) -> bool {
+        self.missing_place(number).is_some()
+    }
+
+    fn missing_place(&self, number: u64) -> Option<usize> {
+        self.missing.binary_search_by_key(&number, |entry| entry.sent.sequence).ok()
     }
 
     /// Records a sent packet.
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &OutgoingPacket) -> SentPacket {
         let OutgoingPacket { size, probe, .. } = *packet;
         self.forget(now);
-        while self.entries.len() >= MAX {
+        while self.next() - self.oldest() >= MAX {
             self.forget_oldest();
         }
         self.in_flight += size;
@@ -69,20 +89,26 @@ impl Packets {
 
     /// Discards packets sent more than a minute ago. Returns whether there were any.
     pub(super) fn forget(&mut self, now: Timestamp) -> bool {
-        let before = self.first;
-        while self.entries.front().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
+        let before = self.oldest();
+        while self.oldest_entry().is_some_and(|oldest| now.saturating_since(oldest.sent.at) > MEMORY) {
             self.forget_oldest();
         }
-        self.first != before
+        self.oldest() != before
     }
 
     /// When the oldest packet will be discarded.
     pub(super) fn forgets_at(&self) -> Option<Timestamp> {
-        self.entries.front().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
+        self.oldest_entry().map(|oldest| oldest.sent.at + MEMORY + TimeDelta::from_nanos(1))
+    }
+
+    fn oldest_entry(&self) -> Option<&Entry> {
+        self.missing.front().or(self.entries.front())
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(oldest) = self.entries.pop_front() {
+        if self.missing.pop_front().is_none()
+            && let Some(oldest) = self.entries.pop_front()
+        {
             if oldest.sent.sequence >= self.settled {
                 self.in_flight = self.in_flight.saturating_sub(oldest.sent.size);
             }
@@ -96,6 +122,7 @@ impl Packets {
         self.first = self.next();
         self.settled = self.first;
         self.entries.clear();
+        self.missing.clear();
         self.in_flight = DataSize::ZERO;
     }
 
@@ -107,15 +134,25 @@ impl Packets {
         arrival: Option<PeerTimestamp>,
         ecn: Ecn,
     ) -> Option<PacketReport> {
-        let place = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
-        let entry = self.entries.get_mut(place)?;
+        let missing = if sequence < self.first { self.missing_place(sequence) } else { None };
+        let entry = if let Some(place) = sequence.checked_sub(self.first) {
+            self.entries.get_mut(usize::try_from(place).ok()?)?
+        } else {
+            self.missing.get_mut(missing?)?
+        };
         let fate = if arrival.is_some() { Fate::Arrived } else { Fate::Lost };
         if entry.fate != Fate::Unknown && (entry.fate, fate) != (Fate::Lost, Fate::Arrived) {
             return None;
         }
         entry.fate = fate;
         let report = PacketReport { sent: entry.sent, arrival, ecn };
-        self.settle(sequence + 1);
+        if sequence < self.first {
+            if fate == Fate::Arrived {
+                missing.and_then(|place| self.missing.remove(place));
+            }
+        } else {
+            self.settle(sequence + 1);
+        }
         Some(report)
     }
 
@@ -128,6 +165,17 @@ impl Packets {
         let size = newly.fold(DataSize::ZERO, |sum, entry| sum + entry.sent.size);
         self.in_flight = self.in_flight.saturating_sub(size);
         self.settled = self.settled.max(sequence);
+        while self.first < self.settled
+            && let Some(entry) = self.entries.pop_front()
+        {
+            if entry.fate != Fate::Arrived {
+                if self.missing.len() >= MAX_MISSING {
+                    self.missing.pop_front();
+                }
+                self.missing.push_back(entry);
+            }
+            self.first += 1;
+        }
     }
 }
 
@@ -197,14 +245,30 @@ mod tests {
     }
 
     #[test]
+    fn only_missing_packets_are_stored_after_the_flight() {
+        let mut history = sent(10);
+        history.on_report(0, Some(arrived(9)), Ecn::NotEct);
+        history.on_report(8, Some(arrived(10)), Ecn::NotEct);
+        assert_eq!((history.first(), history.oldest(), history.entries.len()), (9, 1, 1));
+        assert_eq!(history.missing.len(), 7);
+        assert!(history.is_missing(7) && !history.is_missing(8));
+        assert!(history.on_report(3, None, Ecn::NotEct).is_some());
+        assert!(history.on_report(3, Some(arrived(11)), Ecn::NotEct).is_some());
+        assert_eq!((history.is_missing(3), history.missing.len()), (false, 6));
+        // Those sent at 1 and 2 ms are forgotten.
+        assert!(history.forget(at(60_003)));
+        assert_eq!((history.oldest(), history.in_flight()), (4, SIZE));
+    }
+
+    #[test]
     fn old_packets_leave_the_flight() {
         let mut history = sent(5);
         history.on_sent(at(60_003), &PACKET);
         assert_eq!((history.first(), history.in_flight()), (3, SIZE * 3));
         assert_eq!(history.on_report(2, Some(arrived(60_004)), Ecn::NotEct), None);
-        let mut many = sent(MAX as u64 + 10);
-        assert_eq!((many.first(), many.in_flight()), (10, SIZE * MAX as u64));
-        many.on_report(MAX as u64 + 9, Some(arrived(1)), Ecn::NotEct);
+        let mut many = sent(MAX + 10);
+        assert_eq!((many.first(), many.in_flight()), (10, SIZE * MAX));
+        many.on_report(MAX + 9, Some(arrived(1)), Ecn::NotEct);
         assert_eq!(many.in_flight(), DataSize::ZERO);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp, math};
 
 use crate::feedback::PacketReport;
 
@@ -101,7 +101,7 @@ impl Losses {
     fn pass(&mut self, now: Timestamp, round_trip: f64) {
         let rounds = (now.saturating_since(self.round).as_seconds() / round_trip).floor();
         if rounds >= 1.0 {
-            self.event_rate *= (1.0 - RATE_WEIGHT).powf(rounds);
+            self.event_rate *= math::pow(1.0 - RATE_WEIGHT, rounds);
             self.round = now;
         }
     }

@@ -43,7 +43,11 @@ impl<'a> Asked<'a> {
     fn new(scenario: &'a Scenario, built: &Built, expectation: &'a Expectation) -> (Self, Measurement) {
         match &expectation.subject {
             Subject::Flows(ids) => {
-                let flows: Vec<&BuiltFlow> = members(scenario, built, ids).collect();
+                let mut flows: Vec<&BuiltFlow> = members(scenario, built, ids).collect();
+                if expectation.metric == Metric::Goodput {
+                    // Only what is acknowledged or made of frames has a goodput.
+                    flows.retain(|flow| flow.backwards.is_some());
+                }
                 let windows = windows(scenario, expectation, &flows);
                 let streams = flows.iter().map(|flow| streams(scenario.flows().get(flow.spec), expectation));
                 let asked = Self { expectation, streams: streams.collect() };
@@ -57,8 +61,9 @@ impl<'a> Asked<'a> {
                 let whole = window_of_link(scenario);
                 let window = expectation.from.unwrap_or(whole.start)..expectation.to.unwrap_or(whole.end);
                 let place = scenario.links().iter().position(|link| link.id == *id);
+                let delays = matches!(expectation.metric, Metric::QueueDelay(_));
                 let link = place.and_then(|place| built.links.get(place)).copied().unwrap_or_default();
-                (Self { expectation, streams: Vec::new() }, Measurement::Link(link, window))
+                (Self { expectation, streams: Vec::new() }, Measurement::Link { link, window, delays })
             }
         }
     }
@@ -163,6 +168,7 @@ fn value_of_flows(metric: Metric, flows: &[FlowFigures]) -> Option<f64> {
     match metric {
         Metric::SentRate => Some(flows.iter().map(|flow| flow.rate_bps(flow.sent_bytes)).sum()),
         Metric::ReceivedRate => Some(received().sum()),
+        Metric::Goodput => Some(flows.iter().map(|flow| flow.rate_bps(flow.goodput_bytes)).sum()),
         Metric::Fairness => jain(received()),
         // A target that is not known of one flow is not known of all.
         Metric::TargetRate => flows.iter().map(|flow| flow.target_rate_bps).sum(),

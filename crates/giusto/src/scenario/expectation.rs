@@ -42,6 +42,9 @@ pub enum Metric {
     SentRate,
     /// Of flows: total received rate, headers included. Of a stream: payload of the complete frames received.
     ReceivedRate,
+    /// Of flows: total goodput. Of TCP the bytes delivered to the application in order, of media the payload of the complete frames
+    /// received. Not measured if none of the flows has a goodput.
+    Goodput,
     /// Of flows: packets sent.
     SentPackets,
     /// Of flows: packets received.
@@ -116,9 +119,10 @@ pub enum Unit {
 
 impl Metric {
     /// All metrics and their names in a file.
-    const NAMES: [(Self, &'static str); 33] = [
+    const NAMES: [(Self, &'static str); 34] = [
         (Self::SentRate, "sent-rate"),
         (Self::ReceivedRate, "received-rate"),
+        (Self::Goodput, "goodput"),
         (Self::SentPackets, "sent-packets"),
         (Self::ReceivedPackets, "received-packets"),
         (Self::Loss, "loss"),
@@ -205,7 +209,9 @@ impl Metric {
     /// Its unit.
     pub const fn unit(self) -> Unit {
         match self {
-            Self::SentRate | Self::ReceivedRate | Self::TargetRate | Self::RepairRate => Unit::Rate,
+            Self::SentRate | Self::ReceivedRate | Self::Goodput | Self::TargetRate | Self::RepairRate => {
+                Unit::Rate
+            }
             Self::SentPackets | Self::ReceivedPackets | Self::RequestedPackets => Unit::Count("packets"),
             Self::Frames | Self::RepairedFrames | Self::LateFrames => Unit::Count("frames"),
             Self::Decisions => Unit::Count("changes"),

@@ -44,6 +44,8 @@ pub struct Row {
     pub utilisation_ratio: Option<f64>,
     /// Received rate.
     pub received_rate_bps: f64,
+    /// Payload delivered to the application, over time; `None` for flows without answers.
+    pub goodput_bps: Option<f64>,
     /// Mean target rate.
     pub target_rate_bps: Option<f64>,
     /// Share of packets lost.
@@ -73,6 +75,7 @@ impl Row {
             feedback: flow.feedback.clone().unwrap_or_default(),
             utilisation_ratio: bottleneck(result, flow).and_then(|link| link.utilisation_ratio),
             received_rate_bps: flow.received_rate_bps,
+            goodput_bps: flow.goodput_bps,
             target_rate_bps: flow.target_rate_bps,
             loss_ratio: flow.loss_ratio,
             queue_delay_ms: flow.queue_delay_ms,

@@ -63,6 +63,9 @@ pub struct Summary {
     pub runs: usize,
     /// Received rate.
     pub received_rate_bps: Option<Interval>,
+    /// Goodput, of flows that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<Interval>,
     /// Share of packets lost.
     pub loss_ratio: Option<Interval>,
     /// Median of the one-way delay.
@@ -94,6 +97,7 @@ pub fn summaries(finished: &[Finished]) -> Vec<Summary> {
                 flow: flow.id.clone(),
                 runs: own().count(),
                 received_rate_bps: over(|flow| Some(flow.received_rate_bps)),
+                goodput_bps: over(|flow| flow.goodput_bps),
                 loss_ratio: over(|flow| flow.loss_ratio),
                 delay_p50_ms: over(|flow| Some(flow.delay_ms?.p50)),
                 delay_p95_ms: over(|flow| Some(flow.delay_ms?.p95)),

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use giusto_units::TimeDelta;
+use giusto_units::{
+    TimeDelta,
+    math::{exp, hypot, log2, log10, pow, powi},
+};
 
 use super::codec::{CodecImpairment, MosScale};
 
@@ -171,40 +174,40 @@ impl EModel {
             + 0.004 * send_distance * send_distance; // (7-4)
         let listener_sidetone = self.sidetone_masking + self.receive_d; // LSTR
         let effective =
-            self.receive_room_noise + 10.0 * (1.0 + 10_f64.powf((10.0 - listener_sidetone) / 10.0)).log10(); // (7-6)
+            self.receive_room_noise + 10.0 * log10(1.0 + pow(10.0, (10.0 - listener_sidetone) / 10.0)); // (7-6)
         let receive =
             self.receive_loudness - 121.0 + effective + 0.008 * (effective - 35.0) * (effective - 35.0); // (7-5)
         let floor = self.receive_noise_floor + self.receive_loudness; // (7-7)
-        let powers = [self.circuit_noise, send, receive, floor].map(|level| 10_f64.powf(level / 10.0));
-        10.0 * powers.iter().sum::<f64>().log10()
+        let powers = [self.circuit_noise, send, receive, floor].map(|level| pow(10.0, level / 10.0));
+        10.0 * log10(powers.iter().sum::<f64>())
     }
 
     /// Iolr: impairment by excessive loudness (7-9), (7-10).
     fn loudness_impairment(&self, noise: f64) -> f64 {
         let loudness = self.send_loudness + self.receive_loudness;
         let x = (loudness + 0.2 * (64.0 + noise - self.receive_loudness)) / 8.0;
-        20.0 * ((1.0 + x.powi(8)).powf(1.0 / 8.0) - x)
+        20.0 * (pow(1.0 + powi(x, 8), 1.0 / 8.0) - x)
     }
 
     /// Ist: impairment by sidetone (7-11), (7-12).
     fn sidetone_impairment(&self) -> f64 {
-        let echo = (-millis(self.echo_delay) / 4.0).exp() * 10_f64.powf(-self.talker_echo_loudness / 10.0);
-        let sidetone = -10.0 * (10_f64.powf(-self.sidetone_masking / 10.0) + echo).log10(); // STMRo
+        let echo = exp(-millis(self.echo_delay) / 4.0) * pow(10.0, -self.talker_echo_loudness / 10.0);
+        let sidetone = -10.0 * log10(pow(10.0, -self.sidetone_masking / 10.0) + echo); // STMRo
         let bend = |offset: f64, width: f64, order: f64| {
             // In the permitted range only the even order has a negative base; outside of it there must be a
             // root too.
-            (1.0 + ((sidetone + offset) / width).abs().powf(order)).powf(1.0 / order)
+            pow(1.0 + pow(((sidetone + offset) / width).abs(), order), 1.0 / order)
         };
         12.0 * bend(-13.0, 6.0, 8.0) - 28.0 * bend(1.0, 19.4, 35.0) - 13.0 * bend(-3.0, 33.0, 13.0) + 29.0
     }
 
     /// Iq: quantising distortion (7-13) to (7-17).
     fn quantising_impairment(&self, ratio: f64) -> f64 {
-        let q = 37.0 - 15.0 * self.quantising_units.log10();
+        let q = 37.0 - 15.0 * log10(self.quantising_units);
         let g = 1.07 + 0.258 * q + 0.0602 * q * q;
         let y = (ratio - 100.0) / 15.0 + 46.0 / 8.4 - g / 9.0;
         let z = 46.0 / 30.0 - g / 40.0;
-        15.0 * (1.0 + 10_f64.powf(y) + 10_f64.powf(z)).log10()
+        15.0 * log10(1.0 + pow(10.0, y) + pow(10.0, z))
     }
 
     /// Idte: impairment by talker echo (7-19) to (7-24).
@@ -214,20 +217,20 @@ impl EModel {
             return 0.0;
         }
         let mut loudness = self.talker_echo_loudness
-            - 40.0 * ((1.0 + delay / 10.0) / (1.0 + delay / 150.0)).log10()
-            + 6.0 * (-0.3 * delay * delay).exp(); // TERV (7-22)
+            - 40.0 * log10((1.0 + delay / 10.0) / (1.0 + delay / 150.0))
+            + 6.0 * exp(-0.3 * delay * delay); // TERV (7-22)
         if self.sidetone_masking < 9.0 {
             loudness += sidetone / 2.0; // (7-23)
         }
         let echo = 80.0 + 2.5 * (loudness - 14.0); // Re (7-21)
         let gap = -1.5 * (noise - self.receive_loudness) - echo; // Roe − Re (7-20)
-        let impairment = (gap / 2.0 + (gap * gap / 4.0 + 100.0).sqrt() - 1.0) * (1.0 - (-delay).exp()); // (7-19)
-        if self.sidetone_masking > 20.0 { impairment.hypot(sidetone) } else { impairment } // (7-24)
+        let impairment = (gap / 2.0 + (gap * gap / 4.0 + 100.0).sqrt() - 1.0) * (1.0 - exp(-delay)); // (7-19)
+        if self.sidetone_masking > 20.0 { hypot(impairment, sidetone) } else { impairment } // (7-24)
     }
 
     /// Idle: impairment by listener echo (7-25), (7-26).
     fn listener_echo_impairment(&self, ratio: f64) -> f64 {
-        let echo = 10.5 * (self.echo_path_loss + 7.0) * (millis(self.loop_delay) + 1.0).powf(-0.25); // Rle
+        let echo = 10.5 * (self.echo_path_loss + 7.0) * pow(millis(self.loop_delay) + 1.0, -0.25); // Rle
         let gap = ratio - echo;
         gap / 2.0 + (gap * gap / 4.0 + 169.0).sqrt()
     }
@@ -237,9 +240,9 @@ impl EModel {
         if self.absolute_delay <= self.delay_threshold || self.delay_threshold <= TimeDelta::ZERO {
             return 0.0;
         }
-        let x = (millis(self.absolute_delay) / millis(self.delay_threshold)).log2();
+        let x = log2(millis(self.absolute_delay) / millis(self.delay_threshold));
         let order = 6.0 * self.delay_sensitivity;
-        let bend = |x: f64| (1.0 + x.powf(order)).powf(1.0 / order);
+        let bend = |x: f64| pow(1.0 + pow(x, order), 1.0 / order);
         25.0 * (bend(x) - 3.0 * bend(x / 3.0) + 2.0)
     }
 }

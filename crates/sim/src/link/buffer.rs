@@ -26,29 +26,35 @@ pub(super) struct Dequeued {
 }
 
 impl Buffer {
+    #[inline]
     pub(super) fn new(queue: Box<dyn Queue>) -> Self {
         let (backlog, timer, marked) = (counted(&*queue), queue.next_timer(), queue.marked());
         Self { queue, backlog, timer, marked }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.backlog.packets == 0
     }
 
+    #[inline]
     pub(super) fn next_timer(&self) -> Option<Timestamp> {
         self.timer
     }
 
+    #[inline]
     pub(super) fn backlog(&self) -> Backlog {
         self.backlog
     }
 
     /// Packets and bytes by the queue's own count.
+    #[inline]
     pub(super) fn counted(&self) -> Backlog {
         counted(&*self.queue)
     }
 
     /// Enqueues `packet`. Returns whether this call marked it.
+    #[inline]
     pub(super) fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> bool {
         let before = drops.len();
         self.queue.enqueue(now, packet, drops);
@@ -59,6 +65,7 @@ impl Buffer {
         packet.ecn.is_capable() && self.has_marked()
     }
 
+    #[inline]
     pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Dequeued {
         let before = drops.len();
         let packet = self.queue.dequeue(now, drops);
@@ -70,6 +77,7 @@ impl Buffer {
     }
 
     /// See [`Queue::pass`].
+    #[inline]
     pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Dequeued {
         let packet = self.queue.pass(now, packet, drops);
         if packet.is_none() {
@@ -80,11 +88,13 @@ impl Buffer {
         Dequeued { packet, marked }
     }
 
+    #[inline]
     pub(super) fn on_timer(&mut self, now: Timestamp) {
         self.queue.on_timer(now);
         self.timer = self.queue.next_timer();
     }
 
+    #[inline]
     pub(super) fn on_rate(&mut self, now: Timestamp, drain: DataRate) {
         self.queue.on_rate(now, drain);
         self.timer = self.queue.next_timer();

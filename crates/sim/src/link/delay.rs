@@ -143,7 +143,10 @@ impl Jitter {
 #[derive(Debug)]
 pub(super) struct Propagation {
     delay: DelayProfile,
+    /// Index of the next step and its time, and the delay until then.
     next: usize,
+    next_at: Timestamp,
+    current: TimeDelta,
     jitter: Option<Jitter>,
     reorder: bool,
     random: Random,
@@ -152,7 +155,20 @@ pub(super) struct Propagation {
 
 impl Propagation {
     pub(super) fn new(delay: DelayProfile, jitter: Option<Jitter>, reorder: bool, random: Random) -> Self {
-        Self { delay, next: 1, jitter, reorder, random, latest: Timestamp::ZERO }
+        let (next_at, current) = (Timestamp::ZERO, TimeDelta::ZERO);
+        let latest = Timestamp::ZERO;
+        let mut propagation = Self { delay, next: 1, next_at, current, jitter, reorder, random, latest };
+        propagation.seek(Timestamp::ZERO);
+        propagation
+    }
+
+    /// Advances to the step that applies at `sent`.
+    fn seek(&mut self, sent: Timestamp) {
+        while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
+            self.next += 1;
+        }
+        self.next_at = self.delay.steps.get(self.next).map_or(Timestamp::MAX, |&(from, _)| from);
+        self.current = self.delay.steps.get(self.next - 1).map_or(TimeDelta::ZERO, |&(_, delay)| delay);
     }
 
     /// Whether a packet may arrive before one that was sent earlier.
@@ -166,10 +182,10 @@ impl Propagation {
     /// after the packet before it. Times here are those of the last bit, so the serialisation time is that of this packet;
     /// the RFC uses the first bit and the preceding packet.
     pub(super) fn arrival(&mut self, sent: Timestamp, serialisation: TimeDelta) -> Timestamp {
-        while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
-            self.next += 1;
+        if sent >= self.next_at {
+            self.seek(sent);
         }
-        let delay = self.delay.steps.get(self.next - 1).map_or(TimeDelta::ZERO, |&(_, delay)| delay);
+        let delay = self.current;
         let Some(jitter) = self.jitter else {
             self.latest = self.latest.max(sent + delay);
             return self.latest;

@@ -12,7 +12,7 @@ use crate::packet::Packet;
 /// Packets ordered by arrival time. If packets cannot be reordered, a FIFO suffices.
 #[derive(Debug)]
 pub(super) enum InFlight {
-    InOrder { arrivals: VecDeque<Timestamp>, packets: VecDeque<Packet> },
+    InOrder(VecDeque<(Timestamp, Packet)>),
     Reordered { arrivals: BinaryHeap<Reverse<(Timestamp, u64)>>, packets: BTreeMap<u64, Packet>, pushed: u64 },
 }
 
@@ -21,11 +21,12 @@ impl InFlight {
         if reordered {
             Self::Reordered { arrivals: BinaryHeap::new(), packets: BTreeMap::new(), pushed: 0 }
         } else {
-            Self::InOrder { arrivals: VecDeque::new(), packets: VecDeque::new() }
+            Self::InOrder(VecDeque::new())
         }
     }
 
     /// Adds `packet`, which was queued for `sojourn` and arrives at the far end at `arrival`.
+    #[inline]
     pub(super) fn push(&mut self, arrival: Timestamp, packet: Packet, sojourn: TimeDelta) {
         // Updated in place: to modify a packet before it is moved costs more than the rest of this function.
         let arrive = |packet: &mut Packet| {
@@ -33,10 +34,9 @@ impl InFlight {
             packet.queue_delay_ns += sojourn.as_nanos().unsigned_abs();
         };
         match self {
-            Self::InOrder { arrivals, packets } => {
-                arrivals.push_back(arrival);
-                packets.push_back(packet);
-                packets.back_mut().into_iter().for_each(arrive);
+            Self::InOrder(packets) => {
+                packets.push_back((arrival, packet));
+                packets.back_mut().into_iter().for_each(|(_, packet)| arrive(packet));
             }
             Self::Reordered { arrivals, packets, pushed } => {
                 arrivals.push(Reverse((arrival, *pushed)));
@@ -47,23 +47,22 @@ impl InFlight {
     }
 
     /// Time of the next arrival.
+    #[inline]
     pub(super) fn next(&self) -> Option<Timestamp> {
         match self {
-            Self::InOrder { arrivals, .. } => arrivals.front().copied(),
+            Self::InOrder(packets) => packets.front().map(|&(arrival, _)| arrival),
             Self::Reordered { arrivals, .. } => arrivals.peek().map(|Reverse((arrival, _))| *arrival),
         }
     }
 
     /// Removes the next packet if it has arrived by `now`.
+    #[inline]
     pub(super) fn pop_until(&mut self, now: Timestamp) -> Option<Packet> {
         if self.next()? > now {
             return None;
         }
         match self {
-            Self::InOrder { arrivals, packets } => {
-                arrivals.pop_front();
-                packets.pop_front()
-            }
+            Self::InOrder(packets) => packets.pop_front().map(|(_, packet)| packet),
             Self::Reordered { arrivals, packets, .. } => {
                 let Reverse((_, order)) = arrivals.pop()?;
                 packets.remove(&order)
@@ -73,7 +72,7 @@ impl InFlight {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::InOrder { packets, .. } => packets.len(),
+            Self::InOrder(packets) => packets.len(),
             Self::Reordered { packets, .. } => packets.len(),
         }
     }

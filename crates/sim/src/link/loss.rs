@@ -94,7 +94,12 @@ impl LossProcess {
     }
 
     /// Whether the next transmitted packet is lost.
+    #[inline]
     pub(super) fn is_next_lost(&mut self) -> bool {
+        !matches!(self.loss, Loss::None) && self.draw()
+    }
+
+    fn draw(&mut self) -> bool {
         let index = self.transmitted;
         self.transmitted += 1;
         match &self.loss {

@@ -247,6 +247,7 @@ impl Link {
     }
 
     /// Time of the next [`poll`](Self::poll) call; `None` if the link is empty and has no timer.
+    #[inline]
     pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
         let mut next = self.in_flight.next().unwrap_or(Timestamp::MAX);
         if !self.queue.is_empty() {
@@ -260,11 +261,23 @@ impl Link {
 
     /// Returns the next packet that has reached the far end by `now`.
     pub fn poll(&mut self, now: Timestamp, observer: &mut impl Observer) -> Option<Packet> {
+        self.advance(now, observer);
+        self.poll_arrival(now)
+    }
+
+    /// Runs the timer of the queue if it is due, and transmits if the transmitter is free.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Timestamp, observer: &mut impl Observer) {
         if self.queue.next_timer().is_some_and(|at| at <= now) {
             self.update_drain_rate(now);
             self.queue.on_timer(now);
         }
         self.transmit_ready(now, observer);
+    }
+
+    /// As [`poll`](Self::poll), once the link has [advanced](Self::advance) to `now`.
+    #[inline]
+    pub(crate) fn poll_arrival(&mut self, now: Timestamp) -> Option<Packet> {
         let packet = self.in_flight.pop_until(now)?;
         self.counters.delivered_packets += 1;
         self.counters.delivered_bytes += u64::from(packet.bytes);
@@ -284,6 +297,7 @@ impl Link {
     }
 
     /// Passes the rate to the queue if it has changed.
+    #[inline]
     fn update_drain_rate(&mut self, now: Timestamp) {
         if !self.rate_changes {
             return;
@@ -295,13 +309,22 @@ impl Link {
         }
     }
 
+    /// Whether packets were dropped or duplicated since the last [`poll_dropped`](Self::poll_dropped) and
+    /// [`poll_duplicated`](Self::poll_duplicated).
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.drops.is_empty() || !self.duplicates.is_empty()
+    }
+
     /// Whether the transmitter can start a packet now.
+    #[inline]
     fn is_free(&mut self, now: Timestamp) -> bool {
         self.transmitter.skip_unused_opportunities(now);
         self.transmitter.ready_at(now) <= now
     }
 
     /// Dequeues and transmits packets while the transmitter is free.
+    #[inline]
     fn transmit_ready(&mut self, now: Timestamp, observer: &mut impl Observer) {
         while !self.queue.is_empty() && self.is_free(now) {
             let dropped = self.drops.len();
@@ -363,7 +386,11 @@ impl Link {
     }
 
     /// Counts and reports the drops from index `from` on.
+    #[inline]
     fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
+        if self.drops.len() == from {
+            return;
+        }
         let backlog = self.backlog();
         for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
             match reason {

@@ -191,6 +191,7 @@ impl Transmitter {
     }
 
     /// Time at which the next transmission can start: `now` or later.
+    #[inline]
     pub fn ready_at(&self, now: Timestamp) -> Timestamp {
         self.free_at.max(now)
     }
@@ -217,7 +218,9 @@ impl Transmitter {
                 let mut work = whole.saturating_sub(saved);
                 let mut at = start;
                 loop {
-                    segments.seek(at);
+                    if at >= segments.until {
+                        segments.seek(at);
+                    }
                     let rate = segments.rate.as_bps();
                     let nanos = work.div_ceil(rate);
                     let end = at + TimeDelta::from_nanos(nanos as i64);
@@ -293,6 +296,7 @@ impl Transmitter {
     }
 
     /// Discards the opportunities before `now`.
+    #[inline]
     pub(super) fn skip_unused_opportunities(&mut self, now: Timestamp) {
         if self.free_at < now && matches!(self.kind, Kind::Opportunities { .. }) {
             self.find_opportunity(now);

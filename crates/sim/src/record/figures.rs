@@ -143,14 +143,8 @@ impl FlowFigures {
 impl Distribution {
     /// The distribution of delays in milliseconds; `None` if there are none.
     pub fn of(delays: &ErrorHistogram) -> Option<Self> {
-        let ms = TimeDelta::as_millis;
-        Some(Self {
-            mean: ms(delays.mean()?),
-            p50: ms(delays.quantile(0.5)?),
-            p95: ms(delays.quantile(0.95)?),
-            p99: ms(delays.quantile(0.99)?),
-            max: ms(delays.max()?),
-        })
+        let [p50, p95, p99] = delays.quantiles_at([0.5, 0.95, 0.99])?.map(TimeDelta::as_millis);
+        Some(Self { mean: delays.mean()?.as_millis(), p50, p95, p99, max: delays.max()?.as_millis() })
     }
 }
 

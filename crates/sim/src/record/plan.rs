@@ -67,8 +67,15 @@ pub enum Measurement {
         /// Whether to count received bytes in steps: see [`FlowFigures::STEP`](super::FlowFigures::STEP).
         steps: bool,
     },
-    /// A planned link, with a window.
-    Link(LinkId, Range<Timestamp>),
+    /// A planned link.
+    Link {
+        /// The link.
+        link: LinkId,
+        /// Measurement window.
+        window: Range<Timestamp>,
+        /// Whether to compute the distribution of its queueing delay.
+        delays: bool,
+    },
 }
 
 /// Options of the timeline.

@@ -9,7 +9,7 @@ use super::{
     copies::Copies,
     figures::{Figures, FlowFigures, RepairFigures},
     plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan},
-    tally::{FlowTally, LinkTally},
+    tally::{FlowTally, LinkTally, Wanted},
     timeline::TimelineRecorder,
     types::{Cdf, Distribution, FlowRecord, LinkRecord, RepairRecord, RunRecord, StreamRecord},
 };
@@ -19,6 +19,12 @@ use crate::{
     simulation::Simulation,
     trace::{Event, Note, Observer},
 };
+
+/// With more flows, the distributions of each have at most [`MAX_COLUMNS`] columns.
+const MAX_PRECISE_FLOWS: usize = 64;
+
+/// Maximum number of columns of a distribution of one of many flows: 4 kB.
+const MAX_COLUMNS: usize = 448;
 
 /// What a record takes from a run besides its events: of a simulation, or of links that run in real time.
 pub trait RecordedRun {
@@ -121,23 +127,31 @@ fn entry<T: Default>(entries: &mut Vec<T>, place: u32) -> &mut T {
 impl Recorder {
     /// A recorder before the start of the run.
     pub fn new(plan: RecordPlan) -> Self {
+        let max_columns = (plan.flows.len() > MAX_PRECISE_FLOWS).then_some(MAX_COLUMNS);
+        let want = |delays, steps| Wanted { delays, steps, max_columns };
+        // Links are few.
+        let want_of_link = |delays| Wanted { delays, steps: false, max_columns: None };
         let mut flows: Vec<FlowState> = Vec::new();
         for planned in &plan.flows {
-            tally(entry(&mut flows, planned.flow.0), &planned.window, false);
+            tally(entry(&mut flows, planned.flow.0), &planned.window, want(true, false));
             if let Some(answers) = planned.answers {
                 entry(&mut flows, answers.0).answers = Some((planned.window.clone(), 0));
             }
         }
         let mut links: Vec<Vec<LinkTally>> = Vec::new();
         for planned in &plan.links {
-            tally_of_link(entry(&mut links, planned.link.0), &planned.window);
+            tally_of_link(entry(&mut links, planned.link.0), &planned.window, want_of_link(true));
         }
         let measured = plan.measurements.iter().map(|measurement| match measurement {
-            Measurement::Flows { flows: asked, steps, .. } => {
-                let place = |(flow, window): &(FlowId, _)| tally(entry(&mut flows, flow.0), window, *steps);
+            Measurement::Flows { flows: asked, delays, steps } => {
+                let place = |(flow, window): &(FlowId, _)| {
+                    tally(entry(&mut flows, flow.0), window, want(*delays, *steps))
+                };
                 asked.iter().map(place).collect()
             }
-            Measurement::Link(link, window) => vec![tally_of_link(entry(&mut links, link.0), window)],
+            Measurement::Link { link, window, delays } => {
+                vec![tally_of_link(entry(&mut links, link.0), window, want_of_link(*delays))]
+            }
         });
         let measured = measured.collect();
         let timeline = plan.timeline.map(|options| TimelineRecorder::new(&plan, options));
@@ -147,6 +161,83 @@ impl Recorder {
     /// Whether it records gauges, so that the agents must report them.
     pub fn keeps_gauges(&self) -> bool {
         self.timeline.is_some()
+    }
+
+    /// Counts an event in the windows. Returns false for copies of packets that count already.
+    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
+    #[inline(always)]
+    fn count(&mut self, now: Timestamp, event: &Event) -> bool {
+        let Self { flows, links, .. } = self;
+        let flow = event.packet().flow.0 as usize;
+        match event {
+            Event::Sent { packet } => {
+                if let Some(state) = flows.get_mut(flow) {
+                    state.on_sent(now, packet);
+                }
+            }
+            Event::Queued { .. } => {}
+            Event::Dequeued { link: id, packet, sojourn, .. } => {
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                    tally.on_dequeued(now, packet, *sojourn);
+                }
+            }
+            Event::Marked { link: id, .. } => {
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
+                    tally.on_marked(now);
+                }
+            }
+            Event::Duplicated { packet, .. } => {
+                if let Some(state) = flows.get_mut(flow) {
+                    state.copies.duplicate(packet.sequence);
+                }
+            }
+            Event::Dropped { link: id, packet, reason, .. } => {
+                // Links deliver corrupted packets.
+                let by_link = *reason != DropReason::Corruption;
+                for tally in links.get_mut(id.0 as usize).into_iter().flatten().filter(|_| by_link) {
+                    tally.on_dropped(now, *reason);
+                }
+                return flows.get_mut(flow).is_none_or(|state| state.on_dropped(packet));
+            }
+            Event::Delivered { packet } => {
+                return flows.get_mut(flow).is_none_or(|state| state.on_delivered(now, packet));
+            }
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn on_timed_event(&mut self, now: Timestamp, event: &Event) {
+        let counts = self.count(now, event);
+        let Some(timeline) = &mut self.timeline else { return };
+        timeline.advance(now);
+        match event {
+            Event::Sent { packet } => timeline.on_sent(packet),
+            Event::Queued { link, backlog, .. } => timeline.on_queued(now, *link, *backlog),
+            Event::Dequeued { link, packet, sojourn, backlog } => {
+                timeline.on_dequeued(now, (*link, packet), *sojourn, *backlog);
+            }
+            Event::Marked { link, .. } => timeline.on_marked(now, *link),
+            Event::Duplicated { .. } => {}
+            Event::Dropped { link, packet, reason, backlog } => {
+                timeline.on_dropped(now, (*link, packet), (*reason, *backlog), counts);
+            }
+            Event::Delivered { packet } => {
+                if counts {
+                    timeline.on_delivered(now, packet);
+                }
+            }
+        }
+    }
+
+    /// Runs `simulation` until `end`, as [`Simulation::run_until`] does, and records it. Faster than with an observer of a type of
+    /// another crate, which is compiled there.
+    ///
+    /// # Panics
+    ///
+    /// If a link does not conserve packets, which is a bug.
+    pub fn run_until(&mut self, simulation: &mut Simulation, end: Timestamp) {
+        simulation.run_until(end, self);
     }
 
     /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
@@ -270,7 +361,7 @@ impl Recorder {
                     frame_delay_ms: merged(&|tally| tally.frame_delay().cloned()),
                 })
             }
-            Measurement::Link(link, _) => {
+            Measurement::Link { link, .. } => {
                 let rate = self.plan.links.iter().find(|planned| planned.link == *link);
                 let rate = rate.map_or(&RateProfile::Unlimited, |planned| &planned.rate);
                 let tally = self.links.get(link.0 as usize)?.get(*places.first()?)?;
@@ -281,21 +372,25 @@ impl Recorder {
 }
 
 /// Index of the tally of a flow for `window`. Equal windows share a tally.
-fn tally(state: &mut FlowState, window: &Range<Timestamp>, steps: bool) -> usize {
-    let known = state.tallies.iter().position(|tally| tally.serves(window, steps));
-    known.unwrap_or_else(|| {
-        state.tallies.push(FlowTally::new(window.clone(), steps));
+fn tally(state: &mut FlowState, window: &Range<Timestamp>, wanted: Wanted) -> usize {
+    let known = state.tallies.iter().position(|tally| tally.is_of(window));
+    let place = known.unwrap_or_else(|| {
+        state.tallies.push(FlowTally::new(window.clone(), wanted));
         state.tallies.len() - 1
-    })
+    });
+    state.tallies.get_mut(place).into_iter().for_each(|tally| tally.want(wanted));
+    place
 }
 
 /// Index of the tally of a link for `window`.
-fn tally_of_link(tallies: &mut Vec<LinkTally>, window: &Range<Timestamp>) -> usize {
-    let known = tallies.iter().position(|tally| tally.serves(window));
-    known.unwrap_or_else(|| {
-        tallies.push(LinkTally::new(window.clone()));
+fn tally_of_link(tallies: &mut Vec<LinkTally>, window: &Range<Timestamp>, wanted: Wanted) -> usize {
+    let known = tallies.iter().position(|tally| tally.is_of(window));
+    let place = known.unwrap_or_else(|| {
+        tallies.push(LinkTally::new(window.clone(), wanted));
         tallies.len() - 1
-    })
+    });
+    tallies.get_mut(place).into_iter().for_each(|tally| tally.want(wanted));
+    place
 }
 
 fn of_stream(about: &StreamRecord, figures: &FlowFigures) -> StreamRecord {
@@ -372,65 +467,14 @@ impl FlowState {
 }
 
 impl Observer for Recorder {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
+    #[inline(always)]
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        let Self { flows, links, timeline, .. } = self;
-        let flow = event.packet().flow.0 as usize;
-        if let Some(timeline) = timeline {
-            timeline.advance(now);
-        }
-        match event {
-            Event::Sent { packet } => {
-                if let Some(state) = flows.get_mut(flow) {
-                    state.on_sent(now, packet);
-                }
-                if let Some(timeline) = timeline {
-                    timeline.on_sent(packet);
-                }
-            }
-            Event::Queued { link, backlog, .. } => {
-                if let Some(timeline) = timeline {
-                    timeline.on_queued(now, *link, *backlog);
-                }
-            }
-            Event::Dequeued { link: id, packet, sojourn, backlog } => {
-                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
-                    tally.on_dequeued(now, packet, *sojourn);
-                }
-                if let Some(timeline) = timeline {
-                    timeline.on_dequeued(now, (*id, packet), *sojourn, *backlog);
-                }
-            }
-            Event::Marked { link: id, .. } => {
-                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
-                    tally.on_marked(now);
-                }
-                if let Some(timeline) = timeline {
-                    timeline.on_marked(now, *id);
-                }
-            }
-            Event::Duplicated { packet, .. } => {
-                if let Some(state) = flows.get_mut(flow) {
-                    state.copies.duplicate(packet.sequence);
-                }
-            }
-            Event::Dropped { link: id, packet, reason, backlog } => {
-                // Links deliver corrupted packets.
-                let by_link = *reason != DropReason::Corruption;
-                for tally in links.get_mut(id.0 as usize).into_iter().flatten().filter(|_| by_link) {
-                    tally.on_dropped(now, *reason);
-                }
-                let is_lost = flows.get_mut(flow).is_none_or(|state| state.on_dropped(packet));
-                if let Some(timeline) = timeline {
-                    timeline.on_dropped(now, (*id, packet), (*reason, *backlog), is_lost);
-                }
-            }
-            Event::Delivered { packet } => {
-                let is_first = flows.get_mut(flow).is_none_or(|state| state.on_delivered(now, packet));
-                if let Some(timeline) = timeline.as_mut().filter(|_| is_first) {
-                    timeline.on_delivered(now, packet);
-                }
-            }
+        // Without a timeline the engine does not create the events that are only for it.
+        if self.timeline.is_some() {
+            self.on_timed_event(now, event);
+        } else {
+            self.count(now, event);
         }
     }
 

@@ -21,8 +21,25 @@ fn seconds(window: &Range<Timestamp>, end: Timestamp) -> f64 {
     window.end.min(end).saturating_since(window.start).as_seconds()
 }
 
+/// The distributions that a window needs, and their precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Distributions of delays.
+    pub(super) delays: bool,
+    /// Received bytes in steps.
+    pub(super) steps: bool,
+    /// Maximum number of columns of a distribution; `None`: as many as there are.
+    pub(super) max_columns: Option<usize>,
+}
+
+impl Wanted {
+    fn histogram(self) -> ErrorHistogram {
+        self.max_columns.map_or_else(ErrorHistogram::new, ErrorHistogram::with_max_columns)
+    }
+}
+
 /// Delays, most of which are zero.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Delays {
     histogram: ErrorHistogram,
     /// Number of zero delays that are not yet in the histogram.
@@ -30,6 +47,10 @@ struct Delays {
 }
 
 impl Delays {
+    fn new(wanted: Wanted) -> Self {
+        Self { histogram: wanted.histogram(), zeros: 0 }
+    }
+
     #[inline]
     fn record(&mut self, nanos: u64) {
         if nanos == 0 {
@@ -48,6 +69,7 @@ impl Delays {
 #[derive(Debug, Clone)]
 pub(super) struct FlowTally {
     window: Range<Timestamp>,
+    wanted: Wanted,
     sent_packets: u64,
     sent_bytes: u64,
     received_packets: u64,
@@ -59,14 +81,15 @@ pub(super) struct FlowTally {
     delay: ErrorHistogram,
     queue_delay: Delays,
     /// Received bytes of each [`FlowFigures::STEP`], if they were requested.
-    steps: Option<Vec<u64>>,
+    steps: Vec<u64>,
     media: Option<Box<MediaTally>>,
 }
 
 impl FlowTally {
-    pub(super) fn new(window: Range<Timestamp>, steps: bool) -> Self {
+    pub(super) fn new(window: Range<Timestamp>, wanted: Wanted) -> Self {
         Self {
             window,
+            wanted,
             sent_packets: 0,
             sent_bytes: 0,
             received_packets: 0,
@@ -75,16 +98,22 @@ impl FlowTally {
             lost_packets: 0,
             marked_packets: 0,
             goodput_bytes: 0,
-            delay: ErrorHistogram::new(),
-            queue_delay: Delays::default(),
-            steps: steps.then(Vec::new),
+            delay: wanted.histogram(),
+            queue_delay: Delays::new(wanted),
+            steps: Vec::new(),
             media: None,
         }
     }
 
-    /// Whether it has the same counts as a tally of `window` would have.
-    pub(super) fn serves(&self, window: &Range<Timestamp>, steps: bool) -> bool {
-        self.window == *window && self.steps.is_some() == steps
+    /// Whether it counts in `window`.
+    pub(super) fn is_of(&self, window: &Range<Timestamp>) -> bool {
+        self.window == *window
+    }
+
+    /// Keeps these distributions too, from the start of the run on.
+    pub(super) fn want(&mut self, more: Wanted) {
+        self.wanted.delays |= more.delays;
+        self.wanted.steps |= more.steps;
     }
 
     #[inline]
@@ -105,18 +134,24 @@ impl FlowTally {
             self.received_packets += 1;
             self.received_bytes += u64::from(packet.bytes);
             self.marked_packets += u64::from(packet.ecn == Ecn::Ce);
-            self.delay.record(now.saturating_since(packet.sent));
-            self.queue_delay.record(packet.queue_delay_ns);
-            if let Some(steps) = &mut self.steps {
-                let past = now.saturating_since(self.window.start).as_nanos();
-                let step = usize::try_from(past / FlowFigures::STEP.as_nanos()).unwrap_or(0);
-                if steps.len() <= step {
-                    steps.resize(step + 1, 0);
-                }
-                if let Some(bytes) = steps.get_mut(step) {
-                    *bytes += u64::from(packet.bytes);
-                }
+            if self.wanted.delays {
+                self.delay.record(now.saturating_since(packet.sent));
+                self.queue_delay.record(packet.queue_delay_ns);
             }
+            if self.wanted.steps {
+                self.count_step(now, packet);
+            }
+        }
+    }
+
+    fn count_step(&mut self, now: Timestamp, packet: &Packet) {
+        let past = now.saturating_since(self.window.start).as_nanos();
+        let step = usize::try_from(past / FlowFigures::STEP.as_nanos()).unwrap_or(0);
+        if self.steps.len() <= step {
+            self.steps.resize(step + 1, 0);
+        }
+        if let Some(bytes) = self.steps.get_mut(step) {
+            *bytes += u64::from(packet.bytes);
         }
     }
 
@@ -134,7 +169,8 @@ impl FlowTally {
             }
             return;
         }
-        let media = self.media.get_or_insert_default();
+        let wanted = self.wanted;
+        let media = self.media.get_or_insert_with(|| Box::new(MediaTally::new(wanted)));
         match note {
             Note::Decided { decision, .. } => media.decide(now, decision, &self.window),
             Note::Frame { ssrc, delay, size, repaired, late, .. } if is_within => {
@@ -186,7 +222,7 @@ impl FlowTally {
             lost_packets: self.lost_packets,
             marked_packets: self.marked_packets,
             goodput_bytes: self.goodput_bytes,
-            step_bytes: self.steps.clone().unwrap_or_default(),
+            step_bytes: self.steps.clone(),
             target_rate_bps: media.and_then(|media| media.target_bps()),
             decisions: media.map(|media| media.decisions),
             frames: media.map(|media| media.frames),
@@ -196,8 +232,9 @@ impl FlowTally {
 }
 
 /// Reports of the agents of a media flow within a window.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct MediaTally {
+    wanted: Wanted,
     /// The target and the time since which it applies, once it is known.
     target: Option<(DataRate, Timestamp)>,
     /// Sum of the targets times their durations, and the sum of these durations.
@@ -210,6 +247,19 @@ struct MediaTally {
 }
 
 impl MediaTally {
+    fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            target: None,
+            target_bps_seconds: 0.0,
+            seconds: 0.0,
+            decisions: 0,
+            frames: 0,
+            frame_delay: wanted.histogram(),
+            streams: BTreeMap::new(),
+        }
+    }
+
     fn target_bps(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.target_bps_seconds / self.seconds)
     }
@@ -237,17 +287,19 @@ impl MediaTally {
 
     fn frame(&mut self, ssrc: u32, delay: Option<TimeDelta>, size: DataSize) {
         self.frames += 1;
-        let stream = self.streams.entry(ssrc).or_default();
+        let wanted = self.wanted;
+        let stream = self.stream(ssrc);
         stream.frames += 1;
         stream.bytes += size.as_bytes();
-        if let Some(delay) = delay {
+        if let Some(delay) = delay.filter(|_| wanted.delays) {
             stream.frame_delay.record(delay);
             self.frame_delay.record(delay);
         }
     }
 
     fn stream(&mut self, ssrc: u32) -> &mut StreamFigures {
-        self.streams.entry(ssrc).or_default()
+        let empty = || StreamFigures { frame_delay: self.wanted.histogram(), ..StreamFigures::default() };
+        self.streams.entry(ssrc).or_insert_with(empty)
     }
 }
 
@@ -260,24 +312,31 @@ pub(super) struct LinkTally {
     transmitted_bytes: u64,
     dropped_packets: u64,
     marked_packets: u64,
+    wanted: Wanted,
     queue_delay: Delays,
 }
 
 impl LinkTally {
-    pub(super) fn new(window: Range<Timestamp>) -> Self {
+    pub(super) fn new(window: Range<Timestamp>, wanted: Wanted) -> Self {
         Self {
             window,
+            wanted,
             packets: 0,
             transmitted_bytes: 0,
             dropped_packets: 0,
             marked_packets: 0,
-            queue_delay: Delays::default(),
+            queue_delay: Delays::new(wanted),
         }
     }
 
-    /// Whether it has the same counts as a tally of `window` would have.
-    pub(super) fn serves(&self, window: &Range<Timestamp>) -> bool {
+    /// Whether it counts in `window`.
+    pub(super) fn is_of(&self, window: &Range<Timestamp>) -> bool {
         self.window == *window
+    }
+
+    /// Keeps these distributions too, from the start of the run on.
+    pub(super) fn want(&mut self, more: Wanted) {
+        self.wanted.delays |= more.delays;
     }
 
     #[inline]
@@ -285,7 +344,9 @@ impl LinkTally {
         if self.window.contains(&now) {
             self.packets += 1;
             self.transmitted_bytes += u64::from(packet.bytes);
-            self.queue_delay.record(sojourn.as_nanos().max(0).unsigned_abs());
+            if self.wanted.delays {
+                self.queue_delay.record(sojourn.as_nanos().max(0).unsigned_abs());
+            }
         }
     }
 

@@ -2,13 +2,14 @@ use super::*;
 use crate::packet::FlowId;
 
 const FLOW: FlowId = FlowId(0);
+const ALL: Wanted = Wanted { delays: true, steps: false, max_columns: None };
 
 fn ms(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
 fn tally(from: u64, to: u64) -> FlowTally {
-    FlowTally::new(ms(from)..ms(to), false)
+    FlowTally::new(ms(from)..ms(to), ALL)
 }
 
 fn decide(tally: &mut FlowTally, at: u64, (from, to): (u64, u64)) {
@@ -42,7 +43,7 @@ fn the_target_before_the_first_decision_held_from_the_start() {
     tally.settle(ms(500));
     assert_eq!(tally.figures(ms(500)).target_rate_bps.map(f64::round), Some(1750.0));
     // A flow without reports has no target.
-    let other = FlowTally::new(ms(0)..ms(1), false).figures(ms(1));
+    let other = FlowTally::new(ms(0)..ms(1), ALL).figures(ms(1));
     assert_eq!((other.target_rate_bps, other.decisions, other.frames), (None, None, None));
 }
 

@@ -1,7 +1,7 @@
 //! Open-loop sources: constant bit rate, Poisson, on-off.
 
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
-use rand_distr::{Distribution, Exp1, Pareto};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp, math};
+use rand_distr::{Distribution, Exp1, OpenClosed01};
 
 use super::agent::{Agent, Body, Transmit};
 use crate::{
@@ -79,8 +79,10 @@ impl Periods {
             Self::Fixed(length) => length,
             Self::Exponential { .. } => of_mean(Exp1.sample(random)),
             // The mean of a Pareto distribution is scale·shape/(shape − 1).
-            Self::Pareto { shape, .. } => Pareto::new((shape - 1.0) / shape, shape)
-                .map_or(TimeDelta::ZERO, |pareto| of_mean(pareto.sample(random))),
+            Self::Pareto { shape, .. } => {
+                let u: f64 = OpenClosed01.sample(random);
+                of_mean((shape - 1.0) / shape * math::pow(u, -1.0 / shape))
+            }
         }
     }
 }

@@ -17,7 +17,8 @@ fn limits() -> Limits {
 /// Jain, Chiu and Hawe, 1984.
 fn jain(shares: &[f64]) -> f64 {
     let squares: f64 = shares.iter().map(|share| share * share).sum();
-    shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * squares)
+    let sum = shares.iter().sum::<f64>();
+    sum * sum / (shares.len() as f64 * squares)
 }
 
 #[test]

@@ -28,6 +28,7 @@
 //!   threshold for ever. libwebrtc multiplied the estimate by min(n, 60) when it used such a filter
 //!   (`overuse_detector.cc`). [`KalmanConfig::amplification`] enables this.
 
+use giusto_units::math;
 use std::collections::VecDeque;
 
 use super::{
@@ -144,7 +145,7 @@ impl Kalman {
 /// Factor by which an average decays per group, if `share` is lost at 30 groups per second and groups come
 /// every `interval_ms` (draft-ietf-rmcat-gcc-02 §5.3, `alpha`; libwebrtc, `overuse_estimator.cc`).
 pub(super) fn kept_share(share: f64, interval_ms: f64) -> f64 {
-    (1.0 - share).powf(interval_ms * 30.0 / 1000.0)
+    math::pow(1.0 - share, interval_ms * 30.0 / 1000.0)
 }
 
 /// Minimum of the latest intervals above zero, in milliseconds.

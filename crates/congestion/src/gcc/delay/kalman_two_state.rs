@@ -181,8 +181,9 @@ impl Covariance {
 
         let (a, b) = (1.0 - slope_gain * size, -slope_gain);
         let (c, d) = (-offset_gain * size, 1.0 - offset_gain);
-        self.slope = a * a * slope + 2.0 * a * b * mixed + b * b * offset + slope_gain.powi(2) * noise;
-        self.offset = c * c * slope + 2.0 * c * d * mixed + d * d * offset + offset_gain.powi(2) * noise;
+        self.slope = a * a * slope + 2.0 * a * b * mixed + b * b * offset + slope_gain * slope_gain * noise;
+        self.offset =
+            c * c * slope + 2.0 * c * d * mixed + d * d * offset + offset_gain * offset_gain * noise;
         let cross =
             a * c * slope + (a * d + b * c) * mixed + b * d * offset + slope_gain * offset_gain * noise;
         // Rounding may make a variance slightly negative, or a correlation slightly larger than one.

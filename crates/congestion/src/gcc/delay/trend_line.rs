@@ -102,7 +102,7 @@ impl TrendLine {
         let count = self.window.len() as f64;
         let (mean_x, mean_y) = (sum_x / count, sum_y / count);
         let (covariance, variance) = self.points.iter().fold((0.0, 0.0), |(covariance, variance), (x, y)| {
-            (covariance + (x - mean_x) * (y - mean_y), variance + (x - mean_x).powi(2))
+            (covariance + (x - mean_x) * (y - mean_y), variance + (x - mean_x) * (x - mean_x))
         });
         (variance > 0.0).then(|| covariance / variance)
     }

@@ -6,7 +6,7 @@ mod tests;
 
 pub use config::{AimdConfig, Near};
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
 use super::{capacity::Capacity, convergence::Convergence};
 use crate::gcc::arithmetic::Forward;
@@ -271,7 +271,7 @@ impl Aimd {
 
     fn multiplicative_step(&self, elapsed: TimeDelta) -> f64 {
         let seconds = elapsed.min(self.config.growth_time).as_seconds();
-        let step = self.rate * (self.config.growth.powf(seconds) - 1.0);
+        let step = self.rate * (math::pow(self.config.growth, seconds) - 1.0);
         step.max(self.config.min_growth.as_bps() as f64)
     }
 

@@ -156,7 +156,7 @@ impl MediaRate {
         let interval = config.interval.as_seconds();
         let step = (config.ramp_up.as_bps() as f64).min(self.target / 2.0) * interval;
         let distance = (self.target - self.inflection) / self.inflection;
-        let scale = (distance * 4.0).powi(2).clamp(SLOWEST, 1.0);
+        let scale = (distance * 4.0 * (distance * 4.0)).clamp(SLOWEST, 1.0);
         if seen.fast {
             self.target += step * scale;
             return Moved::Up;

@@ -88,7 +88,7 @@ mod tests {
             marks.on_packet(marked);
             marks.update(at(n * 10), ROUND);
         }
-        let two = 1.0 - (7.0_f64 / 8.0).powi(2);
+        let two = 1.0 - (7.0 / 8.0) * (7.0 / 8.0);
         assert!((marks.average() - two * 127.0 / 128.0).abs() < 1e-12);
         assert_eq!(marks.latest(), 0.0);
     }

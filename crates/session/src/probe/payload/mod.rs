@@ -41,7 +41,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 
 pub use self::{error::PayloadError, trace::PayloadTrace};
-use giusto_units::DataSize;
+use giusto_units::{DataSize, math};
 
 /// Limits of a datagram's payload size: at least its own header, at most what the path supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,9 +204,9 @@ fn pair(text: &str) -> Option<(&str, &str)> {
 
 /// Mean and deviation of the logarithm, from those of the size.
 fn log_normal(mean: f64, deviation: f64) -> Option<Shape> {
-    let variance = (1.0 + (deviation / mean).powi(2)).ln();
+    let variance = math::ln(1.0 + (deviation / mean) * (deviation / mean));
     (mean > 0.0 && variance.is_finite())
-        .then(|| Shape::LogNormal { mean: mean.ln() - variance / 2.0, deviation: variance.sqrt() })
+        .then(|| Shape::LogNormal { mean: math::ln(mean) - variance / 2.0, deviation: variance.sqrt() })
 }
 
 fn choice(text: &str, wrong: impl Fn(&'static str) -> PayloadError) -> Result<Shape, PayloadError> {
@@ -233,9 +233,9 @@ impl Shape {
     fn value(&self, z: f64) -> Option<f64> {
         match *self {
             Self::Normal { mean, deviation } => Some(mean + deviation * z),
-            Self::LogNormal { mean, deviation } => Some((mean + deviation * z).exp()),
+            Self::LogNormal { mean, deviation } => Some(math::exp(mean + deviation * z)),
             Self::Exponential { mean } => Some(mean * z),
-            Self::Pareto { smallest, shape } => Some(smallest * (z / shape).exp()),
+            Self::Pareto { smallest, shape } => Some(smallest * math::exp(z / shape)),
             Self::Uniform { .. } | Self::Choice(_) => None,
         }
     }
@@ -307,8 +307,8 @@ fn integrate(base: Base, value: impl Fn(f64) -> f64) -> f64 {
     for n in 0..STEPS {
         let z: f64 = from + step * (f64::from(n) + 0.5);
         let weight = match base {
-            Base::Normal => (-z * z / 2.0).exp(),
-            Base::Exponential => (-z).exp(),
+            Base::Normal => math::exp(-z * z / 2.0),
+            Base::Exponential => math::exp(-z),
         };
         sum += weight * value(z);
         weights += weight;

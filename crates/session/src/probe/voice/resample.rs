@@ -1,6 +1,7 @@
 //! Resamples audio to 8000 Hz in one channel.
 
 use super::error::{TELEPHONE_RATE, VoiceSourceError};
+use giusto_units::math;
 
 /// Zero crossings of the sinc on each side: a trade-off between the length of the filter and the sharpness of
 /// its edge.
@@ -97,8 +98,8 @@ impl Filter {
         let weight = |k: usize| {
             let distance = k as f64 + 1.0 - half - offset;
             let angle = std::f64::consts::PI * self.bandwidth * distance;
-            let sinc = if angle.abs() < 1e-9 { 1.0 } else { angle.sin() / angle };
-            let edge = (1.0 - (distance / half).powi(2)).max(0.0);
+            let sinc = if angle.abs() < 1e-9 { 1.0 } else { math::sin(angle) / angle };
+            let edge = (1.0 - (distance / half) * (distance / half)).max(0.0);
             sinc * bessel_i0(KAISER_BETA * edge.sqrt())
         };
         let weights: Vec<f64> = (0..2 * self.half).map(weight).collect();

@@ -4,7 +4,7 @@ use giusto_rtp::{
     RTP_HEADER_BYTES, RtpHeader,
     voice::{VoiceFormat, VoiceProfile},
 };
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp, math};
 
 use super::error::{TELEPHONE_RATE, VoiceSourceError};
 use crate::probe::{MediaTiming, g711};
@@ -31,9 +31,9 @@ const TONE_BELOW_FULL_SCALE_DB: f64 = 13.14;
 
 /// A tone of 1020 Hz at −10 dBm0, sampled at 8000 Hz: a whole number of periods, so that it can be repeated.
 pub fn tone() -> Vec<i16> {
-    let peak = 32_768.0 * 10_f64.powf(-TONE_BELOW_FULL_SCALE_DB / 20.0);
+    let peak = 32_768.0 * math::pow(10.0, -TONE_BELOW_FULL_SCALE_DB / 20.0);
     let step = std::f64::consts::TAU * TONE_HZ / f64::from(TELEPHONE_RATE);
-    (0..TONE_SAMPLES).map(|n| (peak * (step * f64::from(n)).sin()).round() as i16).collect()
+    (0..TONE_SAMPLES).map(|n| (peak * math::sin(step * f64::from(n))).round() as i16).collect()
 }
 
 /// Makes the packets of one voice stream, without pauses.

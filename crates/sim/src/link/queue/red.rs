@@ -1,6 +1,6 @@
 //! RED, random early detection (Floyd & Jacobson 1993).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp, math};
 use rand::RngExt;
 
 use super::{
@@ -172,7 +172,7 @@ impl Red {
                 self.fifo.drain().time_for(self.config.mean_packet).filter(|&slot| slot > TimeDelta::ZERO);
             if let Some(slot) = slot {
                 let packets = now.saturating_since(since).as_seconds() / slot.as_seconds();
-                self.average *= (1.0 - weight).powf(packets);
+                self.average *= math::pow(1.0 - weight, packets);
             }
             // If this packet is dropped, the same idle time must not count again.
             self.idle_since = Some(now);

@@ -1,6 +1,6 @@
 //! Frame sizes of one scene at several rates.
 
-use giusto_units::{DataRate, DataSize};
+use giusto_units::{DataRate, DataSize, math};
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -168,7 +168,7 @@ impl SyntheticScene {
             .map(|_| {
                 let fresh: f64 = StandardNormal.sample(rng);
                 state = memory * state + (1.0 - memory * memory).sqrt() * fresh;
-                (spread * state).exp()
+                math::exp(spread * state)
             })
             .collect();
         let (begin, rest) = weights.split_at_mut(settled_after);

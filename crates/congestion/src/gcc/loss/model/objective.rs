@@ -13,7 +13,7 @@
 //! log-likelihood `l ln p + r ln (1 - p)`. The objective is the sum of these over all observations, weighted
 //! by age, plus a bias for higher bandwidth.
 
-use giusto_units::DataRate;
+use giusto_units::{DataRate, math};
 
 use super::{config::ModelConfig, observations::Observations};
 
@@ -69,7 +69,7 @@ impl Objective<'_> {
             let probability = path.loss_probability(observation.send_rate);
             if known != Some(probability.to_bits()) {
                 known = Some(probability.to_bits());
-                logarithms = (probability.ln(), (1.0 - probability).ln());
+                logarithms = (math::ln(probability), math::ln(1.0 - probability));
             }
             sum += weight * (counts.lost * logarithms.0 + counts.received * logarithms.1);
             sum += weight * bias * counts.all;
@@ -110,7 +110,7 @@ impl Objective<'_> {
             let lost = path.loss_probability(observation.send_rate);
             let received = 1.0 - lost;
             slope.first += weight * (counts.lost / lost - counts.received / received);
-            slope.second -= weight * (counts.lost / lost.powi(2) + counts.received / received.powi(2));
+            slope.second -= weight * (counts.lost / (lost * lost) + counts.received / (received * received));
         }
         // Only if nothing was sent at all.
         if slope.second >= 0.0 {
@@ -124,7 +124,7 @@ impl Objective<'_> {
         let kbps = (bandwidth.as_bps().saturating_add(500) / 1000) as f64;
         let distance = self.config.preference_threshold - self.observations.average_loss();
         let liking = distance / (self.config.preference_smoothing + distance.abs());
-        liking * (self.config.bias * kbps + self.config.log_bias * (1.0 + kbps).ln())
+        liking * (self.config.bias * kbps + self.config.log_bias * math::ln(1.0 + kbps))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Packet fates per 250 ms of send time, and the average loss.
 
-use giusto_units::{DataRate, DataSize, Timestamp};
+use giusto_units::{DataRate, DataSize, Timestamp, math};
 
 use super::config::{Measure, ModelConfig};
 use crate::{
@@ -68,7 +68,7 @@ impl Observations {
     pub(super) fn new(config: &ModelConfig) -> Self {
         let powers = |factor: f64| {
             let ages = 0..config.observations_kept;
-            ages.map(|age| factor.powi(i32::try_from(age).unwrap_or(i32::MAX))).collect()
+            ages.map(|age| math::powi(factor, u32::try_from(age).unwrap_or(u32::MAX))).collect()
         };
         Self {
             kept: vec![None; config.observations_kept],

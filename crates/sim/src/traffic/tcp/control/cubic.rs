@@ -1,6 +1,6 @@
 //! CUBIC: the window is a cubic function of the time since the last congestion event.
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp, math};
 
 use super::{
     interface::{Acknowledgment, CongestionControl, ConnectionStart},
@@ -62,7 +62,8 @@ struct Avoidance {
 impl Avoidance {
     /// `W_cubic` at `time` seconds after the start (RFC 8312 eq. 1).
     fn cubic(&self, time: f64) -> f64 {
-        C * (time - self.to_plateau).powi(3) + self.plateau
+        let since = time - self.to_plateau;
+        C * (since * since * since) + self.plateau
     }
 }
 
@@ -109,7 +110,7 @@ impl Cubic {
 
     fn enter_avoidance(&self, now: Timestamp) -> Avoidance {
         let (to_plateau, plateau) = if self.window < self.plateau {
-            (((self.plateau - self.window) / C).cbrt(), self.plateau)
+            (math::cbrt((self.plateau - self.window) / C), self.plateau)
         } else {
             (0.0, self.window)
         };
