@@ -18,6 +18,10 @@ pub(super) fn rate(profile: &RateProfile) -> String {
                 (None, _) => String::new(),
             }
         }
+        RateProfile::TokenBucket(bucket) => {
+            let peak = bucket.peak.map(|peak| format!(" at {peak}")).unwrap_or_default();
+            format!("{}, bursts of {}{peak}", bucket.rate, bucket.burst)
+        }
         RateProfile::Opportunities { at, .. } => {
             let period = at.last().copied().unwrap_or_default();
             let size = profile.capacity(period).unwrap_or_default();

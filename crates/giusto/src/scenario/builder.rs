@@ -29,7 +29,7 @@ use super::{
 /// wire.config.delay = "20 ms".parse::<giusto_units::TimeDelta>()?.into();
 /// let voice = FlowKind::Source {
 ///     departures: Departures::Constant(RateProfile::Fixed("64 kbit/s".parse()?)),
-///     size: "200 B".parse()?,
+///     size: "200 B".parse::<giusto_units::DataSize>()?.into(),
 ///     ecn: Ecn::NotEct,
 /// };
 /// let scenario = Scenario::builder("voice")

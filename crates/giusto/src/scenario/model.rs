@@ -9,7 +9,7 @@ use giusto_sim::{
     machine::Machine,
     packet::LinkId,
     traffic::{
-        Departures, Periods,
+        Departures, PacketSize, Periods,
         tcp::{self, Algorithm},
     },
 };
@@ -250,8 +250,8 @@ pub enum FlowKind {
     Source {
         /// Departure times.
         departures: Departures,
-        /// Packet size including all headers.
-        size: DataSize,
+        /// Packet sizes including all headers.
+        size: PacketSize,
         /// ECN codepoint of the packets.
         ecn: Ecn,
     },

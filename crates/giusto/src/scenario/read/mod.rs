@@ -10,6 +10,7 @@ mod value;
 
 use std::{ops::Range, path::Path};
 
+use self::quantity::RateOrZero;
 use self::value::{Found, Read, Table, elements, quoted_id, table, text_at, wrong};
 pub(super) use self::value::{Node, Problem, id_of};
 use super::{change::Change, error::At, model::Scenario};
@@ -59,7 +60,7 @@ fn change(keys: &mut Table<'_>) -> Change {
     Change {
         at: keys.required("at"),
         link: keys.required("link"),
-        rate: keys.optional("rate"),
+        rate: keys.optional::<RateOrZero>("rate").map(|RateOrZero(rate)| rate),
         delay: keys.optional("delay"),
     }
 }
