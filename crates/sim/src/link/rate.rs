@@ -450,8 +450,8 @@ impl Segments {
         let (round, index) = self.place(now);
         let rates = || self.steps.iter().map(|step| step.1);
         let up = |rate: &DataRate| *rate > DataRate::ZERO;
-        let before = rates().take(index + 1).filter(up).next_back();
-        let round_before = || rates().filter(up).next_back().filter(|_| round > Timestamp::ZERO);
+        let before = rates().take(index + 1).rfind(up);
+        let round_before = || rates().rfind(up).filter(|_| round > Timestamp::ZERO);
         before.or_else(round_before).or_else(|| rates().find(up)).unwrap_or_default()
     }
 
