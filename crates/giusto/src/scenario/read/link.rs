@@ -10,6 +10,7 @@ use giusto_sim::link::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
+    medium::membership,
     quantity::RateOrZero,
     value::{Found, Kind, Node, Read, Table, list, one_of, table},
 };
@@ -38,6 +39,7 @@ pub(super) fn links(keys: &mut Table<'_>, folder: &Path) -> Vec<LinkSpec> {
 /// Sets what is given of a direction, and leaves the rest as it is.
 fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
     keys.set_with("rate", &mut link.config.rate, |node| rate(node, folder));
+    membership(keys, link);
     keys.set("delay", &mut link.config.delay);
     keys.set("queue", &mut link.queue);
     keys.set("loss", &mut link.config.loss);
