@@ -105,13 +105,11 @@ impl Phy {
                     let fits = basic.iter().rev().find(|&&basic| basic <= rate.as_bps()).or(basic.first());
                     DataRate::from_bps(fits.copied().unwrap_or(1_000_000))
                 };
-                match modulation(rate) {
-                    Modulation::Dsss => DSSS_PREAMBLE + at_rate(bytes * 8, highest(&[1_000_000, 2_000_000])),
-                    _ => {
-                        let basic = highest(&[6_000_000, 12_000_000, 24_000_000]);
-                        OFDM_PREAMBLE + symbols(bytes * 8 + SERVICE_AND_TAIL, basic)
-                    }
+                if matches!(modulation(rate), Modulation::Dsss) {
+                    return DSSS_PREAMBLE + at_rate(bytes * 8, highest(&[1_000_000, 2_000_000]));
                 }
+                let basic = highest(&[6_000_000, 12_000_000, 24_000_000]);
+                OFDM_PREAMBLE + symbols(bytes * 8 + SERVICE_AND_TAIL, basic)
             }
         }
     }
