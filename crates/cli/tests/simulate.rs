@@ -49,6 +49,12 @@ fn with(line: &str, instead_of: &str) -> String {
 fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     let rate = "rate = \"1 Mbit/s\"";
     insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: must be above 0 bit/s, found "0 Mbit/s""#);
+    let zero = "rate = { steps = [[\"0 s\", \"1 Mbit/s\"], [\"2 s\", \"0\"]] }";
+    insta::assert_snapshot!(complaint(&with(zero, rate), &[]), @r#"error: s.toml:6: link "wire": rate is 0 bit/s for ever from 2.000000000 s on: end the outage with a later rate above 0 bit/s"#);
+    insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peek = \"2 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: unknown key "peek": did you mean "peak"?"#);
+    insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: burst is missing: add burst = "30 kB""#);
+    insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peak = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": the peak rate must be above the token rate, 1 Mbit/s, found "1 Mbit/s": raise it, or leave it out"#);
+    insta::assert_snapshot!(complaint(&with("size = { exponential = \"500 B\", max = \"200 B\" }", "size = \"200 B\""), &[]), @r#"error: s.toml:10: flow "voice": the mean packet size must lie between min, 1 B, and max, 200 B, found "500 B""#);
     insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found "5""#);
     insta::assert_snapshot!(complaint(&with("rate = 5", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 5"#);
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
@@ -168,7 +174,7 @@ fn a_bad_trace_is_refused_with_its_own_line() {
     let csv = "rate = { trace = \"trace\" }";
     insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n"), @r#"error: s.toml:6: link "wire": rate: trace:1: the trace is empty: write lines of time_s,rate_bps, such as 12.5,3000000"#);
     insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n0,1e6\n2,1e6\n1,1e6\n"), @r#"error: s.toml:6: link "wire": rate: trace:4: times must increase, found 1 s after 2 s"#);
-    insta::assert_snapshot!(complaint(csv, "0,0\n"), @r#"error: s.toml:6: link "wire": rate: trace:1: rate must be above 0 bit/s, found "0": remove the line, or model an outage as loss"#);
+    insta::assert_snapshot!(complaint(csv, "0,0\n"), @r#"error: s.toml:6: link "wire": rate: trace:1: rate must be above 0 bit/s, found "0 bit/s": leave the link out, or give a loss of 1"#);
     insta::assert_snapshot!(complaint("rate = { mahimahi = \"trace\" }", "1\n2\n1\n"), @r#"error: s.toml:6: link "wire": rate: trace:3: times must not decrease, found 1 ms after 2 ms"#);
     insta::assert_snapshot!(complaint("rate = { trace = \"missing\" }", ""), @r#"error: s.toml:6: link "wire": rate: missing: cannot be read (No such file or directory (os error 2)): check the name"#
     );

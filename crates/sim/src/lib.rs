@@ -9,6 +9,7 @@
 //! | [`network`] | topology and routes |
 //! | [`packet`] | packet metadata and identifiers |
 //! | [`link`] | rate, queue, loss, delay |
+//! | [`medium`] | Wi-Fi: a medium that links share |
 //! | [`traffic`] | sources, sinks, TCP, media endpoints |
 //! | [`machine`] | coarse clocks and sleeps, processors shared with other threads |
 //! | [`random`] | random number streams |
@@ -19,6 +20,7 @@
 pub mod engine;
 pub mod link;
 pub mod machine;
+pub mod medium;
 pub mod network;
 pub mod packet;
 pub mod random;

@@ -5,6 +5,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use crate::{
     engine::EventQueue,
     link::{Link, LinkConfig, LinkCounters, LinkError, queue::Queue},
+    medium::{Medium, MediumError, MediumId, Members, Station, WifiConfig},
     network::{Network, RouteError},
     packet::{BodyId, DropReason, FlowId, LinkId, NodeId, Packet},
     trace::{Backlog, Event, Observer},
@@ -57,6 +58,9 @@ pub struct Simulation {
     events: EventQueue<Wake>,
     network: Network,
     links: Vec<Armed<Link>>,
+    /// The medium of each link that has one.
+    member_of: Vec<Option<MediumId>>,
+    mediums: Vec<Armed<Medium>>,
     agents: Vec<Armed<Box<dyn Agent>>>,
     flows: Vec<Flow>,
     bodies: Bodies,
@@ -83,6 +87,13 @@ impl<T> Armed<T> {
 enum Wake {
     Link(u32),
     Agent(u32),
+    Medium(u32),
+}
+
+impl Members for Vec<Armed<Link>> {
+    fn link(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.get_mut(id.0 as usize).map(|armed| &mut armed.inner)
+    }
 }
 
 /// One direction of a connection: its path and its counters.
@@ -111,6 +122,8 @@ impl Simulation {
             events: EventQueue::default(),
             network: Network::default(),
             links: Vec::new(),
+            member_of: Vec::new(),
+            mediums: Vec::new(),
             agents: Vec::new(),
             flows: Vec::new(),
             bodies: Bodies::default(),
@@ -143,8 +156,41 @@ impl Simulation {
     ) -> Result<LinkId, LinkError> {
         let id = LinkId(self.links.len() as u32);
         self.links.push(Armed::new(Link::new(id, config, queue, (self.seed, name))?));
+        self.member_of.push(None);
         self.network.add_link(name, from, to);
         Ok(id)
+    }
+
+    /// Adds a Wi-Fi medium. Its random numbers depend on the seed and its name.
+    ///
+    /// # Errors
+    ///
+    /// [`MediumError`] names the invalid part of `config`.
+    pub fn add_medium(&mut self, name: &str, config: WifiConfig) -> Result<MediumId, MediumError> {
+        let id = MediumId(self.mediums.len() as u32);
+        self.mediums.push(Armed::new(Medium::new(config, (self.seed, name))?));
+        Ok(id)
+    }
+
+    /// Has `link` transmit by `medium`, before the run starts. Links that begin at the same node and have the same access category
+    /// take turns; all others contend. The link's rate remains the one by which its queue measures time.
+    ///
+    /// # Errors
+    ///
+    /// [`MediumError`]: a field of `station` is invalid, or the medium or the link does not exist.
+    pub fn join(&mut self, link: LinkId, medium: MediumId, station: Station) -> Result<(), MediumError> {
+        let node = self.network.links().get(link.0 as usize).map(|ends| ends.from);
+        let shared = self.mediums.get_mut(medium.0 as usize);
+        let armed = self.links.get_mut(link.0 as usize);
+        let (Some(node), Some(shared), Some(armed)) = (node, shared, armed) else {
+            return Err(MediumError::Unknown);
+        };
+        shared.inner.join(link, node, station)?;
+        armed.inner.join_medium();
+        if let Some(place) = self.member_of.get_mut(link.0 as usize) {
+            *place = Some(medium);
+        }
+        Ok(())
     }
 
     /// Adds a flow along the shortest path.
@@ -199,6 +245,11 @@ impl Simulation {
         &self.links.get(link.0 as usize).expect("a link of this simulation").inner
     }
 
+    /// A medium; `None` if it belongs to another simulation.
+    pub fn medium(&self, medium: MediumId) -> Option<&Medium> {
+        self.mediums.get(medium.0 as usize).map(|armed| &armed.inner)
+    }
+
     /// A flow.
     ///
     /// # Panics
@@ -249,6 +300,7 @@ impl Simulation {
             match wake {
                 Wake::Link(place) => self.wake_link(now, place, observer),
                 Wake::Agent(place) => self.wake_agent(now, place, observer),
+                Wake::Medium(place) => self.wake_medium(now, place, observer),
             }
         }
         // A run without an end has reached the time of its last event.
@@ -290,6 +342,29 @@ impl Simulation {
         if let Some(next) = link.inner.next_event(now).filter(|&next| next < link.at) {
             link.at = next;
             self.events.schedule(next, Wake::Link(place));
+        }
+    }
+
+    fn wake_medium(&mut self, now: Timestamp, place: u32, observer: &mut impl Observer) {
+        let Some(medium) = self.mediums.get_mut(place as usize).filter(|medium| medium.at == now) else {
+            return;
+        };
+        medium.at = Timestamp::MAX;
+        medium.inner.poll(now, &mut self.links, observer);
+        while let Some(link) =
+            self.mediums.get_mut(place as usize).and_then(|medium| medium.inner.poll_touched())
+        {
+            self.settle_link(now, link.0);
+        }
+        self.arm_medium(place);
+    }
+
+    /// Schedules the next event of a medium.
+    fn arm_medium(&mut self, place: u32) {
+        let Some(medium) = self.mediums.get_mut(place as usize) else { return };
+        if let Some(next) = medium.inner.next_event().filter(|&next| next < medium.at) {
+            medium.at = next;
+            self.events.schedule(next, Wake::Medium(place));
         }
     }
 
@@ -370,7 +445,15 @@ impl Simulation {
         let Some(&LinkId(place)) = link else { return };
         if let Some(link) = self.links.get_mut(place as usize) {
             link.inner.offer(now, packet, observer);
+            let is_queued = !link.inner.queue_is_empty();
             self.settle_link(now, place);
+            let medium = self.member_of.get(place as usize).copied().flatten().filter(|_| is_queued);
+            if let Some(MediumId(medium)) = medium {
+                if let Some(medium) = self.mediums.get_mut(medium as usize) {
+                    medium.inner.on_queued(now, LinkId(place));
+                }
+                self.arm_medium(medium);
+            }
         }
     }
 }

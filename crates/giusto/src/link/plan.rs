@@ -12,7 +12,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::{
     run::{build, simulate::about_link},
-    scenario::Scenario,
+    scenario::{LinkSpec, Scenario},
 };
 
 /// The timeline of a run without a planned end begins with windows of this width ...
@@ -40,6 +40,16 @@ pub enum LinkPlanError {
         name: String,
         /// The nodes of the scenario.
         known: String,
+    },
+    /// A link on a medium, which only simulations have.
+    #[error(
+        "link \"{link}\" shares medium \"{medium}\", which works in a simulation only: give it a rate without a medium"
+    )]
+    Medium {
+        /// The link.
+        link: String,
+        /// The medium.
+        medium: String,
     },
     /// No route.
     #[error("{text}")]
@@ -76,6 +86,10 @@ impl<'a> LinkPlan<'a> {
         for link in scenario.links() {
             let (from, to) = (network.node(&link.from), network.node(&link.to));
             network.add_link(&link.id, from, to);
+        }
+        let shared = |link: &LinkSpec| Some((link.id.clone(), link.medium.as_ref()?.id.clone()));
+        if let Some((link, medium)) = scenario.links().iter().find_map(shared) {
+            return Err(LinkPlanError::Medium { link, medium });
         }
         let flow = scenario.flows().first();
         let named = |given: &Option<String>, own: Option<&String>| given.as_ref().or(own).cloned();

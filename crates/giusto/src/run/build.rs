@@ -1,5 +1,7 @@
 //! From a scenario to a simulation.
 
+use std::collections::BTreeMap;
+
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
     link::queue::{CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
@@ -63,10 +65,19 @@ pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Built {
 
 fn build(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Result<Built, BuildError> {
     let mut simulation = Simulation::new(seed);
+    let mut mediums = BTreeMap::new();
+    for spec in scenario.mediums() {
+        mediums.insert(spec.id.as_str(), simulation.add_medium(&spec.id, spec.config.clone())?);
+    }
     let mut links = Vec::new();
     for spec in scenario.links() {
         let ends = (simulation.node(&spec.from), simulation.node(&spec.to));
-        links.push(simulation.add_link(&spec.id, ends, &spec.config, queue(spec, seed)?)?);
+        let link = simulation.add_link(&spec.id, ends, &spec.config, queue(spec, seed)?)?;
+        let medium = spec.medium.as_ref().and_then(|medium| mediums.get(medium.id.as_str()));
+        if let (Some(&medium), Some(station)) = (medium, spec.station()?) {
+            simulation.join(link, medium, station)?;
+        }
+        links.push(link);
     }
     let mut flows = Vec::new();
     for (index, spec) in scenario.flows().iter().enumerate() {
@@ -105,10 +116,7 @@ pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueE
 }
 
 /// A queue with these random numbers, if it needs any.
-pub(crate) fn queue_of(
-    spec: &QueueSpec,
-    random: impl Fn() -> Random,
-) -> Result<Box<dyn Queue>, QueueError> {
+pub(crate) fn queue_of(spec: &QueueSpec, random: impl Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
     Ok(match spec {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
         QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),

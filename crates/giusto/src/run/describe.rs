@@ -18,6 +18,10 @@ pub(super) fn rate(profile: &RateProfile) -> String {
                 (None, _) => String::new(),
             }
         }
+        RateProfile::TokenBucket(bucket) => {
+            let peak = bucket.peak.map(|peak| format!(" at {peak}")).unwrap_or_default();
+            format!("{}, bursts of {}{peak}", bucket.rate, bucket.burst)
+        }
         RateProfile::Opportunities { at, .. } => {
             let period = at.last().copied().unwrap_or_default();
             let size = profile.capacity(period).unwrap_or_default();
@@ -40,6 +44,7 @@ fn from_to(low: &str, high: &str) -> String {
 /// Delay, jitter, loss, corruption and duplication: `20 ms, jitter up to 5 ms, loss 1 %`.
 pub(super) fn wire(link: &LinkSpec) -> String {
     let mut parts = Vec::new();
+    parts.extend(link.medium.as_ref().map(|medium| format!("on {}", medium.id)));
     match link.config.delay.as_steps() {
         [(_, delay)] => parts.push(delay.to_string()),
         steps => {

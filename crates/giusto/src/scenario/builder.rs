@@ -6,7 +6,7 @@ use super::{
     change::Change,
     error::{Finding, ScenarioError},
     expectation::Expectation,
-    model::{FlowSpec, LinkSpec, Scenario},
+    model::{FlowSpec, LinkSpec, MediumSpec, Scenario},
     validate,
 };
 
@@ -29,7 +29,7 @@ use super::{
 /// wire.config.delay = "20 ms".parse::<giusto_units::TimeDelta>()?.into();
 /// let voice = FlowKind::Source {
 ///     departures: Departures::Constant(RateProfile::Fixed("64 kbit/s".parse()?)),
-///     size: "200 B".parse()?,
+///     size: "200 B".parse::<giusto_units::DataSize>()?.into(),
 ///     ecn: Ecn::NotEct,
 /// };
 /// let scenario = Scenario::builder("voice")
@@ -84,6 +84,13 @@ impl Builder {
     #[must_use]
     pub fn warmup(mut self, warmup: TimeDelta) -> Self {
         self.scenario.warmup = warmup;
+        self
+    }
+
+    /// Adds a Wi-Fi medium, which links name.
+    #[must_use]
+    pub fn medium(mut self, medium: MediumSpec) -> Self {
+        self.scenario.mediums.push(medium);
         self
     }
 

@@ -57,7 +57,10 @@ fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Re
             }
             _ => {
                 let fix = "change a fixed rate, or steps without a period";
-                return Err(("rate", format!("the rate of link \"{id}\" repeats: {fix}")));
+                return Err((
+                    "rate",
+                    format!("the rate of link \"{id}\" repeats or is a token bucket: {fix}"),
+                ));
             }
         };
         link.config.rate = RateProfile::Steps { steps: with_step(steps, *at, *rate), period: None };

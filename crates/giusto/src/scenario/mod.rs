@@ -52,5 +52,6 @@ pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{
-    DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, QueueSpec, REVERSE, Scenario, Start, Transfers,
+    DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, QueueSpec, REVERSE, Scenario, Start,
+    Transfers,
 };

@@ -4,12 +4,17 @@ use giusto_pace::{CyclePlan, Strategy};
 use giusto_sim::{
     link::{
         LinkConfig,
-        queue::{CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig, StepMarkConfig},
+        queue::{
+            CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig,
+            StepMarkConfig,
+        },
+        rate::RateProfile,
     },
     machine::Machine,
+    medium::{Access, Station, WifiConfig},
     packet::LinkId,
     traffic::{
-        Departures, Periods,
+        Departures, PacketSize, Periods,
         tcp::{self, Algorithm},
     },
 };
@@ -40,6 +45,7 @@ pub struct Scenario {
     pub(super) seed: u64,
     pub(super) duration: TimeDelta,
     pub(super) warmup: TimeDelta,
+    pub(super) mediums: Vec<MediumSpec>,
     pub(super) links: Vec<LinkSpec>,
     pub(super) flows: Vec<FlowSpec>,
     pub(super) expectations: Vec<Expectation>,
@@ -54,6 +60,7 @@ impl Scenario {
             seed: 1,
             duration: TimeDelta::ZERO,
             warmup: TimeDelta::ZERO,
+            mediums: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
             expectations: Vec::new(),
@@ -83,6 +90,11 @@ impl Scenario {
     /// Time at the start of each flow and link that is left out of results.
     pub fn warmup(&self) -> TimeDelta {
         self.warmup
+    }
+
+    /// Media that links share.
+    pub fn mediums(&self) -> &[MediumSpec] {
+        &self.mediums
     }
 
     /// Links, one per direction.
@@ -122,6 +134,26 @@ impl Scenario {
     }
 }
 
+/// A Wi-Fi channel that links share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediumSpec {
+    /// Name.
+    pub id: String,
+    /// Timing, contention and frames.
+    pub config: WifiConfig,
+}
+
+/// The place of a link on a medium.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnMedium {
+    /// Id of the medium.
+    pub id: String,
+    /// Access category.
+    pub access: Access,
+    /// Probability that a packet of a frame is received in error and sent again, 0 to 1.
+    pub error: f64,
+}
+
 /// One direction between two nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSpec {
@@ -135,6 +167,8 @@ pub struct LinkSpec {
     pub config: LinkConfig,
     /// Queue in front of it.
     pub queue: QueueSpec,
+    /// Medium that it shares with other links; default: none. Its rate is then that of its frames on the air.
+    pub medium: Option<OnMedium>,
 }
 
 impl LinkSpec {
@@ -146,7 +180,18 @@ impl LinkSpec {
             to: to.into(),
             config: LinkConfig::default(),
             queue: QueueSpec::default(),
+            medium: None,
         }
+    }
+
+    /// Its use of the medium, if it is on one. The rate must be constant.
+    pub(crate) fn station(&self) -> Result<Option<Station>, String> {
+        let Some(medium) = &self.medium else { return Ok(None) };
+        let RateProfile::Fixed(rate) = self.config.rate else {
+            return Err("a link on a medium needs one constant rate, such as \"52 Mbit/s\"".to_owned());
+        };
+        let station = Station { rate, access: medium.access, error: medium.error };
+        station.validate().map(|()| Some(station)).map_err(|error| error.to_string())
     }
 
     /// The same link in the other direction, with its own queue and random numbers.
@@ -256,8 +301,8 @@ pub enum FlowKind {
     Source {
         /// Departure times.
         departures: Departures,
-        /// Packet size including all headers.
-        size: DataSize,
+        /// Packet sizes including all headers.
+        size: PacketSize,
         /// ECN codepoint of the packets.
         ecn: Ecn,
     },

@@ -25,10 +25,6 @@ pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfil
         let wrong = |what: &str| format!("expected a number of at least 0, found \"{what}\": {COLUMNS}");
         let seconds = number(time).ok_or_else(|| wrong(time))?;
         let bps = number(rate).ok_or_else(|| wrong(rate))?;
-        if bps.round() < 1.0 {
-            let fix = "remove the line, or model an outage as loss";
-            return Err(format!("rate must be above 0 bit/s, found \"{rate}\": {fix}"));
-        }
         let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
         match steps.last() {
             Some((before, _)) if at <= *before => {
@@ -123,9 +119,7 @@ mod tests {
             error_of(rates, "0;1000\n"),
             format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}")
         );
-        assert!(
-            error_of(rates, "0,1000\n1,0\n").starts_with("FILE:2: rate must be above 0 bit/s, found \"0\"")
-        );
+        assert!(error_of(rates, "0,1000\n1,0\n").starts_with("FILE:1: rate is 0 bit/s for ever from 1."));
         assert!(
             error_of(rates, "0,inf\n").starts_with("FILE:1: expected a number of at least 0, found \"inf\"")
         );

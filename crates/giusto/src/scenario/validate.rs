@@ -16,7 +16,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use super::{
     change::{self, Change},
     error::{self, At, Finding, KeyError, check},
-    model::{FlowKind, FlowSpec, LinkSpec, QueueSpec, REVERSE, Scenario, Start, Transfers},
+    model::{FlowKind, FlowSpec, LinkSpec, MediumSpec, QueueSpec, REVERSE, Scenario, Start, Transfers},
 };
 
 /// The maximum number of flows, all of `count` included: it bounds the memory of a run.
@@ -52,6 +52,7 @@ fn findings(scenario: &Scenario) -> Vec<Finding> {
     ];
     let mut found = Vec::new();
     found.extend(failed(checks).map(|(key, text)| (At::new("", 0, key), text)));
+    mediums(scenario, &mut found);
     self::links(links, &mut found);
     self::flows(scenario, &mut found);
     if found.is_empty() {
@@ -89,7 +90,7 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     let mut forward = 0_usize;
     for link in links {
-        let LinkSpec { id, from, to, config, queue } = link;
+        let LinkSpec { id, from, to, config, queue, .. } = link;
         // In a file, both directions are one link.
         forward += usize::from(!id.ends_with(REVERSE));
         let checks = [
@@ -111,6 +112,33 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
         ];
         let at = |key| At::new("link", forward.saturating_sub(1), key);
         found.extend(failed(checks).map(|(key, text)| (at(key), format!("link \"{id}\": {text}"))));
+    }
+}
+
+/// Checks the media and their use by links.
+fn mediums(scenario: &Scenario, found: &mut Vec<Finding>) {
+    let known: Vec<&str> = scenario.mediums.iter().map(|medium| medium.id.as_str()).collect();
+    for (index, MediumSpec { id, config }) in scenario.mediums.iter().enumerate() {
+        let twice = known.iter().take(index).any(|other| other == id);
+        let checks = [
+            self::id(id).map_err(|text| ("id", text)),
+            check(!twice, "id", format_args!("another medium has this id: give each its own")),
+            config.validate().map_err(|error| ("kind", error.to_string())),
+        ];
+        let finding = |(key, text)| (At::new("medium", index, key), format!("medium \"{id}\": {text}"));
+        found.extend(failed(checks).map(finding));
+    }
+    let mut forward = 0_usize;
+    for link in &scenario.links {
+        forward += usize::from(!link.id.ends_with(REVERSE));
+        let Some(medium) = &link.medium else { continue };
+        let checks = [
+            error::known("medium", &medium.id, &known).map_err(|text| ("medium", text)),
+            link.station().map(drop).map_err(|text| ("rate", text)),
+        ];
+        let at = |key| At::new("link", forward.saturating_sub(1), key);
+        let finding = |(key, text)| (at(key), format!("link \"{}\": {text}", link.id));
+        found.extend(failed(checks).map(finding));
     }
 }
 

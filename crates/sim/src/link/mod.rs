@@ -151,6 +151,9 @@ pub struct Link {
     corruption: Option<(f64, random::Random)>,
     propagation: Propagation,
     in_flight: InFlight,
+    /// Whether a medium transmits the packets, and the number of those that it has taken and not released.
+    on_medium: bool,
+    held: u64,
     drops: Vec<Dropped>,
     duplicates: Vec<BodyId>,
     counters: LinkCounters,
@@ -183,6 +186,8 @@ impl Link {
             corruption: (config.corruption > 0.0).then(|| (config.corruption, stream("corruption"))),
             in_flight: InFlight::new(propagation.may_reorder()),
             propagation,
+            on_medium: false,
+            held: 0,
             drops: Vec::new(),
             duplicates: Vec::new(),
             counters: LinkCounters::default(),
@@ -204,7 +209,7 @@ impl Link {
 
     /// Number of packets in transmission or propagation.
     pub fn in_flight(&self) -> u64 {
-        self.in_flight.len() as u64
+        self.in_flight.len() as u64 + self.held
     }
 
     /// Whether every packet is accounted for: `offered + duplicated = delivered + dropped + queued + in flight`.
@@ -219,7 +224,7 @@ impl Link {
         self.counters.offered_packets += 1;
         self.update_drain_rate(now);
         let dropped = self.drops.len();
-        if self.queue.is_empty() && self.is_free(now) {
+        if self.queue.is_empty() && !self.on_medium && self.is_free(now) {
             let dequeued = self.queue.pass(now, packet, &mut self.drops);
             self.report_drops(now, dropped, observer);
             if observer.watches() && dequeued.packet.is_some() {
@@ -250,7 +255,7 @@ impl Link {
     #[inline]
     pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
         let mut next = self.in_flight.next().unwrap_or(Timestamp::MAX);
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() && !self.on_medium {
             next = next.min(self.transmitter.ready_at(now));
         }
         if let Some(timer) = self.queue.next_timer() {
@@ -284,6 +289,54 @@ impl Link {
         debug_assert_eq!(self.queue.backlog(), self.queue.counted());
         debug_assert!(self.is_conserved(), "link {:?} does not conserve packets: {self:?}", self.id);
         Some(packet)
+    }
+
+    /// Leaves the transmission of packets to a medium, which takes and releases them. The rate is from now on only the one by which
+    /// queues measure time.
+    pub(crate) fn join_medium(&mut self) {
+        self.on_medium = true;
+    }
+
+    /// Whether no packet is queued.
+    pub(crate) fn queue_is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Takes the next packet for transmission by the medium, with its queueing delay.
+    pub(crate) fn take(
+        &mut self,
+        now: Timestamp,
+        observer: &mut impl Observer,
+    ) -> Option<(Packet, TimeDelta)> {
+        while !self.queue.is_empty() {
+            let dropped = self.drops.len();
+            let dequeued = self.queue.dequeue(now, &mut self.drops);
+            self.report_drops(now, dropped, observer);
+            let Some(packet) = dequeued.packet else { continue };
+            let sojourn = now.saturating_since(packet.queued);
+            self.report_dequeued(now, packet, dequeued.marked, sojourn, observer);
+            self.held += 1;
+            return Some((packet, sojourn));
+        }
+        None
+    }
+
+    /// Ends the transmission of a packet that the medium has taken: it goes on to loss and propagation if it was `received`, and
+    /// is lost otherwise.
+    pub(crate) fn release(
+        &mut self,
+        now: Timestamp,
+        (packet, sojourn): (Packet, TimeDelta),
+        received: bool,
+        observer: &mut impl Observer,
+    ) {
+        self.held = self.held.saturating_sub(1);
+        self.counters.transmitted_bytes += u64::from(packet.bytes);
+        if received {
+            self.propagate(now, now, (packet, sojourn), observer);
+        } else {
+            self.lose(now, packet, sojourn, observer);
+        }
     }
 
     /// Returns one of the packets dropped since the last call, in any order.
@@ -326,7 +379,7 @@ impl Link {
     /// Dequeues and transmits packets while the transmitter is free.
     #[inline]
     fn transmit_ready(&mut self, now: Timestamp, observer: &mut impl Observer) {
-        while !self.queue.is_empty() && self.is_free(now) {
+        while !self.queue.is_empty() && !self.on_medium && self.is_free(now) {
             let dropped = self.drops.len();
             let dequeued = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
@@ -343,26 +396,52 @@ impl Link {
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
-        let Some(mut packet) = dequeued.packet else { return };
-        let queueing_ns = |packet: &Packet| packet.queue_delay_ns + sojourn.as_nanos().unsigned_abs();
-        if dequeued.marked {
+        let Some(packet) = dequeued.packet else { return };
+        self.report_dequeued(now, packet, dequeued.marked, sojourn, observer);
+        let transmitted = self.transmitter.transmit(now, packet.bytes);
+        self.counters.transmitted_bytes += u64::from(packet.bytes);
+        self.propagate(now, transmitted, (packet, sojourn), observer);
+    }
+
+    /// Counts and reports a packet that left the queue.
+    fn report_dequeued(
+        &mut self,
+        now: Timestamp,
+        packet: Packet,
+        marked: bool,
+        sojourn: TimeDelta,
+        observer: &mut impl Observer,
+    ) {
+        if marked {
             self.counters.marked_packets += 1;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         if observer.watches() {
-            let packet = Packet { queue_delay_ns: queueing_ns(&packet), ..packet };
+            let packet = delayed(packet, sojourn);
             let event = Event::Dequeued { link: self.id, packet, sojourn, backlog: self.backlog() };
             observer.on_event(now, &event);
         }
-        let transmitted = self.transmitter.transmit(now, packet.bytes);
-        self.counters.transmitted_bytes += u64::from(packet.bytes);
+    }
+
+    /// Counts and reports a packet that was lost after it left the queue.
+    fn lose(&mut self, now: Timestamp, packet: Packet, sojourn: TimeDelta, observer: &mut impl Observer) {
+        self.counters.lost_packets += 1;
+        let packet = delayed(packet, sojourn);
+        self.drops.push(Dropped { packet, reason: DropReason::Loss });
+        let (reason, backlog) = (DropReason::Loss, self.backlog());
+        observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
+    }
+
+    /// Loses the packet, or puts it on its way to the far end. Its transmission begins at `now` and ends at `transmitted`.
+    fn propagate(
+        &mut self,
+        now: Timestamp,
+        transmitted: Timestamp,
+        (mut packet, sojourn): (Packet, TimeDelta),
+        observer: &mut impl Observer,
+    ) {
         if self.loss.is_next_lost() {
-            self.counters.lost_packets += 1;
-            let packet = Packet { queue_delay_ns: queueing_ns(&packet), ..packet };
-            self.drops.push(Dropped { packet, reason: DropReason::Loss });
-            let (reason, backlog) = (DropReason::Loss, self.backlog());
-            observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
-            return;
+            return self.lose(now, packet, sojourn, observer);
         }
         if let Some((ratio, random)) = &mut self.corruption
             && random.random::<f64>() < *ratio
@@ -403,6 +482,11 @@ impl Link {
             observer.on_event(now, &Event::Dropped { link: self.id, packet, reason, backlog });
         }
     }
+}
+
+/// The packet with a queueing delay of `sojourn` more.
+fn delayed(packet: Packet, sojourn: TimeDelta) -> Packet {
+    Packet { queue_delay_ns: packet.queue_delay_ns + sojourn.as_nanos().unsigned_abs(), ..packet }
 }
 
 /// Utilisation of a link with rate `profile` from the start until `end`: bytes transmitted divided by capacity. `None` if

@@ -1,5 +1,10 @@
 //! Link rates and serialisation.
 
+mod token_bucket;
+
+use token_bucket::Bucket;
+pub use token_bucket::TokenBucket;
+
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// Work to transmit one byte, in bit·ns/s, so that `work / rate` is a time in nanoseconds.
@@ -13,8 +18,11 @@ pub enum RateProfile {
     /// Constant rate, above 0.
     Fixed(DataRate),
     /// A step function of time, repeated with an optional period. Before the first step, the first rate applies.
+    ///
+    /// A rate of 0 is an outage: the transmission under way pauses and continues when the outage ends, and packets wait in the
+    /// queue.
     Steps {
-        /// Times, strictly increasing, and rates above 0.
+        /// Times, strictly increasing, and rates. A rate above 0 must follow each rate of 0.
         steps: Vec<(Timestamp, DataRate)>,
         /// Period, longer than the last time.
         period: Option<TimeDelta>,
@@ -28,6 +36,8 @@ pub enum RateProfile {
         /// Bytes per opportunity, above 0; Mahimahi: 1504.
         bytes: u32,
     },
+    /// A token-bucket shaper: bursts at the peak rate, the token rate in the long term.
+    TokenBucket(TokenBucket),
 }
 
 /// An invalid [`RateProfile`].
@@ -39,6 +49,28 @@ pub enum RateError {
     Zero {
         /// The rate.
         rate: DataRate,
+    },
+    /// The last rate is zero and nothing follows.
+    #[error("rate is 0 bit/s for ever from {from} on: end the outage with a later rate above 0 bit/s")]
+    Ends {
+        /// The time of the last rate.
+        from: Timestamp,
+    },
+    /// The bucket holds no token.
+    #[error("burst must be at least 1 B, found \"{burst}\": a packet or more is usual")]
+    Burst {
+        /// The size of the bucket.
+        burst: DataSize,
+    },
+    /// The peak rate does not exceed the token rate.
+    #[error(
+        "the peak rate must be above the token rate, {rate}, found \"{peak}\": raise it, or leave it out"
+    )]
+    Peak {
+        /// The token rate.
+        rate: DataRate,
+        /// The peak rate.
+        peak: DataRate,
     },
     /// The list of rates or opportunities is empty.
     #[error("no rates: give at least one time and its rate")]
@@ -62,7 +94,7 @@ pub enum RateError {
 }
 
 impl RateProfile {
-    /// Checks that all rates are above zero and all times in order.
+    /// Checks that the rate is not zero for ever and that all times are in order.
     ///
     /// # Errors
     ///
@@ -72,9 +104,12 @@ impl RateProfile {
             Self::Unlimited => Ok(()),
             Self::Fixed(rate) => above_zero(*rate),
             Self::Steps { steps, period } => {
-                steps.iter().try_for_each(|&(_, rate)| above_zero(rate))?;
                 let last = in_order(steps.iter().map(|&(at, _)| at), true)?;
+                above_zero(steps.iter().map(|&(_, rate)| rate).max().unwrap_or_default())?;
                 match period {
+                    None if steps.last().is_some_and(|&(_, rate)| rate == DataRate::ZERO) => {
+                        Err(RateError::Ends { from: last })
+                    }
                     Some(period) if *period <= last - Timestamp::ZERO => {
                         Err(RateError::NoPeriod { period: *period })
                     }
@@ -88,10 +123,11 @@ impl RateProfile {
                 }
                 Ok(())
             }
+            Self::TokenBucket(bucket) => bucket.check(),
         }
     }
 
-    /// Capacity in bytes from the start until `end`; `None` if unlimited.
+    /// Capacity in bytes from the start until `end`; `None` if unlimited. That of a token bucket includes its first burst.
     pub fn capacity(&self, end: Timestamp) -> Option<DataSize> {
         let bits_nanos: u128 = match self {
             Self::Unlimited => return None,
@@ -115,6 +151,7 @@ impl RateProfile {
                 let count = u128::from(rounds) * at.len() as u128 + partial as u128;
                 count * u128::from(*bytes) * u128::from(WORK_PER_BYTE)
             }
+            Self::TokenBucket(bucket) => bucket.work_until(end),
         };
         Some(DataSize::from_bytes((bits_nanos / u128::from(WORK_PER_BYTE)) as u64))
     }
@@ -165,6 +202,7 @@ enum Kind {
         round: u64,
         left: u32,
     },
+    Bucket(Bucket),
 }
 
 impl Transmitter {
@@ -184,16 +222,21 @@ impl Transmitter {
             RateProfile::Opportunities { at, bytes } => {
                 Kind::Opportunities { at: at.clone(), bytes: *bytes, index: 0, round: 0, left: *bytes }
             }
+            RateProfile::TokenBucket(bucket) => Kind::Bucket(Bucket::new(*bucket)?),
         };
         let mut transmitter = Self { kind, free_at: Timestamp::ZERO };
         transmitter.find_opportunity(Timestamp::ZERO);
         Ok(transmitter)
     }
 
-    /// Time at which the next transmission can start: `now` or later.
+    /// Time at which the next transmission can start: `now` or later. During an outage, its end.
     #[inline]
     pub fn ready_at(&self, now: Timestamp) -> Timestamp {
-        self.free_at.max(now)
+        let ready = self.free_at.max(now);
+        match &self.kind {
+            Kind::Rate { segments, .. } if segments.has_outages => segments.outage_end(ready),
+            _ => ready,
+        }
     }
 
     /// Transmits a packet of `bytes` and returns the end of the transmission, when the transmitter is free again.
@@ -222,6 +265,11 @@ impl Transmitter {
                         segments.seek(at);
                     }
                     let rate = segments.rate.as_bps();
+                    if rate == 0 && segments.until < Timestamp::MAX {
+                        at = segments.until;
+                        continue;
+                    }
+                    let rate = rate.max(1);
                     let nanos = work.div_ceil(rate);
                     let end = at + TimeDelta::from_nanos(nanos as i64);
                     if end <= segments.until {
@@ -234,19 +282,26 @@ impl Transmitter {
                     at = segments.until;
                 }
             }
+            Kind::Bucket(bucket) => {
+                self.free_at = bucket.transmit(start, bytes);
+                return self.free_at;
+            }
             Kind::Opportunities { .. } => {}
         }
         self.use_opportunities(start, bytes)
     }
 
-    /// Rate at `now`; for opportunities, the mean rate; `None` if unlimited.
+    /// Rate at `now`; `None` if unlimited. For opportunities the mean rate, for a token bucket the token rate. During an outage
+    /// the last rate before it, or the first after it: queues that measure their capacity in time keep it.
     pub fn rate(&mut self, now: Timestamp) -> Option<DataRate> {
         match &mut self.kind {
             Kind::Unlimited => None,
             Kind::Rate { queried, .. } => {
                 queried.seek(now);
-                Some(queried.rate)
+                let is_out = queried.rate == DataRate::ZERO;
+                Some(if is_out { queried.rate_around(now) } else { queried.rate })
             }
+            Kind::Bucket(bucket) => Some(bucket.rate()),
             Kind::Opportunities { at, bytes, .. } => {
                 let period = at.last().copied().unwrap_or(Timestamp::ZERO) - Timestamp::ZERO;
                 DataRate::of(DataSize::from_bytes(u64::from(*bytes)) * at.len() as u64, period)
@@ -313,6 +368,8 @@ struct Segments {
     round_start: Timestamp,
     rate: DataRate,
     until: Timestamp,
+    /// Whether a rate is zero.
+    has_outages: bool,
 }
 
 impl Segments {
@@ -320,11 +377,14 @@ impl Segments {
         let (steps, period) = match profile {
             RateProfile::Fixed(rate) => (vec![(Timestamp::ZERO, *rate)], None),
             RateProfile::Steps { steps, period } => (steps.clone(), *period),
-            RateProfile::Unlimited | RateProfile::Opportunities { .. } => (Vec::new(), None),
+            RateProfile::Unlimited | RateProfile::Opportunities { .. } | RateProfile::TokenBucket(_) => {
+                (Vec::new(), None)
+            }
         };
         let rate = steps.first().map_or(DataRate::ZERO, |&(_, rate)| rate);
-        let mut segments =
-            Self { steps, period, next: 1, round_start: Timestamp::ZERO, rate, until: Timestamp::ZERO };
+        let has_outages = steps.iter().any(|&(_, rate)| rate == DataRate::ZERO);
+        let (round_start, until) = (Timestamp::ZERO, Timestamp::ZERO);
+        let mut segments = Self { steps, period, next: 1, round_start, rate, until, has_outages };
         segments.until = segments.end_of_segment();
         segments
     }
@@ -355,6 +415,49 @@ impl Segments {
             self.round_start += period * (rounds - 1);
             (self.next, self.until) = (self.steps.len(), self.round_start + period);
         }
+    }
+
+    /// The start of the round of `now`, and the index of the step that applies at `now`.
+    fn place(&self, now: Timestamp) -> (Timestamp, usize) {
+        let since = now - Timestamp::ZERO;
+        let into = self
+            .period
+            .map_or(since, |period| TimeDelta::from_nanos(since.as_nanos() % period.as_nanos().max(1)));
+        let within = Timestamp::ZERO + into;
+        let index = self.steps.partition_point(|&(at, _)| at <= within).saturating_sub(1);
+        (Timestamp::from_nanos(now.as_nanos() - within.as_nanos()), index)
+    }
+
+    /// The end of the outage at `now`; `now` if there is none.
+    fn outage_end(&self, now: Timestamp) -> Timestamp {
+        let (round, index) = self.place(now);
+        let is_up = |step: &&(Timestamp, DataRate)| step.1 > DataRate::ZERO;
+        if self.steps.get(index).is_none_or(|step| is_up(&step)) {
+            return now;
+        }
+        let since_round = round - Timestamp::ZERO;
+        if let Some(&(at, _)) = self.steps.iter().skip(index + 1).find(is_up) {
+            return at + since_round;
+        }
+        let Some(period) = self.period else { return Timestamp::MAX };
+        // The first rate of a round applies from its start.
+        let first = self.steps.iter().position(|step| is_up(&step)).unwrap_or(0);
+        let into = if first == 0 {
+            Timestamp::ZERO
+        } else {
+            self.steps.get(first).map_or(Timestamp::ZERO, |step| step.0)
+        };
+        into + since_round + period
+    }
+
+    /// The last rate above zero before `now`; the first one if there was none.
+    fn rate_around(&self, now: Timestamp) -> DataRate {
+        let (round, index) = self.place(now);
+        let rates = || self.steps.iter().map(|step| step.1);
+        let up = |rate: &DataRate| *rate > DataRate::ZERO;
+        let before = rates().take(index + 1).rfind(up);
+        let round_before = || rates().rfind(up).filter(|_| round > Timestamp::ZERO);
+        before.or_else(round_before).or_else(|| rates().find(up)).unwrap_or_default()
     }
 
     fn end_of_segment(&self) -> Timestamp {
@@ -431,6 +534,49 @@ mod tests {
         assert_eq!(transmitter.ready_at(at(1_000_000_000)), at(1_000_000_000));
         assert_eq!(profile.capacity(at(6_000_000)), Some(DataSize::from_bytes(6 * 1504)));
         assert_eq!(transmitter.rate(at(0)), Some(DataRate::from_bps(12_032_000)));
+    }
+
+    #[test]
+    fn an_outage_pauses_a_transmission() {
+        // 1000 B at 1 Mbit/s take 8 ms; the outage lasts from 4 ms to 14 ms.
+        let profile = steps(&[(0, 1_000_000), (4_000_000, 0), (14_000_000, 2_000_000)], None);
+        let mut transmitter = Transmitter::new(&profile).unwrap();
+        assert_eq!(transmitter.transmit(at(0), 1000), at(16_000_000));
+        assert_eq!(profile.capacity(at(14_000_000)), Some(DataSize::from_bytes(500)));
+        assert_eq!(profile.capacity(at(16_000_000)), Some(DataSize::from_bytes(1000)));
+        // The rate for queues is the last one above zero.
+        let mut rate_at = |now| transmitter.rate(at(now)).unwrap().as_bps();
+        assert_eq!([rate_at(5_000_000), rate_at(14_000_000)], [1_000_000, 2_000_000]);
+    }
+
+    #[test]
+    fn a_transmission_begins_after_an_outage() {
+        let profile = steps(&[(0, 0), (2_000_000, 8_000_000), (4_000_000, 0)], Some(10_000_000));
+        let mut transmitter = Transmitter::new(&profile).unwrap();
+        let ready = |transmitter: &Transmitter, now| transmitter.ready_at(at(now)).as_nanos();
+        // The first rate above zero begins at 2 ms and, after the outage at the end of the period, at 12 ms.
+        let times = [0, 2_000_000, 3_999_999, 4_000_000, 11_000_000, 12_500_000];
+        assert_eq!(
+            times.map(|now| ready(&transmitter, now)),
+            [2_000_000, 2_000_000, 3_999_999, 12_000_000, 12_000_000, 12_500_000]
+        );
+        assert_eq!(transmitter.rate(at(1_000_000)), Some(DataRate::from_bps(8_000_000)));
+        assert_eq!(transmitter.rate(at(11_000_000)), Some(DataRate::from_bps(8_000_000)));
+        // 1000 B take 1 ms, so two fit into 2 ms and the third waits for the next round.
+        let ends: Vec<u64> = (0..3).map(|_| transmitter.transmit(at(0), 1000).as_nanos()).collect();
+        assert_eq!(ends, [3_000_000, 4_000_000, 13_000_000]);
+    }
+
+    #[test]
+    fn a_rate_that_is_zero_for_ever_is_rejected() {
+        let message = |profile: RateProfile| profile.check().unwrap_err().to_string();
+        assert!(message(steps(&[(0, 0), (5, 0)], Some(10))).contains("above 0 bit/s, found \"0 bit/s\""));
+        assert_eq!(
+            message(steps(&[(0, 1), (5_000_000_000, 0)], None)),
+            "rate is 0 bit/s for ever from 5.000000000 s on: end the outage with a later rate above 0 bit/s"
+        );
+        assert_eq!(steps(&[(0, 1), (5, 0)], Some(10)).check(), Ok(()));
+        assert_eq!(steps(&[(0, 0), (5, 1)], None).check(), Ok(()));
     }
 
     #[test]

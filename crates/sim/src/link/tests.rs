@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     queue::{DropTail, Limit},
+    rate::TokenBucket,
     *,
 };
 use crate::packet::FlowId;
@@ -151,6 +152,27 @@ fn corrupted_packets_go_on_and_are_counted() {
 }
 
 #[test]
+fn a_link_stops_during_an_outage_and_continues_where_it_was() {
+    let mbit = DataRate::from_bps(10_000_000);
+    let steps = vec![(at(0), mbit), (at(1_500_000), DataRate::ZERO), (at(10 * MILLI), mbit)];
+    let config = LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() };
+    // 1250 B take 1 ms: the second packet is half sent when the outage begins. A packet that comes during it waits in the queue.
+    let offers = [(0, 1250), (0, 1250), (5 * MILLI, 1250)];
+    let mut stopped = link(&config, Limit::Time(TimeDelta::from_millis(2)));
+    assert_eq!(run(&mut stopped, &offers), [(0, MILLI), (1, 10_500_000), (2, 11_500_000)]);
+    // The capacity of the queue in time is that of the rate before: 2500 B, so two of three fit, beside the one in transmission.
+    let offers = [(MILLI, 1250), (5 * MILLI, 1250), (5 * MILLI, 1250), (5 * MILLI, 1250)];
+    let mut full = link(&config, Limit::Time(TimeDelta::from_millis(2)));
+    assert_eq!(run(&mut full, &offers), [(0, 10_500_000), (1, 11_500_000), (2, 12_500_000)]);
+    // An idle link begins no transmission during the outage.
+    let mut idle = link(&config, Limit::Packets(1));
+    assert_eq!(run(&mut idle, &[(5 * MILLI, 1250), (6 * MILLI, 1250)]), [(0, 11 * MILLI)]);
+    assert_eq!(idle.counters().overflow_packets, 1);
+    let used = utilisation(&config.rate, &full.counters(), at(12_500_000));
+    assert!(used.is_some_and(|used| (used - 3.0 / 4.0).abs() < 1e-9), "{used:?}");
+}
+
+#[test]
 fn opportunities_drain_the_queue() {
     let rate =
         RateProfile::Opportunities { at: vec![at(10 * MILLI), at(10 * MILLI), at(30 * MILLI)], bytes: 1504 };
@@ -165,6 +187,21 @@ fn configs() -> impl Strategy<Value = LinkConfig> {
     let rate = prop_oneof![
         Just(RateProfile::Unlimited),
         (10_000_u64..1_000_000_000).prop_map(|bps| RateProfile::Fixed(DataRate::from_bps(bps))),
+        (1_u64..50, 1_u64..50, 20_u64..45).prop_map(|(first, second, end)| RateProfile::Steps {
+            steps: vec![
+                (at(0), DataRate::from_bps(first * 100_000)),
+                (at(10 * MILLI), DataRate::ZERO),
+                (at(end * MILLI), DataRate::from_bps(second * 100_000))
+            ],
+            period: Some(TimeDelta::from_millis(50)),
+        }),
+        (1_u64..50, 1_u64..10_000, prop::option::of(51_u64..100)).prop_map(|(rate, burst, peak)| {
+            RateProfile::TokenBucket(TokenBucket {
+                rate: DataRate::from_bps(rate * 100_000),
+                burst: DataSize::from_bytes(burst),
+                peak: peak.map(|peak| DataRate::from_bps(peak * 100_000)),
+            })
+        }),
         (1_u64..50, 1_u64..50).prop_map(|(first, second)| RateProfile::Steps {
             steps: vec![
                 (at(0), DataRate::from_bps(first * 100_000)),

@@ -12,4 +12,4 @@ pub use agent::{Agent, Body, Transmit};
 pub use encoded::EncodedEndpoint;
 pub use media::{Media, UDP_HEADERS, note_of};
 pub use paced::{Datagrams, Paced};
-pub use source::{Departures, Pattern, PatternError, Periods, Sink, Source};
+pub use source::{Departures, PacketSize, Pattern, PatternError, Periods, Sink, Source};

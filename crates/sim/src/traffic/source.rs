@@ -15,8 +15,8 @@ use crate::{
 pub struct Pattern {
     /// Departure process.
     pub departures: Departures,
-    /// Size of each packet on the wire, all headers included: 1 B to 4 294 967 295 B.
-    pub size: DataSize,
+    /// Sizes of the packets on the wire, all headers included: 1 B to 4 294 967 295 B.
+    pub size: PacketSize,
     /// ECN codepoint of each packet. Default: Not-ECT.
     pub ecn: Ecn,
     /// Start time. An on-off source starts with an on period. Default: 0.
@@ -42,6 +42,84 @@ pub enum Departures {
         /// Duration of the off periods.
         off: Periods,
     },
+}
+
+/// The distribution of packet sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PacketSize {
+    /// All packets have this size.
+    Fixed(DataSize),
+    /// Exponential distribution, rounded to whole bytes. A size below `min` becomes `min`, one above `max` becomes `max`.
+    Exponential {
+        /// Mean of the distribution before it is limited, from `min` to `max`.
+        mean: DataSize,
+        /// Smallest packet, at least 1 B. Default of a scenario: 1 B.
+        min: DataSize,
+        /// Largest packet. Default of a scenario: 65 535 B, the largest of IPv4.
+        max: DataSize,
+    },
+}
+
+impl From<DataSize> for PacketSize {
+    fn from(size: DataSize) -> Self {
+        Self::Fixed(size)
+    }
+}
+
+impl PacketSize {
+    /// Exponential sizes of this mean, from 1 B to 65 535 B, the largest packet of IPv4 (RFC 791 §3.1).
+    pub const fn exponential(mean: DataSize) -> Self {
+        Self::Exponential { mean, min: DataSize::from_bytes(1), max: DataSize::from_bytes(65_535) }
+    }
+
+    /// Smallest and largest size.
+    pub const fn range(self) -> (DataSize, DataSize) {
+        match self {
+            Self::Fixed(size) => (size, size),
+            Self::Exponential { min, max, .. } => (min, max),
+        }
+    }
+
+    /// Mean size in bytes, limits included: `min + mean · (e^(−min/mean) − e^(−max/mean))`, the integral of the tail of the
+    /// distribution between the limits.
+    pub fn mean_bytes(self) -> f64 {
+        match self {
+            Self::Fixed(size) => size.as_bytes() as f64,
+            Self::Exponential { mean, min, max } => {
+                let [mean, min, max] = [mean, min, max].map(|size| size.as_bytes() as f64);
+                min + mean * ((-min / mean).exp() - (-max / mean).exp())
+            }
+        }
+    }
+
+    fn check(self) -> Result<(), PatternError> {
+        let (min, max) = self.range();
+        if min == DataSize::ZERO {
+            return Err(PatternError::Size { size: min });
+        }
+        if max.as_bytes() > u32::MAX.into() {
+            return Err(PatternError::Size { size: max });
+        }
+        match self {
+            Self::Exponential { mean, .. } if mean < min || mean > max => {
+                Err(PatternError::Mean { mean, min, max })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A fixed size draws nothing.
+    fn draw(self, random: &mut Random) -> u32 {
+        match self {
+            Self::Fixed(size) => size.as_bytes() as u32,
+            Self::Exponential { mean, min, max } => {
+                let factor: f64 = Exp1.sample(random);
+                let bytes = (mean.as_bytes() as f64 * factor).round() as u64;
+                bytes.clamp(min.as_bytes(), max.as_bytes()) as u32
+            }
+        }
+    }
 }
 
 /// The distribution of period durations.
@@ -100,6 +178,16 @@ pub enum PatternError {
         /// The packet size.
         size: DataSize,
     },
+    /// The mean of exponential sizes is outside their limits.
+    #[error("the mean packet size must lie between min, {min}, and max, {max}, found \"{mean}\"")]
+    Mean {
+        /// The mean.
+        mean: DataSize,
+        /// The smallest packet.
+        min: DataSize,
+        /// The largest packet.
+        max: DataSize,
+    },
     /// A packet would take less than a nanosecond, so time might not advance.
     #[error("a source needs at least 1 ns for each packet of {size}, found a rate of {rate}")]
     Fast {
@@ -118,13 +206,13 @@ pub enum PatternError {
 
 impl Pattern {
     /// Packets of `size` at a constant `rate` from time 0 on.
-    pub fn constant(rate: DataRate, size: DataSize) -> Self {
+    pub fn constant(rate: DataRate, size: impl Into<PacketSize>) -> Self {
         Self::new(Departures::Constant(RateProfile::Fixed(rate)), size)
     }
 
     /// Packets of `size` from time 0 on, without ECN.
-    pub fn new(departures: Departures, size: DataSize) -> Self {
-        Self { departures, size, ecn: Ecn::NotEct, start: Timestamp::ZERO, stop: None }
+    pub fn new(departures: Departures, size: impl Into<PacketSize>) -> Self {
+        Self { departures, size: size.into(), ecn: Ecn::NotEct, start: Timestamp::ZERO, stop: None }
     }
 
     /// Checks that the pattern can be sent.
@@ -133,7 +221,7 @@ impl Pattern {
     ///
     /// [`PatternError`] names the first problem.
     pub fn validate(&self) -> Result<(), PatternError> {
-        self.bytes()?;
+        self.size.check()?;
         if let Departures::OnOff { on, off, .. } = self.departures {
             let lasts = |periods: Periods| {
                 periods.mean() > TimeDelta::ZERO
@@ -150,16 +238,16 @@ impl Pattern {
             RateProfile::Steps { steps, .. } => steps.iter().map(|step| step.1).max().unwrap_or_default(),
             RateProfile::Unlimited => return Err(PatternError::Unlimited),
             RateProfile::Opportunities { .. } => DataRate::ZERO,
+            // A burst leaves at once, then the tokens advance time.
+            RateProfile::TokenBucket(bucket) => bucket.peak.unwrap_or(bucket.rate),
         };
-        if fastest.size_in(TimeDelta::from_nanos(1)) > self.size {
-            return Err(PatternError::Fast { size: self.size, rate: fastest });
+        let size = match self.size {
+            PacketSize::Fixed(size) | PacketSize::Exponential { mean: size, .. } => size,
+        };
+        if fastest.size_in(TimeDelta::from_nanos(1)) > size {
+            return Err(PatternError::Fast { size, rate: fastest });
         }
         Ok(())
-    }
-
-    fn bytes(&self) -> Result<u32, PatternError> {
-        let bytes = u32::try_from(self.size.as_bytes()).ok().filter(|&bytes| bytes > 0);
-        bytes.ok_or(PatternError::Size { size: self.size })
     }
 
     /// The rate at which it sends, while it sends.
@@ -176,6 +264,7 @@ impl Pattern {
 pub struct Source {
     flow: FlowId,
     pattern: Pattern,
+    /// Size of the next packet.
     bytes: u32,
     clock: Transmitter,
     random: Random,
@@ -192,12 +281,20 @@ impl Source {
     /// [`PatternError`] names the invalid part of `pattern`.
     pub fn new(flow: FlowId, pattern: Pattern, random: Random) -> Result<Self, PatternError> {
         pattern.validate()?;
-        let bytes = pattern.bytes()?;
         let clock = Transmitter::new(&pattern.profile())?;
         let start = pattern.start;
-        let mut source =
-            Self { flow, pattern, bytes, clock, random, next: start, on_until: Timestamp::MAX, due: false };
+        let mut source = Self {
+            flow,
+            pattern,
+            bytes: 0,
+            clock,
+            random,
+            next: start,
+            on_until: Timestamp::MAX,
+            due: false,
+        };
         source.begin();
+        source.bytes = source.pattern.size.draw(&mut source.random);
         Ok(source)
     }
 
@@ -212,7 +309,10 @@ impl Source {
     /// Departure time of the packet after the one at `now`.
     fn after(&mut self, now: Timestamp) -> Timestamp {
         match self.pattern.departures {
-            Departures::Constant(_) => self.clock.transmit(now, self.bytes),
+            Departures::Constant(_) => {
+                let end = self.clock.transmit(now, self.bytes);
+                self.clock.ready_at(end)
+            }
             Departures::Poisson(_) => self.after_gap(now),
             Departures::OnOff { on, off, .. } => {
                 // The first packet of a period leaves at its start, unless the previous packet is still in transmission.
@@ -231,7 +331,8 @@ impl Source {
     fn after_gap(&mut self, now: Timestamp) -> Timestamp {
         let Departures::Poisson(rate) = self.pattern.departures else { return now };
         let factor: f64 = Exp1.sample(&mut self.random);
-        now + TimeDelta::from_seconds_f64(self.pattern.size.as_bits() as f64 / rate.as_bps() as f64 * factor)
+        let mean_bits = self.pattern.size.mean_bytes() * 8.0;
+        now + TimeDelta::from_seconds_f64(mean_bits / rate.as_bps() as f64 * factor)
     }
 }
 
@@ -250,7 +351,9 @@ impl Agent for Source {
         }
         self.due = false;
         self.next = self.after(self.next);
-        Some(Transmit { flow: self.flow, bytes: self.bytes, ecn: self.pattern.ecn, body: Body::None })
+        let next = self.pattern.size.draw(&mut self.random);
+        let bytes = std::mem::replace(&mut self.bytes, next);
+        Some(Transmit { flow: self.flow, bytes, ecn: self.pattern.ecn, body: Body::None })
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {
@@ -351,6 +454,66 @@ mod tests {
         }
     }
 
+    /// Sizes in bytes of the packets of the first `seconds`.
+    fn sizes(pattern: Pattern, seconds: u64) -> Vec<f64> {
+        let mut source = Source::new(FlowId(0), pattern, random::stream(3, "source")).unwrap();
+        let mut sizes = Vec::new();
+        while let Some(now) = source.poll_timeout().filter(|now| now.as_nanos() < seconds * 1_000_000_000) {
+            source.handle_timeout(now);
+            sizes.extend(
+                std::iter::from_fn(|| source.poll_transmit(now)).map(|packet| f64::from(packet.bytes)),
+            );
+        }
+        sizes
+    }
+
+    fn mean(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    #[test]
+    fn exponential_sizes_have_their_mean_deviation_and_rate() {
+        let size = PacketSize::exponential(DataSize::from_bytes(1000));
+        for departures in [Departures::Poisson(RATE), Departures::Constant(RateProfile::Fixed(RATE))] {
+            let sizes = sizes(Pattern::new(departures, size), 100);
+            let mean = mean(&sizes);
+            let deviation =
+                (sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / sizes.len() as f64).sqrt();
+            // About 100 000 packets: standard errors of 0.32 % for the mean and 0.7 % for the deviation.
+            assert!((985.0..1015.0).contains(&mean), "{mean}");
+            assert!((970.0..1030.0).contains(&deviation), "{deviation}");
+            let bps = sizes.iter().sum::<f64>() * 8.0 / 100.0;
+            assert!((0.98..1.02).contains(&(bps / RATE.as_bps() as f64)), "{bps}");
+        }
+    }
+
+    #[test]
+    fn limits_of_exponential_sizes_hold_and_keep_the_rate() {
+        let [mean_size, min, max] = [1000, 400, 1500].map(DataSize::from_bytes);
+        let size = PacketSize::Exponential { mean: mean_size, min, max };
+        let sizes = sizes(Pattern::new(Departures::Poisson(RATE), size), 100);
+        assert!(sizes.iter().all(|bytes| (400.0..=1500.0).contains(bytes)));
+        // P(X < 400) = 1 − e^−0.4 = 0.330 and P(X > 1500) = e^−1.5 = 0.223.
+        let share = |bytes: f64| {
+            sizes.iter().filter(|&&size| (size - bytes).abs() < 0.5).count() as f64 / sizes.len() as f64
+        };
+        assert!((0.32..0.34).contains(&share(400.0)) && (0.215..0.232).contains(&share(1500.0)));
+        assert!((size.mean_bytes() - 847.19).abs() < 0.01, "{}", size.mean_bytes());
+        let measured = mean(&sizes);
+        assert!((840.0..854.0).contains(&measured), "{measured}");
+        let bps = sizes.iter().sum::<f64>() * 8.0 / 100.0;
+        assert!((0.98..1.02).contains(&(bps / RATE.as_bps() as f64)), "{bps}");
+    }
+
+    #[test]
+    fn a_constant_rate_pauses_during_an_outage() {
+        let at = Timestamp::from_nanos;
+        let steps = vec![(at(0), RATE), (at(2_000_000), DataRate::ZERO), (at(7_000_000), RATE)];
+        let departures =
+            departures(pattern(Departures::Constant(RateProfile::Steps { steps, period: None })), 1);
+        assert_eq!(departures[..4], [0, 1_000_000, 7_000_000, 8_000_000]);
+    }
+
     #[test]
     fn rejects_invalid_patterns() {
         let rejected = |departures, bytes| {
@@ -363,6 +526,10 @@ mod tests {
         let never = Periods::Fixed(TimeDelta::ZERO);
         assert!(rejected(Departures::OnOff { rate: RATE, on: never, off: never }, 1000));
         assert!(!rejected(Departures::Poisson(RATE), 1000));
+        let [mean, min, max] = [1000, 1200, 1500].map(DataSize::from_bytes);
+        let size = PacketSize::Exponential { mean, min, max };
+        let error = Pattern::new(Departures::Poisson(RATE), size).validate().unwrap_err().to_string();
+        assert!(error.contains("between min, 1200 B, and max, 1500 B, found \"1000 B\""), "{error}");
     }
 
     #[test]

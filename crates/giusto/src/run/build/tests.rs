@@ -9,11 +9,11 @@ use giusto_sim::{
             CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig,
             RedConfig, Scheduler, StepMarkConfig, Thresholds,
         },
-        rate::RateProfile,
+        rate::{RateProfile, TokenBucket},
     },
     machine::Machine,
     random::stream,
-    traffic::{Departures, Periods},
+    traffic::{Departures, PacketSize, Periods},
 };
 use giusto_units::{DataRate, DataSize, Ecn};
 
@@ -69,6 +69,7 @@ impl Draw {
             .of(&[vec![(at(0), first), (at(5), second)]], &[vec![], vec![(at(5), first), (at(0), second)]]);
         let moments = self.of(&[vec![at(0), at(9)]], &[vec![], vec![at(0)], vec![at(9), at(3)]]);
         let bytes = self.of(&[1504], &[0]);
+        let (burst, peak) = (self.size(), self.chance().then_some(second));
         let opportunities = RateProfile::Opportunities { at: moments, bytes };
         self.of(
             &[
@@ -76,6 +77,7 @@ impl Draw {
                 RateProfile::Fixed(first),
                 RateProfile::Steps { steps, period },
                 opportunities,
+                RateProfile::TokenBucket(TokenBucket { rate: first, burst, peak }),
             ],
             &[],
         )
@@ -179,7 +181,9 @@ impl Draw {
                     Departures::Poisson(rate),
                     Departures::OnOff { rate, on, off },
                 ];
-                FlowKind::Source { departures: self.of(&sources, &[]), size, ecn }
+                let (min, max) = (self.size(), self.size());
+                let sizes = [size.into(), PacketSize::Exponential { mean: size, min, max }];
+                FlowKind::Source { departures: self.of(&sources, &[]), size: self.of(&sizes, &[]), ecn }
             }
             1 => {
                 let strategy = self.of(&Strategy::ALL, &[]);

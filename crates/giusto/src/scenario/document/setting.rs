@@ -10,7 +10,7 @@ use toml::{
 use crate::scenario::read::{Node, id_of};
 
 /// The lists of a file.
-const LISTS: [&str; 4] = ["link", "flow", "change", "expect"];
+const LISTS: [&str; 5] = ["medium", "link", "flow", "change", "expect"];
 
 /// The keys at the top of a file that are not lists.
 const KEYS: [&str; 5] = ["name", "description", "seed", "duration", "warmup"];
@@ -54,10 +54,10 @@ impl Setting {
         }
         match keys[..] {
             [list] | [list, _] if LISTS.contains(&list) => {
-                let element = if matches!(list, "link" | "flow") { "ID" } else { "1" };
+                let element = if matches!(list, "medium" | "link" | "flow") { "ID" } else { "1" };
                 Err(format!("which key of it? Write {list}.{element}.KEY=VALUE"))
             }
-            [list @ ("link" | "flow"), id, ..] if !ids(root, list).any(|known| known == id) => {
+            [list @ ("medium" | "link" | "flow"), id, ..] if !ids(root, list).any(|known| known == id) => {
                 Err(format!("no {list} is called \"{id}\": use one of {}", names(root)))
             }
             [list, number, ..] if LISTS.contains(&list) && root.get_ref().get(list).is_none() => {
@@ -111,7 +111,7 @@ pub(super) fn whole_path(root: &Node<'_>, path: &str) -> Vec<String> {
     let has = |list, wanted: &str| ids(root, list).any(|id| id == wanted);
     let list = match &keys[..] {
         [list, ..] if LISTS.contains(&list.as_str()) => None,
-        [id, _, ..] => ["link", "flow"].into_iter().find(|list| has(list, id)),
+        [id, _, ..] => ["link", "flow", "medium"].into_iter().find(|list| has(list, id)),
         _ => None,
     };
     list.map(str::to_owned).into_iter().chain(keys).collect()
@@ -124,8 +124,9 @@ fn ids<'a>(root: &'a Node<'_>, list: &str) -> impl Iterator<Item = &'a str> {
 
 /// Everything that a path can begin with.
 fn names(root: &Node<'_>) -> String {
-    let parts =
-        ["link", "flow"].into_iter().flat_map(|list| ids(root, list).map(move |id| format!("{list}.{id}")));
+    let parts = ["medium", "link", "flow"]
+        .into_iter()
+        .flat_map(|list| ids(root, list).map(move |id| format!("{list}.{id}")));
     parts.chain(["duration", "warmup", "seed"].map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 

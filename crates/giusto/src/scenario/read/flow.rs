@@ -6,7 +6,7 @@ use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
 use giusto_sim::{
     machine::{Machine, SleepModel},
     traffic::{
-        Departures, Periods,
+        Departures, PacketSize, Periods,
         tcp::{RtoFloor, Settings},
     },
 };
@@ -88,14 +88,29 @@ fn source<'t>(
     keys: &mut Table<'t>,
     departures: impl FnOnce(&mut Table<'t>) -> Option<Departures>,
 ) -> Option<FlowKind> {
-    let (size, ecn) = (keys.required("size"), keys.optional("ecn").unwrap_or_default());
-    Some(FlowKind::Source { departures: departures(keys)?, size, ecn })
+    let (size, ecn) =
+        (keys.required_with("size", PacketSize::read), keys.optional("ecn").unwrap_or_default());
+    Some(FlowKind::Source { departures: departures(keys)?, size: size?, ecn })
 }
 
 fn on_off(keys: &mut Table<'_>) -> Option<Departures> {
     let rate = keys.required("rate");
     let [on, off] = ["on", "off"].map(|key| keys.required_with(key, Periods::read));
     Some(Departures::OnOff { rate, on: on?, off: off? })
+}
+
+impl Read for PacketSize {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        if !node.get_ref().is_table() {
+            return DataSize::read(node).map(Self::Fixed);
+        }
+        table(node, |keys| {
+            let mean = keys.required("exponential");
+            let (min, max) = Self::exponential(mean).range();
+            let (min, max) = (keys.optional("min").unwrap_or(min), keys.optional("max").unwrap_or(max));
+            Self::Exponential { mean, min, max }
+        })
+    }
 }
 
 impl Read for Periods {

@@ -5,11 +5,15 @@ use std::path::Path;
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
     loss::Loss,
-    rate::RateProfile,
+    rate::{RateProfile, TokenBucket},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::value::{Found, Kind, Node, Read, Table, one_of, table};
+use super::{
+    medium::membership,
+    quantity::RateOrZero,
+    value::{Found, Kind, Node, Read, Table, list, one_of, table},
+};
 use crate::scenario::{model::LinkSpec, trace};
 
 /// The link, and its reverse direction if it has one. Trace files are read from `folder`.
@@ -35,6 +39,7 @@ pub(super) fn links(keys: &mut Table<'_>, folder: &Path) -> Vec<LinkSpec> {
 /// Sets what is given of a direction, and leaves the rest as it is.
 fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
     keys.set_with("rate", &mut link.config.rate, |node| rate(node, folder));
+    membership(keys, link);
     keys.set("delay", &mut link.config.delay);
     keys.set("queue", &mut link.queue);
     keys.set("loss", &mut link.config.loss);
@@ -53,7 +58,10 @@ pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
         return DataRate::read(node).map(RateProfile::Fixed);
     }
     table(node, |keys| {
-        let steps: Option<Vec<(Timestamp, DataRate)>> = keys.optional("steps");
+        if let Some(bucket) = token_bucket(keys) {
+            return RateProfile::TokenBucket(bucket);
+        }
+        let steps = keys.with("steps", |node| list(node, step));
         let [trace, mahimahi] = ["trace", "mahimahi"].map(|key| keys.optional::<String>(key));
         let period: Option<TimeDelta> = keys.optional("period");
         let profile = match (steps, trace, mahimahi) {
@@ -65,7 +73,9 @@ pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
             (None, None, Some(name)) => trace::mahimahi(&folder.join(name)),
             _ => {
                 let steps = "steps = [[\"0 s\", \"5 Mbit/s\"]]";
-                Err(format!("set one of {steps}, trace = \"FILE\" and mahimahi = \"FILE\""))
+                Err(format!(
+                    "set one of {steps}, trace = \"FILE\", mahimahi = \"FILE\" and token-bucket = \"5 Mbit/s\""
+                ))
             }
         };
         profile.unwrap_or_else(|error| {
@@ -73,6 +83,22 @@ pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
             RateProfile::Unlimited
         })
     })
+}
+
+/// A time and its rate, which may be zero: an outage.
+fn step(node: &Node<'_>) -> Found<(Timestamp, DataRate)> {
+    let (at, RateOrZero(rate)) = <(Timestamp, RateOrZero)>::read(node)?;
+    Ok((at, rate))
+}
+
+/// The shaper of a table with the key `token-bucket`.
+fn token_bucket(keys: &mut Table<'_>) -> Option<TokenBucket> {
+    let rate = keys.with("token-bucket", |node| DataRate::read(node));
+    if !keys.has("token-bucket") {
+        return None;
+    }
+    let (burst, peak) = (keys.required("burst"), keys.optional("peak"));
+    Some(TokenBucket { rate: rate.unwrap_or_default(), burst, peak })
 }
 
 impl Read for DelayProfile {

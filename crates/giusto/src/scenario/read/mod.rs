@@ -4,12 +4,14 @@ mod expectation;
 mod flow;
 mod link;
 mod media;
+mod medium;
 mod quantity;
 mod queue;
 mod value;
 
 use std::{ops::Range, path::Path};
 
+use self::quantity::RateOrZero;
 use self::value::{Found, Read, Table, elements, quoted_id, table, text_at, wrong};
 pub(super) use self::value::{Node, Problem, id_of};
 use super::{change::Change, error::At, model::Scenario};
@@ -24,11 +26,13 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<(Sce
         keys.set_with("seed", &mut scenario.seed, seed);
         scenario.duration = keys.required("duration");
         keys.set("warmup", &mut scenario.warmup);
+        let mediums = each(keys, "medium", quoted_id, medium::medium);
         let links = each(keys, "link", quoted_id, |keys| link::links(keys, folder));
         let links = links.map(|links| links.into_iter().flatten().collect::<Vec<_>>());
         let flows = each(keys, "flow", quoted_id, |keys| flow::flow(keys, folder, links.as_deref()));
         let changes = each(keys, "change", quoted_id, change).unwrap_or_default();
         let expectations = each(keys, "expect", subject, expectation::expectation);
+        scenario.mediums = mediums.unwrap_or_default();
         scenario.links = links.unwrap_or_default();
         scenario.flows = flows.into_iter().flatten().flatten().collect();
         scenario.expectations = expectations.into_iter().flatten().flatten().collect();
@@ -59,7 +63,7 @@ fn change(keys: &mut Table<'_>) -> Change {
     Change {
         at: keys.required("at"),
         link: keys.required("link"),
-        rate: keys.optional("rate"),
+        rate: keys.optional::<RateOrZero>("rate").map(|RateOrZero(rate)| rate),
         delay: keys.optional("delay"),
     }
 }

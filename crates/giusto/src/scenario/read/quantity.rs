@@ -37,6 +37,19 @@ impl Read for DataRate {
     }
 }
 
+/// A rate that may be zero, as during an outage. Zero needs no unit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RateOrZero(pub(super) DataRate);
+
+impl Read for RateOrZero {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        if node.get_ref().as_str().is_some_and(|text| text.trim() == "0") {
+            return Ok(Self::default());
+        }
+        with_unit(node, "a rate with its unit, such as \"5 Mbit/s\", or \"0\"", None).map(Self)
+    }
+}
+
 impl Read for DataSize {
     fn read(node: &Node<'_>) -> Found<Self> {
         with_unit(node, "a size with its unit, such as \"1200 B\"", Some((Self::ZERO, "0 B")))

@@ -1,8 +1,8 @@
 //! Keys of queues.
 
 use giusto_sim::link::queue::{
-    CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig, RedConfig,
-    Scheduler, StepMarkConfig, Thresholds,
+    CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold,
+    PieConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
 };
 
 use super::value::{Found, Kind, Node, Read, Table, one_of, wrong};

@@ -1,3 +1,5 @@
+use giusto_sim::medium::Access;
+
 use crate::scenario::Scenario;
 
 /// The error for a link with the line `link`, line 7, and a TCP flow with the line `flow`, line 11.
@@ -51,4 +53,35 @@ fn numbers_outside_their_range_are_refused() {
     insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be at most 4294967295, found 4294967296"#);
     insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number of at least 1, found 1.5"#);
     insta::assert_snapshot!(complaint("loss = inf", ""), @r#"s.toml:7: link "wire": loss: expected a finite number, found inf"#);
+}
+
+#[test]
+fn a_link_shares_a_medium_by_its_name() {
+    let scenario = |medium: &str, link: &str| {
+        Scenario::parse(
+            &format!(
+                "duration = \"5 s\"
+medium = [{{ id = \"wifi\", kind = \"wifi\"{medium} }}]
+link = [{{ id = \"air\", from = \"sta\", to = \"ap\", duplex = true, {link} }}]
+flow = [{{ id = \"bulk\", kind = \"tcp\", from = \"sta\", to = \"ap\" }}]
+"
+            ),
+            "s.toml",
+        )
+    };
+    let good = scenario(", aggregation = 16, retries = 3", "medium = \"wifi\", access = \"video\"").unwrap();
+    let config = &good.mediums()[0].config;
+    assert_eq!((config.aggregation, config.retries), (16, 3));
+    for link in good.links() {
+        let station = link.station().unwrap().unwrap();
+        assert_eq!((station.rate.as_bps(), station.access), (52_000_000, Access::Video), "{}", link.id);
+    }
+    let complaint = |medium: &str, link: &str| scenario(medium, link).unwrap_err().to_string();
+    insta::assert_snapshot!(complaint("", "medium = \"wfi\""), @r#"s.toml:3: link "air": unknown medium "wfi": did you mean "wifi"? use one of wifi
+s.toml:3: link "air:reverse": unknown medium "wfi": did you mean "wifi"? use one of wifi"#);
+    insta::assert_snapshot!(complaint(", aggregation = 65", "medium = \"wifi\""), @r#"s.toml:2: medium "wifi": aggregation must be from 1 to 64 packets in a frame, found 65"#);
+    insta::assert_snapshot!(complaint("", "access = \"video\""), @r#"s.toml:3: link "air": unknown key "access": known keys are id, from, to, duplex, rate, medium, delay, queue, loss, jitter, reorder, duplication, corruption, reverse"#);
+    insta::assert_snapshot!(complaint("", "medium = \"wifi\", acces = \"video\""), @r#"s.toml:3: link "air": unknown key "acces": did you mean "access"?"#);
+    insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s"
+s.toml:3: link "air:reverse": a link on a medium needs one constant rate, such as "52 Mbit/s""#);
 }

@@ -177,6 +177,11 @@ impl<'t> Table<'t> {
         value.map_err(|problems| self.problems.extend(within(problems, key))).ok()
     }
 
+    /// Whether `key` is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries().is_some_and(|entries| entries.contains_key(key))
+    }
+
     pub(super) fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
         self.with(key, |node| T::read(node))
     }
@@ -220,6 +225,7 @@ impl<'t> Table<'t> {
         }
         let example = match key {
             "duration" => "duration = \"60 s\"",
+            "burst" => "burst = \"30 kB\"",
             "rate" => "rate = \"5 Mbit/s\"",
             "size" => "size = \"1200 B\"",
             "at" => "at = \"20 s\"",
