@@ -93,7 +93,7 @@ fn step(node: &Node<'_>) -> Found<(Timestamp, DataRate)> {
 
 /// The shaper of a table with the key `token-bucket`.
 fn token_bucket(keys: &mut Table<'_>) -> Option<TokenBucket> {
-    let rate = keys.with("token-bucket", |node| DataRate::read(node));
+    let rate = keys.with("token-bucket", DataRate::read);
     if !keys.has("token-bucket") {
         return None;
     }
