@@ -157,6 +157,8 @@ fn settings(keys: &mut Table<'_>) -> Settings {
     keys.set("timestamps", &mut settings.timestamps);
     keys.set("ecn", &mut settings.ecn);
     keys.set("prr", &mut settings.prr);
+    keys.set("rack", &mut settings.rack);
+    keys.set("frto", &mut settings.frto);
     keys.set("hystart", &mut settings.hystart);
     keys.set("initial-window", &mut settings.initial_window);
     keys.set("segments-per-ack", &mut settings.segments_per_ack);

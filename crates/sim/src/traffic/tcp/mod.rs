@@ -9,6 +9,8 @@
 //! | initial window of ten segments | RFC 6928 |
 //! | `HyStart++` in the first slow start | RFC 9406 |
 //! | loss recovery with SACK | RFC 2018, RFC 6675; proportional rate reduction: RFC 9937 |
+//! | loss detection by time, tail loss probes | RFC 8985, with duplicate reports of RFC 2883 |
+//! | detection of spurious timeouts | RFC 5682; the window is restored as in RFC 4015 §3 |
 //! | loss recovery without SACK | RFC 6582, with the heuristic of its §4.1 |
 //! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
 //! | delayed acknowledgements | RFC 5681 §4.2 |
@@ -17,8 +19,8 @@
 //!
 //! Not implemented, with consequences:
 //!
-//! - **RACK and tail loss probes (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883)**: a lost retransmission or a lost tail is
-//!   repaired only by a timeout, and a spurious reduction is not undone.
+//! - **Undoing a spurious fast recovery**: a duplicate report (RFC 2883) widens the reordering window of RACK, but does not
+//!   restore the window.
 //! - **Proportional rate reduction without SACK, and for ECN marks**: the window is reduced in one step, and the sender
 //!   pauses until the data in flight has fallen below it.
 //! - **Pacing**: the sender transmits whatever the window permits immediately, as Linux without the `fq` queue.
@@ -47,7 +49,9 @@
 
 mod application;
 pub mod control;
+mod history;
 mod prr;
+mod rack;
 mod receiver;
 mod rto;
 mod scoreboard;

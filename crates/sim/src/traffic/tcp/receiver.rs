@@ -21,11 +21,13 @@ use crate::{
 /// - Acknowledgements are delayed (RFC 5681 §4.2). They are sent immediately for every second in-order segment, an
 ///   out-of-order segment, a segment that fills a gap or part of one, a duplicate, and the last segment; otherwise when a
 ///   timer expires.
-/// - The first SACK block has the last received segment (RFC 2018 §4). Duplicates are not reported (RFC 2883).
+/// - The first SACK block has the last received segment (RFC 2018 §4). With RACK, duplicates are reported (RFC
+///   2883).
 /// - A CE mark is echoed until the sender announces a window reduction (RFC 3168 §6.1.3).
 /// - Every SYN is answered. The sender retransmits the SYN if the answer is lost.
 /// - The application reads data immediately, so the receive window is constant.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct Receiver {
     flow: FlowId,
     settings: Settings,
@@ -44,6 +46,8 @@ pub struct Receiver {
     unacknowledged: u32,
     delayed_until: Option<Timestamp>,
     acknowledge_now: bool,
+    /// Whether the next acknowledgement reports a duplicate (RFC 2883).
+    report_duplicate: bool,
     answer_syn: bool,
     echo_mark: bool,
     /// `TS.Recent` and `Last.ACK.sent` (RFC 7323 §4.3).
@@ -92,6 +96,7 @@ impl Receiver {
             unacknowledged: 0,
             delayed_until: None,
             acknowledge_now: false,
+            report_duplicate: false,
             answer_syn: false,
             echo_mark: false,
             recent_stamp: Timestamp::ZERO,
@@ -116,6 +121,7 @@ impl Receiver {
             self.unacknowledged = 0;
             self.delayed_until = None;
             self.acknowledge_now = false;
+            self.report_duplicate = false;
             self.echo_mark = false;
             self.last_acknowledged = 0;
             let (offered, settings) = (syn.flags, &self.settings);
@@ -143,9 +149,11 @@ impl Receiver {
         if range.1 <= self.expected {
             self.stats.duplicates += 1;
             self.acknowledge_now = true;
+            self.report_duplicate = true;
         } else if range.0 > self.expected {
             let new = insert(&mut self.ahead, range, |_| ());
             self.stats.duplicates += u64::from(new == 0);
+            self.report_duplicate |= new == 0;
             self.note_latest(range.0);
             self.acknowledge_now = true;
         } else {
@@ -201,10 +209,12 @@ impl Receiver {
 
     fn acknowledgement(&mut self) -> Segment {
         let mut sack = SackBlocks::default();
-        if self.uses.contains(Flags::SACK_PERMITTED) && !self.ahead.is_empty() {
+        let has_sack = self.uses.contains(Flags::SACK_PERMITTED);
+        let duplicate = std::mem::take(&mut self.report_duplicate) && has_sack && self.settings.rack;
+        let blocks = self.settings.sack_blocks().saturating_sub(usize::from(duplicate));
+        if has_sack && !self.ahead.is_empty() {
             let latest = self.latest.iter().take(self.latest_count);
-            for (from, to) in latest.filter_map(|&byte| self.range_of(byte)).take(self.settings.sack_blocks())
-            {
+            for (from, to) in latest.filter_map(|&byte| self.range_of(byte)).take(blocks) {
                 sack.push(self.expected, from, to);
             }
         }
@@ -217,6 +227,7 @@ impl Receiver {
             connection: self.connection,
             flags: Flags::ACK
                 .with_if(self.uses.contains(Flags::TIMESTAMPS), Flags::TIMESTAMPS)
+                .with_if(duplicate, Flags::DSACK)
                 .with_if(self.echo_mark, Flags::ECE),
             ..Segment::default()
         }

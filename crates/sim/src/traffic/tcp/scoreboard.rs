@@ -2,6 +2,13 @@
 
 use std::collections::VecDeque;
 
+use giusto_units::{TimeDelta, Timestamp};
+
+use super::{
+    history::{History, Stamp, Transmitted},
+    rack::Rack,
+};
+
 /// Number of later segments received that makes a segment lost: `DupThresh` (RFC 6675 §2, RFC 5681 §3.2).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
@@ -17,6 +24,9 @@ pub(super) type Range = (u64, u64);
 /// | `retransmitted` | `HighRxt` + 1 |
 /// | `rescued` | `RescueRxt` + 1 |
 /// | [`pipe`](Self::pipe) | `pipe`, updated incrementally |
+///
+/// With RACK (RFC 8985) `IsLost` is replaced: the originals sent before some time are lost, and so are retransmissions that
+/// RACK marks. Segments are first sent in order of sequence, so the lost originals are again those below some point.
 ///
 /// `IsLost` holds for all missing bytes below some point, and at most three received ranges lie above that point. Every
 /// query therefore takes at most one binary search.
@@ -36,6 +46,8 @@ pub(super) struct Scoreboard {
     lost_below: u64,
     received_above_lost: u64,
     delivered: u64,
+    /// With RACK, the transmissions of the outstanding segments.
+    history: Option<Box<History>>,
 }
 
 impl Scoreboard {
@@ -53,14 +65,21 @@ impl Scoreboard {
             lost_below: 0,
             received_above_lost: 0,
             delivered: 0,
+            history: None,
         }
     }
 
-    /// Resets all state for a new connection.
-    pub(super) fn clear(&mut self) {
+    /// Resets all state for a new connection, which uses RACK or not.
+    pub(super) fn clear(&mut self, uses_rack: bool) {
         let received = std::mem::take(&mut self.received);
+        let history = self.history.take();
         *self = Self { received, ..Self::new(self.segment) };
         self.received.clear();
+        if uses_rack {
+            let mut history = history.unwrap_or_default();
+            history.clear();
+            self.history = Some(history);
+        }
     }
 
     /// First byte that is not cumulatively acknowledged.
@@ -82,7 +101,8 @@ impl Scoreboard {
     pub(super) fn pipe(&self) -> u64 {
         let not_lost = self.next - self.lost_below - self.received_above_lost;
         let retransmissions = self.retransmitted - self.first - self.received_below_retransmitted;
-        not_lost + retransmissions
+        let lost_again = self.history.as_ref().map_or(0, |history| history.lost_again_bytes());
+        (not_lost + retransmissions).saturating_sub(lost_again)
     }
 
     /// Number of bytes acknowledged, cumulatively or selectively, since the start.
@@ -109,15 +129,41 @@ impl Scoreboard {
     }
 
     /// Processes the transmission of `bytes` of new data.
-    pub(super) fn on_sent(&mut self, bytes: u64) {
+    pub(super) fn on_sent(&mut self, now: Timestamp, bytes: u64, stamp: Option<Stamp>) {
         self.next += bytes;
+        if let Some(history) = &mut self.history {
+            history.on_sent(now, self.next, stamp);
+        }
+    }
+
+    /// With RACK, records the transmission time of a retransmission; `is_probe` if its original is not known to be lost.
+    pub(super) fn on_resent(&mut self, now: Timestamp, range: Range, is_probe: bool, stamp: Option<Stamp>) {
+        if let Some(history) = &mut self.history {
+            history.on_resent(now, range, is_probe, stamp);
+        }
+    }
+
+    /// Whether `range` was not retransmitted.
+    pub(super) fn is_original(&self, range: Range) -> bool {
+        range.0 >= self.retransmitted
+    }
+
+    /// Number of bytes received above the first missing byte.
+    pub(super) fn received_above(&self) -> u64 {
+        self.delivered - self.first
     }
 
     /// Processes a cumulative acknowledgement. Returns the number of newly acknowledged bytes, including those acknowledged
     /// selectively before. Ignores an acknowledgement of data that was not sent.
-    pub(super) fn on_cumulative(&mut self, acknowledgment: u64) -> u64 {
+    pub(super) fn on_cumulative(&mut self, acknowledgment: u64, news: &mut News<'_>) -> u64 {
         if acknowledgment <= self.first || acknowledgment > self.next {
             return 0;
+        }
+        if let Some(history) = &mut self.history {
+            new_parts(&self.received, (self.first, acknowledgment), |part| {
+                news.on_part(history, part, news.echo);
+            });
+            history.on_cumulative(acknowledgment);
         }
         let advanced = acknowledgment - self.first;
         self.delivered += advanced;
@@ -127,7 +173,10 @@ impl Scoreboard {
                 break;
             }
             self.delivered -= passed;
-            self.received_below_retransmitted -= below((range.0, range.0 + passed), self.retransmitted);
+            let part = (range.0, range.0 + passed);
+            self.received_below_retransmitted -= below(part, self.retransmitted);
+            self.received_above_lost =
+                self.received_above_lost.saturating_sub(passed - below(part, self.lost_below));
             range.0 += passed;
             if range.0 < range.1 {
                 break;
@@ -142,10 +191,17 @@ impl Scoreboard {
 
     /// Processes a selective acknowledgement of `range`: `Update` (RFC 6675 §4). Returns the number of newly acknowledged
     /// bytes.
-    pub(super) fn on_selective(&mut self, range: Range) -> u64 {
+    pub(super) fn on_selective(&mut self, range: Range, news: &mut News<'_>) -> u64 {
         let range = (range.0.max(self.first), range.1.min(self.next));
         if range.0 >= range.1 {
             return 0;
+        }
+        if let Some(history) = &mut self.history {
+            new_parts(&self.received, range, |part| {
+                // The echo is not of a segment above a missing one (RFC 7323 §4.3), so the minimum RTT alone decides.
+                news.on_part(history, part, None);
+                self.received_above_lost += part.1 - part.0 - below(part, self.lost_below);
+            });
         }
         let new = insert(&mut self.received, range, |known| {
             self.received_below_retransmitted -= below(known, self.retransmitted);
@@ -175,6 +231,123 @@ impl Scoreboard {
         self.update_lost();
     }
 
+    /// With RACK, marks losses after a timeout (RFC 8985 §6.3): the first segment, and all whose RTT of `wait` has passed.
+    pub(super) fn on_rack_timeout(
+        &mut self,
+        now: Timestamp,
+        wait: TimeDelta,
+        lost: &mut dyn FnMut(Transmitted, u64),
+    ) {
+        let Some(history) = &mut self.history else { return };
+        history.lose_resent_at(self.first);
+        while history.oldest_resent().is_some_and(|sent| sent.at + wait <= now) {
+            history.lose_oldest_resent();
+        }
+        let end = self.received.front().map_or(self.next, |range| range.0).min(self.first + self.segment);
+        let last = history.sent_until(now - wait).filter(|_| now >= Timestamp::ZERO + wait);
+        self.raise_lost(last.unwrap_or(0).max(end), lost);
+    }
+
+    /// With RACK, marks losses (RFC 8985 §6.2, step 5). Calls `lost` for each lost transmission with the number of missing
+    /// bytes. Returns the time at which the next segments will be lost.
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Timestamp,
+        rack: &Rack,
+        wait: TimeDelta,
+        lost: &mut dyn FnMut(Transmitted, u64),
+    ) -> Option<Timestamp> {
+        let newest = rack.newest()?;
+        let history = self.history.as_mut()?;
+        let mut due = None;
+        while let Some(sent) = history.oldest_resent().filter(|sent| rack.is_newer_than(sent)) {
+            if sent.at + wait > now {
+                due = Some(sent.at + wait);
+                break;
+            }
+            let bytes = history.lose_oldest_resent();
+            if bytes > 0 {
+                lost(sent, bytes);
+            }
+        }
+        // The originals that are missing and older than the newest delivered segment.
+        let from = self.lost_below.max(self.first);
+        let (mut to, mut waiting) = (from, None);
+        for sent in history.originals_above(from).take_while(|sent| rack.is_newer_than(sent)) {
+            if sent.at + wait > now {
+                waiting = Some(newest + wait);
+                break;
+            }
+            to = sent.end;
+        }
+        if to > from {
+            self.raise_lost(to, lost);
+        }
+        // The timer has to expire only if some of the others are missing.
+        let history = self.history.as_ref()?;
+        let waiting = waiting.filter(|_| {
+            history
+                .originals_above(to)
+                .take_while(|sent| rack.is_newer_than(sent))
+                .any(|sent| !self.is_received(sent.end - 1))
+        });
+        due.into_iter().chain(waiting).min()
+    }
+
+    fn is_received(&self, byte: u64) -> bool {
+        let at = self.received.partition_point(|range| range.1 <= byte);
+        byte < self.first || self.received.get(at).is_some_and(|range| range.0 <= byte)
+    }
+
+    /// Marks all missing bytes below `point` as lost.
+    fn raise_lost(&mut self, point: u64, lost: &mut dyn FnMut(Transmitted, u64)) {
+        let (from, to) = (self.lost_below.max(self.first), point.min(self.next));
+        if to <= from {
+            return;
+        }
+        if let Some(history) = &self.history {
+            for sent in history.originals_above(from).take_while(|sent| sent.end <= to) {
+                if !self.is_received(sent.end - 1) {
+                    lost(sent, self.segment.min(sent.end - self.first));
+                }
+            }
+        }
+        let at = self.received.partition_point(|range| range.1 <= from);
+        let between = self.received.iter().skip(at).take_while(|range| range.0 < to);
+        let received: u64 = between.map(|range| range.1.min(to) - range.0.max(from)).sum();
+        self.received_above_lost = self.received_above_lost.saturating_sub(received);
+        self.lost_below = to;
+    }
+
+    /// With RACK, whether lost segments have not been retransmitted.
+    pub(super) fn has_lost(&self) -> bool {
+        self.next_lost().is_some()
+    }
+
+    /// Undoes the losses marked by a spurious timeout: nothing is lost.
+    pub(super) fn on_spurious_timeout(&mut self) {
+        if let Some(history) = &mut self.history {
+            history.clear_lost_again();
+        }
+        self.timed_out_below = self.first;
+        self.lost_below = self.first;
+        if self.history.is_some() {
+            self.received_above_lost = self.received.iter().map(|range| range.1 - range.0).sum();
+        } else {
+            self.update_lost();
+        }
+        // Everything that was retransmitted is acknowledged.
+        self.retransmitted = self.first;
+        self.received_below_retransmitted = 0;
+    }
+
+    /// The last segment, for a loss probe (RFC 8985 §7.3).
+    pub(super) fn last_segment(&self) -> Option<Range> {
+        let retransmitted = if self.retransmitted < self.next { self.retransmitted } else { 0 };
+        let from = self.next.saturating_sub(self.segment).max(self.first).max(retransmitted);
+        (from < self.next).then_some((from, self.next))
+    }
+
     /// First segment to retransmit in a recovery (RFC 6675 §5, step 4.3).
     pub(super) fn first_segment(&self) -> Option<Range> {
         let end = self.received.front().map_or(self.next, |range| range.0);
@@ -183,6 +356,9 @@ impl Scoreboard {
 
     /// First lost segment that was not retransmitted: `NextSeg`, rule 1 (RFC 6675 §4).
     pub(super) fn next_lost(&self) -> Option<Range> {
+        if let Some(again) = self.history.as_ref().and_then(|history| history.first_lost_again()) {
+            return self.segment_of(again);
+        }
         let (from, to) = self.hole()?;
         (from < self.lost_below).then(|| self.segment_of((from, to)))?
     }
@@ -241,6 +417,10 @@ impl Scoreboard {
     /// Updates the point below which `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, were
     /// received above it (RFC 6675 §4).
     fn update_lost(&mut self) {
+        if self.history.is_some() {
+            self.lost_below = self.lost_below.max(self.first);
+            return;
+        }
         let enough = u64::from(DUPLICATE_THRESHOLD - 1) * self.segment;
         let floor = self.timed_out_below.max(self.first);
         let (mut above, mut received_above_floor) = (0, 0);
@@ -259,6 +439,63 @@ impl Scoreboard {
         }
         self.lost_below = floor;
         self.received_above_lost = received_above_floor;
+    }
+}
+
+/// The effect of an acknowledgement on RACK.
+pub(super) struct News<'a> {
+    /// Time of the acknowledgement.
+    pub(super) now: Timestamp,
+    /// The echoed timestamp, if timestamps are in use.
+    pub(super) echo: Option<Timestamp>,
+    /// The state of RACK.
+    pub(super) rack: &'a mut Rack,
+    /// The newest transmission that it acknowledges.
+    pub(super) newest: Option<Transmitted>,
+    /// Highest byte whose first transmission it acknowledges, none of which was retransmitted.
+    pub(super) original: Option<u64>,
+    highest: u64,
+}
+
+impl<'a> News<'a> {
+    /// Creates the empty effect of an acknowledgement.
+    pub(super) fn new(now: Timestamp, echo: Option<Timestamp>, rack: &'a mut Rack) -> Self {
+        Self { now, echo, rack, newest: None, original: None, highest: 0 }
+    }
+
+    fn on_part(&mut self, history: &mut History, part: Range, echo: Option<Timestamp>) {
+        let is_original = history.on_delivered(part, |sent| {
+            let is_own = self.rack.on_delivered(self.now, echo, &sent);
+            if is_own && self.newest.is_none_or(|newest| (sent.at, sent.end) > (newest.at, newest.end)) {
+                self.newest = Some(sent);
+            }
+        });
+        if is_original {
+            self.rack.on_original(part.0);
+            self.original = self.original.max(Some(part.1));
+        }
+        self.highest = self.highest.max(part.1);
+    }
+
+    /// Ends the acknowledgement.
+    pub(super) fn finish(self) -> (Option<Transmitted>, Option<u64>) {
+        self.rack.on_highest(self.highest);
+        (self.newest, self.original)
+    }
+}
+
+/// Calls `new` for each part of `range` that is in none of `ranges`.
+fn new_parts(ranges: &VecDeque<Range>, range: Range, mut new: impl FnMut(Range)) {
+    let at = ranges.partition_point(|known| known.1 <= range.0);
+    let mut from = range.0;
+    for known in ranges.iter().skip(at).take_while(|known| known.0 < range.1) {
+        if from < known.0 {
+            new((from, known.0));
+        }
+        from = known.1;
+    }
+    if from < range.1 {
+        new((from, range.1));
     }
 }
 
@@ -302,10 +539,18 @@ mod tests {
 
     use super::*;
 
+    fn selective(board: &mut Scoreboard, range: Range) -> u64 {
+        board.on_selective(range, &mut News::new(Timestamp::ZERO, None, &mut Rack::default()))
+    }
+
+    fn cumulative(board: &mut Scoreboard, acknowledgment: u64) -> u64 {
+        board.on_cumulative(acknowledgment, &mut News::new(Timestamp::ZERO, None, &mut Rack::default()))
+    }
+
     /// A scoreboard with `segments` segments of ten bytes in flight.
     fn sent(segments: u64) -> Scoreboard {
         let mut board = Scoreboard::new(10);
-        board.on_sent(10 * segments);
+        board.on_sent(Timestamp::ZERO, 10 * segments, None);
         board
     }
 
@@ -344,13 +589,13 @@ mod tests {
     #[test]
     fn more_than_two_segments_above_make_one_lost() {
         let mut board = sent(10);
-        board.on_selective((10, 30));
+        selective(&mut board, (10, 30));
         assert!(!board.is_first_lost());
         assert_eq!(board.pipe(), 80);
         assert_eq!(board.next_lost(), None);
         assert_eq!(board.next_suspect(), Some((0, 10)));
         // One byte more than two segments is sufficient (RFC 6675 §4, IsLost).
-        board.on_selective((30, 31));
+        selective(&mut board, (30, 31));
         assert!(board.is_first_lost());
         assert_eq!(board.pipe(), 69);
         assert_eq!(board.next_lost(), Some((0, 10)));
@@ -360,10 +605,10 @@ mod tests {
     fn three_ranges_above_make_a_segment_lost() {
         let mut board = sent(10);
         for at in [10, 30] {
-            board.on_selective((at, at + 2));
+            selective(&mut board, (at, at + 2));
         }
         assert!(!board.is_first_lost());
-        board.on_selective((50, 52));
+        selective(&mut board, (50, 52));
         assert!(board.is_first_lost());
         // All bytes below 10 are lost and none above: only two ranges lie above byte 12.
         assert_eq!(board.pipe(), 100 - 10 - 6);
@@ -372,8 +617,8 @@ mod tests {
     #[test]
     fn the_pipe_counts_retransmissions_until_delivery() {
         let mut board = sent(10);
-        board.on_selective((10, 20));
-        board.on_selective((30, 100));
+        selective(&mut board, (10, 20));
+        selective(&mut board, (30, 100));
         // Lost: 0..10 and 20..30. Received: the rest.
         assert_eq!(board.pipe(), 0);
         board.begin_recovery();
@@ -385,23 +630,23 @@ mod tests {
         assert_eq!(second, (20, 30));
         board.on_retransmitted(second);
         assert_eq!((board.pipe(), board.next_lost()), (20, None));
-        assert_eq!(board.on_cumulative(20), 20);
+        assert_eq!(cumulative(&mut board, 20), 20);
         assert_eq!(board.pipe(), 10);
-        assert_eq!(board.on_cumulative(100), 80);
+        assert_eq!(cumulative(&mut board, 100), 80);
         assert_eq!((board.pipe(), board.flight()), (0, 0));
     }
 
     #[test]
     fn a_recovery_has_one_rescue_of_the_last_segment() {
         let mut board = sent(10);
-        board.on_selective((10, 60));
+        selective(&mut board, (10, 60));
         board.begin_recovery();
         let first = board.first_segment().unwrap();
         board.on_retransmitted(first);
         board.on_rescued(first.1);
         assert_eq!((board.next_lost(), board.next_suspect()), (None, None));
         assert_eq!(board.rescue(), None, "no rescue while only the first segment is acknowledged");
-        board.on_cumulative(60);
+        cumulative(&mut board, 60);
         assert_eq!(board.rescue(), Some((90, 100)));
         board.on_rescued(100);
         assert_eq!(board.rescue(), None);
@@ -411,7 +656,7 @@ mod tests {
     #[test]
     fn a_timeout_makes_all_missing_bytes_lost() {
         let mut board = sent(10);
-        board.on_selective((20, 30));
+        selective(&mut board, (20, 30));
         board.on_timeout();
         assert_eq!(board.pipe(), 0);
         let mut retransmitted = Vec::new();
@@ -421,16 +666,16 @@ mod tests {
         }
         assert_eq!(retransmitted, [0, 10, 30, 40, 50, 60, 70, 80, 90]);
         assert_eq!(board.pipe(), 90);
-        board.on_sent(10);
+        board.on_sent(Timestamp::ZERO, 10, None);
         assert_eq!(board.pipe(), 100, "new data is not lost");
     }
 
     #[test]
     fn ignores_acknowledgements_of_unsent_data() {
         let mut board = sent(2);
-        assert_eq!(board.on_cumulative(21), 0);
-        assert_eq!(board.on_selective((20, 40)), 0);
-        assert_eq!(board.on_selective((15, 40)), 5);
+        assert_eq!(cumulative(&mut board, 21), 0);
+        assert_eq!(selective(&mut board, (20, 40)), 0);
+        assert_eq!(selective(&mut board, (15, 40)), 5);
         assert_eq!(board.pipe(), 15);
     }
 
@@ -446,7 +691,7 @@ mod tests {
                 let lost_before: Vec<_> = literal.unknown().filter(|&at| literal.is_lost(at)).collect();
                 match kind {
                     0 | 1 => {
-                        board.on_sent(length);
+                        board.on_sent(Timestamp::ZERO, length, None);
                         literal.received.resize(literal.received.len() + length as usize, false);
                     }
                     2 => {
@@ -457,7 +702,7 @@ mod tests {
                             literal.received[byte as usize] = true;
                         }
                         let after = literal.received.iter().filter(|&&received| received).count();
-                        prop_assert_eq!(board.on_selective((at, at + length)), (after - before) as u64);
+                        prop_assert_eq!(selective(&mut board, (at, at + length)), (after - before) as u64);
                     }
                     3 => {
                         let to = literal.first + length;
@@ -467,7 +712,7 @@ mod tests {
                             // Cumulatively acknowledged bytes were received, but do not count as selectively received.
                             literal.received[..to as usize].fill(true);
                         }
-                        board.on_cumulative(to);
+                        cumulative(&mut board, to);
                     }
                     4 => {
                         if let Some(segment) = board.next_lost() {

@@ -43,7 +43,7 @@ impl Segment {
     /// | option | bytes | source |
     /// |---|---|---|
     /// | timestamps | 12 | RFC 7323, appendix A |
-    /// | SACK, `n` blocks | 4 + 8`n` | RFC 2018 §3, padded to 4 |
+    /// | SACK, `n` blocks, one of them for a duplicate | 4 + 8`n` | RFC 2018 §3, padded to 4; RFC 2883 |
     /// | on a SYN: MSS and window scale | 4 + 4 | RFC 9293 §3.7.1, RFC 7323 §2.2 |
     /// | on a SYN: SACK permitted | 4, or 0 with timestamps, where it replaces their padding | RFC 2018 §2 |
     pub fn wire_bytes(&self) -> u32 {
@@ -53,7 +53,9 @@ impl Segment {
             (true, true) if timestamps == 0 => 4 + 4 + 4,
             (true, _) => 4 + 4,
         };
-        HEADER_BYTES + timestamps + syn + self.sack.option_bytes() + self.length
+        let blocks = self.sack.count + u8::from(self.flags.contains(Flags::DSACK));
+        let sack = if blocks == 0 { 0 } else { 4 + 8 * u32::from(blocks) };
+        HEADER_BYTES + timestamps + syn + sack + self.length
     }
 }
 
@@ -79,6 +81,8 @@ impl Flags {
     pub const TIMESTAMPS: Self = Self(1 << 5);
     /// On a SYN or SYN-ACK: the SACK-permitted option is present (RFC 2018 §2).
     pub const SACK_PERMITTED: Self = Self(1 << 6);
+    /// The first SACK block reports a duplicate segment (RFC 2883). Its range is not stored.
+    pub const DSACK: Self = Self(1 << 7);
 
     /// Whether all of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
@@ -142,11 +146,6 @@ impl SackBlocks {
     /// Whether there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    /// Size of the padded option in bytes; 0 without blocks.
-    fn option_bytes(&self) -> u32 {
-        if self.count == 0 { 0 } else { 4 + 8 * u32::from(self.count) }
     }
 }
 

@@ -84,6 +84,10 @@ pub struct TcpStats {
     pub retransmitted: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
+    /// Timeouts that F-RTO found to be spurious.
+    pub spurious_timeouts: u64,
+    /// Tail loss probes sent.
+    pub probes: u64,
     /// Retransmission timeouts of SYNs.
     pub syn_timeouts: u64,
     /// Fast recoveries entered.
@@ -176,6 +180,8 @@ impl Sender {
             segments: counts.segments,
             retransmitted: counts.retransmitted,
             timeouts: counts.timeouts,
+            spurious_timeouts: counts.spurious_timeouts,
+            probes: counts.probes,
             syn_timeouts: self.syn_timeouts,
             fast_recoveries: counts.fast_recoveries,
             reductions: counts.reductions,

@@ -48,10 +48,15 @@ pub struct Settings {
     /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
     /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
     pub prr: bool,
+    /// Whether losses are detected by time, with tail loss probes (RACK-TLP, RFC 8985). Default: yes, as in Linux. It
+    /// requires SACK. Without it, loss detection follows RFC 6675, and only a timeout repairs a lost retransmission or tail.
+    pub rack: bool,
+    /// Whether spurious timeouts are detected and undone (F-RTO, RFC 5682). Default: yes, as in Linux.
+    pub frto: bool,
     /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
     pub rto_floor: RtoFloor,
-    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 2^30 B,
-    /// no limit in practice.
+    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 6 MB, about
+    /// the maximum of Linux (`net.ipv4.tcp_rmem`: 6 MiB).
     pub receive_window: DataSize,
     /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
     /// 5681 §4.2).
@@ -73,8 +78,10 @@ impl Default for Settings {
             hystart: None,
             slow_start_limit: None,
             prr: true,
+            rack: true,
+            frto: true,
             rto_floor: RtoFloor::LINUX,
-            receive_window: DataSize::from_bytes(1 << 30),
+            receive_window: DataSize::from_bytes(6_000_000),
             segments_per_ack: 2,
             delayed_ack: TimeDelta::from_millis(40),
         }

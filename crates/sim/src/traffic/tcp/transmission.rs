@@ -5,8 +5,9 @@ use giusto_units::{TimeDelta, Timestamp};
 use super::{
     control::{Acknowledgment, CongestionControl, ConnectionStart},
     prr::{Progress, ProportionalReduction},
+    rack::Rack,
     rto::RtoEstimator,
-    scoreboard::{DUPLICATE_THRESHOLD, Range, Scoreboard},
+    scoreboard::{DUPLICATE_THRESHOLD, News, Range, Scoreboard},
     segment::{Flags, Segment},
     settings::Settings,
 };
@@ -18,6 +19,8 @@ pub(super) struct Counts {
     pub(super) segments: u64,
     pub(super) retransmitted: u64,
     pub(super) timeouts: u64,
+    pub(super) spurious_timeouts: u64,
+    pub(super) probes: u64,
     pub(super) fast_recoveries: u64,
     pub(super) reductions: u64,
     pub(super) ecn_reductions: u64,
@@ -44,8 +47,29 @@ enum Phase {
     Loss { point: u64 },
 }
 
+/// The state of F-RTO (RFC 5682), which detects spurious timeouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frto {
+    Off,
+    /// Until the first acknowledgement after the timeout (step 2).
+    Retransmitted,
+    /// Until the second one (step 3). `new`: number of new segments that may still be sent.
+    Probing {
+        point: u64,
+        new: u8,
+    },
+}
+
+/// A tail loss probe in flight (RFC 8985 §7).
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    end: u64,
+    is_retransmission: bool,
+}
+
 /// The sender's half of the data phase.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(super) struct Transmission {
     control: Box<dyn CongestionControl>,
     board: Scoreboard,
@@ -81,6 +105,19 @@ pub(super) struct Transmission {
     window_limited: bool,
     timer: Option<Timestamp>,
     last_sent: Timestamp,
+    /// Whether RACK and tail loss probes are in use (RFC 8985).
+    uses_rack: bool,
+    rack: Rack,
+    /// When RACK will mark the next segments as lost.
+    reorder_due: Option<Timestamp>,
+    /// Time of the last reduction.
+    reduced_at: Timestamp,
+    probe: Option<Probe>,
+    probe_due: Option<Timestamp>,
+    send_probe: bool,
+    /// Whether there was an RTT sample since the last probe.
+    sampled_since_probe: bool,
+    frto: Frto,
     counts: Counts,
 }
 
@@ -110,6 +147,15 @@ impl Transmission {
             window_limited: false,
             timer: None,
             last_sent: Timestamp::ZERO,
+            uses_rack: false,
+            rack: Rack::default(),
+            reorder_due: None,
+            reduced_at: Timestamp::ZERO,
+            probe: None,
+            probe_due: None,
+            send_probe: false,
+            sampled_since_probe: true,
+            frto: Frto::Off,
             counts: Counts::default(),
         };
         transmission.begin(RtoEstimator::new(transmission.settings.rto_floor), Flags::NONE, false);
@@ -132,7 +178,16 @@ impl Transmission {
         });
         self.rto = rto;
         self.uses = uses;
-        self.board.clear();
+        self.uses_rack = self.settings.rack && uses.contains(Flags::SACK_PERMITTED);
+        self.board.clear(self.uses_rack);
+        self.rack = Rack::starting_with(rto.smoothed());
+        self.reorder_due = None;
+        self.reduced_at = Timestamp::ZERO;
+        self.probe = None;
+        self.probe_due = None;
+        self.send_probe = false;
+        self.sampled_since_probe = true;
+        self.frto = Frto::Off;
         self.written = 0;
         self.phase = Phase::Open;
         self.reduction = None;
@@ -181,7 +236,7 @@ impl Transmission {
     }
 
     pub(super) fn timer(&self) -> Option<Timestamp> {
-        self.timer
+        [self.timer, self.probe_due, self.reorder_due].into_iter().flatten().min()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -206,13 +261,32 @@ impl Transmission {
 
     /// Returns the next segment that may be sent now.
     pub(super) fn next_segment(&mut self, now: Timestamp) -> Option<Outgoing> {
+        if std::mem::take(&mut self.send_probe)
+            && let Some(probe) = self.loss_probe(now)
+        {
+            return Some(probe);
+        }
+        if let Frto::Probing { point, new } = self.frto {
+            // Step 3 sends new data only.
+            let new = new.checked_sub(1)?;
+            self.frto = Frto::Probing { point, new };
+            return self.transmit_new(now);
+        }
         let first = std::mem::take(&mut self.retransmit_first).then(|| self.board.first_segment()).flatten();
+        if let Some(first) = first.filter(|_| self.uses_rack) {
+            let range = self.board.next_lost().unwrap_or(first);
+            self.board.on_retransmitted(range);
+            return Some(self.retransmit(now, range));
+        }
         if let Some(range) = first {
-            if self.sack() {
+            if self.sack() || matches!(self.phase, Phase::Loss { .. }) {
                 self.board.on_retransmitted(range);
                 self.board.on_rescued(range.1);
             }
             return Some(self.retransmit(now, range));
+        }
+        if self.frto == Frto::Retransmitted {
+            return None;
         }
         match self.phase {
             Phase::Loss { .. } => {
@@ -236,6 +310,10 @@ impl Transmission {
                 if let Some(new) = self.send_new(now) {
                     return Some(new);
                 }
+                if self.uses_rack {
+                    // The reordering timer finds further losses.
+                    return None;
+                }
                 if let Some(range) = self.board.next_suspect() {
                     self.board.on_retransmitted(range);
                     return Some(self.retransmit(now, range));
@@ -253,13 +331,21 @@ impl Transmission {
         let flight = self.board.flight();
         let before = self.board.first();
         let (delivered, lost_below) = (self.board.delivered(), self.board.lost_below());
-        let advanced = self.board.on_cumulative(segment.acknowledgment);
+        let echo = self.uses.contains(Flags::TIMESTAMPS).then_some(segment.echo);
+        let mut news = News::new(now, echo, &mut self.rack);
+        let advanced = self.board.on_cumulative(segment.acknowledgment, &mut news);
         let mut selective = 0;
-        if self.sack() {
+        if self.uses.contains(Flags::SACK_PERMITTED) {
             for range in segment.sack.ranges(segment.acknowledgment) {
-                selective += self.board.on_selective(range);
+                selective += self.board.on_selective(range, &mut news);
             }
         }
+        let (_, original) = news.finish();
+        if self.uses_rack && segment.flags.contains(Flags::DSACK) {
+            self.rack.on_duplicate(self.board.first(), self.board.next());
+        }
+        let lost_again = self.board.has_lost();
+        self.detect_lost(now);
         let mut sample = None;
         if advanced > 0 {
             self.previous_first = before;
@@ -270,6 +356,8 @@ impl Transmission {
             self.reduce(now, flight);
             self.counts.ecn_reductions += 1;
         }
+        self.on_probe_acknowledged(now, segment, flight);
+        self.run_frto(now, advanced, selective, original);
         // With SACK, a duplicate acknowledgement is one with new SACK information (RFC 6675 §2).
         let duplicate = if self.sack() {
             selective > 0
@@ -281,7 +369,11 @@ impl Transmission {
         match self.phase {
             Phase::Open => {
                 self.grow(now, growth, sample);
-                if duplicate {
+                if self.uses_rack {
+                    if self.board.has_lost() {
+                        self.enter_recovery(now);
+                    }
+                } else if duplicate {
                     self.on_duplicate(now);
                 }
             }
@@ -293,6 +385,10 @@ impl Transmission {
                 }
                 self.phase = Phase::Open;
                 self.reduction = None;
+                self.rack.on_recovered();
+                if self.uses_rack && self.board.has_lost() {
+                    self.enter_recovery(now);
+                }
             }
             Phase::Recovery { .. } if self.sack() => {}
             Phase::Recovery { point, .. } if advanced > 0 => self.on_partial(point, advanced),
@@ -301,14 +397,19 @@ impl Transmission {
                 self.grow(now, growth, sample);
                 if self.board.first() >= point {
                     self.phase = Phase::Open;
+                    self.rack.on_recovered();
                 }
             }
         }
-        self.update_reduction(before, delivered, lost_below);
+        let more_lost = self.board.has_lost_since(lost_below) || (self.board.has_lost() && !lost_again);
+        self.update_reduction(before, delivered, more_lost);
+        if advanced > 0 {
+            self.arm_probe(now);
+        }
     }
 
     /// Updates proportional rate reduction. The arguments are the state before the acknowledgement (RFC 9937 §6.1, §6.2).
-    fn update_reduction(&mut self, first: u64, delivered: u64, lost_below: u64) {
+    fn update_reduction(&mut self, first: u64, delivered: u64, more_lost: bool) {
         if !matches!(self.phase, Phase::Recovery { .. }) || !self.sack() || !self.settings.prr {
             return;
         }
@@ -320,12 +421,21 @@ impl Transmission {
         reduction.on_ack(Progress {
             delivered: self.board.delivered() - delivered,
             pipe: self.board.pipe(),
-            is_safe: self.board.first() > first && !self.board.has_lost_since(lost_below),
+            is_safe: self.board.first() > first && !more_lost,
         });
     }
 
     /// Processes the retransmission timer if it has expired (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
     pub(super) fn run_timer(&mut self, now: Timestamp) {
+        if self.reorder_due.is_some_and(|due| due <= now) {
+            self.detect_lost(now);
+            if self.phase == Phase::Open && self.board.has_lost() {
+                self.enter_recovery(now);
+            }
+        }
+        if self.probe_due.is_some_and(|due| due <= now) {
+            self.on_probe_timeout(now);
+        }
         if self.timer.is_none_or(|due| due > now) {
             return;
         }
@@ -338,16 +448,25 @@ impl Transmission {
         self.control.on_timeout(now, flight, is_repeated);
         self.timed_out = Some(self.board.first());
         self.rto.back_off();
-        self.board.on_timeout();
+        self.start_frto(is_repeated);
+        self.probe = None;
+        self.probe_due = None;
+        self.send_probe = false;
+        if self.uses_rack {
+            let wait = self.rack.rtt() + self.reordering_window();
+            self.board.on_rack_timeout(now, wait, &mut |_, _| ());
+        } else {
+            self.board.on_timeout();
+        }
         self.phase = Phase::Loss { point: self.board.next() };
         self.reduction = None;
         self.recover = Some(self.board.next());
-        self.retransmit_first = false;
+        self.retransmit_first = self.uses_rack || self.frto != Frto::Off;
         self.duplicates = 0;
         self.limited_transmit = 0;
         self.inflation = 0;
         self.timed = None;
-        self.note_reduction();
+        self.note_reduction(now);
         self.timer = Some(now + self.rto.timeout());
         self.counts.timeouts += 1;
     }
@@ -366,15 +485,27 @@ impl Transmission {
 
     fn send_new(&mut self, now: Timestamp) -> Option<Outgoing> {
         let from = self.board.next();
-        let to = self.written.min(from.saturating_add(self.segment));
-        if from >= to || to - self.board.first() > self.settings.receive_window.as_bytes() {
+        let Some(to) = self.new_end() else {
             self.window_limited = false;
             return None;
-        }
+        };
         if !self.fits(to - from) {
             return None;
         }
-        self.board.on_sent(to - from);
+        self.transmit_new(now)
+    }
+
+    /// End of the next new segment, if there is one and the receive window permits it.
+    fn new_end(&self) -> Option<u64> {
+        let from = self.board.next();
+        let to = self.written.min(from.saturating_add(self.segment));
+        (from < to && to - self.board.first() <= self.settings.receive_window.as_bytes()).then_some(to)
+    }
+
+    /// Sends new data without a check of the congestion window.
+    fn transmit_new(&mut self, now: Timestamp) -> Option<Outgoing> {
+        let (from, to) = (self.board.next(), self.new_end()?);
+        self.board.on_sent(now, to - from, None);
         if self.phase == Phase::Open && self.duplicates > 0 {
             self.limited_transmit += to - from;
         }
@@ -383,6 +514,7 @@ impl Transmission {
         }
         let announces_reduction = std::mem::take(&mut self.announce_reduction);
         self.on_sent(now, to - from);
+        self.arm_probe(now);
         Some(Outgoing { range: (from, to), is_retransmission: false, announces_reduction })
     }
 
@@ -395,6 +527,7 @@ impl Transmission {
             self.timer = None;
         }
         self.counts.retransmitted += 1;
+        self.board.on_resent(now, range, false, None);
         self.on_sent(now, range.1 - range.0);
         Outgoing { range, is_retransmission: true, announces_reduction: false }
     }
@@ -427,6 +560,7 @@ impl Transmission {
         let sample = sent.map(|sent| now.saturating_since(sent));
         if let Some(sample) = sample {
             self.rto.on_sample(sample);
+            self.sampled_since_probe = true;
         }
         if self.board.flight() == 0 {
             self.timer = None;
@@ -479,13 +613,17 @@ impl Transmission {
     }
 
     fn enter_recovery(&mut self, now: Timestamp) {
+        self.probe = None;
+        self.probe_due = None;
         if self.board.first() >= self.reduced_until {
             self.reduce(now, self.board.flight() - self.limited_transmit.min(self.board.flight()));
         }
         let point = self.board.next();
         self.phase = Phase::Recovery { point, partial: false };
         self.recover = Some(point);
-        self.board.begin_recovery();
+        if !self.uses_rack {
+            self.board.begin_recovery();
+        }
         self.retransmit_first = true;
         self.duplicates = 0;
         self.limited_transmit = 0;
@@ -507,13 +645,159 @@ impl Transmission {
         self.control.on_congestion(now, flight.min(self.control.window()));
         // Another reduction restarts proportional rate reduction (RFC 9937 §6.4).
         self.reduction = None;
-        self.note_reduction();
+        self.note_reduction(now);
     }
 
     /// Records a reduction: at most one per window of data, announced with the next new data (RFC 3168 §6.1.2).
-    fn note_reduction(&mut self) {
+    fn note_reduction(&mut self, now: Timestamp) {
+        self.reduced_at = now;
         self.reduced_until = self.board.next();
         self.announce_reduction = self.uses.contains(Flags::ECE);
         self.counts.reductions += 1;
+    }
+
+    fn reordering_window(&self) -> TimeDelta {
+        let sacked = self.board.received_above() / self.segment;
+        self.rack.reordering_window(
+            self.phase != Phase::Open,
+            sacked,
+            self.rto.smoothed().unwrap_or_default(),
+        )
+    }
+
+    /// Marks losses by time (RFC 8985 §6.2) and sets the reordering timer.
+    fn detect_lost(&mut self, now: Timestamp) {
+        self.reorder_due = None;
+        if !self.uses_rack {
+            return;
+        }
+        let wait = self.rack.rtt() + self.reordering_window();
+        let reduced_at = self.reduced_at;
+        let mut is_lost_again = false;
+        let due = self.board.detect_lost(now, &self.rack, wait, &mut |sent, _| {
+            is_lost_again |= sent.is_retransmission && sent.at >= reduced_at;
+        });
+        self.reorder_due = due;
+        if is_lost_again && matches!(self.phase, Phase::Recovery { .. }) {
+            // The loss of a retransmission indicates congestion once more (RFC 5681 §4.3).
+            self.reduce(now, self.board.pipe());
+        }
+    }
+
+    /// Sets the timer of the loss probe (RFC 8985 §7.2).
+    fn arm_probe(&mut self, now: Timestamp) {
+        self.probe_due = None;
+        let flight = self.board.flight();
+        let is_usual = self.phase == Phase::Open && self.board.received_above() == 0 && flight > 0;
+        if !self.uses_rack || !is_usual || self.probe.is_some() {
+            return;
+        }
+        let wait = match self.rto.smoothed() {
+            Some(smoothed) if flight <= self.segment => smoothed * 2 + self.settings.delayed_ack,
+            Some(smoothed) => smoothed * 2,
+            None => TimeDelta::from_seconds(1),
+        };
+        let due = now + wait;
+        self.probe_due = Some(self.timer.map_or(due, |timer| due.min(timer)));
+    }
+
+    /// Processes the timer of the loss probe (RFC 8985 §7.3).
+    fn on_probe_timeout(&mut self, now: Timestamp) {
+        self.probe_due = None;
+        if self.board.flight() == 0 || self.phase != Phase::Open {
+            return;
+        }
+        if self.probe.is_none() && self.sampled_since_probe {
+            self.send_probe = true;
+            self.timer = Some(now + self.rto.timeout());
+        }
+    }
+
+    /// Sends a loss probe: new data, or else the last segment.
+    fn loss_probe(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.sampled_since_probe = false;
+        self.counts.probes += 1;
+        if let Some(new) = self.transmit_new(now) {
+            self.probe = Some(Probe { end: self.board.next(), is_retransmission: false });
+            self.probe_due = None;
+            return Some(new);
+        }
+        let range = self.board.last_segment()?;
+        self.probe = Some(Probe { end: self.board.next(), is_retransmission: true });
+        self.timed = None;
+        self.counts.retransmitted += 1;
+        let is_probe = self.board.is_original(range);
+        self.board.on_resent(now, range, is_probe, None);
+        self.on_sent(now, range.1 - range.0);
+        Some(Outgoing { range, is_retransmission: true, announces_reduction: false })
+    }
+
+    /// Processes the acknowledgement of a loss probe (RFC 8985 §7.4.2).
+    fn on_probe_acknowledged(&mut self, now: Timestamp, ack: &Segment, flight: u64) {
+        let Some(probe) = self.probe.filter(|probe| self.board.first() >= probe.end) else { return };
+        let is_repaired = self.board.first() > probe.end;
+        let is_duplicate = ack.flags.contains(Flags::DSACK);
+        if !probe.is_retransmission || is_duplicate {
+            self.probe = None;
+        } else if is_repaired {
+            self.probe = None;
+            if probe.end > self.reduced_until {
+                self.reduce(now, flight);
+            }
+        }
+    }
+
+    /// Starts F-RTO with a timeout (RFC 5682 §2.1 and §3.1, step 1).
+    fn start_frto(&mut self, is_repeated: bool) {
+        let may_start = match self.phase {
+            Phase::Open => true,
+            Phase::Recovery { .. } => false,
+            Phase::Loss { .. } => is_repeated && self.frto != Frto::Off,
+        };
+        self.frto = if self.settings.frto && may_start { Frto::Retransmitted } else { Frto::Off };
+    }
+
+    /// Processes an acknowledgement after a timeout (RFC 5682 §2.1 and §3.1, steps 2 and 3). `original` is the end of newly
+    /// acknowledged data that was never retransmitted, known with RACK.
+    fn run_frto(&mut self, now: Timestamp, advanced: u64, selective: u64, original: Option<u64>) {
+        match self.frto {
+            Frto::Off => {}
+            Frto::Retransmitted if advanced > 0 => {
+                let Phase::Loss { point } = self.phase else { return };
+                let goes_on = self.board.first() < point && self.new_end().is_some();
+                let recover = self.board.next();
+                self.frto = if goes_on { Frto::Probing { point: recover, new: 2 } } else { Frto::Off };
+            }
+            // With SACK the sender waits for the acknowledgement of the retransmission.
+            Frto::Retransmitted => {
+                if !self.sack() && selective == 0 {
+                    self.frto = Frto::Off;
+                }
+            }
+            Frto::Probing { point, .. } => {
+                self.frto = Frto::Off;
+                let is_covered = self.board.first() <= point;
+                let is_original = if self.uses_rack {
+                    original.is_some_and(|end| end <= point)
+                } else {
+                    advanced > 0 || selective > 0
+                };
+                if is_covered && is_original {
+                    self.on_spurious_timeout(now);
+                }
+            }
+        }
+    }
+
+    /// Undoes the effects of a spurious timeout.
+    fn on_spurious_timeout(&mut self, now: Timestamp) {
+        self.counts.spurious_timeouts += 1;
+        self.board.on_spurious_timeout();
+        self.control.on_spurious_timeout(now);
+        self.phase = Phase::Open;
+        self.recover = Some(self.board.first());
+        self.timed_out = None;
+        self.reduced_until = self.board.first();
+        self.announce_reduction = false;
     }
 }

@@ -28,8 +28,8 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// | fast convergence | on | RFC 8312 §4.6 |
 ///
 /// Slow start is that of RFC 5681. With [`ConnectionStart::hystart`] the first one uses `HyStart++` (RFC 9406); if it ends
-/// slow start without a loss, the plateau is the window, and `K` = 0 (RFC 8312 §4.8). A spurious reduction is not undone
-/// (RFC 9438 §4.9).
+/// slow start without a loss, the plateau is the window, and `K` = 0 (RFC 8312 §4.8). A spurious timeout is undone (RFC 9438
+/// §4.9.1), a spurious fast recovery is not.
 #[derive(Debug)]
 pub struct Cubic {
     segment: u64,
@@ -43,6 +43,8 @@ pub struct Cubic {
     before_decrease: f64,
     avoidance: Option<Avoidance>,
     fast_convergence: bool,
+    /// Window, threshold and plateau before the last timeout.
+    before_timeout: (f64, f64, f64),
 }
 
 /// One period of congestion avoidance.
@@ -89,6 +91,7 @@ impl Cubic {
             before_decrease: 0.0,
             avoidance: None,
             fast_convergence: true,
+            before_timeout: (0.0, 0.0, 0.0),
         }
     }
 
@@ -192,6 +195,7 @@ impl CongestionControl for Cubic {
 
     fn on_timeout(&mut self, _now: Timestamp, flight: u64, is_repeated: bool) {
         if !is_repeated {
+            self.before_timeout = (self.window, self.threshold, self.plateau);
             self.before_decrease = self.reduced(flight);
             self.threshold = (self.before_decrease * BETA).max(2.0);
         }
@@ -199,6 +203,16 @@ impl CongestionControl for Cubic {
         self.plateau = 0.0;
         self.avoidance = None;
         self.slow_start.on_timeout();
+    }
+
+    fn on_spurious_timeout(&mut self, _now: Timestamp) {
+        // RFC 9438 §4.9.1. The epoch starts again, with the window as its plateau.
+        let (window, threshold, plateau) = self.before_timeout;
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.plateau = plateau;
+        self.avoidance = None;
+        self.slow_start.on_end();
     }
 
     fn limit_window(&mut self, _now: Timestamp, window: u64) {

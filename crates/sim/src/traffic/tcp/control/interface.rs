@@ -28,6 +28,9 @@ pub trait CongestionControl: Send + fmt::Debug {
     /// expired for the same segment.
     fn on_timeout(&mut self, now: Timestamp, flight: u64, is_repeated: bool);
 
+    /// Restores the state before the last timeout that was not repeated, which was spurious (RFC 5682 §4, RFC 4015 §3).
+    fn on_spurious_timeout(&mut self, now: Timestamp);
+
     /// Limits the window to `window` without changing the threshold: after an idle period (RFC 5681 §4.1), and at the end of
     /// a NewReno recovery (RFC 6582 §3.2, step 3).
     fn limit_window(&mut self, now: Timestamp, window: u64);

@@ -20,6 +20,8 @@ pub struct NewReno {
     slow_start: SlowStart,
     /// Bytes acknowledged towards the next segment of growth.
     counted: u64,
+    /// Window and threshold before the last timeout.
+    before_timeout: (u64, u64),
 }
 
 impl NewReno {
@@ -42,6 +44,7 @@ impl NewReno {
             threshold: start.threshold,
             slow_start: SlowStart::new(start),
             counted: 0,
+            before_timeout: (0, 0),
         }
     }
 
@@ -99,11 +102,19 @@ impl CongestionControl for NewReno {
 
     fn on_timeout(&mut self, _now: Timestamp, flight: u64, is_repeated: bool) {
         if !is_repeated {
+            self.before_timeout = (self.window, self.threshold);
             self.threshold = self.half(flight);
         }
         self.window = self.segment;
         self.counted = 0;
         self.slow_start.on_timeout();
+    }
+
+    fn on_spurious_timeout(&mut self, _now: Timestamp) {
+        let (window, threshold) = self.before_timeout;
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.slow_start.on_end();
     }
 
     fn limit_window(&mut self, _now: Timestamp, window: u64) {

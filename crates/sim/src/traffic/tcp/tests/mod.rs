@@ -4,6 +4,7 @@ mod behaviour;
 mod ecn;
 mod engine;
 mod properties;
+mod recovery;
 mod sharing;
 mod start;
 mod theory;
@@ -110,6 +111,8 @@ struct Network {
     pairs: Vec<Pair>,
     path: Path,
     busy_until: Timestamp,
+    /// Interval in which the bottleneck transmits nothing, while its queue keeps its packets.
+    paused: Option<(Timestamp, Timestamp)>,
     forward: FateRule,
     backward: FateRule,
     counts: [u64; 2],
@@ -130,6 +133,7 @@ impl Network {
             pairs: Vec::new(),
             path,
             busy_until: Timestamp::ZERO,
+            paused: None,
             forward: Box::new(|_, _| Fate::Delivered),
             backward: Box::new(|_, _| Fate::Delivered),
             counts: [0; 2],
@@ -263,12 +267,20 @@ impl Network {
         let mut arrival = self.now + self.path.one_way;
         if let Some(rate) = self.path.rate.filter(|_| is_forward) {
             let size = DataSize::from_bytes(u64::from(transmit.bytes));
-            let backlog = rate.size_in(self.busy_until.saturating_since(self.now));
+            let pause = self.paused.map_or(TimeDelta::ZERO, |(from, to)| {
+                self.busy_until.min(to).saturating_since(from.max(self.now))
+            });
+            let backlog = rate.size_in(self.busy_until.saturating_since(self.now) - pause);
             if backlog + size > self.path.buffer {
                 self.overflows += 1;
                 return;
             }
-            self.busy_until = self.busy_until.max(self.now) + rate.time_for(size).unwrap();
+            let start = self.busy_until.max(self.now);
+            let start = match self.paused {
+                Some((from, to)) if start >= from && start < to => to,
+                _ => start,
+            };
+            self.busy_until = start + rate.time_for(size).unwrap();
             arrival = self.busy_until + self.path.one_way;
         }
         if let Fate::Delayed(by) = fate {

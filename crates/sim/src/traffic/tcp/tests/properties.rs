@@ -22,13 +22,20 @@ fn random_fates(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> Fate
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
-    (any::<[bool; 6]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
-        |([sack, timestamps, ecn, cubic, hystart, prr], mss, segments_per_ack, initial_window)| Settings {
+    (any::<[bool; 8]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
+        |(
+            [sack, timestamps, ecn, cubic, hystart, prr, rack, frto],
+            mss,
+            segments_per_ack,
+            initial_window,
+        )| Settings {
             sack,
             timestamps,
             ecn,
             hystart: Some(hystart),
             prr,
+            rack,
+            frto,
             mss,
             segments_per_ack,
             initial_window,
@@ -41,10 +48,10 @@ fn any_settings() -> impl Strategy<Value = Settings> {
 fn any_segment() -> impl Strategy<Value = Segment> {
     let number = prop_oneof![0..40_000_u64, any::<u32>().prop_map(u64::from)];
     let block = (0..60_000_u64, 1..5_000_u64);
-    (any::<[bool; 6]>(), number.clone(), number, 0..1461_u32, 0..3_u32, prop::collection::vec(block, 0..4))
+    (any::<[bool; 7]>(), number.clone(), number, 0..1461_u32, 0..3_u32, prop::collection::vec(block, 0..4))
         .prop_map(
             |(
-                [syn, ack, ece, cwr, timestamps, sack_permitted],
+                [syn, ack, ece, cwr, timestamps, sack_permitted, duplicate],
                 sequence,
                 acknowledgment,
                 length,
@@ -61,7 +68,8 @@ fn any_segment() -> impl Strategy<Value = Segment> {
                     .with_if(ece, Flags::ECE)
                     .with_if(cwr, Flags::CWR)
                     .with_if(timestamps, Flags::TIMESTAMPS)
-                    .with_if(sack_permitted, Flags::SACK_PERMITTED);
+                    .with_if(sack_permitted, Flags::SACK_PERMITTED)
+                    .with_if(duplicate, Flags::DSACK);
                 Segment { sequence, acknowledgment, sack, length, connection, flags, ..Segment::default() }
             },
         )

@@ -121,7 +121,11 @@ fn noise_and_delayed_acks_do_not_end_slow_start() {
 fn slow_start_resumes_after_a_temporary_rtt_rise() {
     // An RTT increase of 20 ms, temporary or permanent.
     let windows = |until: f64, hystart| {
-        let settings = Settings { slow_start_limit: Some(8), ..settings(hystart, true) };
+        let settings = Settings {
+            slow_start_limit: Some(8),
+            receive_window: DataSize::from_bytes(1 << 30),
+            ..settings(hystart, true)
+        };
         let mut network = Network::new(Path::free(ms(50)))
             .backward(move |_, segment| {
                 let rise = segment.stamp >= at(0.22) && segment.stamp < at(until);
@@ -165,7 +169,8 @@ fn prr_prevents_timeouts_after_an_overshoot() {
         for rates in PATHS {
             let (path, _) = path(rates, 1);
             for (prr, timeouts) in [true, false].into_iter().zip(&mut timeouts) {
-                let settings = Settings { algorithm, ..settings(false, prr) };
+                // RACK repairs lost retransmissions without a timeout.
+                let settings = Settings { algorithm, rack: false, ..settings(false, prr) };
                 let mut network = Network::new(path).with(&settings, Application::Unlimited);
                 network.run(at(5.0));
                 *timeouts += network.sender().stats().timeouts;
@@ -232,6 +237,8 @@ fn example_of_rfc_9937(prr: bool, lost: u64) -> Vec<(u64, u64)> {
         algorithm: Algorithm::NewReno,
         timestamps: false,
         prr,
+        // The figures count duplicate acknowledgements.
+        rack: false,
         initial_threshold: Some(DataSize::from_bytes(20 * BYTES)),
         ..Settings::default()
     };
