@@ -189,7 +189,15 @@ fn traffic(
             simulation.add_agent(Box::new(paced));
         }
         FlowKind::Tcp { settings, transfers } => {
-            let sender = tcp::Sender::new(flow.forwards, settings.clone(), own.application(transfers))?;
+            let sender = {
+                let control = settings.algorithm.build(own.random("control"));
+                tcp::Sender::with_control(
+                    flow.forwards,
+                    settings.clone(),
+                    own.application(transfers),
+                    control,
+                )?
+            };
             let sender = sender.starting_at(flow.start).stopping_at(flow.stop);
             let receiver = tcp::Receiver::new(answers, settings.clone())?;
             connect(simulation, flow.forwards, answers, Box::new(sender), Box::new(receiver));

@@ -25,8 +25,12 @@ pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
 pub const REVERSE: &str = ":reverse";
 
 /// Congestion controls of TCP by their names.
-pub(super) const TCP_CONTROLS: [(&str, Algorithm); 2] =
-    [("new-reno", Algorithm::NewReno), ("cubic", Algorithm::Cubic)];
+pub(super) const TCP_CONTROLS: [(&str, Algorithm); 4] = [
+    ("new-reno", Algorithm::NewReno),
+    ("cubic", Algorithm::Cubic),
+    ("prague", Algorithm::Prague),
+    ("bbr", Algorithm::Bbr),
+];
 
 /// A valid scenario: it can be simulated.
 #[derive(Debug, Clone, PartialEq)]

@@ -49,6 +49,7 @@
 
 mod application;
 pub mod control;
+mod delivery;
 mod history;
 mod prr;
 mod rack;

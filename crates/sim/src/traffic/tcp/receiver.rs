@@ -50,6 +50,9 @@ pub struct Receiver {
     report_duplicate: bool,
     answer_syn: bool,
     echo_mark: bool,
+    /// Segments with a CE mark in this connection, and whether the last one had one.
+    marked: u16,
+    was_marked: bool,
     /// `TS.Recent` and `Last.ACK.sent` (RFC 7323 §4.3).
     recent_stamp: Timestamp,
     last_acknowledged: u64,
@@ -99,6 +102,8 @@ impl Receiver {
             report_duplicate: false,
             answer_syn: false,
             echo_mark: false,
+            marked: 0,
+            was_marked: false,
             recent_stamp: Timestamp::ZERO,
             last_acknowledged: 0,
             handed_over: None,
@@ -124,12 +129,13 @@ impl Receiver {
             self.report_duplicate = false;
             self.echo_mark = false;
             self.last_acknowledged = 0;
+            self.marked = 0;
             let (offered, settings) = (syn.flags, &self.settings);
             let ecn = Flags::ECE.with(Flags::CWR);
             self.uses = Flags::NONE
                 .with_if(settings.sack && offered.contains(Flags::SACK_PERMITTED), Flags::SACK_PERMITTED)
                 .with_if(settings.timestamps && offered.contains(Flags::TIMESTAMPS), Flags::TIMESTAMPS)
-                .with_if(settings.ecn && offered.contains(ecn), Flags::ECE);
+                .with_if(settings.uses_ecn() && offered.contains(ecn), Flags::ECE);
         }
         self.recent_stamp = syn.stamp;
         self.answer_syn = true;
@@ -140,6 +146,13 @@ impl Receiver {
         if self.uses.contains(Flags::ECE) {
             self.echo_mark &= !segment.flags.contains(Flags::CWR);
             self.echo_mark |= ecn == Ecn::Ce;
+            self.marked = self.marked.wrapping_add(u16::from(ecn == Ecn::Ce));
+            if self.settings.uses_accurate_ecn() {
+                // The first mark after unmarked segments is reported immediately (RFC 9768 §3.2.2.5.1).
+                self.acknowledge_now |= ecn == Ecn::Ce && !self.was_marked;
+                self.was_marked = ecn == Ecn::Ce;
+                self.echo_mark = false;
+            }
             self.stats.marked += u64::from(ecn == Ecn::Ce);
         }
         if segment.sequence <= self.last_acknowledged && segment.stamp >= self.recent_stamp {
@@ -224,6 +237,7 @@ impl Receiver {
             stamp: self.now,
             echo: self.recent_stamp,
             sack,
+            marked: self.marked,
             connection: self.connection,
             flags: Flags::ACK
                 .with_if(self.uses.contains(Flags::TIMESTAMPS), Flags::TIMESTAMPS)

@@ -28,6 +28,9 @@ pub struct Segment {
     pub length: u32,
     /// Connection number, which represents the ports. Each new connection has the next number.
     pub connection: u32,
+    /// Number of segments received with a CE mark in this connection, modulo 2^16, if accurate ECN is in use: the counter
+    /// `r.cep` of RFC 9768 §3.2.2. There it has three bits in the header, and the bytes follow in an option.
+    pub marked: u16,
     /// Flags and options.
     pub flags: Flags,
 }

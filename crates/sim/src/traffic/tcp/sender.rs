@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     packet::{FlowId, Packet},
+    random,
     traffic::agent::{Agent, Body, Transmit},
 };
 
@@ -113,7 +114,7 @@ impl Sender {
     ///
     /// [`SettingsError`] if a setting is out of range.
     pub fn new(flow: FlowId, settings: Settings, application: Application) -> Result<Self, SettingsError> {
-        let control = settings.algorithm.build();
+        let control = settings.algorithm.build(random::stream(u64::from(flow.0), "tcp"));
         Self::with_control(flow, settings, application, control)
     }
 
@@ -261,7 +262,7 @@ impl Sender {
         let uses = Flags::NONE
             .with_if(agreed(Flags::TIMESTAMPS, self.settings.timestamps), Flags::TIMESTAMPS)
             .with_if(agreed(Flags::SACK_PERMITTED, self.settings.sack), Flags::SACK_PERMITTED)
-            .with_if(agreed(ecn, self.settings.ecn), ecn);
+            .with_if(agreed(ecn, self.settings.uses_ecn()), ecn);
         if uses.contains(Flags::TIMESTAMPS) {
             rto.on_sample(self.now.saturating_since(segment.echo));
         } else if tries <= 1 {
@@ -291,7 +292,7 @@ impl Sender {
             flags: Flags::SYN
                 .with_if(self.settings.sack, Flags::SACK_PERMITTED)
                 .with_if(self.settings.timestamps, Flags::TIMESTAMPS)
-                .with_if(self.settings.ecn, Flags::ECE.with(Flags::CWR)),
+                .with_if(self.settings.uses_ecn(), Flags::ECE.with(Flags::CWR)),
             ..Segment::default()
         })
     }
@@ -342,9 +343,13 @@ impl Agent for Sender {
             State::Opening { .. } => (self.syn()?, Ecn::NotEct),
             State::Open => {
                 let outgoing = self.transmission.next_segment(self.now)?;
-                // Only new data is ECN-capable (RFC 3168 §6.1.5).
-                let capable = !outgoing.is_retransmission && self.transmission.uses_ecn();
-                (self.data(outgoing), if capable { Ecn::Ect0 } else { Ecn::NotEct })
+                // Only new data is ECN-capable (RFC 3168 §6.1.5), but all data of an L4S sender (RFC 9331 §4.1).
+                let ecn = match (self.transmission.uses_ecn(), self.settings.uses_accurate_ecn()) {
+                    (true, true) => Ecn::Ect1,
+                    (true, false) if !outgoing.is_retransmission => Ecn::Ect0,
+                    _ => Ecn::NotEct,
+                };
+                (self.data(outgoing), ecn)
             }
             State::Idle { .. } | State::Done => return None,
         };

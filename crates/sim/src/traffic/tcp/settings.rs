@@ -25,7 +25,8 @@ pub struct Settings {
     /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
     /// with each acknowledgement of new data.
     pub timestamps: bool,
-    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems.
+    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems. Prague always uses
+    /// accurate ECN (RFC 9768) instead.
     pub ecn: bool,
     /// Initial window in segments: 1 to 10. Default: 10. It is limited to max(2 segments, 14,600 bytes) (RFC 6928 §2).
     pub initial_window: u32,
@@ -144,7 +145,23 @@ impl Settings {
             "min-rto",
             "0 to 60 s",
             &floor,
+        )?;
+        check(
+            self.algorithm != Algorithm::Bbr || (self.sack && self.rack),
+            "control",
+            "another one without sack and rack",
+            &"bbr",
         )
+    }
+
+    /// Whether the connection uses ECN: as set, and always with Prague.
+    pub(super) fn uses_ecn(&self) -> bool {
+        self.ecn || self.uses_accurate_ecn()
+    }
+
+    /// Whether marks are counted (accurate ECN, RFC 9768) and data is ECT(1).
+    pub(super) fn uses_accurate_ecn(&self) -> bool {
+        self.algorithm == Algorithm::Prague
     }
 
     /// Data bytes of a full segment (`SMSS`): the maximum segment size minus the options of every segment.

@@ -1,9 +1,11 @@
 //! The data phase of a connection: transmission, acknowledgements, loss recovery.
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    control::{Acknowledgment, CongestionControl, ConnectionStart},
+    control::{Acknowledgment, CongestionControl, ConnectionStart, Feedback, Lost},
+    delivery::Delivery,
+    history::{Stamp, Transmitted},
     prr::{Progress, ProportionalReduction},
     rack::Rack,
     rto::RtoEstimator,
@@ -118,6 +120,13 @@ pub(super) struct Transmission {
     /// Whether there was an RTT sample since the last probe.
     sampled_since_probe: bool,
     frto: Frto,
+    /// Count of marked segments in the last acknowledgement (accurate ECN).
+    marked: u16,
+    /// Delivery-rate samples, if the congestion control needs them.
+    delivery: Option<Box<Delivery>>,
+    /// With pacing: when the next segment may leave, and whether it waits for that.
+    paced_until: Timestamp,
+    is_paced: bool,
     counts: Counts,
 }
 
@@ -156,6 +165,10 @@ impl Transmission {
             send_probe: false,
             sampled_since_probe: true,
             frto: Frto::Off,
+            marked: 0,
+            delivery: None,
+            paced_until: Timestamp::ZERO,
+            is_paced: false,
             counts: Counts::default(),
         };
         transmission.begin(RtoEstimator::new(transmission.settings.rto_floor), Flags::NONE, false);
@@ -188,6 +201,9 @@ impl Transmission {
         self.send_probe = false;
         self.sampled_since_probe = true;
         self.frto = Frto::Off;
+        self.marked = 0;
+        self.delivery = (self.uses_rack && self.control.needs_rate()).then(Box::default);
+        self.is_paced = false;
         self.written = 0;
         self.phase = Phase::Open;
         self.reduction = None;
@@ -236,7 +252,8 @@ impl Transmission {
     }
 
     pub(super) fn timer(&self) -> Option<Timestamp> {
-        [self.timer, self.probe_due, self.reorder_due].into_iter().flatten().min()
+        let paced = self.is_paced.then_some(self.paced_until);
+        [self.timer, self.probe_due, self.reorder_due, paced].into_iter().flatten().min()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -261,6 +278,12 @@ impl Transmission {
 
     /// Returns the next segment that may be sent now.
     pub(super) fn next_segment(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.is_paced = false;
+        if now < self.paced_until && self.control.pacing_rate().is_some() {
+            // There may be nothing to send; then the timer has no effect.
+            self.is_paced = true;
+            return None;
+        }
         if std::mem::take(&mut self.send_probe)
             && let Some(probe) = self.loss_probe(now)
         {
@@ -340,7 +363,7 @@ impl Transmission {
                 selective += self.board.on_selective(range, &mut news);
             }
         }
-        let (_, original) = news.finish();
+        let (newest, original) = news.finish();
         if self.uses_rack && segment.flags.contains(Flags::DSACK) {
             self.rack.on_duplicate(self.board.first(), self.board.next());
         }
@@ -351,6 +374,7 @@ impl Transmission {
             self.previous_first = before;
             sample = self.on_advance(now, advanced, segment);
         }
+        self.give_feedback(now, segment, newest, (delivered, sample));
         let echo = self.uses.contains(Flags::ECE) && segment.flags.contains(Flags::ECE);
         if echo && advanced > 0 && before >= self.reduced_until {
             self.reduce(now, flight);
@@ -410,7 +434,8 @@ impl Transmission {
 
     /// Updates proportional rate reduction. The arguments are the state before the acknowledgement (RFC 9937 §6.1, §6.2).
     fn update_reduction(&mut self, first: u64, delivered: u64, more_lost: bool) {
-        if !matches!(self.phase, Phase::Recovery { .. }) || !self.sack() || !self.settings.prr {
+        let uses_prr = self.settings.prr && !self.control.controls_recovery();
+        if !matches!(self.phase, Phase::Recovery { .. }) || !self.sack() || !uses_prr {
             return;
         }
         let target = self.control.window();
@@ -454,7 +479,9 @@ impl Transmission {
         self.send_probe = false;
         if self.uses_rack {
             let wait = self.rack.rtt() + self.reordering_window();
-            self.board.on_rack_timeout(now, wait, &mut |_, _| ());
+            let mut lost = Vec::new();
+            self.board.on_rack_timeout(now, wait, &mut |sent, bytes| lost.push((sent, bytes)));
+            self.report_losses(now, lost);
         } else {
             self.board.on_timeout();
         }
@@ -505,7 +532,8 @@ impl Transmission {
     /// Sends new data without a check of the congestion window.
     fn transmit_new(&mut self, now: Timestamp) -> Option<Outgoing> {
         let (from, to) = (self.board.next(), self.new_end()?);
-        self.board.on_sent(now, to - from, None);
+        let stamp = self.stamp(now, to - from);
+        self.board.on_sent(now, to - from, stamp);
         if self.phase == Phase::Open && self.duplicates > 0 {
             self.limited_transmit += to - from;
         }
@@ -527,7 +555,8 @@ impl Transmission {
             self.timer = None;
         }
         self.counts.retransmitted += 1;
-        self.board.on_resent(now, range, false, None);
+        let stamp = self.stamp(now, range.1 - range.0);
+        self.board.on_resent(now, range, false, stamp);
         self.on_sent(now, range.1 - range.0);
         Outgoing { range, is_retransmission: true, announces_reduction: false }
     }
@@ -538,6 +567,11 @@ impl Transmission {
         }
         self.counts.segments += 1;
         self.last_sent = now;
+        if let Some(time) =
+            self.control.pacing_rate().and_then(|rate| rate.time_for(DataSize::from_bytes(bytes)))
+        {
+            self.paced_until = self.paced_until.max(now) + time;
+        }
         if self.timer.is_none() {
             self.timer = Some(now + self.rto.timeout());
         }
@@ -674,14 +708,72 @@ impl Transmission {
         let wait = self.rack.rtt() + self.reordering_window();
         let reduced_at = self.reduced_at;
         let mut is_lost_again = false;
-        let due = self.board.detect_lost(now, &self.rack, wait, &mut |sent, _| {
+        let mut lost = Vec::new();
+        let reports = self.delivery.is_some();
+        let due = self.board.detect_lost(now, &self.rack, wait, &mut |sent, bytes| {
+            if reports {
+                lost.push((sent, bytes));
+            }
             is_lost_again |= sent.is_retransmission && sent.at >= reduced_at;
         });
         self.reorder_due = due;
+        self.report_losses(now, lost);
         if is_lost_again && matches!(self.phase, Phase::Recovery { .. }) {
             // The loss of a retransmission indicates congestion once more (RFC 5681 §4.3).
             self.reduce(now, self.board.pipe());
         }
+    }
+
+    /// The state to store with a transmission of `bytes` now.
+    fn stamp(&mut self, now: Timestamp, bytes: u64) -> Option<Stamp> {
+        let flight = self.board.pipe();
+        let delivered = self.board.delivered();
+        self.delivery.as_mut().map(|delivery| delivery.stamp(now, delivered, flight, bytes))
+    }
+
+    /// Reports losses to the congestion control, if it needs them.
+    fn report_losses(&mut self, now: Timestamp, lost: Vec<(Transmitted, u64)>) {
+        let Some(delivery) = &mut self.delivery else { return };
+        for (sent, bytes) in lost {
+            delivery.lost += bytes;
+            if let Some(stamp) = sent.stamp {
+                let lost_since_sent = delivery.lost - stamp.lost;
+                let (flight_when_sent, delivered_when_sent) = (stamp.flight, stamp.delivered);
+                self.control
+                    .on_loss(now, Lost { bytes, flight_when_sent, lost_since_sent, delivered_when_sent });
+            }
+        }
+    }
+
+    /// Passes an acknowledgement on to the congestion control. `before` and `sample` are the bytes delivered before it and
+    /// its RTT sample.
+    fn give_feedback(
+        &mut self,
+        now: Timestamp,
+        ack: &Segment,
+        newest: Option<Transmitted>,
+        (before, sample): (u64, Option<TimeDelta>),
+    ) {
+        let total = self.board.delivered();
+        let marked = if self.settings.uses_accurate_ecn() { ack.marked.wrapping_sub(self.marked) } else { 0 };
+        self.marked = ack.marked;
+        let is_limited = self.written <= self.board.next() && !self.board.has_lost();
+        let flight = self.board.pipe();
+        let min_rtt = self.rack.min_rtt();
+        let rate = self.delivery.as_mut().and_then(|delivery| {
+            delivery.on_ack(now, newest, (total, total - before), (flight, is_limited), min_rtt)
+        });
+        let feedback = Feedback {
+            delivered: total - before,
+            marked: u64::from(marked),
+            smoothed_rtt: self.rto.smoothed().unwrap_or_default(),
+            rtt_sample: sample,
+            flight,
+            first_unacknowledged: self.board.first(),
+            next_sequence: self.board.next(),
+            rate,
+        };
+        self.control.on_feedback(now, &feedback);
     }
 
     /// Sets the timer of the loss probe (RFC 8985 §7.2).
@@ -727,7 +819,8 @@ impl Transmission {
         self.timed = None;
         self.counts.retransmitted += 1;
         let is_probe = self.board.is_original(range);
-        self.board.on_resent(now, range, is_probe, None);
+        let stamp = self.stamp(now, range.1 - range.0);
+        self.board.on_resent(now, range, is_probe, stamp);
         self.on_sent(now, range.1 - range.0);
         Some(Outgoing { range, is_retransmission: true, announces_reduction: false })
     }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{cubic::Cubic, interface::CongestionControl, new_reno::NewReno};
+use super::{bbr::Bbr, cubic::Cubic, interface::CongestionControl, new_reno::NewReno, prague::Prague};
+use crate::random::Random;
 
 /// A congestion control by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,14 +14,20 @@ pub enum Algorithm {
     /// [`Cubic`], the default of common systems.
     #[default]
     Cubic,
+    /// [`Prague`], for L4S: it sends ECT(1) and uses accurate ECN feedback.
+    Prague,
+    /// [`Bbr`], version 3.
+    Bbr,
 }
 
 impl Algorithm {
-    /// Creates a congestion control of this kind.
-    pub fn build(self) -> Box<dyn CongestionControl> {
+    /// Creates a congestion control of this kind. Only BBR draws from `random`.
+    pub fn build(self, random: Random) -> Box<dyn CongestionControl> {
         match self {
             Self::NewReno => Box::new(NewReno::new()),
             Self::Cubic => Box::new(Cubic::new()),
+            Self::Bbr => Box::new(Bbr::new(random)),
+            Self::Prague => Box::new(Prague::new()),
         }
     }
 }
@@ -35,7 +42,7 @@ mod tests {
     #[test]
     fn slow_start_adds_acknowledged_bytes_up_to_its_limit() {
         for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
-            let mut control = algorithm.build();
+            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
             let start = ConnectionStart {
                 segment: 1000,
                 window: 10_000,
@@ -62,7 +69,7 @@ mod tests {
     #[test]
     fn a_repeated_timeout_keeps_the_threshold() {
         for (algorithm, threshold) in [(Algorithm::NewReno, 10_000), (Algorithm::Cubic, 14_000)] {
-            let mut control = algorithm.build();
+            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
             control.on_start(ConnectionStart {
                 segment: 1000,
                 window: 20_000,
@@ -80,7 +87,7 @@ mod tests {
     #[test]
     fn threshold_and_window_have_lower_bounds() {
         for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
-            let mut control = algorithm.build();
+            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
             control.on_start(ConnectionStart {
                 segment: 1000,
                 window: 2000,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 /// Computes the congestion window. The sender performs loss recovery.
 ///
@@ -16,6 +16,31 @@ pub trait CongestionControl: Send + fmt::Debug {
 
     /// Slow start threshold (`ssthresh`); `u64::MAX` before the first congestion event, unless [`ConnectionStart`] set one.
     fn threshold(&self) -> u64;
+
+    /// Rate at which the sender transmits data bytes; `None`, the default: as fast as the window permits.
+    fn pacing_rate(&self) -> Option<DataRate> {
+        None
+    }
+
+    /// Whether [`Feedback::rate`] is needed. Default: no.
+    fn needs_rate(&self) -> bool {
+        false
+    }
+
+    /// Whether fast recovery uses the window of this control instead of proportional rate reduction. Default: no.
+    fn controls_recovery(&self) -> bool {
+        false
+    }
+
+    /// Processes any acknowledgement, before [`on_ack`](Self::on_ack). Default: nothing.
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback) {
+        let _ = (now, feedback);
+    }
+
+    /// Processes the loss of a transmission. Called only if [`needs_rate`](Self::needs_rate). Default: nothing.
+    fn on_loss(&mut self, now: Timestamp, lost: Lost) {
+        let _ = (now, lost);
+    }
 
     /// Processes an acknowledgement of new data outside fast recovery.
     fn on_ack(&mut self, now: Timestamp, ack: Acknowledgment);
@@ -49,6 +74,57 @@ pub struct ConnectionStart {
     pub slow_start_limit: u32,
     /// Whether the first slow start uses `HyStart++` (RFC 9406).
     pub hystart: bool,
+}
+
+/// An acknowledgement, also during fast recovery.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// Bytes newly acknowledged, cumulatively or selectively.
+    pub delivered: u64,
+    /// Segments newly reported to have arrived with a CE mark (accurate ECN).
+    pub marked: u64,
+    /// Smoothed RTT.
+    pub smoothed_rtt: TimeDelta,
+    /// RTT measured by this acknowledgement, if any.
+    pub rtt_sample: Option<TimeDelta>,
+    /// Estimated data in flight after it, in bytes.
+    pub flight: u64,
+    /// First unacknowledged byte after it (`SND.UNA`).
+    pub first_unacknowledged: u64,
+    /// First byte that has not been sent (`SND.NXT`).
+    pub next_sequence: u64,
+    /// Delivery-rate sample, if needed and available.
+    pub rate: Option<RateSample>,
+}
+
+/// A delivery-rate sample (draft-ietf-ccwg-bbr-03 §4.1.2.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateSample {
+    /// Delivery rate (`RS.delivery_rate`); `None` if the interval was below the minimum RTT.
+    pub delivery_rate: Option<DataRate>,
+    /// Bytes delivered since the connection started (`C.delivered`).
+    pub total_delivered: u64,
+    /// The same when the newest acknowledged segment was sent (`RS.prior_delivered`).
+    pub prior_delivered: u64,
+    /// Bytes lost since the newest acknowledged segment was sent (`RS.lost`).
+    pub lost: u64,
+    /// Bytes in flight when it was sent, itself included (`RS.tx_in_flight`).
+    pub flight_when_sent: u64,
+    /// Whether the application limited the sender then (`RS.is_app_limited`).
+    pub app_limited: bool,
+}
+
+/// A lost transmission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Bytes in flight when it was sent, itself included (`P.tx_in_flight`).
+    pub flight_when_sent: u64,
+    /// Bytes lost since it was sent, itself included.
+    pub lost_since_sent: u64,
+    /// Bytes delivered since the connection started when it was sent (`P.delivered`).
+    pub delivered_when_sent: u64,
 }
 
 /// An acknowledgement of new data.

@@ -15,7 +15,7 @@ use crate::{
 const RATE: DataRate = DataRate::from_bps(10_000_000);
 
 /// Connections over a forward link of 10 Mbit/s and a reverse link of 1 Gbit/s with an RTT of 40 ms.
-fn run(
+pub(super) fn run(
     settings: &Settings,
     queue: Box<dyn Queue>,
     applications: Vec<Application>,
@@ -45,7 +45,7 @@ fn run(
     (simulation, senders)
 }
 
-fn gauge(simulation: &Simulation, agent: AgentId, wanted: &str) -> f64 {
+pub(super) fn gauge(simulation: &Simulation, agent: AgentId, wanted: &str) -> f64 {
     let mut found = None;
     simulation.agent(agent).gauges(&mut |_, name, value| {
         if name == wanted {

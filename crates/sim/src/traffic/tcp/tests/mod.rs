@@ -1,8 +1,10 @@
 //! Tests of senders and receivers over a simple path.
 
+mod bbr;
 mod behaviour;
 mod ecn;
 mod engine;
+mod prague;
 mod properties;
 mod recovery;
 mod sharing;

@@ -39,7 +39,12 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             mss,
             segments_per_ack,
             initial_window,
-            algorithm: if cubic { Algorithm::Cubic } else { Algorithm::NewReno },
+            algorithm: match (cubic, hystart) {
+                (true, true) if sack && rack => Algorithm::Bbr,
+                (true, _) => Algorithm::Cubic,
+                (false, true) => Algorithm::Prague,
+                (false, false) => Algorithm::NewReno,
+            },
             ..Settings::default()
         },
     )

@@ -18,7 +18,7 @@ fn window_under_periodic_loss(
 ) -> f64 {
     let control = match settings.algorithm {
         Algorithm::Cubic if alone => Box::new(Cubic::new().without_fast_convergence()),
-        algorithm => algorithm.build(),
+        algorithm => algorithm.build(crate::random::stream(1, "tcp")),
     };
     let sender = Sender::with_control(FlowId(0), settings.clone(), Application::Unlimited, control).unwrap();
     let mut network =

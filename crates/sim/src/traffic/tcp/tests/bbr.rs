@@ -1,0 +1,101 @@
+//! BBR version 3 from outside.
+
+use super::*;
+use crate::traffic::tcp::Algorithm;
+
+/// 10 Mbit/s with an RTT of 40 ms and a queue of this many bandwidth-delay products of 50 kB.
+fn path(products: u64) -> Path {
+    Path {
+        rate: Some(DataRate::from_bps(10_000_000)),
+        buffer: DataSize::from_bytes(50_000 * products),
+        one_way: ms(20),
+    }
+}
+
+fn settings(algorithm: Algorithm) -> Settings {
+    Settings { algorithm, ..Settings::default() }
+}
+
+#[test]
+fn bbr_fills_a_link_with_a_short_queue() {
+    for products in [1, 4, 20] {
+        let mut network =
+            Network::new(path(products)).with(&settings(Algorithm::Bbr), Application::Unlimited);
+        network.run(at(5.0));
+        let before = network.receiver().stats().delivered;
+        let (mut rtts, mut count) = (0.0, 0);
+        while network.now < at(65.0) {
+            network.run(network.now + ms(10));
+            rtts += network.sender().stats().smoothed_rtt.unwrap().as_millis();
+            count += 1;
+        }
+        let max = 10e6 / 8.0 * 60.0 * 1448.0 / 1500.0;
+        let utilisation = (network.receiver().stats().delivered - before) as f64 / max;
+        let mean = rtts / f64::from(count);
+        let stats = network.sender().stats();
+        println!("BBR, {products} BDP: utilisation {utilisation:.4}, mean RTT {mean:.1} ms, {stats:?}");
+        assert!((0.93..=1.001).contains(&utilisation), "{products} BDP: {utilisation}");
+        // CUBIC would hold up to 840 ms in the longest queue.
+        assert!((40.0..60.0).contains(&mean), "{products} BDP: {mean}");
+        assert_eq!(stats.timeouts, 0);
+        assert!(stats.retransmitted * 50 < stats.segments, "{stats:?}");
+    }
+}
+
+#[test]
+fn bbr_probes_for_the_rtt_every_5_s() {
+    // draft-ietf-ccwg-bbr-03 §5.3.4.3: half the bandwidth-delay product for 200 ms, unless a lower RTT was seen in 5 s.
+    let mut network = Network::new(path(4)).with(&settings(Algorithm::Bbr), Application::Unlimited);
+    network.run(at(10.0));
+    let (mut probes, mut low, mut longest) = (0, 0, 0);
+    while network.now < at(70.0) {
+        network.run(network.now + ms(10));
+        let is_low = network.sender().stats().window < 35_000;
+        probes += u32::from(is_low && low == 0);
+        low = if is_low { low + 1 } else { 0 };
+        longest = longest.max(low);
+    }
+    println!("{probes} probes, the longest {} ms", 10 * longest);
+    assert!((10..=13).contains(&probes), "{probes} in 60 s");
+    assert!((20..=40).contains(&longest), "{} ms", 10 * longest);
+}
+
+#[test]
+fn bbr_and_cubic_share_a_link() {
+    // Neither starves, which is the aim of draft-ietf-ccwg-bbr-03 §3.4 with buffers of 1 BDP or more.
+    for products in [1, 4] {
+        let mut network = Network::new(path(products));
+        for algorithm in [Algorithm::Bbr, Algorithm::Cubic] {
+            network = network.with(&settings(algorithm), Application::Unlimited);
+        }
+        network.run(at(120.0));
+        let shares = [0, 1].map(|n| network.pairs[n].receiver.stats().delivered as f64);
+        let bbr = shares[0] / (shares[0] + shares[1]);
+        println!("{products} BDP: BBR has {bbr:.3}");
+        let sum = (shares[0] + shares[1]) * 8.0 / 120.0 / (10e6 * 1448.0 / 1500.0);
+        assert!((0.9..=1.001).contains(&sum), "{products} BDP: utilisation {sum}");
+        assert!((0.15..=0.85).contains(&bbr), "{products} BDP: {bbr}");
+    }
+}
+
+#[test]
+fn bbr_keeps_its_rate_under_1_percent_random_loss() {
+    // The loss threshold is 2 % (§2.7), where CUBIC has less than a third of the link.
+    let share = |algorithm| {
+        let mut number = 0_u64;
+        let mut network = Network::new(path(4))
+            .forward(move |_, segment| {
+                // A fixed pattern without period in the packets of a window.
+                number += u64::from(segment.length > 0);
+                let draw = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+                if segment.length > 0 && draw % 100 == 0 { Fate::Lost } else { Fate::Delivered }
+            })
+            .with(&settings(algorithm), Application::Unlimited);
+        network.run(at(60.0));
+        network.receiver().stats().delivered as f64 * 8.0 / 60.0 / (10e6 * 1448.0 / 1500.0)
+    };
+    let (bbr, cubic) = (share(Algorithm::Bbr), share(Algorithm::Cubic));
+    println!("1 % loss: BBR {bbr:.3}, CUBIC {cubic:.3}");
+    assert!((0.8..=1.0).contains(&bbr), "{bbr}");
+    assert!((0.05..0.6).contains(&cubic), "{cubic}");
+}

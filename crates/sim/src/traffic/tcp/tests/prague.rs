@@ -1,0 +1,86 @@
+//! TCP Prague behind L4S queues.
+
+use super::{engine::gauge, *};
+use crate::{
+    link::queue::{DualPi2, DualPi2Config, Limit, MarkThreshold, StepMark, StepMarkConfig},
+    traffic::tcp::Algorithm,
+};
+
+fn settings() -> Settings {
+    Settings { algorithm: Algorithm::Prague, ..Settings::default() }
+}
+
+#[test]
+fn prague_holds_a_queue_of_about_the_step() {
+    for (step, max) in [(ms(1), 44.0), (ms(5), 48.0)] {
+        let queue = StepMark::new(StepMarkConfig {
+            threshold: MarkThreshold::Sojourn(step),
+            limit: Limit::Packets(10_000),
+        });
+        let (simulation, senders) =
+            engine::run(&settings(), Box::new(queue.unwrap()), vec![Application::Unlimited], 60.0);
+        let of = |name| gauge(&simulation, senders[0], name);
+        let utilisation = of("acked_bytes") * 8.0 / 60.0 / (10e6 * 1448.0 / 1500.0);
+        println!("step {step:?}: utilisation {utilisation:.4}, RTT {:.2} ms", of("srtt_ms"));
+        assert!((0.93..=1.0).contains(&utilisation), "{step:?}: {utilisation}");
+        // 40 ms, the packet itself, and the queue.
+        assert!((41.0..max).contains(&of("srtt_ms")), "{step:?}: {}", of("srtt_ms"));
+        assert_eq!((of("resent_segments"), of("timeouts")), (0.0, 0.0));
+    }
+}
+
+#[test]
+fn two_prague_flows_share_a_dualpi2_queue() {
+    let queue = DualPi2::new(DualPi2Config::default()).unwrap();
+    let (simulation, senders) =
+        engine::run(&settings(), Box::new(queue), vec![Application::Unlimited; 2], 120.0);
+    let shares: Vec<f64> = senders.iter().map(|&sender| gauge(&simulation, sender, "acked_bytes")).collect();
+    let fairness = sharing::jain(&shares);
+    let utilisation = shares.iter().sum::<f64>() * 8.0 / 120.0 / (10e6 * 1448.0 / 1500.0);
+    println!("two Prague: Jain {fairness:.4}, utilisation {utilisation:.4}");
+    assert!((0.95..=1.0).contains(&fairness), "{shares:?}");
+    assert!((0.9..=1.0).contains(&utilisation), "{utilisation}");
+}
+
+#[test]
+fn all_data_is_ect1_and_a_loss_halves_the_window() {
+    let mut network = Network::new(Path::free(ms(100)))
+        .logged()
+        .forward(|n, segment| if segment.length > 0 && n == 400 { Fate::Lost } else { Fate::Delivered })
+        .with(
+            &Settings { initial_threshold: Some(DataSize::from_bytes(40 * 1448)), ..settings() },
+            Application::Unlimited,
+        );
+    network.run(at(1.0));
+    let before = network.sender().stats().window;
+    network.run(at(3.0));
+    let stats = network.sender().stats();
+    assert_eq!((stats.retransmitted, stats.reductions, stats.ecn_reductions), (1, 1, 0), "{stats:?}");
+    let share = stats.threshold.unwrap() as f64 / before as f64;
+    assert!((0.45..=0.62).contains(&share), "{share}");
+    assert!(network.data().iter().all(|sent| sent.ecn == Ecn::Ect1));
+    assert!(network.acks().iter().all(|sent| !sent.segment.flags.contains(Flags::ECE)));
+}
+
+#[test]
+fn a_constant_share_of_marks_reduces_in_proportion() {
+    // With a share p of marked segments, a scalable control holds a window of 2 / p segments (RFC 9332
+    // appendix A, eq. 2; draft-briscoe-iccrg-prague-congestion-control-04 §2.4). The RTT of 100 ms is above the reference.
+    for period in [20_u64, 50] {
+        let settings = Settings { initial_threshold: Some(DataSize::from_bytes(30 * 1448)), ..settings() };
+        let mut network = Network::new(Path::free(ms(100)))
+            .forward(
+                move |n, segment| {
+                    if segment.length > 0 && n % period == 0 { Fate::Marked } else { Fate::Delivered }
+                },
+            )
+            .with(&settings, Application::Unlimited);
+        network.run(at(60.0));
+        let before = network.receiver().stats().delivered;
+        network.run(at(160.0));
+        let window = (network.receiver().stats().delivered - before) as f64 / 1448.0 / 1000.0;
+        let expected = 2.0 * period as f64;
+        println!("one mark in {period}: window {window:.1} of {expected}");
+        assert!((0.75 * expected..1.25 * expected).contains(&window), "{window} of {expected}");
+    }
+}
