@@ -104,8 +104,7 @@ impl CityRecord {
                 used_ratio: mac.used_ratio(),
                 first_error_ratio: mac.first_error_ratio(),
                 lost_blocks: mac.lost_blocks,
-                interference_over_noise_db: uplink
-                    .map(giusto_lte::mac::Uplink::interference_over_noise_db),
+                interference_over_noise_db: uplink.map(giusto_lte::mac::Uplink::interference_over_noise_db),
             })
         };
         Self {

@@ -105,10 +105,7 @@ pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueE
 }
 
 /// A queue with these random numbers, if it needs any.
-pub(crate) fn queue_of(
-    spec: &QueueSpec,
-    random: impl Fn() -> Random,
-) -> Result<Box<dyn Queue>, QueueError> {
+pub(crate) fn queue_of(spec: &QueueSpec, random: impl Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
     Ok(match spec {
         QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
         QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),

@@ -15,7 +15,9 @@
 //! | retransmission timeout, timestamps | RFC 6298, RFC 7323 |
 //! | delayed acknowledgements | RFC 5681 §4.2 |
 //! | classic ECN | RFC 3168 |
-//! | congestion control | [`NewReno`](control::NewReno), [`Cubic`](control::Cubic) |
+//! | accurate ECN, with one counter of 16 bits | RFC 9768 §3.2.2 |
+//! | delivery-rate samples | draft-ietf-ccwg-bbr-03 §4.1 |
+//! | congestion control | [`NewReno`](control::NewReno), [`Cubic`](control::Cubic), [`Prague`](control::Prague), [`Bbr`](control::Bbr) |
 //!
 //! Not implemented, with consequences:
 //!
@@ -23,7 +25,8 @@
 //!   restore the window.
 //! - **Proportional rate reduction without SACK, and for ECN marks**: the window is reduced in one step, and the sender
 //!   pauses until the data in flight has fallen below it.
-//! - **Pacing**: the sender transmits whatever the window permits immediately, as Linux without the `fq` queue.
+//! - **Pacing with NewReno and CUBIC**: the sender transmits whatever the window permits immediately, as Linux without the `fq`
+//!   queue. Prague and BBR pace each segment.
 //! - **The `HyStart` of Linux**: `HyStart++` replaces it. It does not measure packet trains, and it continues with slower
 //!   growth for five rounds where `HyStart` ends slow start immediately.
 //! - **Flow control**: the receive window is constant.

@@ -282,6 +282,9 @@ impl Transmission {
         if now < self.paced_until && self.control.pacing_rate().is_some() {
             // There may be nothing to send; then the timer has no effect.
             self.is_paced = true;
+            // Pacing spreads the window over the RTT, so the window is the limit although it is not full (as in the slow
+            // start of Linux, `tcp_is_cwnd_limited`).
+            self.window_limited = self.new_end().is_some() && 2 * self.board.pipe() >= self.window();
             return None;
         }
         if std::mem::take(&mut self.send_probe)

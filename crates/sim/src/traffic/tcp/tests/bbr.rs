@@ -79,8 +79,8 @@ fn bbr_and_cubic_share_a_link() {
 }
 
 #[test]
-fn bbr_keeps_its_rate_under_1_percent_random_loss() {
-    // The loss threshold is 2 % (§2.7), where CUBIC has less than a third of the link.
+fn bbr_has_twice_the_rate_of_cubic_under_1_percent_loss() {
+    // The loss threshold is 2 % (§2.7), far above the loss that CUBIC withstands.
     let share = |algorithm| {
         let mut number = 0_u64;
         let mut network = Network::new(path(4))
@@ -88,7 +88,7 @@ fn bbr_keeps_its_rate_under_1_percent_random_loss() {
                 // A fixed pattern without period in the packets of a window.
                 number += u64::from(segment.length > 0);
                 let draw = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                if segment.length > 0 && draw % 100 == 0 { Fate::Lost } else { Fate::Delivered }
+                if segment.length > 0 && draw.is_multiple_of(100) { Fate::Lost } else { Fate::Delivered }
             })
             .with(&settings(algorithm), Application::Unlimited);
         network.run(at(60.0));
@@ -96,6 +96,6 @@ fn bbr_keeps_its_rate_under_1_percent_random_loss() {
     };
     let (bbr, cubic) = (share(Algorithm::Bbr), share(Algorithm::Cubic));
     println!("1 % loss: BBR {bbr:.3}, CUBIC {cubic:.3}");
-    assert!((0.8..=1.0).contains(&bbr), "{bbr}");
-    assert!((0.05..0.6).contains(&cubic), "{cubic}");
+    assert!((2.0 * cubic..=1.0).contains(&bbr), "{bbr}");
+    assert!((0.05..0.4).contains(&cubic), "{cubic}");
 }
