@@ -88,7 +88,7 @@ fn bbr_has_twice_the_rate_of_cubic_under_1_percent_loss() {
                 // A fixed pattern without period in the packets of a window.
                 number += u64::from(segment.length > 0);
                 let draw = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                if segment.length > 0 && draw % 100 == 0 { Fate::Lost } else { Fate::Delivered }
+                if segment.length > 0 && draw.is_multiple_of(100) { Fate::Lost } else { Fate::Delivered }
             })
             .with(&settings(algorithm), Application::Unlimited);
         network.run(at(60.0));
