@@ -42,6 +42,10 @@ pub(super) const READINGS: &[Reading] = &[
         change: |spec| set_video(spec, VideoSpec::Perfect(PerfectConfig::default(), None)),
     },
     Reading {
+        name: "fair scheduling over 1 s",
+        change: |spec| spec.config.fairness_window_ms = 1000,
+    },
+    Reading {
         name: "calls of 60 s",
         change: |spec| {
             spec.config.call = TimeDelta::from_seconds(60);
