@@ -123,7 +123,9 @@ fn scream_lte(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
 
 /// The runs in the JSON of an earlier reproduction.
 fn known_runs(path: &Path) -> anyhow::Result<Vec<scream_lte::Run>> {
-    let place = || format!("--resume {}: must be the JSON of an earlier `giusto reproduce scream-lte`", path.display());
+    let place = || {
+        format!("--resume {}: must be the JSON of an earlier `giusto reproduce scream-lte`", path.display())
+    };
     let text = std::fs::read_to_string(path).with_context(place)?;
     Ok(serde_json::from_str::<scream_lte::Printed>(&text).with_context(place)?.runs)
 }

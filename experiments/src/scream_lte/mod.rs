@@ -78,9 +78,11 @@ impl Plan {
                 self.controllers.iter().partition(is_published);
             let at_loads = |tasks: &mut Vec<Task>, controllers: &[&Algorithm]| {
                 for place in PLACES {
-                    let rows = table_of(place, Published::Gcc).map(|table| &table.rows[..]).unwrap_or_default();
+                    let rows =
+                        table_of(place, Published::Gcc).map(|table| &table.rows[..]).unwrap_or_default();
                     for row in self.loads.iter().filter_map(|&load| rows.get(load)) {
-                        let task = |controller| Task { reading: JUDGED, place, users: row.users, controller, seed };
+                        let task =
+                            |controller| Task { reading: JUDGED, place, users: row.users, controller, seed };
                         tasks.extend(controllers.iter().map(|&&controller| task(controller)));
                     }
                 }

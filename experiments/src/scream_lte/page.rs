@@ -85,9 +85,12 @@ impl Grid {
     }
 
     fn html(&self) -> Table {
-        let headers: Vec<String> = self.headers.iter().enumerate().map(|(number, name)| {
-            if number == 0 { name.clone() } else { format!("#{name}") }
-        }).collect();
+        let headers: Vec<String> = self
+            .headers
+            .iter()
+            .enumerate()
+            .map(|(number, name)| if number == 0 { name.clone() } else { format!("#{name}") })
+            .collect();
         let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
         table([&self.title, self.caption], &headers, self.rows.clone())
     }
@@ -95,11 +98,7 @@ impl Grid {
 
 impl Findings for ScreamLte {
     fn printed(&self) -> impl Serialize {
-        Printed {
-            reproduction: self.reproduction(),
-            planned_runs: self.plan.runs(),
-            runs: self.runs.clone(),
-        }
+        Printed { reproduction: self.reproduction(), planned_runs: self.plan.runs(), runs: self.runs.clone() }
     }
 
     fn table(&self, width: u16) -> String {
@@ -128,7 +127,11 @@ impl Findings for ScreamLte {
             Card::new(label, format!("{} of {measured}", of.agreeing()), note)
         };
         let cards = vec![
-            card("Statements", &statements, "ratios, saturation and crossovers that agree, of those measured"),
+            card(
+                "Statements",
+                &statements,
+                "ratios, saturation and crossovers that agree, of those measured",
+            ),
             card("Numbers", &numbers, "of tables 2 to 9 that agree, of those measured"),
             Card::new("Runs", self.runs.len().to_string(), format!("of {}", self.plan.runs())),
         ];
@@ -184,7 +187,8 @@ impl ScreamLte {
                     Quantity::ALL.map(|quantity| {
                         let published = row.value(quantity);
                         let ours = self.mean(place, users, table.of.controller(), quantity);
-                        let mark = ours.filter(|ours| !agrees(quantity, published, ours.mean)).map_or("", |_| "*");
+                        let mark =
+                            ours.filter(|ours| !agrees(quantity, published, ours.mean)).map_or("", |_| "*");
                         let ours = or_unknown(ours, |ours| with_half(quantity, ours));
                         format!("{} / {ours}{mark}", digits(quantity, published))
                     })
@@ -199,7 +203,8 @@ impl ScreamLte {
 
     /// Two tables of the draft beside ours.
     fn side_by_side(&self, place: (Link, u32)) -> Grid {
-        let columns = |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
+        let columns =
+            |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
         let [gcc, scream] = Published::ALL.map(|of| table_of(place, of).map_or(0, |table| table.number));
         let loads = self.loads().into_iter().filter(|load| load.place == place);
         let row = |load: Load| {
@@ -209,7 +214,8 @@ impl ScreamLte {
         Grid {
             title: format!("Tables {gcc} and {scream}: {}", in_words(place)),
             caption: "",
-            headers: [vec!["users".to_owned()], Published::ALL.into_iter().flat_map(columns).collect()].concat(),
+            headers: [vec!["users".to_owned()], Published::ALL.into_iter().flat_map(columns).collect()]
+                .concat(),
             rows: loads.map(row).collect(),
         }
     }
@@ -232,7 +238,11 @@ impl ScreamLte {
             cells
         });
         let mut headers = vec!["#users".to_owned()];
-        headers.extend(Quantity::ALL.iter().flat_map(|&quantity| [format!("#{}", in_column(quantity)), "#ours".to_owned()]));
+        headers.extend(
+            Quantity::ALL
+                .iter()
+                .flat_map(|&quantity| [format!("#{}", in_column(quantity)), "#ours".to_owned()]),
+        );
         let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
         let title = format!("Table {}: {}", of.number, heading(of));
         let caption = format!(
@@ -304,7 +314,8 @@ impl ScreamLte {
     }
 
     fn readings_at(&self, place: (Link, u32), users: u32) -> Grid {
-        let columns = |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
+        let columns =
+            |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
         let mut rows = Vec::new();
         let [gcc, scream] = Published::ALL.map(|of| {
             let table = table_of(place, of)?;
@@ -326,7 +337,9 @@ impl ScreamLte {
             let mean = |of: Published, quantity: Quantity| {
                 let runs = self.at(reading.name, place, users, of.controller());
                 let runs = runs.filter(|run| run.seed <= self.plan.reading_seeds);
-                Some(Interval::of(&runs.filter_map(|run: &Run| run.value(quantity)).collect::<Vec<_>>())?.mean)
+                Some(
+                    Interval::of(&runs.filter_map(|run: &Run| run.value(quantity)).collect::<Vec<_>>())?.mean,
+                )
             };
             let cells = Published::ALL.map(|of| {
                 Quantity::ALL.map(|quantity| or_unknown(mean(of, quantity), |mean| digits(quantity, mean)))
@@ -358,12 +371,13 @@ impl ScreamLte {
             let mut rows = Vec::new();
             for row in table_of(place, Published::Gcc).iter().flat_map(|table| &table.rows) {
                 for controller in &self.plan.controllers {
-                    let cells = Quantity::ALL
-                        .map(|quantity| Some((quantity, self.mean(place, row.users, controller.name(), quantity)?)));
+                    let cells = Quantity::ALL.map(|quantity| {
+                        Some((quantity, self.mean(place, row.users, controller.name(), quantity)?))
+                    });
                     if cells.iter().any(Option::is_some) {
-                        let cells = cells.into_iter().map(|cell| {
-                            or_unknown(cell, |(quantity, mean)| with_half(quantity, mean))
-                        });
+                        let cells = cells
+                            .into_iter()
+                            .map(|cell| or_unknown(cell, |(quantity, mean)| with_half(quantity, mean)));
                         let first = format!("{}, {} users", controller.name(), row.users);
                         rows.push(std::iter::once(first).chain(cells).collect());
                     }

@@ -5,9 +5,12 @@ use giusto::{
     scenario::{MediaSpec, QueueSpec, VideoSpec},
 };
 use giusto_congestion::Algorithm;
-use giusto_lte::city::{CityConfig, FileTransfers, Opposite};
+use giusto_lte::{
+    city::{CityConfig, FileTransfers, Opposite},
+    radio::propagation::PathLoss,
+};
 use giusto_sim::{
-    link::queue::{CoDelConfig, Limit},
+    link::queue::{CoDelConfig, DelayThresholdConfig, Limit},
     traffic::encoder::{AudioConfig, FrameRate, PerfectConfig, StatisticalConfig},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -30,6 +33,10 @@ pub(super) const READINGS: &[Reading] = &[
     Reading { name: "no AQM", change: |spec| spec.queue = QueueSpec::DropTail(LIMIT) },
     Reading { name: "CoDel, 5 ms and 100 ms", change: |spec| spec.queue = codel(5, 100) },
     Reading {
+        name: "drop above 200 ms, at most every 100 ms",
+        change: |spec| spec.queue = QueueSpec::DelayThreshold(DelayThresholdConfig::default()),
+    },
+    Reading {
         name: "no AQM, PDCP discard after 300 ms",
         change: |spec| {
             spec.queue = QueueSpec::DropTail(LIMIT);
@@ -41,10 +48,7 @@ pub(super) const READINGS: &[Reading] = &[
         name: "encoder without variation",
         change: |spec| set_video(spec, VideoSpec::Perfect(PerfectConfig::default(), None)),
     },
-    Reading {
-        name: "fair scheduling over 1 s",
-        change: |spec| spec.config.fairness_window_ms = 1000,
-    },
+    Reading { name: "fair scheduling over 1 s", change: |spec| spec.config.fairness_window_ms = 1000 },
     Reading {
         name: "calls of 60 s",
         change: |spec| {
@@ -53,9 +57,10 @@ pub(super) const READINGS: &[Reading] = &[
         },
     },
     Reading {
-        name: "feedback not over the radio",
-        change: |spec| spec.config.opposite = Opposite::Fixed,
+        name: "path loss of 3GPP case 1",
+        change: |spec| spec.config.deployment.path_loss = PathLoss::Case1,
     },
+    Reading { name: "feedback not over the radio", change: |spec| spec.config.opposite = Opposite::Fixed },
 ];
 
 /// The limit of a bearer's queue: it never fills.
@@ -85,6 +90,7 @@ impl Reading {
             ..CityConfig::default()
         };
         config.deployment.speed_mps = f64::from(speed_kmh) / 3.6;
+        config.deployment.path_loss = PathLoss::Cost231Hata;
         let mut spec = CitySpec { config, media, queue: codel(50, 200) };
         (self.change)(&mut spec);
         spec

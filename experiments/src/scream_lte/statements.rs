@@ -111,10 +111,13 @@ fn ratios(all: &ScreamLte) -> Vec<Item> {
 fn saturation(all: &ScreamLte, link: Link) -> Item {
     let rows = |speed| table_of((link, speed), Published::Scream).map(|table| table.rows);
     let highest = |speed: u32, rate: &dyn Fn(u32, &super::published::Row) -> Option<f64>| {
-        let loads = rows(speed)?.into_iter().rev().take(2).map(|row| Some(f64::from(row.users) * rate(speed, &row)?));
+        let loads =
+            rows(speed)?.into_iter().rev().take(2).map(|row| Some(f64::from(row.users) * rate(speed, &row)?));
         Some(loads.sum::<Option<f64>>()? / 2.0)
     };
-    let ratio = |rate: &dyn Fn(u32, &super::published::Row) -> Option<f64>| Some(highest(30, rate)? / highest(3, rate)?);
+    let ratio = |rate: &dyn Fn(u32, &super::published::Row) -> Option<f64>| {
+        Some(highest(30, rate)? / highest(3, rate)?)
+    };
     let published = ratio(&|_, row| Some(row.value(Quantity::Rate))).unwrap_or(f64::NAN);
     let controller = Published::Scream.controller();
     let of_seed = |seed: u64| {

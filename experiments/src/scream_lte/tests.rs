@@ -46,7 +46,10 @@ fn the_numbers_of_the_draft_agree_with_themselves() {
     let published = |id: &str| items.iter().find(|item| item.id == id).unwrap().published;
     // The figures that the issue and the draft's readers derive.
     let ratio = |id: &str| (published(id) * 100.0).round();
-    assert_eq!(["ratio-downlink-3-2", "ratio-downlink-30-16", "ratio-uplink-3-10"].map(ratio), [284.0, 215.0, 100.0]);
+    assert_eq!(
+        ["ratio-downlink-3-2", "ratio-downlink-30-16", "ratio-uplink-3-10"].map(ratio),
+        [284.0, 215.0, 100.0]
+    );
     assert_eq!(["saturation-downlink", "saturation-uplink"].map(ratio), [56.0, 67.0]);
     let places = ["downlink-3", "downlink-30", "uplink-3", "uplink-30"];
     let first = |of: &str| places.map(|place| published(&format!("crossover-{of}-{place}")));
@@ -56,9 +59,11 @@ fn the_numbers_of_the_draft_agree_with_themselves() {
 #[test]
 fn every_rule_can_fail_on_both_sides() {
     let scaled = |of: Published, quantity: Quantity, factor: f64| {
-        let all = as_published(|run, which, value| {
-            if (run, which) == (of, quantity) { value * factor } else { value }
-        });
+        let all = as_published(
+            |run, which, value| {
+                if (run, which) == (of, quantity) { value * factor } else { value }
+            },
+        );
         differing(&all)
     };
     for factor in [0.49, 2.1] {
@@ -74,9 +79,13 @@ fn every_rule_can_fail_on_both_sides() {
         assert!(differing.iter().any(|id| id.starts_with("crossover-frame")), "{differing:?}");
     }
     // A loss of 91.1 % within a factor of 2, and 0 % within one percentage point.
-    let lossy = as_published(|_, quantity, value| if quantity == Quantity::Loss { value + 1.5 } else { value });
+    let lossy =
+        as_published(|_, quantity, value| if quantity == Quantity::Loss { value + 1.5 } else { value });
     let differing = differing(&lossy);
-    assert!(differing.contains(&"table-2-loss-2".to_owned()) && !differing.contains(&"table-8-loss-10".to_owned()));
+    assert!(
+        differing.contains(&"table-2-loss-2".to_owned())
+            && !differing.contains(&"table-8-loss-10".to_owned())
+    );
 }
 
 #[test]
