@@ -267,7 +267,7 @@ impl ScreamLte {
             let ours = |users, _| Some(self.mean(place, users, of.controller(), quantity)?.mean);
             lines.push(line(format!("{}, ours", of.name()), points(&ours)));
         }
-        self.load_chart(place, quantity, "", lines)
+        load_chart(place, quantity, "", lines)
     }
 
     /// One quantity against the load: all controllers.
@@ -280,27 +280,7 @@ impl ScreamLte {
             };
             line(controller.name(), loads.into_iter().flatten().filter_map(point))
         });
-        self.load_chart(place, quantity, "all controllers, ", lines.collect())
-    }
-
-    fn load_chart(
-        &self,
-        place: (Link, u32),
-        quantity: Quantity,
-        what: &str,
-        lines: Vec<giusto::view::html::Series>,
-    ) -> Chart {
-        let (name, caption, axis) = match quantity {
-            Quantity::Rate => ("Bitrate", "Mean rate of the video that a user sends.", "bitrate (Mbit/s)"),
-            _ => (
-                "Frame delay",
-                "The 95th percentile over users of the 98th percentile of the delay of video frames.",
-                "delay (ms)",
-            ),
-        };
-        let title = format!("{name}: {what}{}", in_words(place));
-        let chart = chart([&title, caption], ["users per cell", axis], None, lines);
-        if quantity == Quantity::Rate { chart } else { chart.with_log_y() }
+        load_chart(place, quantity, "all controllers, ", lines.collect())
     }
 
     /// How far each unknown moves the result.
@@ -393,6 +373,26 @@ impl ScreamLte {
         };
         PLACES.map(grid).into()
     }
+}
+
+/// A chart of one quantity against the load.
+fn load_chart(
+    place: (Link, u32),
+    quantity: Quantity,
+    what: &str,
+    lines: Vec<giusto::view::html::Series>,
+) -> Chart {
+    let (name, caption, axis) = match quantity {
+        Quantity::Rate => ("Bitrate", "Mean rate of the video that a user sends.", "bitrate (Mbit/s)"),
+        _ => (
+            "Frame delay",
+            "The 95th percentile over users of the 98th percentile of the delay of video frames.",
+            "delay (ms)",
+        ),
+    };
+    let title = format!("{name}: {what}{}", in_words(place));
+    let chart = chart([&title, caption], ["users per cell", axis], None, lines);
+    if quantity == Quantity::Rate { chart } else { chart.with_log_y() }
 }
 
 /// The name of a quantity with its unit.
