@@ -7,6 +7,7 @@ mod item;
 mod page;
 pub mod rfc8867;
 pub mod rrtcc;
+pub mod scream_lte;
 pub mod shaper;
 
 pub use item::{Findings, Item, Reproduction};

@@ -2,11 +2,12 @@
 
 use std::{
     ops::ControlFlow,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use giusto_congestion::Algorithm;
 use giusto_pace::IpVersion;
@@ -22,7 +23,7 @@ use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
     whole_file::{self, Content},
 };
-use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, shaper};
+use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, scream_lte, shaper};
 
 /// The page of the documentation.
 const PAGE: Content = Content { name: "page", example: "page.md" };
@@ -37,6 +38,8 @@ enum Publication {
     Shaper,
     /// A thesis's simulation of receiver-side congestion control: figures 16 to 20, and a queue
     Rrtcc,
+    /// The LTE evaluation of the SCReAM draft: GCC against SCReAM in 21 cells, tables 2 to 9
+    ScreamLte,
 }
 
 #[derive(Debug, Args)]
@@ -46,20 +49,31 @@ enum Publication {
   giusto reproduce shaper --quick --out shaper.html
   giusto reproduce rrtcc --out rrtcc.html
   giusto reproduce rrtcc --markdown docs/reproduce/rrtcc.md
-  giusto reproduce rfc8867 --controller gcc:libwebrtc+giusto --out scoreboard")]
+  giusto reproduce rfc8867 --controller gcc:libwebrtc+giusto --out scoreboard
+  giusto reproduce scream-lte --quick --out scream-lte.html
+  giusto reproduce scream-lte --seeds 5 --json > runs.json
+  giusto reproduce scream-lte --seeds 5 --resume runs.json --markdown docs/reproduce/scream-lte.md")]
 pub(crate) struct ReproduceArgs {
     /// Publication to reproduce
     #[arg(value_name = "NAME")]
     name: Publication,
 
     /// Fewer and shorter runs: firebind takes half a minute instead of six minutes, shaper ten seconds instead of sixty,
-    /// rrtcc 60 seeds instead of 400, rfc8867 three cases with one seed of each kind
+    /// rrtcc 60 seeds instead of 400, rfc8867 three cases with one seed of each kind, scream-lte two loads with one seed
     #[arg(long)]
     quick: bool,
 
-    /// Congestion controllers of rfc8867, comma-separated [default: all]
+    /// Congestion controllers of rfc8867 and scream-lte, comma-separated [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     controller: Vec<Algorithm>,
+
+    /// Random seeds of scream-lte, from 1 on [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+
+    /// JSON of an earlier scream-lte, complete or not: its runs are not made again
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
 
     /// Write an HTML report to this file; rfc8867: write report.html and result.json to this directory
     #[arg(long, value_name = "FILE")]
@@ -80,7 +94,40 @@ pub(crate) fn run(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Exi
         Publication::Rfc8867 => rfc8867(args, stop),
         Publication::Shaper => shaper(args, stop),
         Publication::Rrtcc => rrtcc(args, stop),
+        Publication::ScreamLte => scream_lte(args, stop),
     }
+}
+
+/// Ctrl-C ends the simulation early: the runs before it are shown, and `--resume` makes the others.
+fn scream_lte(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    check_out(args)?;
+    let known = args.resume.as_deref().map(known_runs).transpose()?.unwrap_or_default();
+    let mut plan = scream_lte::Plan::new(args.quick);
+    plan.seeds = args.seeds.unwrap_or(plan.seeds);
+    if !args.controller.is_empty() {
+        plan.controllers.clone_from(&args.controller);
+        plan.controllers.sort_unstable();
+        plan.controllers.dedup();
+    }
+    let progress = Progress::new(plan.runs() as u64);
+    let watch =
+        || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let outcome = scream_lte::run(plan, &known, watch, |run| {
+        let scream_lte::Run { link, speed_kmh, users, controller, seed, .. } = run;
+        progress.say(format!("{} {speed_kmh} km/h, {users} users, {controller}, seed {seed}", link.name()));
+        progress.step();
+    })?;
+    show(args, &progress, &outcome)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The runs in the JSON of an earlier reproduction.
+fn known_runs(path: &Path) -> anyhow::Result<Vec<scream_lte::Run>> {
+    let place = || {
+        format!("--resume {}: must be the JSON of an earlier `giusto reproduce scream-lte`", path.display())
+    };
+    let text = std::fs::read_to_string(path).with_context(place)?;
+    Ok(serde_json::from_str::<scream_lte::Printed>(&text).with_context(place)?.runs)
 }
 
 fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

@@ -477,6 +477,7 @@ fn reports_that_cannot_be_written_fail_before_the_run() {
         &["reproduce", "shaper", "--out", "/proc/x.html"],
         &["reproduce", "rrtcc", "--markdown", "/proc/x.md"],
         &["reproduce", "rfc8867", "--out", "/proc"],
+        &["reproduce", "scream-lte", "--out", "/proc/x.html"],
         &["man", "/proc/man"],
     ] {
         let output = run(args);

@@ -74,6 +74,9 @@ pub struct CityConfig {
     pub evaluation: (Timestamp, Timestamp),
     /// Bearers.
     pub bearer: BearerConfig,
+    /// Time constant of the average rate in proportional fair scheduling: 10 to 10,000 ms. Default: 100 ms, as in ns-3
+    /// (`PfFfMacScheduler`, time window 99); 100 to 1000 ms are usual.
+    pub fairness_window_ms: u16,
     /// Downlink.
     pub downlink: DownlinkConfig,
     /// Uplink.
@@ -95,6 +98,7 @@ impl Default for CityConfig {
             base_rtt: TimeDelta::from_millis(40),
             evaluation: (second(30), second(60)),
             bearer: BearerConfig::default(),
+            fairness_window_ms: 100,
             downlink: DownlinkConfig::default(),
             uplink: UplinkConfig::default(),
         }
@@ -143,6 +147,7 @@ impl CityConfig {
         number("inter-site distance", inter_site_distance_m, 100.0, 5000.0, " m")?;
         number("carrier frequency", carrier_hz / 1e9, 0.4, 6.0, " GHz")?;
         number("call length", self.call.as_seconds(), 1.0, 600.0, " s")?;
+        number("window of fair scheduling", f64::from(self.fairness_window_ms), 10.0, 10_000.0, " ms")?;
         number("base round-trip time", self.base_rtt.as_millis(), 20.0, 1000.0, " ms")?;
         for (setting, blocks) in
             [("downlink bandwidth", self.downlink.blocks), ("uplink bandwidth", self.uplink.blocks)]

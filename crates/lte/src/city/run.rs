@@ -620,7 +620,8 @@ impl<'a> City<'a> {
         let is_covered = terminal.full_load_sinr_db(power as f32, noise) >= COVERAGE_DB;
         self.counters.uncovered_users += u64::from(!is_covered);
         let channel = |present: bool, workload: &mut dyn Workload, config: &CityConfig| {
-            present.then(|| Channel::new(Bearer::new(config.bearer, workload.queue())))
+            let bearer = |workload: &mut dyn Workload| Bearer::new(config.bearer, workload.queue());
+            present.then(|| Channel::new(bearer(workload), config.fairness_window_ms))
         };
         let downlink = channel(self.downlink.is_some(), self.workload, &self.config);
         let uplink = channel(self.uplink.is_some(), self.workload, &self.config);

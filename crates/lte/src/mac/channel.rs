@@ -13,12 +13,8 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Weight of a new value in the average rate of proportional fair scheduling: 1 / 100 ms, as in ns-3's scheduler
-/// (`PfFfMacScheduler`, time window 99). 100 to 1000 ms are usual.
-const AVERAGE_WEIGHT: f32 = 0.01;
-
-/// An average rate that has not been updated for this long is at its minimum: 0.99^2000 is 2e-9.
-const FORGOTTEN_MS: u64 = 2000;
+/// An average rate that has not been updated for this many windows is at its minimum: 0.99^2000 is 2e-9.
+const FORGOTTEN_WINDOWS: u64 = 20;
 
 /// A packet delivered to the far end of a bearer of this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +72,8 @@ pub struct Channel {
     /// Average rate in bits per ms, and the time up to which it counts, in ms.
     average: f32,
     averaged: u64,
+    /// Time constant of the average in ms.
+    window_ms: u16,
     pub(super) processes: [Process; PROCESSES],
     /// A bit for each process that holds a block, and for each whose retransmission is due.
     pub(super) holding: u8,
@@ -91,8 +89,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel with nothing to send.
-    pub fn new(bearer: Bearer) -> Self {
+    /// A channel with nothing to send, whose average rate has a time constant of `window_ms`.
+    pub fn new(bearer: Bearer, window_ms: u16) -> Self {
         Self {
             bearer,
             report: Report::default(),
@@ -100,6 +98,7 @@ impl Channel {
             outer: OuterLoop::default(),
             average: 1.0,
             averaged: 0,
+            window_ms: window_ms.max(1),
             processes: std::array::from_fn(|_| Process::default()),
             holding: 0,
             retransmit: 0,
@@ -115,7 +114,7 @@ impl Channel {
         self.sinr_db
     }
 
-    /// Average rate over about 100 ms, at `ms`.
+    /// Average rate over the window of proportional fair scheduling, at `ms`.
     pub fn average_rate(&mut self, ms: u64) -> DataRate {
         DataRate::from_bps((self.average(ms) * 1000.0) as u64)
     }
@@ -126,8 +125,8 @@ impl Channel {
         if idle > 0 {
             self.averaged = ms;
             // By squaring: the same on every machine.
-            let mut factor = 1.0 - AVERAGE_WEIGHT;
-            let mut left = idle.min(FORGOTTEN_MS);
+            let mut factor = 1.0 - self.weight();
+            let mut left = idle.min(FORGOTTEN_WINDOWS * u64::from(self.window_ms));
             while left > 0 {
                 if left & 1 == 1 {
                     self.average *= factor;
@@ -140,10 +139,15 @@ impl Channel {
         self.average
     }
 
+    /// Weight of a new value in the average rate.
+    fn weight(&self) -> f32 {
+        1.0 / f32::from(self.window_ms)
+    }
+
     /// Counts the bits scheduled in the millisecond `ms`. Milliseconds without a call count as 0.
     pub(super) fn on_scheduled(&mut self, ms: u64, bits: u32) {
         self.average(ms);
-        self.average += AVERAGE_WEIGHT * (bits as f32 - self.average);
+        self.average += self.weight() * (bits as f32 - self.average);
         self.averaged = ms + 1;
     }
 

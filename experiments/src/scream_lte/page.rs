@@ -1,0 +1,413 @@
+//! The tables in the terminal, and the report.
+
+use comfy_table::CellAlignment::{Left, Right};
+use serde::Serialize;
+
+use super::{
+    NAME, Printed, Run, ScreamLte, TEXT,
+    published::{Link, PLACES, Published, Quantity, TABLES, Table as DraftTable, table_of},
+    setting::{JUDGED, READINGS},
+    statements::{derived, heading, in_words, numbers, rule},
+};
+use crate::{
+    item::{Findings, Item, Reproduction},
+    page::{bare, chart, in_unit, line, markdown_table, table},
+};
+use giusto::view::{
+    format::{UNKNOWN, or_unknown},
+    html::{Card, Cell, Chart, Report, Section, Table, Tone},
+    sweep::Interval,
+    table::{Column, fitted, of_cells},
+};
+
+/// A load: the draft's numbers and ours, of GCC and of SCReAM.
+struct Load {
+    place: (Link, u32),
+    users: u32,
+    /// By algorithm, by quantity.
+    cells: [[String; 4]; 2],
+}
+
+const LOADS: &[Column<Load>] = &[
+    Column::words("draft / ours", 0, |load| in_words(load.place)),
+    Column::number("users", 0, |load| load.users.to_string()),
+    Column::number("GCC: frame\ntail ms", 0, |load| load.cells[0][0].clone()),
+    Column::number("packet\ntail ms", 2, |load| load.cells[0][1].clone()),
+    Column::number("loss\n%", 1, |load| load.cells[0][2].clone()),
+    Column::number("bitrate\nkbit/s", 0, |load| load.cells[0][3].clone()),
+    Column::number("SCReAM: frame\ntail ms", 0, |load| load.cells[1][0].clone()),
+    Column::number("packet\ntail ms", 2, |load| load.cells[1][1].clone()),
+    Column::number("loss\n%", 1, |load| load.cells[1][2].clone()),
+    Column::number("bitrate\nkbit/s", 0, |load| load.cells[1][3].clone()),
+];
+
+const STATEMENTS: &[Column<Item>] = &[
+    Column::words("statement", 0, |item| item.what.clone()),
+    Column::number("draft", 0, |item| in_unit(item.published, &item.unit)),
+    Column::number("ours", 0, |item| bare(item, item.ours)),
+    Column::number("from", 1, |item| bare(item, item.ours_low)),
+    Column::number("to", 1, |item| bare(item, item.ours_high)),
+    Column::words("", 0, |item| item.verdict().to_owned()),
+];
+
+/// A number in the digits of the draft.
+fn digits(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Loss => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A mean with half of its confidence interval.
+fn with_half(quantity: Quantity, ours: Interval) -> String {
+    let half = ours.half().map(|half| format!(" ± {}", digits(quantity, half)));
+    digits(quantity, ours.mean) + &half.unwrap_or_default()
+}
+
+/// A table in text, Markdown and HTML. The first column has words, the others numbers.
+struct Grid {
+    title: String,
+    caption: &'static str,
+    headers: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    fn text(&self) -> String {
+        let align = |number| if number == 0 { Left } else { Right };
+        let columns = self.headers.iter().enumerate().map(|(number, name)| (name.as_str(), align(number)));
+        let cells = of_cells(&columns.collect::<Vec<_>>(), self.rows.clone());
+        format!("{}\n{cells}", self.title)
+    }
+
+    fn markdown(&self) -> String {
+        format!("{}:\n\n{}", self.title, markdown_table(&self.headers, self.rows.clone()))
+    }
+
+    fn html(&self) -> Table {
+        let headers: Vec<String> = self
+            .headers
+            .iter()
+            .enumerate()
+            .map(|(number, name)| if number == 0 { name.clone() } else { format!("#{name}") })
+            .collect();
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        table([&self.title, self.caption], &headers, self.rows.clone())
+    }
+}
+
+impl Findings for ScreamLte {
+    fn printed(&self) -> impl Serialize {
+        Printed { reproduction: self.reproduction(), planned_runs: self.plan.runs(), runs: self.runs.clone() }
+    }
+
+    fn table(&self, width: u16) -> String {
+        let measured: Vec<Item> = derived(self).into_iter().filter(|item| item.ours.is_some()).collect();
+        let grids: String = self.readings().iter().map(|grid| grid.text() + "\n").collect();
+        let (loads, statements) = (fitted(LOADS, &self.loads(), width), fitted(STATEMENTS, &measured, width));
+        format!("{loads}\n{statements}\n{grids}{}\n", self.headline())
+    }
+
+    fn markdown(&self) -> String {
+        let grids = |grids: Vec<Grid>| {
+            let grids: Vec<String> = grids.iter().map(Grid::markdown).collect();
+            if grids.is_empty() { "Not run.".to_owned() } else { grids.join("\n\n") }
+        };
+        let text = TEXT
+            .replace("{tables}", &grids(PLACES.iter().map(|&place| self.side_by_side(place)).collect()))
+            .replace("{today}", &grids(self.today()))
+            .replace("{readings}", &grids(self.readings()));
+        only(derived(self)).markdown(&text, &self.headline(), &[""])
+    }
+
+    fn report(&self, command: &str) -> Report {
+        let (statements, numbers) = (only(derived(self)), only(numbers(self)));
+        let card = |label, of: &Reproduction, note| {
+            let measured = of.items.iter().filter(|item| item.ours.is_some()).count();
+            Card::new(label, format!("{} of {measured}", of.agreeing()), note)
+        };
+        let cards = vec![
+            card(
+                "Statements",
+                &statements,
+                "ratios, saturation and crossovers that agree, of those measured",
+            ),
+            card("Numbers", &numbers, "of tables 2 to 9 that agree, of those measured"),
+            Card::new("Runs", self.runs.len().to_string(), format!("of {}", self.plan.runs())),
+        ];
+        let mut sections: Vec<Section> = Vec::new();
+        for place in PLACES {
+            let drawn = [Quantity::FrameTail, Quantity::Rate];
+            sections.extend(drawn.map(|quantity| self.against_the_draft(place, quantity).into()));
+        }
+        let caption = "By the rule below. Ours is the mean over the seeds.";
+        sections.push(Table { title: "Statements".to_owned(), ..statements.to_table(caption) }.into());
+        sections.extend(TABLES.iter().map(|table| self.draft_table(table).into()));
+        sections.extend(self.readings().iter().map(|grid| grid.html().into()));
+        let today = self.today();
+        if !today.is_empty() {
+            for place in PLACES {
+                let drawn = [Quantity::FrameTail, Quantity::Rate];
+                sections.extend(drawn.map(|quantity| self.of_today(place, quantity).into()));
+            }
+        }
+        sections.extend(today.iter().map(|grid| grid.html().into()));
+        sections.push(Table { folded: true, ..numbers.to_table(caption) }.into());
+        self.reproduction().report(self.headline(), cards, sections, TEXT).with_command(command)
+    }
+}
+
+/// A reproduction of these items alone.
+fn only(items: Vec<Item>) -> Reproduction {
+    Reproduction { name: NAME.to_owned(), items, ..Reproduction::default() }
+}
+
+impl ScreamLte {
+    fn headline(&self) -> String {
+        let share = |items: Vec<Item>| {
+            let measured = items.iter().filter(|item| item.ours.is_some()).count();
+            (items.iter().filter(|item| item.agrees).count(), measured)
+        };
+        let ((derived, statements), (agreeing, numbers)) = (share(derived(self)), share(numbers(self)));
+        let early = if self.runs.len() < self.plan.runs() { "Ended early: " } else { "" };
+        format!(
+            "{early}{derived} of {statements} measured statements about ratios and orders agree with the draft, and {agreeing} of \
+             {numbers} measured numbers within a factor of 2."
+        )
+    }
+
+    /// Every load of the draft, with ours where it was run.
+    fn loads(&self) -> Vec<Load> {
+        let mut loads = Vec::new();
+        for place in PLACES {
+            let [Some(gcc), Some(scream)] = Published::ALL.map(|of| table_of(place, of)) else { continue };
+            for (gcc_row, scream_row) in gcc.rows.iter().zip(&scream.rows) {
+                let users = gcc_row.users;
+                let cells = [(gcc, gcc_row), (scream, scream_row)].map(|(table, row)| {
+                    Quantity::ALL.map(|quantity| {
+                        let published = row.value(quantity);
+                        let ours = self.mean(place, users, table.of.controller(), quantity);
+                        let mark =
+                            ours.filter(|ours| !agrees(quantity, published, ours.mean)).map_or("", |_| "*");
+                        let ours = or_unknown(ours, |ours| with_half(quantity, ours));
+                        format!("{} / {ours}{mark}", digits(quantity, published))
+                    })
+                });
+                if self.runs.iter().any(|run| (run.link, run.speed_kmh) == place && run.users == users) {
+                    loads.push(Load { place, users, cells });
+                }
+            }
+        }
+        loads
+    }
+
+    /// Two tables of the draft beside ours.
+    fn side_by_side(&self, place: (Link, u32)) -> Grid {
+        let columns =
+            |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
+        let [gcc, scream] = Published::ALL.map(|of| table_of(place, of).map_or(0, |table| table.number));
+        let loads = self.loads().into_iter().filter(|load| load.place == place);
+        let row = |load: Load| {
+            let cells = load.cells.into_iter().flatten();
+            std::iter::once(load.users.to_string()).chain(cells).collect()
+        };
+        Grid {
+            title: format!("Tables {gcc} and {scream}: {}", in_words(place)),
+            caption: "",
+            headers: [vec!["users".to_owned()], Published::ALL.into_iter().flat_map(columns).collect()]
+                .concat(),
+            rows: loads.map(row).collect(),
+        }
+    }
+
+    /// A table of the draft and ours.
+    fn draft_table(&self, of: &DraftTable) -> Table {
+        let rows = of.rows.iter().map(|row| {
+            let mut cells: Vec<Cell> = vec![row.users.to_string().into()];
+            for quantity in Quantity::ALL {
+                let published = row.value(quantity);
+                cells.push(digits(quantity, published).into());
+                let ours = self.mean(of.place, row.users, of.of.controller(), quantity);
+                let text = or_unknown(ours, |ours| with_half(quantity, ours));
+                cells.push(match ours {
+                    Some(ours) if agrees(quantity, published, ours.mean) => Cell::toned(text, Tone::Good),
+                    Some(_) => Cell::toned(text, Tone::Fair),
+                    None => text.into(),
+                });
+            }
+            cells
+        });
+        let mut headers = vec!["#users".to_owned()];
+        headers.extend(
+            Quantity::ALL
+                .iter()
+                .flat_map(|&quantity| [format!("#{}", in_column(quantity)), "#ours".to_owned()]),
+        );
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        let title = format!("Table {}: {}", of.number, heading(of));
+        let caption = format!(
+            "Ours is {}: the mean over the seeds with its 95 % confidence interval; a single run has none.",
+            of.of.controller()
+        );
+        table([&title, &caption], &headers, rows)
+    }
+
+    /// One quantity against the load: the draft and ours.
+    fn against_the_draft(&self, place: (Link, u32), quantity: Quantity) -> Chart {
+        let mut lines = Vec::new();
+        for of in Published::ALL {
+            let Some(table) = table_of(place, of) else { continue };
+            let points = |value: &dyn Fn(u32, f64) -> Option<f64>| {
+                let point = |row: &super::published::Row| {
+                    Some((f64::from(row.users), drawn(quantity, value(row.users, row.value(quantity))?)))
+                };
+                table.rows.iter().filter_map(point).collect::<Vec<_>>()
+            };
+            lines.push(line(format!("{}, draft", of.name()), points(&|_, published| Some(published))));
+            let ours = |users, _| Some(self.mean(place, users, of.controller(), quantity)?.mean);
+            lines.push(line(format!("{}, ours", of.name()), points(&ours)));
+        }
+        load_chart(place, quantity, "", lines)
+    }
+
+    /// One quantity against the load: all controllers.
+    fn of_today(&self, place: (Link, u32), quantity: Quantity) -> Chart {
+        let loads = table_of(place, Published::Gcc).map(|table| table.rows.map(|row| row.users));
+        let lines = self.plan.controllers.iter().map(|controller| {
+            let point = |users: u32| {
+                let ours = self.mean(place, users, controller.name(), quantity)?;
+                Some((f64::from(users), drawn(quantity, ours.mean)))
+            };
+            line(controller.name(), loads.into_iter().flatten().filter_map(point))
+        });
+        load_chart(place, quantity, "all controllers, ", lines.collect())
+    }
+
+    /// How far each unknown moves the result.
+    fn readings(&self) -> Vec<Grid> {
+        let varied = self.runs.iter().filter(|run| run.reading != JUDGED);
+        let mut points: Vec<((Link, u32), u32)> =
+            varied.map(|run| ((run.link, run.speed_kmh), run.users)).collect();
+        points.sort_unstable();
+        points.dedup();
+        points.into_iter().map(|(place, users)| self.readings_at(place, users)).collect()
+    }
+
+    fn readings_at(&self, place: (Link, u32), users: u32) -> Grid {
+        let columns =
+            |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
+        let mut rows = Vec::new();
+        let [gcc, scream] = Published::ALL.map(|of| {
+            let table = table_of(place, of)?;
+            table.rows.iter().find(|row| row.users == users)
+        });
+        let published = |row: Option<&super::published::Row>| {
+            Quantity::ALL.map(|quantity| or_unknown(row, |row| digits(quantity, row.value(quantity))))
+        };
+        let rate = |row: Option<&super::published::Row>| row.map(|row| row.value(Quantity::Rate));
+        let ratio = |gcc: Option<f64>, scream: Option<f64>| {
+            gcc.zip(scream).map_or_else(|| UNKNOWN.to_owned(), |(gcc, scream)| format!("{:.2}", scream / gcc))
+        };
+        let row = |name: &str, cells: [[String; 4]; 2], ratio: String| {
+            let cells = cells.into_iter().flatten();
+            std::iter::once(name.to_owned()).chain(cells).chain([ratio]).collect::<Vec<_>>()
+        };
+        rows.push(row("the draft", [published(gcc), published(scream)], ratio(rate(gcc), rate(scream))));
+        for reading in READINGS {
+            let mean = |of: Published, quantity: Quantity| {
+                let runs = self.at(reading.name, place, users, of.controller());
+                let runs = runs.filter(|run| run.seed <= self.plan.reading_seeds);
+                Some(
+                    Interval::of(&runs.filter_map(|run: &Run| run.value(quantity)).collect::<Vec<_>>())?.mean,
+                )
+            };
+            let cells = Published::ALL.map(|of| {
+                Quantity::ALL.map(|quantity| or_unknown(mean(of, quantity), |mean| digits(quantity, mean)))
+            });
+            let [gcc, scream] = Published::ALL.map(|of| mean(of, Quantity::Rate));
+            if gcc.or(scream).is_some() {
+                rows.push(row(reading.name, cells, ratio(gcc, scream)));
+            }
+        }
+        let columns = Published::ALL.into_iter().flat_map(columns);
+        Grid {
+            title: format!("What the draft leaves unsaid, {}, {users} users", in_words(place)),
+            caption: "One thing at a time differs from what is judged. Means over the seeds.",
+            headers: std::iter::once("reading".to_owned())
+                .chain(columns)
+                .chain(["SCReAM over GCC, bitrate".to_owned()])
+                .collect(),
+            rows,
+        }
+    }
+
+    /// The controllers that the draft does not have, beside those that it has; nothing if none ran.
+    fn today(&self) -> Vec<Grid> {
+        let is_today = |name: &str| Published::ALL.iter().all(|of| of.controller() != name);
+        if !self.runs.iter().any(|run| is_today(&run.controller)) {
+            return Vec::new();
+        }
+        let grid = |place| {
+            let mut rows = Vec::new();
+            for row in table_of(place, Published::Gcc).iter().flat_map(|table| &table.rows) {
+                for controller in &self.plan.controllers {
+                    let cells = Quantity::ALL.map(|quantity| {
+                        Some((quantity, self.mean(place, row.users, controller.name(), quantity)?))
+                    });
+                    if cells.iter().any(Option::is_some) {
+                        let cells = cells
+                            .into_iter()
+                            .map(|cell| or_unknown(cell, |(quantity, mean)| with_half(quantity, mean)));
+                        let first = format!("{}, {} users", controller.name(), row.users);
+                        rows.push(std::iter::once(first).chain(cells).collect());
+                    }
+                }
+            }
+            let headers = Quantity::ALL.map(in_column);
+            Grid {
+                title: format!("All controllers, {}", in_words(place)),
+                caption: "Means over the seeds with their 95 % confidence intervals.",
+                headers: std::iter::once("controller".to_owned()).chain(headers).collect(),
+                rows,
+            }
+        };
+        PLACES.map(grid).into()
+    }
+}
+
+/// A chart of one quantity against the load.
+fn load_chart(
+    place: (Link, u32),
+    quantity: Quantity,
+    what: &str,
+    lines: Vec<giusto::view::html::Series>,
+) -> Chart {
+    let (name, caption, axis) = match quantity {
+        Quantity::Rate => ("Bitrate", "Mean rate of the video that a user sends.", "bitrate (Mbit/s)"),
+        _ => (
+            "Frame delay",
+            "The 95th percentile over users of the 98th percentile of the delay of video frames.",
+            "delay (ms)",
+        ),
+    };
+    let title = format!("{name}: {what}{}", in_words(place));
+    let chart = chart([&title, caption], ["users per cell", axis], None, lines);
+    if quantity == Quantity::Rate { chart } else { chart.with_log_y() }
+}
+
+/// The name of a quantity with its unit.
+fn in_column(quantity: Quantity) -> String {
+    let (name, _, unit) = quantity.names();
+    format!("{name} ({unit})")
+}
+
+/// A value in the unit of the charts.
+fn drawn(quantity: Quantity, value: f64) -> f64 {
+    if quantity == Quantity::Rate { value / 1e3 } else { value }
+}
+
+/// Whether ours agrees with a number of the tables.
+fn agrees(quantity: Quantity, published: f64, ours: f64) -> bool {
+    let ours = crate::item::Spread { low: ours, median: ours, high: ours };
+    rule(quantity, published).agrees(published, ours)
+}

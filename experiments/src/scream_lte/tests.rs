@@ -1,0 +1,179 @@
+use std::{collections::HashSet, sync::atomic::AtomicUsize, sync::atomic::Ordering};
+
+use super::{statements::crossing, *};
+use crate::item::Findings;
+
+/// Runs that have the draft's own numbers, changed by `change`.
+fn as_published(change: impl Fn(Published, Quantity, f64) -> f64) -> ScreamLte {
+    let plan = Plan { seeds: 2, ..Plan::new(false) };
+    let runs = plan.tasks().into_iter().filter(|task| task.reading == JUDGED).filter_map(|task| {
+        let of = Published::ALL.into_iter().find(|of| of.controller() == task.controller.name())?;
+        let row = *table_of(task.place, of)?.rows.iter().find(|row| row.users == task.users)?;
+        let value = |quantity| Some(change(of, quantity, row.value(quantity)));
+        Some(Run {
+            reading: task.reading.to_owned(),
+            link: task.place.0,
+            speed_kmh: task.place.1,
+            users: task.users,
+            controller: task.controller.name().to_owned(),
+            seed: task.seed,
+            calls: 100,
+            frame_tail_ms: value(Quantity::FrameTail),
+            packet_tail_ms: value(Quantity::PacketTail),
+            loss_ratio: value(Quantity::Loss).map(|percent| percent / 100.0),
+            sent_video_bps: value(Quantity::Rate).map(|kbps| kbps * 1e3),
+            received_video_bps: None,
+            skipped_ratio: 0.0,
+            used_ratio: None,
+            first_error_ratio: None,
+            uncovered_users: 0,
+        })
+    });
+    let runs = runs.collect();
+    ScreamLte { plan, runs }
+}
+
+fn differing(all: &ScreamLte) -> Vec<String> {
+    all.reproduction().items.into_iter().filter(|item| !item.agrees).map(|item| item.id).collect()
+}
+
+#[test]
+fn the_numbers_of_the_draft_agree_with_themselves() {
+    let all = as_published(|_, _, value| value);
+    let items = all.reproduction().items;
+    // 8 tables of 6 loads and 4 quantities; 24 ratios, 2 loads at saturation, 8 crossovers.
+    assert_eq!((items.len(), differing(&all)), (192 + 34, Vec::<String>::new()));
+    let published = |id: &str| items.iter().find(|item| item.id == id).unwrap().published;
+    // The figures that the issue and the draft's readers derive.
+    let ratio = |id: &str| format!("{:.2}", published(id));
+    assert_eq!(
+        ["ratio-downlink-3-2", "ratio-downlink-30-16", "ratio-uplink-3-10"].map(ratio),
+        ["2.84", "2.15", "1.00"]
+    );
+    assert_eq!(["saturation-downlink", "saturation-uplink"].map(ratio), ["0.56", "0.67"]);
+    let places = ["downlink-3", "downlink-30", "uplink-3", "uplink-30"];
+    let first = |of: &str| places.map(|place| published(&format!("crossover-{of}-{place}")) as u32);
+    assert_eq!((first("packet"), first("frame")), ([6, 4, 2, 1], [8, 6, 3, 1]));
+}
+
+#[test]
+fn every_rule_can_fail_on_both_sides() {
+    let scaled = |of: Published, quantity: Quantity, factor: f64| {
+        let all = as_published(
+            |run, which, value| {
+                if (run, which) == (of, quantity) { value * factor } else { value }
+            },
+        );
+        differing(&all)
+    };
+    for factor in [0.49, 2.1] {
+        let differing = scaled(Published::Scream, Quantity::Rate, factor);
+        assert_eq!(differing.iter().filter(|id| id.starts_with("table-")).count(), 24, "{factor}");
+        assert_eq!(differing.iter().filter(|id| id.starts_with("ratio-")).count(), 24, "{factor}");
+        // Both speeds are scaled.
+        assert!(!differing.iter().any(|id| id.starts_with("saturation")));
+    }
+    for factor in [0.6, 1.9] {
+        let differing = scaled(Published::Gcc, Quantity::FrameTail, factor);
+        assert!(!differing.iter().any(|id| id.starts_with("table-")), "{differing:?}");
+        assert!(differing.iter().any(|id| id.starts_with("crossover-frame")), "{differing:?}");
+    }
+    // A loss of 91.1 % within a factor of 2, and 0 % within one percentage point.
+    let lossy =
+        as_published(|_, quantity, value| if quantity == Quantity::Loss { value + 1.5 } else { value });
+    let differing = differing(&lossy);
+    assert!(
+        differing.contains(&"table-2-loss-2".to_owned())
+            && !differing.contains(&"table-8-loss-10".to_owned())
+    );
+}
+
+#[test]
+fn tails_cross_where_one_stays_lower() {
+    let of = |lower: &[bool]| {
+        let tails = lower.iter().map(|lower| Some(if *lower { [2.0, 1.0] } else { [1.0, 2.0] }));
+        crossing(&[2, 4, 6], tails)
+    };
+    assert_eq!(of(&[true, true, true]), Some(2.0));
+    assert_eq!(of(&[true, false, true]), Some(6.0));
+    assert_eq!(of(&[true, true, false]), Some(7.0));
+    assert_eq!(crossing(&[2, 4], [Some([2.0, 1.0]), None].into_iter()), None);
+}
+
+#[test]
+fn a_plan_makes_each_run_once() {
+    let of = |quick| {
+        let tasks = Plan::new(quick).tasks();
+        let ids: HashSet<String> = tasks.iter().map(|task| format!("{task:?}")).collect();
+        assert_eq!(ids.len(), tasks.len());
+        tasks
+    };
+    let varied = (READINGS.len() - 1) * 2;
+    assert_eq!(of(false).len(), 24 * 5 * 3 + varied * 2);
+    assert_eq!(of(true).len(), 8 * 2 + varied);
+    // Interrupted early, the tables of the draft are complete first.
+    assert!(of(false).iter().take(48).all(|task| task.reading == JUDGED && task.seed == 1));
+}
+
+#[test]
+fn every_reading_is_a_city_and_differs() {
+    let mut seen = Vec::new();
+    for reading in READINGS {
+        for place in PLACES {
+            let spec = reading.city(place, 16, "scream:d00".parse().unwrap(), 1);
+            spec.config.validate().unwrap();
+            giusto::city::Calls::new(&spec).unwrap();
+            assert!(!seen.contains(&spec), "{}", reading.name);
+            seen.push(spec);
+        }
+    }
+}
+
+#[test]
+fn known_runs_are_not_made_again() {
+    let mut all = as_published(|_, _, value| value);
+    all.runs.truncate(20);
+    let printed = serde_json::to_string(&all.printed()).unwrap();
+    let known = serde_json::from_str::<Printed>(&printed).unwrap().runs;
+    assert_eq!(known, all.runs);
+    // Stopped at once, nothing else is made.
+    let steps = AtomicUsize::new(0);
+    let step = |_: &Run| _ = steps.fetch_add(1, Ordering::Relaxed);
+    let again = run(all.plan.clone(), &known, || ControlFlow::Break(()), step).unwrap();
+    assert_eq!((again.runs.len(), steps.into_inner()), (20, 20));
+    assert_eq!(again.runs, known);
+    for text in [again.table(200), again.markdown()] {
+        assert!(text.contains("Ended early"), "{text}");
+    }
+}
+
+#[test]
+fn a_light_cell_gives_what_the_encoder_can_use() {
+    let judged = setting::reading(JUDGED).unwrap();
+    let figures = |seed| {
+        let mut spec = judged.city((Link::Downlink, 3), 1, "scream:d00".parse().unwrap(), seed);
+        // Short, for a test.
+        let second = |seconds: u64| giusto_units::Timestamp::from_nanos(seconds * 1_000_000_000);
+        spec.config.call = giusto_units::TimeDelta::from_seconds(20);
+        spec.config.evaluation = (second(12), second(18));
+        spec.config.files = None;
+        let record = giusto::city::run(&spec, |_| ControlFlow::Continue(())).unwrap();
+        let task = Task {
+            reading: JUDGED,
+            place: (Link::Downlink, 3),
+            users: 1,
+            controller: "scream:d00".parse().unwrap(),
+            seed,
+        };
+        Run::new(&task, &record)
+    };
+    let run = figures(1);
+    assert_eq!((run.calls > 3, run.uncovered_users), (true, 0));
+    // At most 1500 kbit/s of video, and 50 ms and more for the tail of frames of many packets are possible in an empty cell.
+    let (rate, tail) = (run.value(Quantity::Rate).unwrap(), run.value(Quantity::PacketTail).unwrap());
+    assert!((500.0..1550.0).contains(&rate), "{rate}");
+    assert!((12.0..300.0).contains(&tail), "{tail}");
+    assert!(run.frame_tail_ms >= run.packet_tail_ms, "{run:?}");
+    assert!(run.loss_ratio.unwrap() < 0.02);
+    assert_eq!(run, figures(1));
+}
