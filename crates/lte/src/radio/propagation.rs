@@ -377,8 +377,8 @@ mod tests {
         assert_eq!(hata.check(), Ok(()));
         let message = |deployment: Deployment| deployment.check().unwrap_err().to_string();
         assert_eq!(
-            message(Deployment { speed_mps: 50.0, ..Deployment::case_1() }),
-            "LTE deployment: speed_mps must be 0 to 100 km/h (27.8 m/s), found 50 m/s"
+            message(Deployment { speed_mps: 80.0, ..Deployment::case_1() }),
+            "LTE deployment: speed_mps must be 0 to 250 km/h (69.4 m/s), found 80 m/s"
         );
         assert_eq!(
             message(Deployment { carrier_hz: 9e8, ..Deployment::case_1() }),
