@@ -31,9 +31,10 @@ const KM_PER_HOUR: f64 = 1.0 / 3.6;
 const DIRECTIONS: [(&str, Direction); 2] = [("downlink", Direction::Downlink), ("uplink", Direction::Uplink)];
 
 /// Parts of a scenario that a city does not have.
-const FOREIGN: [(&str, &str); 5] = [
+const FOREIGN: [(&str, &str); 6] = [
     ("duration", "the run of a city ends with its evaluation: remove it, and set evaluation in [city]"),
     ("warmup", "the run of a city is evaluated in an interval: remove it, and set evaluation in [city]"),
+    ("medium", "a city has no other medium than its radio: remove it, or remove [city]"),
     ("link", "a city has no links: remove them, or remove [city]"),
     ("flow", "a city has no flows: remove them, or remove [city]"),
     ("change", "a city has no links that change: remove them, or remove [city]"),

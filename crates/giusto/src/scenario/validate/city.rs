@@ -47,7 +47,11 @@ fn city(spec: &CitySpec, found: &mut Vec<Finding>) {
         match error {
             CityError::Range { setting, range, found } => {
                 let key = KEYS.iter().find(|(name, _)| *name == setting).map_or("case", |(_, key)| key);
-                add(at(key), format!("{key} must be {range}, found {found}"));
+                let what = match key {
+                    "evaluation" | "files" => format!("{key}: {setting}"),
+                    _ => key.to_owned(),
+                };
+                add(at(key), format!("{what} must be {range}, found {found}"));
             }
             error => add(at("files"), format!("files: {error}")),
         }
@@ -71,12 +75,12 @@ fn city(spec: &CitySpec, found: &mut Vec<Finding>) {
 
 fn expectation(spec: &CitySpec, expectation: &CityExpectation) -> Result<(), KeyError> {
     let CityExpectation { metric, direction, min, max, .. } = expectation;
-    let name = metric.name();
-    let text = format_args!("{name}: only metrics of the radio have a direction: remove it");
+    let title = expectation.title();
+    let text = format_args!("{title}: only metrics of the radio have a direction: remove it");
     check(direction.is_none() || metric.is_of_radio(), "direction", text)?;
     let is_fixed = spec.config.opposite == giusto_lte::city::Opposite::Fixed;
     let missing = is_fixed && direction.is_some_and(|direction| direction != spec.config.direction);
-    let text = format_args!("{name}: this direction is not modelled: set opposite = \"radio\"");
+    let text = format_args!("{title}: this direction is not modelled: set opposite = \"radio\"");
     check(!missing, "direction", text)?;
-    limits(*min, *max).map_err(|(key, text)| (key, format!("{}: {text}", expectation.title())))
+    limits(*min, *max).map_err(|(key, text)| (key, format!("{title}: {text}")))
 }
