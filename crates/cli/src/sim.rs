@@ -11,6 +11,7 @@ use std::{
 
 use clap::Args;
 use giusto_units::Timestamp;
+use serde::Serialize;
 
 use crate::{
     args::{time, whole},
@@ -22,13 +23,14 @@ use crate::{
 };
 use giusto::{
     capture::{ChromeTrace, Outputs},
+    city::CityRun,
     record::{RunRecord, TimelineOptions},
     run::RecordOptions,
-    scenario::{Document, Scenario, Setting},
+    scenario::{CityScenario, Document, Scenario, Setting},
     view::{
-        html, tables,
+        city, html, tables,
         trace::{TraceFile, TraceNames},
-        why,
+        why::{self, Why},
     },
     whole_file::{Content, WholeFile},
 };
@@ -43,6 +45,7 @@ use giusto::{
   giusto sim scenarios/media.toml --why 12.3s
   giusto sim scenarios/media.toml --pcap call.pcapng --chrome-trace call.json
   giusto sim scenarios/media.toml --session-log call.jsonl && giusto replay call.jsonl --controller scream:v2
+  giusto sim scenarios/rfc8869/2.1-downlink.toml --set city.users-per-cell=7 --set city.controller=scream:v2
 
 Exit status: 0 all expectations are met, 1 an expectation is not met, 2 the scenario cannot be used.
 docs/reference/scenario.md lists what --set can change.")]
@@ -93,95 +96,215 @@ pub(crate) struct SimArgs {
     json: bool,
 }
 
+/// What a file describes.
+#[derive(Debug)]
+enum Planned {
+    Network(Scenario),
+    City(CityScenario),
+}
+
+impl Planned {
+    fn name(&self) -> &str {
+        match self {
+            Self::Network(scenario) => scenario.name(),
+            Self::City(scenario) => &scenario.name,
+        }
+    }
+}
+
+/// The result of a run.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Finished {
+    Network(Box<RunRecord>),
+    City(Box<CityRun>),
+}
+
+impl Finished {
+    fn tables(&self) -> String {
+        match self {
+            Self::Network(record) => tables::tables(record),
+            Self::City(run) => city::tables(run),
+        }
+    }
+
+    fn passed(&self) -> bool {
+        match self {
+            Self::Network(record) => record.passed(),
+            Self::City(run) => run.passed(),
+        }
+    }
+}
+
+/// What the runs have in common.
+#[derive(Debug)]
+struct Context<'a> {
+    args: &'a SimArgs,
+    progress: &'a Progress,
+    stop: &'a AtomicBool,
+}
+
+impl Context<'_> {
+    /// Shows how far a run is; returns whether it is to end.
+    fn ends(&self, name: &str, now: Timestamp, end: Timestamp) -> bool {
+        self.progress.say(format!("{name}: {:.1} of {} s", now.as_seconds(), end.as_seconds()));
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
 pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     // All scenarios are read before the first run, so that errors are reported at once.
-    let scenarios = scenarios(args)?;
-    check_why(args, &scenarios)?;
-    check_recordings(args, &scenarios)?;
-    let folders = args.out.as_ref().map_or(Ok(Vec::new()), |out| folders(out, &scenarios))?;
-    let page = args.out.as_ref().map(|_| TimelineOptions::default());
-    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
+    let planned = scenarios(args)?;
+    check_cities(args, &planned)?;
+    check_why(args, &planned)?;
+    check_recordings(args, &planned)?;
+    let folders = args.out.as_ref().map_or(Ok(Vec::new()), |out| folders(out, &planned))?;
     let progress = Progress::live();
-    let (mut records, mut written, mut answer) = (Vec::new(), Vec::new(), None);
-    for (place, scenario) in scenarios.iter().enumerate() {
-        let folder = folders.get(place);
-        let path =
-            folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
-        let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
-        let mut trace = path.map(open).transpose()?;
-        let chrome = args.chrome_trace.as_deref().map(|path| {
-            let created = ChromeTrace::create(path, TraceNames::of(scenario));
-            created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
-        });
-        let mut chrome = chrome.transpose()?;
-        let mut observer = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
-        let seed = args.seed.unwrap_or(scenario.seed());
-        let mut outputs = outputs(args, scenario)?;
-        let mut record = timed::run_with((scenario, seed), options, &mut outputs, &mut observer, |now| {
-            let (name, done, all) = (scenario.name(), now.as_seconds(), scenario.duration().as_seconds());
-            progress.say(format!("{name}: {done:.1} of {all} s"));
-            stop.load(Ordering::Relaxed)
-        });
-        let (paths, mut notes) = outputs.finish()?;
-        written.extend(paths);
-        if let Some(chrome) = chrome {
-            let (path, note) = chrome.finish()?;
-            written.push(path);
-            notes.extend(note);
-        }
-        for note in &notes {
-            progress.note(note);
-        }
-        if let Some(at) = args.why {
-            if record.interrupted && at.as_seconds() > record.duration_s {
-                let (ended, at) = (record.duration_s, at.as_seconds());
-                anyhow::bail!(
-                    "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
-                );
+    let context = Context { args, progress: &progress, stop };
+    let (mut results, mut written, mut answer) = (Vec::new(), Vec::new(), None);
+    for (place, planned) in planned.iter().enumerate() {
+        let folder = folders.get(place).map(PathBuf::as_path);
+        let result = match planned {
+            Planned::Network(scenario) => {
+                let (record, why) = network(&context, scenario, folder, &mut written)?;
+                answer = why;
+                Finished::Network(Box::new(record))
             }
-            answer = Some(why::why(&record, at, args.flow.as_deref()));
-        }
-        if let Some(folder) = folder {
-            written.extend(write(&record, folder, trace)?);
-        }
-        record.timeline = None;
-        records.push(record);
+            Planned::City(scenario) => {
+                Finished::City(Box::new(self::city(&context, scenario, folder, &mut written)?))
+            }
+        };
+        results.push(result);
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
     progress.clear();
-    match (&records[..], answer) {
+    match (&results[..], answer) {
         (_, Some(answer)) if args.json => print_json(&answer)?,
         (_, Some(answer)) => print_text(&answer.in_words())?,
-        ([record], None) if args.json => print_json(record)?,
-        (records, None) if args.json => print_json(&BTreeMap::from([("runs", records)]))?,
-        (records, None) => {
-            let tables: Vec<String> = records.iter().map(tables::tables).collect();
+        ([result], None) if args.json => print_json(result)?,
+        (results, None) if args.json => print_json(&BTreeMap::from([("runs", results)]))?,
+        (results, None) => {
+            let tables: Vec<String> = results.iter().map(Finished::tables).collect();
             print_text(&tables.join("\n\n"))?;
         }
     }
     for path in &written {
         progress.wrote(path);
     }
-    let unmet = records.iter().filter(|record| !record.passed()).count();
-    if unmet > 0 && records.len() > 1 {
-        progress.note(&format!("{unmet} of {} scenarios did not meet their expectations", records.len()));
+    let unmet = results.iter().filter(|result| !result.passed()).count();
+    if unmet > 0 && results.len() > 1 {
+        progress.note(&format!("{unmet} of {} scenarios did not meet their expectations", results.len()));
     }
     Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Runs links and flows; adds the files written. With --why, the answer.
+fn network(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    folder: Option<&Path>,
+    written: &mut Vec<PathBuf>,
+) -> anyhow::Result<(RunRecord, Option<Why>)> {
+    let Context { args, progress, .. } = context;
+    let page = args.out.as_ref().map(|_| TimelineOptions::default());
+    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
+    let path = folder.zip(args.trace.as_ref()).map(|(folder, format)| folder.join(format!("trace.{format}")));
+    let open = |path: PathBuf| anyhow::Ok((TraceFile::create(&path, TraceNames::of(scenario))?, path));
+    let mut trace = path.map(open).transpose()?;
+    let chrome = args.chrome_trace.as_deref().map(|path| {
+        let created = ChromeTrace::create(path, TraceNames::of(scenario));
+        created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
+    });
+    let mut chrome = chrome.transpose()?;
+    let mut observer = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
+    let seed = args.seed.unwrap_or(scenario.seed());
+    let mut outputs = outputs(args, scenario)?;
+    let ends = |now| context.ends(scenario.name(), now, scenario.end());
+    let mut record = timed::run_with((scenario, seed), options, &mut outputs, &mut observer, ends);
+    let (paths, mut notes) = outputs.finish()?;
+    written.extend(paths);
+    if let Some(chrome) = chrome {
+        let (path, note) = chrome.finish()?;
+        written.push(path);
+        notes.extend(note);
+    }
+    for note in &notes {
+        progress.note(note);
+    }
+    let mut answer = None;
+    if let Some(at) = args.why {
+        if record.interrupted && at.as_seconds() > record.duration_s {
+            let (ended, at) = (record.duration_s, at.as_seconds());
+            anyhow::bail!(
+                "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
+            );
+        }
+        answer = Some(why::why(&record, at, args.flow.as_deref()));
+    }
+    if let Some(folder) = folder {
+        written.extend(write(&record, folder, trace)?);
+    }
+    record.timeline = None;
+    Ok((record, answer))
+}
+
+/// Runs a city; adds the files written.
+fn city(
+    context: &Context<'_>,
+    scenario: &CityScenario,
+    folder: Option<&Path>,
+    written: &mut Vec<PathBuf>,
+) -> anyhow::Result<CityRun> {
+    let seed = context.args.seed.unwrap_or(scenario.spec.config.seed);
+    let end = giusto::city::end(&scenario.spec);
+    let run = timed::city(scenario, seed, |now| context.ends(&scenario.name, now, end))?;
+    if let Some(folder) = folder {
+        let mut files = Files::default();
+        files.add_result(folder, &run)?;
+        written.extend(files.commit()?);
+    }
+    Ok(run)
+}
+
 /// Reads all scenarios, or reports all errors in them.
-fn scenarios(args: &SimArgs) -> Result<Vec<Scenario>, UsageError> {
+fn scenarios(args: &SimArgs) -> Result<Vec<Planned>, UsageError> {
+    let read = |file: &PathBuf| {
+        let document = Document::load(file)?;
+        if document.is_city() {
+            document.city(&args.set).map(Planned::City)
+        } else {
+            document.scenario(&args.set).map(Planned::Network)
+        }
+    };
     let mut problems = Vec::new();
     let mut scenarios = Vec::new();
     for file in &args.files {
-        match Document::load(file).and_then(|document| document.scenario(&args.set)) {
+        match read(file) {
             Ok(scenario) => scenarios.push(scenario),
             Err(error) => problems.extend(error.problems().to_vec()),
         }
     }
     if problems.is_empty() { Ok(scenarios) } else { Err(UsageError::new(problems.join("\nerror: "))) }
+}
+
+/// Checks that nothing is asked of a city that only links and flows have.
+fn check_cities(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
+    let flags = [
+        ("--why", args.why.is_some()),
+        ("--flow", args.flow.is_some()),
+        ("--trace", args.trace.is_some()),
+        ("--session-log", args.session_log.is_some()),
+        ("--pcap", args.pcap.is_some()),
+        ("--chrome-trace", args.chrome_trace.is_some()),
+    ];
+    let is_city = |planned: &&Planned| matches!(planned, Planned::City(_));
+    let Some(city) = planned.iter().find(is_city) else { return Ok(()) };
+    if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
+        misuse!("{flag}: \"{}\" is a city, of which it is not recorded: remove the flag", city.name());
+    }
+    Ok(())
 }
 
 /// A time since the start of a run.
@@ -193,14 +316,16 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 }
 
 /// Checks that --why can be answered.
-fn check_why(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
+fn check_why(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
     let Some(at) = args.why else { return Ok(()) };
-    let [scenario] = scenarios else { misuse!("--why looks into one scenario: give one FILE") };
+    let [Planned::Network(scenario)] = planned else {
+        misuse!("--why looks into one scenario: give one FILE")
+    };
     why::check(scenario, at, args.flow.as_deref()).map_err(UsageError::new)
 }
 
 /// Checks that the files of one run are asked of one run.
-fn check_recordings(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageError> {
+fn check_recordings(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
     if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() {
         misuse!("--flow: it chooses a flow for --why or --session-log: give one of them");
     }
@@ -210,7 +335,7 @@ fn check_recordings(args: &SimArgs, scenarios: &[Scenario]) -> Result<(), UsageE
         ("--chrome-trace", &args.chrome_trace),
     ];
     for (flag, file) in files {
-        if file.is_some() && scenarios.len() != 1 {
+        if file.is_some() && planned.len() != 1 {
             misuse!("{flag}: the file is of one scenario: give one FILE");
         }
     }
@@ -250,13 +375,13 @@ fn write(
 }
 
 /// Makes the directory of each result.
-fn folders(out: &Path, scenarios: &[Scenario]) -> anyhow::Result<Vec<PathBuf>> {
+fn folders(out: &Path, planned: &[Planned]) -> anyhow::Result<Vec<PathBuf>> {
     make_folder(out)?;
-    if scenarios.len() == 1 {
+    if planned.len() == 1 {
         return Ok(vec![out.to_owned()]);
     }
     let mut folders = Vec::new();
-    for name in scenarios.iter().map(Scenario::name) {
+    for name in planned.iter().map(Planned::name) {
         let folder = out.join(name);
         if folders.contains(&folder) {
             misuse!("--out: two scenarios are called \"{name}\": give each a name of its own");

@@ -7,9 +7,10 @@ use giusto_sim::trace::Observer;
 use giusto_units::Timestamp;
 
 use giusto::{
+    city::{self, CityRun},
     record::RunRecord,
     run::{self, RecordOptions, Taps},
-    scenario::Scenario,
+    scenario::{CityScenario, Scenario},
 };
 
 /// Runs `scenario` with `seed`. The run ends early where `ends`, which is called now and then, is true.
@@ -37,4 +38,16 @@ pub(crate) fn run_with(
     let mut result = run::simulate_with((scenario, seed), options, taps, observer, watch);
     result.wall_s = (clock.now() - began).as_seconds();
     result
+}
+
+/// Runs a city with `seed`. The run ends early where `ends`, which is called now and then, is true.
+pub(crate) fn city(
+    scenario: &CityScenario,
+    seed: u64,
+    mut ends: impl FnMut(Timestamp) -> bool,
+) -> anyhow::Result<CityRun> {
+    let clock = Clock::start();
+    let began = clock.now();
+    let run = city::simulate(scenario, seed, |now| if ends(now) { Break(()) } else { Continue(()) })?;
+    Ok(run.took((clock.now() - began).as_seconds()))
 }

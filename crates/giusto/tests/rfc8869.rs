@@ -21,6 +21,8 @@ const RUN: [&str; 7] = [
 fn files() -> Vec<(String, Scenario)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/rfc8869");
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    // Those of §2 are cities.
+    files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("3."));
     files.sort();
     let read = |path: PathBuf| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();

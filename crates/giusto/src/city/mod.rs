@@ -1,8 +1,9 @@
 //! Calls in the cells of a city: the media sessions of scenarios over the radio of `giusto-lte`.
 
 mod record;
+mod simulate;
 
-use giusto_lte::city::{Call, CallPlan, City, CityConfig, CityError, Workload};
+use giusto_lte::city::{Call, CallPlan, City, CityError, Workload};
 use giusto_sim::{
     link::queue::{Queue, QueueError},
     random,
@@ -11,25 +12,13 @@ use giusto_sim::{
 use giusto_units::{TimeDelta, Timestamp};
 
 pub use record::{CityRecord, DirectionRecord};
+pub use simulate::{CityRun, simulate};
 
-use crate::{
-    run::{build::queue_of, media},
-    scenario::{MediaSpec, QueueSpec},
-};
+use crate::run::{build::queue_of, media};
+pub use crate::scenario::CitySpec;
 
 /// Packets sent at the end of the evaluation may arrive until this much later.
 const DRAIN: TimeDelta = TimeDelta::from_seconds(4);
-
-/// A city and the calls in it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CitySpec {
-    /// Cells, users, radio.
-    pub config: CityConfig,
-    /// The media of each call.
-    pub media: MediaSpec,
-    /// The queue of each bearer.
-    pub queue: QueueSpec,
-}
 
 /// The calls of a city.
 #[derive(Debug)]
@@ -75,7 +64,8 @@ impl Workload for Calls {
     }
 }
 
-/// Runs a city until its evaluation has ended. `progress` learns how far it is, in simulated time, and may stop it.
+/// Runs a city until its evaluation has ended. `progress` learns how far it is, in simulated time, and may stop it. `wall_s` stays
+/// zero; a caller with a clock sets it.
 ///
 /// # Errors
 ///
@@ -85,9 +75,8 @@ pub fn run(
     mut progress: impl FnMut(Timestamp) -> std::ops::ControlFlow<()>,
 ) -> Result<CityRecord, CityError> {
     let mut calls = Calls::new(spec).map_err(|error| CityError::Call(error.to_string()))?;
-    let started = std::time::Instant::now();
     let mut city = City::new(spec.config.clone(), &mut calls)?;
-    let end = spec.config.evaluation.1 + DRAIN;
+    let end = end(spec);
     while city.now() < end {
         let next = (city.now() + TimeDelta::from_seconds(1)).min(end);
         city.run_until(next)?;
@@ -95,5 +84,10 @@ pub fn run(
             break;
         }
     }
-    Ok(CityRecord::new(spec, &city, started.elapsed()))
+    Ok(CityRecord::new(spec, &city))
+}
+
+/// When the run of a city ends: some seconds after its evaluation.
+pub fn end(spec: &CitySpec) -> Timestamp {
+    spec.config.evaluation.1 + DRAIN
 }

@@ -14,9 +14,10 @@ use toml::{
 
 pub use self::setting::Setting;
 use super::{
-    error::{ScenarioError, read_text},
+    city::CityScenario,
+    error::{Finding, ScenarioError, read_text},
     model::{FlowSpec, Scenario},
-    read::{self, Node, Problem},
+    read::{self, Found, Node, Problem},
     validate,
 };
 
@@ -129,6 +130,41 @@ impl Document {
         settings: &[Setting],
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
+        if let Some(city) = self.root()?.get_ref().get("city") {
+            let text = "a city is no network of links: only `giusto sim` runs it";
+            return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
+        }
+        self.read_with(settings, |root| {
+            let (mut scenario, changes) = read::scenario(root, &self.stem, &self.folder)?;
+            change(&mut scenario.flows);
+            validate::scenario(scenario, &changes).map_err(|found| problems(root, found))
+        })
+    }
+
+    /// Whether the file describes a city.
+    pub fn is_city(&self) -> bool {
+        // The text was parsed before.
+        self.root().is_ok_and(|root| root.get_ref().get("city").is_some())
+    }
+
+    /// The city of the file with `settings`, later ones over earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem with its line, or with its setting.
+    pub fn city(&self, settings: &[Setting]) -> Result<CityScenario, ScenarioError> {
+        self.read_with(settings, |root| {
+            let scenario = read::city::scenario(root, &self.stem)?;
+            validate::city::scenario(scenario).map_err(|found| problems(root, found))
+        })
+    }
+
+    /// What `read` makes of the values of the file with `settings`.
+    fn read_with<T>(
+        &self,
+        settings: &[Setting],
+        read: impl FnOnce(&Node<'_>) -> Found<T>,
+    ) -> Result<T, ScenarioError> {
         let mut root = self.root()?;
         // A place beyond the end of the text is that of a setting.
         let first = self.text.len() + 1;
@@ -145,14 +181,7 @@ impl Document {
             let setting = span.start.checked_sub(first).and_then(|index| settings.get(index));
             setting.map_or_else(|| self.line(span), named)
         };
-        let read = read::scenario(&root, &self.stem, &self.folder);
-        let scenario = read.and_then(|(mut scenario, changes)| {
-            change(&mut scenario.flows);
-            let problem = |(at, text)| Problem { span: read::span(&root, at), text };
-            let valid = validate::scenario(scenario, &changes);
-            valid.map_err(|found| found.into_iter().map(problem).collect())
-        });
-        scenario.map_err(|mut problems| {
+        read(&root).map_err(|mut problems| {
             problems.sort_by_key(|problem| problem.span.start);
             let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
             problems.truncate(MAX_PROBLEMS);
@@ -164,6 +193,11 @@ impl Document {
             ScenarioError::new(lines)
         })
     }
+}
+
+/// The findings with their places.
+fn problems(root: &Node<'_>, found: Vec<Finding>) -> Vec<Problem> {
+    found.into_iter().map(|(at, text)| Problem { span: read::span(root, at), text }).collect()
 }
 
 #[cfg(test)]

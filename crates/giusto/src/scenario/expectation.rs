@@ -324,21 +324,29 @@ impl Expectation {
 
     /// The bounds in words.
     pub fn bound(&self) -> String {
-        let write = |value| self.metric.unit().write(value);
-        match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("{} to {}", write(min), write(max)),
-            (Some(min), None) => format!("at least {}", write(min)),
-            (None, Some(max)) => format!("at most {}", write(max)),
-            (None, None) => "any".to_owned(),
-        }
+        bound(self.metric.unit(), self.min, self.max)
     }
 
     /// Whether `value` is within the bounds; a missing value is not.
     pub fn accepts(&self, value: Option<f64>) -> bool {
-        value.is_some_and(|value| {
-            self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
-        })
+        accepts((self.min, self.max), value)
     }
+}
+
+/// Bounds in words.
+pub(super) fn bound(unit: Unit, min: Option<f64>, max: Option<f64>) -> String {
+    let write = |value| unit.write(value);
+    match (min, max) {
+        (Some(min), Some(max)) => format!("{} to {}", write(min), write(max)),
+        (Some(min), None) => format!("at least {}", write(min)),
+        (None, Some(max)) => format!("at most {}", write(max)),
+        (None, None) => "any".to_owned(),
+    }
+}
+
+/// Whether `value` is within a minimum and a maximum; a missing value is not.
+pub(super) fn accepts((min, max): (Option<f64>, Option<f64>), value: Option<f64>) -> bool {
+    value.is_some_and(|value| min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Scenarios: links, flows, timed changes and expectations, as data.
 //!
 //! A scenario is read from a TOML file ([`Document`]) or made by a [`Builder`]. Both return a [`Scenario`] only if it is valid,
-//! and otherwise report every problem found. `docs/reference/scenario.md` lists every key.
+//! and otherwise report every problem found. A file with a `[city]` table holds a [`CityScenario`]. `docs/reference/scenario.md` lists every key.
 //!
 //! # Example
 //!
@@ -31,10 +31,11 @@
 //! # Ok::<(), giusto::scenario::ScenarioError>(())
 //! ```
 
-// Modules use only those before them in this order: error, expectation, media, model, change, validate, builder, trace, read,
-// document.
+// Modules use only those before them in this order: error, expectation, media, model, city, change, validate, builder, trace,
+// read, document.
 mod builder;
 mod change;
+mod city;
 mod controllers;
 mod document;
 mod error;
@@ -46,6 +47,7 @@ mod trace;
 mod validate;
 
 pub use builder::Builder;
+pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
 pub use document::{Document, Setting};
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Figure, Metric, Subject, Unit};

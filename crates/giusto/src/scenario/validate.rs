@@ -1,5 +1,6 @@
 //! Validation: every error of a scenario, found without building a simulation.
 
+pub(super) mod city;
 mod expectation;
 mod media;
 

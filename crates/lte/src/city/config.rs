@@ -3,6 +3,7 @@
 use giusto_sim::traffic::tcp;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
+use super::measures::LEAST_OVERLAP;
 use crate::{
     bearer::BearerConfig,
     carrier::BANDWIDTHS,
@@ -64,13 +65,14 @@ pub struct CityConfig {
     pub opposite: Opposite,
     /// Mean number of calls in a cell: 0 to 50. Default: 4.
     pub users_per_cell: f64,
-    /// Length of a call: 1 s to 600 s. Default: 30 s (RFC 8869 §2.1.2).
+    /// Length of a call: 5 s to 600 s; a shorter one would not [count](super::CallMeasures::counts). Default: 30 s (RFC 8869
+    /// §2.1.2).
     pub call: TimeDelta,
     /// Other traffic, in the direction of the media. Default: 4 Mbit/s per cell.
     pub files: Option<FileTransfers>,
     /// Base round-trip time: 20 ms to 1 s. Default: 40 ms.
     pub base_rtt: TimeDelta,
-    /// Packets and frames sent in this interval are evaluated. Default: 30 to 60 s (RFC 8869 §2.1.2).
+    /// Packets and frames sent in this interval, of at least 5 s, are evaluated. Default: 30 to 60 s (RFC 8869 §2.1.2).
     pub evaluation: (Timestamp, Timestamp),
     /// Bearers.
     pub bearer: BearerConfig,
@@ -146,7 +148,7 @@ impl CityConfig {
         number("speed", speed_mps * 3.6, 0.0, 250.0, " km/h")?;
         number("inter-site distance", inter_site_distance_m, 100.0, 5000.0, " m")?;
         number("carrier frequency", carrier_hz / 1e9, 0.4, 6.0, " GHz")?;
-        number("call length", self.call.as_seconds(), 1.0, 600.0, " s")?;
+        number("call length", self.call.as_seconds(), LEAST_OVERLAP.as_seconds(), 600.0, " s")?;
         number("window of fair scheduling", f64::from(self.fairness_window_ms), 10.0, 10_000.0, " ms")?;
         number("base round-trip time", self.base_rtt.as_millis(), 20.0, 1000.0, " ms")?;
         for (setting, blocks) in
@@ -159,7 +161,8 @@ impl CityConfig {
             }
         }
         let (from, until) = self.evaluation;
-        number("end of the evaluation", until.as_seconds(), from.as_seconds() + 1.0, 3600.0, " s")?;
+        let earliest = (from + LEAST_OVERLAP).as_seconds();
+        number("end of the evaluation", until.as_seconds(), earliest, 3600.0, " s")?;
         if let Some(files) = &self.files {
             let offered = files.load.as_bps() as f64 / 1e6;
             number("load of file transfers per cell", offered, 0.0, 100.0, " Mbit/s")?;

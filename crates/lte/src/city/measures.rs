@@ -7,7 +7,7 @@ const WITHIN_USER: f64 = 0.98;
 const OVER_USERS: f64 = 0.95;
 
 /// A user counts if its call overlapped the evaluation by this much. Chosen by us.
-const LEAST_OVERLAP: TimeDelta = TimeDelta::from_seconds(5);
+pub(super) const LEAST_OVERLAP: TimeDelta = TimeDelta::from_seconds(5);
 
 /// What a call did within the evaluation.
 #[derive(Debug, Clone, Default)]

@@ -231,7 +231,7 @@ impl Deployment {
         }
         within("base_height_m", self.base_height_m, 10.0, 200.0, "10 m to 200 m", "m")?;
         within("user_height_m", self.user_height_m, 1.0, 10.0, "1 m to 10 m", "m")?;
-        within("speed_mps", self.speed_mps, 0.0, 100.0 / 3.6, "0 to 100 km/h (27.8 m/s)", "m/s")?;
+        within("speed_mps", self.speed_mps, 0.0, 250.0 / 3.6, "0 to 250 km/h (69.4 m/s)", "m/s")?;
         within("penetration_db", self.penetration_db, 0.0, 60.0, "0 to 60 dB", "dB")?;
         within("cell_power_dbm", self.cell_power_dbm, 10.0, 60.0, "10 to 60 dBm", "dBm")?;
         within("user_power_dbm", self.user_power_dbm, 0.0, 40.0, "0 to 40 dBm", "dBm")?;
@@ -377,8 +377,8 @@ mod tests {
         assert_eq!(hata.check(), Ok(()));
         let message = |deployment: Deployment| deployment.check().unwrap_err().to_string();
         assert_eq!(
-            message(Deployment { speed_mps: 50.0, ..Deployment::case_1() }),
-            "LTE deployment: speed_mps must be 0 to 100 km/h (27.8 m/s), found 50 m/s"
+            message(Deployment { speed_mps: 80.0, ..Deployment::case_1() }),
+            "LTE deployment: speed_mps must be 0 to 250 km/h (69.4 m/s), found 80 m/s"
         );
         assert_eq!(
             message(Deployment { carrier_hz: 9e8, ..Deployment::case_1() }),

@@ -13,7 +13,7 @@ use crate::scenario::read::{Node, id_of};
 const LISTS: [&str; 5] = ["medium", "link", "flow", "change", "expect"];
 
 /// The keys at the top of a file that are not lists.
-const KEYS: [&str; 5] = ["name", "description", "seed", "duration", "warmup"];
+const KEYS: [&str; 6] = ["name", "description", "seed", "duration", "warmup", "city"];
 
 /// A value that replaces one of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,10 @@ impl Setting {
             }
             [list @ ("medium" | "link" | "flow"), id, ..] if !ids(root, list).any(|known| known == id) => {
                 Err(format!("no {list} is called \"{id}\": use one of {}", names(root)))
+            }
+            ["city"] => Err("which key of it? Write city.KEY=VALUE".to_owned()),
+            ["city", ..] if root.get_ref().get("city").is_none() => {
+                Err(format!("the scenario has no city: use one of {}", names(root)))
             }
             [list, number, ..] if LISTS.contains(&list) && root.get_ref().get(list).is_none() => {
                 Err(missing(list, number, 0))
@@ -127,7 +131,12 @@ fn names(root: &Node<'_>) -> String {
     let parts = ["medium", "link", "flow"]
         .into_iter()
         .flat_map(|list| ids(root, list).map(move |id| format!("{list}.{id}")));
-    parts.chain(["duration", "warmup", "seed"].map(str::to_owned)).collect::<Vec<_>>().join(", ")
+    let keys: &[&str] = if root.get_ref().get("city").is_some() {
+        &["city.KEY", "seed"]
+    } else {
+        &["duration", "warmup", "seed"]
+    };
+    parts.chain(keys.iter().copied().map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }
 
 /// Puts `value` at `keys` below a node that is the value of `of`.

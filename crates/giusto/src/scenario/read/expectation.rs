@@ -45,7 +45,7 @@ pub(super) fn expectation(keys: &mut Table<'_>) -> Option<Expectation> {
 }
 
 /// A bound in the unit of its metric.
-fn bound(node: &Node<'_>, unit: Unit) -> Found<f64> {
+pub(super) fn bound(node: &Node<'_>, unit: Unit) -> Found<f64> {
     match unit {
         // A rate of 0 is a bound like any other.
         Unit::Rate if node.get_ref().as_str().is_some_and(|text| text.trim_start().starts_with("0 ")) => {

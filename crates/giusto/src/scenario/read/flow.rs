@@ -162,7 +162,7 @@ fn short_flows(keys: &mut Table<'_>) -> FlowKind {
     FlowKind::Tcp { settings: settings(keys), transfers }
 }
 
-fn settings(keys: &mut Table<'_>) -> Settings {
+pub(super) fn settings(keys: &mut Table<'_>) -> Settings {
     let mut settings = Settings::default();
     keys.set_with("control", &mut settings.algorithm, |node| choice(node, TCP_CONTROLS));
     if let Some(mss) = keys.optional("mss").map(DataSize::as_bytes) {

@@ -16,17 +16,29 @@ use crate::scenario::media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec, VideoS
 /// The default number of frames after which a key frame is repaid: `K_d` of RFC 8593 §5, Figure 2.
 const REPAID_IN: u32 = 8;
 
+/// The media of a flow: by default a video.
 pub(super) fn media(keys: &mut Table<'_>) -> MediaSpec {
+    session(keys, None)
+}
+
+/// The media of a call: by default a video and audio.
+pub(super) fn call(keys: &mut Table<'_>) -> MediaSpec {
+    session(keys, Some(AudioConfig::default()))
+}
+
+fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>) -> MediaSpec {
     let algorithms = Algorithm::all().map(|algorithm| (algorithm.name(), algorithm));
     let controller = keys.with("controller", |node| choice(node, algorithms));
     let feedback = keys.with("feedback", |node| choice(node, FEEDBACKS.iter().copied()));
     let max_payload = keys.optional("max-payload").unwrap_or(DEFAULT_MAX_PAYLOAD);
     let rates = ["min-rate", "start-rate", "max-rate"].map(|key| keys.optional(key));
     let audio = keys.optional("audio");
+    let is_audio_only = audio.is_some() && default_audio.is_none();
+    let audio = audio.or(default_audio);
     let media = match keys.with("video", |node| videos(node, max_payload)) {
         Some(videos) => MediaSpec::with_videos(videos, audio),
         // The default is the video of RFC 8867 §4.3.
-        None => MediaSpec::new(audio.is_none().then(VideoSpec::default), audio),
+        None => MediaSpec::new((!is_audio_only).then(VideoSpec::default), audio),
     };
     let mut media = MediaSpec { feedback, max_payload, ..media };
     media.controller = controller.unwrap_or(media.controller);

@@ -1,5 +1,6 @@
 //! From the values of a file to the parts of a scenario.
 
+pub(super) mod city;
 mod expectation;
 mod flow;
 mod link;
@@ -11,9 +12,11 @@ mod value;
 
 use std::{ops::Range, path::Path};
 
-use self::quantity::RateOrZero;
-use self::value::{Found, Read, Table, elements, quoted_id, table, text_at, wrong};
-pub(super) use self::value::{Node, Problem, id_of};
+pub(super) use self::value::{Found, Node, Problem, id_of};
+use self::{
+    quantity::RateOrZero,
+    value::{Read, Table, elements, quoted_id, table, text_at, wrong},
+};
 use super::{change::Change, error::At, model::Scenario};
 
 /// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name, and trace files are read from
@@ -42,8 +45,9 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<(Sce
 
 /// The place of a key, or of the part that could have it.
 pub(super) fn span(root: &Node<'_>, at: At) -> Range<usize> {
-    let list = root.get_ref().get(at.list).and_then(|list| list.get_ref().as_array());
-    let part = list.and_then(|list| list.get(at.index)).unwrap_or(root);
+    let list = root.get_ref().get(at.list);
+    let element = list.and_then(|list| list.get_ref().as_array()?.get(at.index));
+    let part = element.or(list).unwrap_or(root);
     let Some(value) = part.get_ref().as_table().and_then(|table| table.get(at.key)) else {
         return part.span();
     };

@@ -227,6 +227,8 @@ impl<'t> Table<'t> {
             "duration" => "duration = \"60 s\"",
             "burst" => "burst = \"30 kB\"",
             "rate" => "rate = \"5 Mbit/s\"",
+            "city" => "a table [city]",
+            "load" => "load = \"4 Mbit/s\"",
             "size" => "size = \"1200 B\"",
             "at" => "at = \"20 s\"",
             "metric" => "metric = \"received-rate\"",
@@ -273,6 +275,11 @@ impl<'t> Table<'t> {
         };
         self.all_known &= read.is_some();
         read.map(|read| read(self))
+    }
+
+    /// Notes that `key` must not be there, if it is.
+    pub(super) fn refuse(&mut self, key: &'static str, text: &str) {
+        self.with(key, |node| wrong::<()>(node, text));
     }
 
     /// Notes an error of values that could each be read: at `key`, or at the table if `key` is not there.

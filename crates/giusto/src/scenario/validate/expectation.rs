@@ -24,14 +24,19 @@ fn bounds(scenario: &Scenario, expectation: &Expectation) -> Result<(), KeyError
     let Expectation { metric, min, max, from, to, rate, .. } = expectation;
     let text = format_args!("time-to-rate needs a rate, and no other metric has one");
     check((*metric == Metric::TimeToRate) == rate.is_some(), "metric", text)?;
-    let text = format_args!("no bounds: add min, max or both");
-    check(min.is_some() || max.is_some(), "metric", text)?;
-    let text = format_args!("min is above max: swap them");
-    check(min.zip(*max).is_none_or(|(min, max)| min <= max), "min", text)?;
+    limits(*min, *max)?;
     let (from, to) = (from.unwrap_or(Timestamp::ZERO), to.unwrap_or(scenario.end()));
     let text = format_args!("to must not be after the end of the run, {}", scenario.duration);
     check(to <= scenario.end(), "to", text)?;
     check(from < to, "from", format_args!("from must be before to"))
+}
+
+/// Checks that there are bounds, and that they can be met.
+pub(super) fn limits(min: Option<f64>, max: Option<f64>) -> Result<(), KeyError> {
+    let text = format_args!("no bounds: add min, max or both");
+    check(min.is_some() || max.is_some(), "metric", text)?;
+    let text = format_args!("min is above max: swap them");
+    check(min.zip(max).is_none_or(|(min, max)| min <= max), "min", text)
 }
 
 fn flows(scenario: &Scenario, expectation: &Expectation, ids: &[String]) -> Result<(), KeyError> {

@@ -1,0 +1,135 @@
+//! The run of a scenario of a city, and whether its expectations are met.
+
+use std::ops::ControlFlow;
+
+use giusto_lte::{city::CityError, radio::link::Direction};
+use giusto_units::Timestamp;
+use serde::Serialize;
+
+use super::{CityRecord, DirectionRecord, record::as_text};
+use crate::{
+    record::Check,
+    scenario::{CityExpectation, CityMetric, CityScenario},
+};
+
+/// The result of a run of a scenario of a city.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CityRun {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// One sentence on what the scenario shows.
+    pub description: String,
+    /// Random seed.
+    #[serde(serialize_with = "as_text")]
+    pub seed: u64,
+    /// Simulated time in s.
+    pub duration_s: f64,
+    /// Time that the run took in s; 0 if unknown.
+    pub wall_s: f64,
+    /// Events.
+    pub events: u64,
+    /// Whether the run was ended early. Nothing is checked then.
+    pub interrupted: bool,
+    /// Figures.
+    pub city: CityRecord,
+    /// Expectations.
+    pub checks: Vec<Check>,
+}
+
+impl CityRun {
+    /// The result of a run with this record.
+    pub fn new(scenario: &CityScenario, record: CityRecord, interrupted: bool) -> Self {
+        let direction = scenario.spec.config.direction;
+        let check = |expectation| check(expectation, direction, &record);
+        let checks = if interrupted { Vec::new() } else { scenario.expectations.iter().map(check).collect() };
+        Self {
+            scenario: scenario.name.clone(),
+            description: scenario.description.clone(),
+            seed: record.seed,
+            duration_s: record.simulated_s,
+            wall_s: record.wall_s,
+            events: record.events,
+            interrupted,
+            city: record,
+            checks,
+        }
+    }
+
+    /// Sets the time that the run took, in s.
+    #[must_use]
+    pub fn took(mut self, wall_s: f64) -> Self {
+        (self.wall_s, self.city.wall_s) = (wall_s, wall_s);
+        self
+    }
+
+    /// Whether all expectations are met.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}
+
+/// Runs a scenario with `seed`. `watch` learns each simulated second how far the run is, and may end it. The same seed gives the
+/// same result; a caller with a clock adds the time that it [took](CityRun::took).
+///
+/// # Errors
+///
+/// [`CityError`] if a call cannot be built; validation has excluded settings out of range.
+pub fn simulate(
+    scenario: &CityScenario,
+    seed: u64,
+    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Result<CityRun, CityError> {
+    let mut spec = scenario.spec.clone();
+    spec.config.seed = seed;
+    let mut interrupted = false;
+    let end = super::end(&spec);
+    let record = super::run(&spec, |now| {
+        let flow = watch(now);
+        interrupted = flow.is_break() && now < end;
+        flow
+    })?;
+    Ok(CityRun::new(scenario, record, interrupted))
+}
+
+/// Whether an expectation is met; the media are sent in `direction`.
+fn check(expectation: &CityExpectation, direction: Direction, record: &CityRecord) -> Check {
+    let metric = expectation.metric;
+    let radio = match expectation.direction.unwrap_or(direction) {
+        Direction::Downlink => record.downlink.as_ref(),
+        Direction::Uplink => record.uplink.as_ref(),
+    };
+    // A mean over nothing is not a number.
+    let value = value(metric, record, radio).filter(|value| value.is_finite());
+    Check {
+        name: expectation.title(),
+        passed: expectation.accepts(value),
+        value,
+        bound: expectation.bound(),
+        unit: metric.unit().name().to_owned(),
+    }
+}
+
+fn value(metric: CityMetric, record: &CityRecord, radio: Option<&DirectionRecord>) -> Option<f64> {
+    let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    Some(match metric {
+        CityMetric::Calls => record.calls as f64,
+        CityMetric::FrameTail => record.frame_tail_ms,
+        CityMetric::PacketTail => record.packet_tail_ms,
+        CityMetric::PacketMedian => record.packet_median_ms,
+        CityMetric::Loss => record.loss_ratio,
+        CityMetric::SentVideoRate => record.sent_video_bps,
+        CityMetric::ReceivedVideoRate => record.received_video_bps,
+        CityMetric::Skipped => record.skipped_ratio,
+        CityMetric::Uncovered => return ratio(record.uncovered_users, record.all_calls),
+        CityMetric::Handovers => record.handovers as f64,
+        CityMetric::FileTime => {
+            return (record.completed_files > 0).then_some(record.file_time_s * 1000.0);
+        }
+        CityMetric::AbandonedFiles => {
+            return ratio(record.abandoned_files, record.abandoned_files + record.completed_files);
+        }
+        CityMetric::CellThroughput => radio?.cell_throughput_bps,
+        CityMetric::BlockError => radio?.first_error_ratio,
+        CityMetric::Utilisation => radio?.used_ratio,
+    })
+}

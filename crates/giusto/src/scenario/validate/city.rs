@@ -1,0 +1,86 @@
+//! Validation of cities.
+
+use giusto_lte::city::CityError;
+
+use super::{check, expectation::limits, failed, is_folder_name, media};
+use crate::scenario::{
+    city::{CityExpectation, CityScenario, CitySpec},
+    error::{At, Finding, KeyError},
+};
+
+/// The keys of the settings of a city, by their names in errors.
+const KEYS: [(&str, &str); 8] = [
+    ("users per cell", "users-per-cell"),
+    ("speed", "speed"),
+    ("call length", "call"),
+    ("base round-trip time", "base-rtt"),
+    ("downlink bandwidth", "bandwidth"),
+    ("end of the evaluation", "evaluation"),
+    ("load of file transfers per cell", "files"),
+    ("size of a file", "files"),
+];
+
+/// The scenario, or everything that is wrong with it.
+pub(in crate::scenario) fn scenario(scenario: CityScenario) -> Result<CityScenario, Vec<Finding>> {
+    let CityScenario { name, spec, expectations, .. } = &scenario;
+    let checks = [check(
+        is_folder_name(name),
+        "name",
+        format_args!("name {name:?} cannot be the name of a folder: use letters, digits and spaces"),
+    )];
+    let mut found: Vec<Finding> = Vec::new();
+    found.extend(failed(checks).map(|(key, text)| (At::new("", 0, key), text)));
+    city(spec, &mut found);
+    for (index, expectation) in expectations.iter().enumerate() {
+        let checks = [self::expectation(spec, expectation)];
+        let of = |(key, text)| (At::new("expect", index, key), format!("expect of {text}"));
+        found.extend(failed(checks).map(of));
+    }
+    if found.is_empty() { Ok(scenario) } else { Err(found) }
+}
+
+fn city(spec: &CitySpec, found: &mut Vec<Finding>) {
+    let at = |key| At::new("city", 0, key);
+    let mut add = |at, text: String| found.push((at, format!("city: {text}")));
+    let CitySpec { config, media, queue } = spec;
+    if let Err(error) = config.validate() {
+        match error {
+            CityError::Range { setting, range, found } => {
+                let key = KEYS.iter().find(|(name, _)| *name == setting).map_or("case", |(_, key)| key);
+                let what = match key {
+                    "evaluation" | "files" => format!("{key}: {setting}"),
+                    _ => key.to_owned(),
+                };
+                add(at(key), format!("{what} must be {range}, found {found}"));
+            }
+            error => add(at("files"), format!("files: {error}")),
+        }
+    } else if let Err(error) = config.deployment.check() {
+        add(at("path-loss"), error.to_string());
+    }
+    if let Err((key, element, text)) = media::validate(media) {
+        add(At { element, ..at(key) }, text);
+    }
+    let videos = media.videos.len();
+    let pauses = media.videos.iter().any(|video| !video.pauses.is_empty()) || !media.pauses.is_empty();
+    let checks = [
+        check(videos == 1, "video", format_args!("video: a call has one video, found {videos}")),
+        check(!pauses, "pauses", format_args!("pauses: a call has none: remove them")),
+        super::queue(queue).map_err(|error| ("queue", format!("queue: {error}"))),
+    ];
+    for (key, text) in failed(checks) {
+        add(at(key), text);
+    }
+}
+
+fn expectation(spec: &CitySpec, expectation: &CityExpectation) -> Result<(), KeyError> {
+    let CityExpectation { metric, direction, min, max, .. } = expectation;
+    let title = expectation.title();
+    let text = format_args!("{title}: only metrics of the radio have a direction: remove it");
+    check(direction.is_none() || metric.is_of_radio(), "direction", text)?;
+    let is_fixed = spec.config.opposite == giusto_lte::city::Opposite::Fixed;
+    let missing = is_fixed && direction.is_some_and(|direction| direction != spec.config.direction);
+    let text = format_args!("{title}: this direction is not modelled: set opposite = \"radio\"");
+    check(!missing, "direction", text)?;
+    limits(*min, *max).map_err(|(key, text)| (key, format!("{title}: {text}")))
+}
