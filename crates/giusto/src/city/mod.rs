@@ -1,6 +1,8 @@
 //! Calls in the cells of a city: the media sessions of scenarios over the radio of `giusto-lte`.
 
+mod log;
 mod record;
+pub mod traces;
 
 use giusto_lte::city::{Call, CallPlan, City, CityConfig, CityError, Workload};
 use giusto_sim::{
@@ -10,6 +12,7 @@ use giusto_sim::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
+pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::{CityRecord, DirectionRecord};
 
 use crate::{
