@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Grid points along the distance between two sites.
-const POINTS_PER_DISTANCE: f64 = 60.0;
+const POINTS_PER_DISTANCE: f64 = 48.0;
 
 /// The wideband SINR and the strongest cell at the points of a grid over the area: downlink, all cells transmit at full power,
 /// without shadowing and without fast fading. Users draw their shadowing one by one, so that no map of it exists.

@@ -149,7 +149,9 @@ impl TraceConfig {
             Direction::Downlink => ("load of a cell down", 12.0),
             Direction::Uplink => ("load of a cell up", 5.0),
         };
-        number("speed", self.deployment.speed_mps * 3.6, 0.0, 250.0, " km/h")?;
+        // To a thousandth, since the speed is kept in m/s.
+        let speed_kmh = libm::round(self.deployment.speed_mps * 3600.0) / 1000.0;
+        number("speed", speed_kmh, 0.0, 250.0, " km/h")?;
         number(setting, self.load.as_bps() as f64 / 1e6, 0.0, most, " Mbit/s")?;
         number("duration", self.duration.as_seconds(), 1.0, 600.0, " s")
     }
@@ -517,4 +519,80 @@ fn terminal_at(
     drops.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (sinr_db, terminal) = drops.swap_remove((position.percentile() * DROPS as f64) as usize);
     (terminal, sinr_db)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(position: Position, load_bps: u64, seconds: i64) -> TraceConfig {
+        TraceConfig {
+            position,
+            load: DataRate::from_bps(load_bps),
+            duration: TimeDelta::from_seconds(seconds),
+            ..TraceConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_trace_is_made_again_by_its_seed() {
+        let config = config(Position::Middle, 4_000_000, 2);
+        let trace = Trace::new(&config).unwrap();
+        assert_eq!(trace, Trace::new(&config).unwrap());
+        assert_ne!(trace.deliveries_ms, Trace::new(&TraceConfig { seed: 2, ..config }).unwrap().deliveries_ms);
+        assert_eq!(trace.samples.len(), 20);
+        let packets: u32 = trace.samples.iter().map(|sample| sample.packets).sum();
+        assert_eq!(packets as usize, trace.deliveries_ms.len());
+        assert!(trace.deliveries_ms.is_sorted() && trace.deliveries_ms.last() <= Some(&2000));
+    }
+
+    #[test]
+    fn an_empty_network_gives_the_rate_of_the_standard() {
+        let trace = Trace::new(&config(Position::Centre, 0, 3)).unwrap();
+        // Alone in the network, without interference: close to the peak of two streams in 50 resource blocks with MCS 28,
+        // 2 × 36,696 bit in a millisecond (TS 36.213 table 7.1.7.2.1-1), and never above it.
+        let mean = trace.mean_bps() / 1e6;
+        assert!((55.0..73.4).contains(&mean), "{mean} Mbit/s");
+        // A packet is sent at once: a millisecond on the air, three to decode, and sometimes a repetition 8 ms later.
+        let delays: Vec<f64> = trace.samples.iter().filter_map(Sample::delay_ms).collect();
+        let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+        assert!((3.5..8.0).contains(&mean), "{mean} ms");
+        assert!(trace.missing_small <= 2, "{}", trace.missing_small);
+    }
+
+    #[test]
+    fn rates_and_delays_follow_position_load_and_direction() {
+        let of = |position, load, direction| {
+            let config = TraceConfig { direction, ..config(position, load, 4) };
+            let trace = Trace::new(&config).unwrap();
+            let delays: Vec<f64> = trace.samples.iter().filter_map(Sample::delay_ms).collect();
+            (trace.mean_bps() / 1e6, delays.iter().sum::<f64>() / delays.len() as f64, trace)
+        };
+        use Direction::{Downlink, Uplink};
+        let (centre, _, near) = of(Position::Centre, 4_000_000, Downlink);
+        let (edge, delay, far) = of(Position::Edge, 4_000_000, Downlink);
+        assert!((14.0..15.9).contains(&near.wideband_sinr_db), "{}", near.wideband_sinr_db);
+        assert!((-3.7..-1.5).contains(&far.wideband_sinr_db), "{}", far.wideband_sinr_db);
+        assert!(centre > 2.0 * edge && edge > 0.2, "{centre} and {edge} Mbit/s");
+        let (loaded, ..) = of(Position::Edge, 8_000_000, Downlink);
+        assert!(loaded < edge, "{loaded} and {edge} Mbit/s");
+        let (up, up_delay, _) = of(Position::Middle, 2_000_000, Uplink);
+        assert!((0.5..25.0).contains(&up), "{up} Mbit/s");
+        // A scheduling request comes first.
+        assert!(up_delay > delay, "{up_delay} and {delay} ms");
+    }
+
+    #[test]
+    fn settings_out_of_range_name_the_range() {
+        let mut config = TraceConfig { load: DataRate::from_bps(13_000_000), ..TraceConfig::default() };
+        let complaint = |config: &TraceConfig| Trace::new(config).unwrap_err().to_string();
+        assert_eq!(complaint(&config), "load of a cell down must be 0 to 12 Mbit/s, found 13 Mbit/s");
+        config = TraceConfig { direction: Direction::Uplink, ..config };
+        assert_eq!(complaint(&config), "load of a cell up must be 0 to 5 Mbit/s, found 13 Mbit/s");
+        config = TraceConfig { duration: TimeDelta::from_seconds(601), ..TraceConfig::default() };
+        assert_eq!(complaint(&config), "duration must be 1 to 600 s, found 601 s");
+        config = TraceConfig::default();
+        config.deployment.speed_mps = 251.0 / 3.6;
+        assert_eq!(complaint(&config), "speed must be 0 to 250 km/h, found 251 km/h");
+    }
 }

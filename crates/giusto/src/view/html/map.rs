@@ -1,5 +1,8 @@
 //! A map of cells: SINR, borders, paths, handovers.
 
+use std::collections::BTreeMap;
+
+use giusto_lte::coverage::Coverage;
 use serde::Serialize;
 
 use super::chart::significant;
@@ -19,6 +22,8 @@ pub struct Map {
     sinr_db: Vec<Vec<Option<i32>>>,
     /// The strongest cell at each point.
     cells: Vec<Vec<Option<u8>>>,
+    /// The middle of each cell.
+    middles: Vec<(f64, f64)>,
     /// East and north of the sites in m.
     sites: Vec<(f64, f64)>,
     paths: Vec<Path>,
@@ -78,11 +83,26 @@ impl Map {
                 .map(|row| row.iter().map(|spot| spot.map(|spot| spot.sinr_db.round() as i32)).collect())
                 .collect(),
             cells: rows.iter().map(|row| row.iter().map(|spot| spot.map(|spot| spot.cell)).collect()).collect(),
+            middles: middles(&log.coverage).into_iter().map(short).collect(),
             sites: log.sites.iter().copied().map(short).collect(),
             paths: paths.collect(),
             handovers: handovers.collect(),
         }
     }
+}
+
+/// The mean place of the points of each cell.
+fn middles(coverage: &Coverage) -> Vec<(f64, f64)> {
+    let mut sums: BTreeMap<u8, (f64, f64, f64)> = BTreeMap::new();
+    for (row, spots) in coverage.rows.iter().enumerate() {
+        for (column, spot) in spots.iter().enumerate().filter_map(|(at, spot)| Some((at, (*spot)?))) {
+            let (x, y, count) = sums.entry(spot.cell).or_default();
+            *x += coverage.origin.x_m + column as f64 * coverage.step_m;
+            *y += coverage.origin.y_m + row as f64 * coverage.step_m;
+            *count += 1.0;
+        }
+    }
+    sums.into_values().map(|(x, y, count)| (x / count, y / count)).collect()
 }
 
 /// The parts of a path that leaves the area on one side and enters it on the other.
