@@ -38,7 +38,10 @@ fn traces_are_accepted_and_their_files_agree() {
     let file = |out: &str, name: &str| fs::read_to_string(folder.path(out).join(name)).unwrap();
     let (name, read_me) = ("down-30kmh-2M-middle", file("traces", "README.md"));
     assert_eq!(printed["traces"][0]["name"], name);
-    assert!(read_me.contains("CC0-1.0") && read_me.contains("--speed 30 --load 2M --position middle"), "{read_me}");
+    assert!(
+        read_me.contains("CC0-1.0") && read_me.contains("--speed 30 --load 2M --position middle"),
+        "{read_me}"
+    );
     for ending in ["mahimahi", "csv"] {
         let name = format!("{name}.{ending}");
         assert_eq!(file("traces", &name), file("again", &name), "the same seed, the same bytes");
@@ -47,12 +50,10 @@ fn traces_are_accepted_and_their_files_agree() {
     let opportunities = file("traces", &format!("{name}.mahimahi")).lines().count() as f64;
     let csv = file("traces", &format!("{name}.csv"));
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    assert_eq!(reader.headers().unwrap().iter().take(4).collect::<Vec<_>>(), [
-        "time_s",
-        "capacity_bps",
-        "sinr_db",
-        "delay_ms"
-    ]);
+    assert_eq!(
+        reader.headers().unwrap().iter().take(4).collect::<Vec<_>>(),
+        ["time_s", "capacity_bps", "sinr_db", "delay_ms"]
+    );
     let rates: Vec<f64> = reader.records().map(|row| row.unwrap()[1].parse().unwrap()).collect();
     assert_eq!(rates.len(), 20);
     let mean = rates.iter().sum::<f64>() / 20.0;

@@ -288,9 +288,7 @@ impl Run {
         let layout = Layout::hexagonal(deployment.inter_site_distance_m);
         let environment = Environment { layout, deployment, fading, model: LinkModel::new() };
         let cells = match config.direction {
-            Direction::Downlink => {
-                Cells::Down(Box::new(Downlink::new(down, &environment, stream("blocks"))))
-            }
+            Direction::Downlink => Cells::Down(Box::new(Downlink::new(down, &environment, stream("blocks")))),
             Direction::Uplink => Cells::Up(Box::new(Uplink::new(up, &environment, stream("blocks")))),
         };
         let (terminal, wideband_sinr_db) =
@@ -539,7 +537,10 @@ mod tests {
         let config = config(Position::Middle, 4_000_000, 2);
         let trace = Trace::new(&config).unwrap();
         assert_eq!(trace, Trace::new(&config).unwrap());
-        assert_ne!(trace.deliveries_ms, Trace::new(&TraceConfig { seed: 2, ..config }).unwrap().deliveries_ms);
+        assert_ne!(
+            trace.deliveries_ms,
+            Trace::new(&TraceConfig { seed: 2, ..config }).unwrap().deliveries_ms
+        );
         assert_eq!(trace.samples.len(), 20);
         let packets: u32 = trace.samples.iter().map(|sample| sample.packets).sum();
         assert_eq!(packets as usize, trace.deliveries_ms.len());

@@ -9,7 +9,7 @@ use giusto_lte::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{CityRecord, CitySpec, Calls, DRAIN};
+use super::{Calls, CityRecord, CitySpec, DRAIN};
 
 /// Interval of samples: users move once in it.
 const INTERVAL: TimeDelta = TimeDelta::from_millis(MOVE_MS as i64);
@@ -134,11 +134,7 @@ impl Logger {
         let log = CityLog {
             inter_site_distance_m: environment.layout.inter_site_distance_m(),
             sites,
-            coverage: Coverage::new(
-                &environment.layout,
-                &environment.deployment,
-                &city.config().downlink,
-            ),
+            coverage: Coverage::new(&environment.layout, &environment.deployment, &city.config().downlink),
             calls: Vec::new(),
             other_calls: 0,
         };
@@ -166,8 +162,14 @@ impl Logger {
             let place = self.log.calls.len();
             let time_s = (time.0.as_seconds(), time.1.as_seconds());
             self.log.calls.push(CallLog { number, time_s, path: vec![at], ..CallLog::default() });
-            let known =
-                Known { place, cell, received_bytes: 0, frames: 0, frame_delay: TimeDelta::ZERO, has_timeline };
+            let known = Known {
+                place,
+                cell,
+                received_bytes: 0,
+                frames: 0,
+                frame_delay: TimeDelta::ZERO,
+                has_timeline,
+            };
             self.known.insert(number, known);
         }
         // It stays for a while after the call.

@@ -4,7 +4,7 @@ mod log;
 mod record;
 pub mod traces;
 
-use giusto_lte::city::{Call, CallPlan, City, CityConfig, CityError, Workload};
+use giusto_lte::city::{Call, CallPlan, City, CityError, Workload};
 use giusto_sim::{
     link::queue::{Queue, QueueError},
     random,
@@ -12,6 +12,7 @@ use giusto_sim::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
+pub use giusto_lte::city::CityConfig;
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::{CityRecord, DirectionRecord};
 

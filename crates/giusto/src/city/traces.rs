@@ -242,7 +242,9 @@ pub enum TraceError {
     #[error(transparent)]
     City(#[from] CityError),
     /// No packet arrived.
-    #[error("{name}: no packet of {OPPORTUNITY_BYTES} B arrived: make the trace longer, or choose another seed")]
+    #[error(
+        "{name}: no packet of {OPPORTUNITY_BYTES} B arrived: make the trace longer, or choose another seed"
+    )]
     Empty {
         /// The name of the trace.
         name: String,

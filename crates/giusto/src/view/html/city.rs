@@ -82,7 +82,8 @@ fn map(record: &CityRecord, log: &CityLog, chosen: Option<&CallLog>) -> Map {
         format!("the paths of the first {shown} of {} calls", shown + log.other_calls)
     };
     let number = chosen.map(|call| call.number);
-    let thick = number.map_or_else(String::new, |number| format!(" Call {number}, shown over time below, is thick."));
+    let thick =
+        number.map_or_else(String::new, |number| format!(" Call {number}, shown over time below, is thick."));
     let caption = format!(
         "Wideband SINR of the downlink with all cells at full power, without shadowing and fast fading: each user draws shadowing of its own. \
          Borders are where another cell becomes the strongest on this map. Lines are {paths}, {} km/h, and circles are handovers, which \
@@ -104,7 +105,10 @@ fn life(call: &CallLog) -> Vec<Chart> {
         chart
     };
     let sinr_at = |time_s: f64| {
-        call.samples.iter().find(|sample| sample.time_s >= time_s).map_or(0.0, |sample| f64::from(sample.sinr_db))
+        call.samples
+            .iter()
+            .find(|sample| sample.time_s >= time_s)
+            .map_or(0.0, |sample| f64::from(sample.sinr_db))
     };
     let handovers: Vec<Event> = call
         .handovers
@@ -248,10 +252,19 @@ fn files(record: &CityRecord) -> Table {
 
 fn how_measured(record: &CityRecord) -> Prose {
     let terms = [
-        ("SINR", "Signal to interference and noise ratio. Interference is that of the cells that transmit in the same millisecond."),
-        ("Frame delay", "From the capture of a video frame until it is complete at the receiver: the queue of the sender included."),
+        (
+            "SINR",
+            "Signal to interference and noise ratio. Interference is that of the cells that transmit in the same millisecond.",
+        ),
+        (
+            "Frame delay",
+            "From the capture of a video frame until it is complete at the receiver: the queue of the sender included.",
+        ),
         ("Packet delay", "From the departure of an IP packet at the sender to its arrival at the receiver."),
-        ("Outside coverage", "Users whose wideband SINR at full load was below -7 dB when they arrived. They call nevertheless."),
+        (
+            "Outside coverage",
+            "Users whose wideband SINR at full load was below -7 dB when they arrived. They call nevertheless.",
+        ),
     ];
     let run = format!(
         "{} s were simulated with seed {}, {} and {}. docs/explanation/lte.md describes the model.",
@@ -261,4 +274,75 @@ fn how_measured(record: &CityRecord) -> Prose {
         plural(record.packets, "packet", "packets"),
     );
     Prose::definitions("How it is measured", &terms, run)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use giusto_sim::link::queue::Limit;
+    use giusto_units::{TimeDelta, Timestamp};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        city::{CityConfig, CitySpec, run, run_logged},
+        scenario::{MediaSpec, QueueSpec, VideoSpec},
+    };
+
+    fn spec() -> CitySpec {
+        let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let mut config = CityConfig {
+            users_per_cell: 0.4,
+            call: TimeDelta::from_seconds(8),
+            files: None,
+            evaluation: (second(3), second(9)),
+            ..CityConfig::default()
+        };
+        config.deployment.speed_mps = 30.0 / 3.6;
+        let media = MediaSpec::new(Some(VideoSpec::default()), None);
+        CitySpec { config, media, queue: QueueSpec::DropTail(Limit::Packets(1000)) }
+    }
+
+    #[test]
+    fn the_log_agrees_with_the_record_and_is_drawn() {
+        let (record, log) = run_logged(&spec(), |_| ControlFlow::Continue(())).unwrap();
+        // To keep a log changes nothing.
+        let plain = run(&spec(), |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(plain, crate::city::CityRecord { wall_s: plain.wall_s, ..record.clone() });
+
+        assert_eq!(log.calls.len() as u64 + log.other_calls, record.all_calls);
+        let handovers: usize = log.calls.iter().map(|call| call.handovers.len()).sum();
+        assert!(
+            handovers as u64 <= record.handovers && record.handovers > 0,
+            "{handovers} of {}",
+            record.handovers
+        );
+        for call in &log.calls {
+            // 8.33 m in a second, unless the path comes back on the other side of the area.
+            let steps = call.path.iter().zip(call.path.iter().skip(2));
+            for ((x0, y0), (x1, y1)) in steps {
+                let moved = (x1 - x0).hypot(y1 - y0);
+                assert!((8.0..18.0).contains(&moved) || moved > 500.0, "call {}: {moved} m", call.number);
+            }
+        }
+        let whole = log.calls.iter().filter(|call| call.samples.len() >= 79);
+        for call in whole.clone() {
+            let received = call.samples.iter().map(|sample| sample.received_bps).sum::<f64>()
+                / call.samples.len() as f64;
+            assert!((30e3..3e6).contains(&received), "call {}: {received} bit/s", call.number);
+            assert!(call.samples.iter().any(|sample| sample.frame_delay_ms.is_some_and(|ms| ms > 20.0)));
+            assert!(call.samples.iter().any(|sample| sample.target_bps > 0));
+        }
+        assert!(whole.count() > 0);
+
+        let model = serde_json::to_value(city(&record, &log, "t", "c")).unwrap();
+        let sections = model["sections"].as_array().unwrap();
+        let map = &sections.iter().find(|section| section["kind"] == "map").unwrap()["content"];
+        let length = |value: &Value| value.as_array().unwrap().len();
+        assert_eq!((length(&map["middles"]), length(&map["sites"])), (21, 7));
+        assert_eq!((length(&map["paths"]), length(&map["handovers"])), (log.calls.len(), handovers));
+        assert_eq!(map["paths"].as_array().unwrap().iter().filter(|path| path["chosen"] == true).count(), 1);
+        assert_eq!(sections.iter().filter(|section| section["kind"] == "chart").count(), 4);
+    }
 }

@@ -82,7 +82,10 @@ impl Map {
                 .iter()
                 .map(|row| row.iter().map(|spot| spot.map(|spot| spot.sinr_db.round() as i32)).collect())
                 .collect(),
-            cells: rows.iter().map(|row| row.iter().map(|spot| spot.map(|spot| spot.cell)).collect()).collect(),
+            cells: rows
+                .iter()
+                .map(|row| row.iter().map(|spot| spot.map(|spot| spot.cell)).collect())
+                .collect(),
             middles: middles(&log.coverage).into_iter().map(short).collect(),
             sites: log.sites.iter().copied().map(short).collect(),
             paths: paths.collect(),
