@@ -12,6 +12,7 @@ mod files;
 mod flags;
 mod iperf3;
 mod link;
+mod lte;
 mod output;
 mod printer;
 mod recv;
@@ -89,6 +90,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
     Reproduce(reproduce::ReproduceArgs),
+    /// Write traces of the radio of a simulated LTE network
+    Lte(lte::LteArgs),
     /// Print completions for a shell
     #[command(after_help = "Examples:
   giusto completions bash > ~/.local/share/bash-completion/completions/giusto
@@ -161,6 +164,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
+        Command::Lte(args) => lte::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };

@@ -22,7 +22,8 @@ max = "60 ms"
 #[test]
 fn a_city_is_simulated_and_checked() {
     let folder = Folder::with(CITY);
-    let output = folder.run(&["sim", "s.toml", "--json", "--seed", "4", "--set", "city.controller=scream:v2"]);
+    let output =
+        folder.run(&["sim", "s.toml", "--json", "--seed", "4", "--set", "city.controller=scream:v2"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result = json(&output);
     assert_eq!((&result["scenario"], &result["seed"]), (&"s".into(), &"4".into()));
@@ -38,7 +39,8 @@ fn a_city_is_simulated_and_checked() {
     let output = folder.run(&[&["sim", "s.toml", "--out", "out"], &strict[..]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let tables = text(&output.stdout);
-    for wanted in ["0.5 users per cell at 3.0 km/h", "downlink scream:v2", "NOT MET: expected 10 ms to 11 ms"] {
+    for wanted in ["0.5 users per cell at 3.0 km/h", "downlink scream:v2", "NOT MET: expected 10 ms to 11 ms"]
+    {
         assert!(tables.contains(wanted), "{wanted}: {tables}");
     }
     let kept = std::fs::read_to_string(folder.path("out").join("result.json")).unwrap();

@@ -79,7 +79,10 @@ fn every_key_of_a_city_has_its_effect() {
     let config = &spec.config;
     assert_eq!((name.as_str(), config.seed), ("town", 7));
     assert_eq!((config.direction, config.opposite), (Direction::Uplink, Opposite::Fixed));
-    assert_eq!((config.downlink.blocks, config.uplink.blocks, config.deployment.resource_blocks), (25, 25, 25));
+    assert_eq!(
+        (config.downlink.blocks, config.uplink.blocks, config.deployment.resource_blocks),
+        (25, 25, 25)
+    );
     let deployment = &config.deployment;
     assert_eq!((deployment.inter_site_distance_m, deployment.speed_mps), (1732.0, 10.0));
     assert_eq!((deployment.antenna.clone(), deployment.path_loss), (Antenna::TILTED, PathLoss::Cost231Hata));
@@ -162,7 +165,11 @@ fn cellular_cases_of_rfc8869_have_two_sided_expectations() {
     for (name, CityScenario { description, spec, expectations, .. }) in &cases {
         assert!(!description.is_empty() && expectations.len() >= 6, "{name}");
         for expectation in expectations {
-            assert!(expectation.min.is_some() && expectation.max.is_some(), "{name}: {}", expectation.title());
+            assert!(
+                expectation.min.is_some() && expectation.max.is_some(),
+                "{name}: {}",
+                expectation.title()
+            );
         }
         let is_fast = (spec.config.deployment.speed_mps * 3.6).round() == 30.0;
         let is_far = spec.config.base_rtt == TimeDelta::from_millis(150);
@@ -205,7 +212,8 @@ fn a_city_is_checked_against_its_expectations() {
     assert_eq!(run.checks[3].name, "too much");
     assert!(!run.passed() && !run.interrupted);
     assert_eq!((run.duration_s, run.seed, run.wall_s), (13.0, 3, 0.0));
-    let early = city::simulate(&scenario, 3, |now| if now.as_seconds() < 2.0 { Continue(()) } else { Break(()) });
+    let early =
+        city::simulate(&scenario, 3, |now| if now.as_seconds() < 2.0 { Continue(()) } else { Break(()) });
     let early = early.unwrap();
     assert_eq!((early.interrupted, early.checks.len(), early.duration_s), (true, 0, 2.0));
 }

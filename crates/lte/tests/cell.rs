@@ -17,7 +17,8 @@ struct FullBuffer;
 impl Workload for FullBuffer {
     fn call(&mut self, plan: &CallPlan) -> Result<Call, String> {
         let pattern = Pattern::constant(DataRate::from_bps(6_000_000), DataSize::from_bytes(1500));
-        let source = Source::new(plan.flows.0, pattern, random::stream(1, &format!("source {}", plan.number)));
+        let source =
+            Source::new(plan.flows.0, pattern, random::stream(1, &format!("source {}", plan.number)));
         let sender = Box::new(source.map_err(|error| error.to_string())?);
         Ok(Call { sender, receiver: Box::new(Sink), video_ssrc: 0 })
     }

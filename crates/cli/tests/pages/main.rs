@@ -4,13 +4,19 @@
 mod browser;
 mod invented;
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, ops::ControlFlow, path::Path, process::Command};
 
 use browser::{Browser, Look};
-use giusto::view::html::{
-    Block, Card, Cell, Chart, Column, Event, Mark, Points, Prose, Report, Section, Series, Table, Tone,
-    accuracy, demo,
+use giusto::{
+    city::{CityConfig, CitySpec, run_logged},
+    scenario::{MediaSpec, QueueSpec, VideoSpec},
+    view::html::{
+        Block, Card, Cell, Chart, Column, Event, Mark, Points, Prose, Report, Section, Series, Table, Tone,
+        accuracy, city, demo,
+    },
 };
+use giusto_sim::link::queue::Limit;
+use giusto_units::{TimeDelta, Timestamp};
 use serde_json::json;
 
 /// A page with charts must stay below this.
@@ -228,6 +234,28 @@ fn the_page_of_a_comparison_is_readable() {
 fn the_page_of_a_reproduction_is_readable() {
     let html = written(&["reproduce", "rfc8867", "--quick", "--controller", "fixed"], "report.html");
     check("rfc8867", &html, html.matches("\"kind\":\"chart\"").count());
+}
+
+#[test]
+fn the_page_of_a_city_is_readable() {
+    let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+    let mut config = CityConfig {
+        users_per_cell: 0.4,
+        call: TimeDelta::from_seconds(8),
+        files: None,
+        evaluation: (second(3), second(9)),
+        ..CityConfig::default()
+    };
+    config.deployment.speed_mps = 30.0 / 3.6;
+    let media = MediaSpec::new(Some(VideoSpec::default()), None);
+    let spec = CitySpec { config, media, queue: QueueSpec::DropTail(Limit::Packets(1000)) };
+    let (record, log) = run_logged(&spec, |_| ControlFlow::Continue(())).unwrap();
+    let html = city(&record, &log, "giusto sim: city", "giusto sim city.toml --out out").to_html();
+    let Some(found) = check("city", &html, 4) else { return };
+    let text = found["text"].as_str().unwrap();
+    for wanted in ["Cells, SINR and paths", "path of a call", "frame delay", "Outside coverage"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
 }
 
 /// The checks must be able to fail.

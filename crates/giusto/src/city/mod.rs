@@ -1,7 +1,9 @@
 //! Calls in the cells of a city: the media sessions of scenarios over the radio of `giusto-lte`.
 
+mod log;
 mod record;
 mod simulate;
+pub mod traces;
 
 use giusto_lte::city::{Call, CallPlan, City, CityError, Workload};
 use giusto_sim::{
@@ -11,6 +13,8 @@ use giusto_sim::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
+pub use giusto_lte::city::CityConfig;
+pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::{CityRecord, DirectionRecord};
 pub use simulate::{CityRun, simulate};
 

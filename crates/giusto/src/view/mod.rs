@@ -6,6 +6,7 @@ pub mod decision;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod lte;
 pub mod replay;
 pub mod rows;
 pub mod stamp;

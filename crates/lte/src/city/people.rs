@@ -2,7 +2,7 @@
 
 use giusto_sim::{
     link::queue::Queue,
-    packet::FlowId,
+    packet::{FlowId, Packet},
     trace::Note,
     traffic::{Agent, Body},
 };
@@ -48,6 +48,17 @@ pub trait Workload {
     fn queue(&mut self) -> Box<dyn Queue>;
 }
 
+/// Totals of a call since it began, within the evaluation and outside it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallTotals {
+    /// Bytes of media packets that arrived, headers included.
+    pub received_bytes: u64,
+    /// Video frames that arrived complete and whose delay is known.
+    pub frames: u64,
+    /// Sum of their delays, each from the capture of the frame.
+    pub frame_delay: TimeDelta,
+}
+
 /// A user: a call, or a file transfer.
 #[derive(Debug)]
 pub struct Person {
@@ -69,6 +80,7 @@ pub(super) enum Activity {
         video_ssrc: u32,
         time: (Timestamp, Timestamp),
         target: DataRate,
+        totals: CallTotals,
         measures: Box<CallMeasures>,
     },
     File {
@@ -101,6 +113,14 @@ impl Person {
         }
     }
 
+    /// Totals of the call since it began; `None` for a file transfer.
+    pub fn totals(&self) -> Option<CallTotals> {
+        match self.activity {
+            Activity::Call { totals, .. } => Some(totals),
+            Activity::File { .. } => None,
+        }
+    }
+
     /// Place among the users of the radio.
     pub fn place(&self) -> u32 {
         self.place
@@ -130,16 +150,21 @@ impl Person {
         measures.sent_video_bytes += video_bytes(body, *video_ssrc);
     }
 
-    /// Counts a packet of this flow, sent at `sent`, that arrives at `now`.
+    /// Counts a packet that arrives at `now`.
     pub(super) fn on_received(
         &mut self,
-        (now, sent): (Timestamp, Timestamp),
+        now: Timestamp,
         window: (Timestamp, Timestamp),
-        flow: FlowId,
+        packet: &Packet,
         body: &Body,
     ) {
-        let Activity::Call { media, video_ssrc, measures, .. } = &mut self.activity else { return };
-        if flow != *media || !contains(window, sent) {
+        let Activity::Call { media, video_ssrc, measures, totals, .. } = &mut self.activity else { return };
+        if packet.flow != *media {
+            return;
+        }
+        totals.received_bytes += u64::from(packet.bytes);
+        let sent = packet.sent;
+        if !contains(window, sent) {
             return;
         }
         measures.received_packets += 1;
@@ -151,9 +176,12 @@ impl Person {
     pub(super) fn on_note(&mut self, now: Timestamp, window: (Timestamp, Timestamp), note: &Note) -> bool {
         match (&mut self.activity, note) {
             (Activity::Call { target, .. }, Note::Decided { decision, .. }) => *target = decision.to,
-            (Activity::Call { video_ssrc, measures, .. }, &Note::Frame { ssrc, delay: Some(delay), .. })
-                if ssrc == *video_ssrc =>
-            {
+            (
+                Activity::Call { video_ssrc, measures, totals, .. },
+                &Note::Frame { ssrc, delay: Some(delay), .. },
+            ) if ssrc == *video_ssrc => {
+                totals.frames += 1;
+                totals.frame_delay += delay;
                 // It was captured within the evaluation.
                 let captured =
                     Timestamp::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos().unsigned_abs()));

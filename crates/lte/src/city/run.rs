@@ -14,16 +14,17 @@ use rand::RngExt;
 use super::{
     config::{CityConfig, CityError, FileTransfers, Opposite, RADIO_ROUND_TRIP},
     measures::{CallMeasures, CityFigures},
-    people::{Activity, CallPlan, Person, Workload},
+    people::{Activity, CallPlan, CallTotals, Person, Workload},
 };
 use crate::{
     bearer::{Bearer, BearerCounters},
     carrier::Carrier,
     mac::{Channel, Delivered, Downlink, MacCounters, Population, RadioUser, Uplink},
     radio::{
-        fading::{Fading, step_ms},
+        fading::{Fading, Profile, step_ms},
         layout::{CELLS, Layout},
         link::{Direction, LinkModel},
+        propagation::Deployment,
     },
     terminal::{Environment, MOVE_MS, Terminal, noise_per_block_mw},
 };
@@ -154,16 +155,7 @@ impl<'a> City<'a> {
         let stream = |part: &str| random::stream(seed, &format!("lte: {part}"));
         let carrier = Carrier::downlink(config.downlink.blocks.max(config.uplink.blocks));
         let deployment = config.deployment.clone();
-        let fading = Fading::new(
-            config.profile,
-            deployment.speed_mps,
-            deployment.carrier_hz,
-            carrier.groups(),
-            180_000.0 * f64::from(carrier.group),
-            FADING_SAMPLES * step_ms(deployment.doppler_hz()),
-            FADING_TRACES,
-            &mut stream("fading"),
-        );
+        let fading = fading(config.profile, &deployment, carrier, &mut stream("fading"));
         let layout = Layout::hexagonal(deployment.inter_site_distance_m);
         let environment = Environment { layout, deployment, fading, model: LinkModel::new() };
         let has = |direction| config.direction == direction || config.opposite == Opposite::Radio;
@@ -455,7 +447,7 @@ impl<'a> City<'a> {
         let Some(slot) = self.agents.get_mut(place as usize).filter(|slot| slot.life == life) else { return };
         let Some(agent) = &mut slot.agent else { return };
         if let Some((_, Some(person))) = self.persons.get_mut(slot.person as usize) {
-            person.on_received((now, packet.sent), self.config.evaluation, packet.flow, &body);
+            person.on_received(now, self.config.evaluation, &packet, &body);
         }
         agent.handle_packet(now, &packet, &body);
         self.drain(now, place);
@@ -580,6 +572,7 @@ impl<'a> City<'a> {
             video_ssrc: call.video_ssrc,
             time,
             target: giusto_units::DataRate::ZERO,
+            totals: CallTotals::default(),
             measures,
         };
         self.join(now, activity, (call.sender, call.receiver), time.1 + LINGERS);
@@ -715,6 +708,25 @@ impl<'a> City<'a> {
     fn release(&mut self, body: BodyId) -> Body {
         release(&mut self.bodies, &mut self.free_bodies, body)
     }
+}
+
+/// The fading of all users of `carrier`.
+pub(crate) fn fading(
+    profile: Profile,
+    deployment: &Deployment,
+    carrier: Carrier,
+    random: &mut Random,
+) -> Fading {
+    Fading::new(
+        profile,
+        deployment.speed_mps,
+        deployment.carrier_hz,
+        carrier.groups(),
+        Deployment::RESOURCE_BLOCK_HZ * f64::from(carrier.group),
+        FADING_SAMPLES * step_ms(deployment.doppler_hz()),
+        FADING_TRACES,
+        random,
+    )
 }
 
 fn release(bodies: &mut [Body], free: &mut Vec<u32>, body: BodyId) -> Body {

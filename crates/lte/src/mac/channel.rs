@@ -109,7 +109,8 @@ impl Channel {
         }
     }
 
-    /// SINR in dB of the last transmission, averaged over its resource blocks; NaN before the first one.
+    /// SINR in dB of the last transmission, averaged over its resource blocks; NaN before the first one. Downlink: of an antenna,
+    /// before the streams are separated. Uplink: behind the equaliser.
     pub fn sinr_db(&self) -> f32 {
         self.sinr_db
     }

@@ -382,7 +382,7 @@ impl Downlink {
                 } else {
                     [single_layer(sample, snr[group]); 2]
                 };
-                sum += snr[group];
+                sum += snr[group] * (sample.a + sample.b) * 0.25;
                 for stream in 0..2 {
                     if let Some(modulation) = modulations[stream] {
                         both[stream] += environment.model.information(sinr[stream]).of(modulation);

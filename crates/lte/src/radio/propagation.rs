@@ -272,6 +272,11 @@ impl Shadowing {
         Self { common: draw::normal(random), own: (0..sites).map(|_| draw::normal(random)).collect() }
     }
 
+    /// No shadowing: 0 dB towards every site.
+    pub const fn none() -> Self {
+        Self { common: 0.0, own: Vec::new() }
+    }
+
     /// Moves the user by `moved_m`, m.
     pub fn advance(&mut self, moved_m: f64, random: &mut Random) {
         let kept = libm::exp(-moved_m.max(0.0) / SHADOWING_DISTANCE_M);

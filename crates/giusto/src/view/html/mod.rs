@@ -17,12 +17,14 @@
 #[cfg(feature = "browser")]
 mod browser;
 mod chart;
+mod city;
 mod comparison;
 mod drawing;
 mod embedded;
 mod finding;
 mod granted;
 mod linked;
+mod map;
 mod page;
 mod plots;
 mod replay;
@@ -38,9 +40,11 @@ pub use crate::whole_file::WriteError;
 #[cfg(feature = "browser")]
 pub use browser::browser_call;
 pub use chart::{Chart, Event, Gaps, Mark, Points, Scale, Series};
+pub use city::city;
 pub use comparison::comparison;
 pub use drawing::Drawing;
 pub use linked::Linked;
+pub use map::Map;
 pub use page::{Demo, accuracy, demo, verdict};
 pub use replay::replay;
 pub use simulation::simulation;
@@ -126,6 +130,8 @@ pub enum Section {
     Linked(Box<Linked>),
     /// The topology of a network.
     Drawing(Drawing),
+    /// A map of cells.
+    Map(Box<Map>),
     /// Text.
     Prose(Prose),
 }
@@ -147,6 +153,7 @@ sections! {
     Chart => |chart| Self::Chart(Box::new(chart)),
     Linked => |linked| Self::Linked(Box::new(linked)),
     Drawing => Self::Drawing,
+    Map => |map| Self::Map(Box::new(map)),
     Prose => Self::Prose,
 }
 

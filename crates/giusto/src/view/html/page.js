@@ -213,6 +213,111 @@ const topology = ({ title, hosts, links }, available) => {
   return draw("svg", { ...attributes, "aria-label": `${title}: ${inWords.join("; ")}` }, ...shapes, ...texts);
 };
 
+// Stops of the colours of a map, from low to high (viridis).
+const MAP_STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+const MAP_RANGE = [-6, 20];
+const mapColour = (value) => {
+  const [low, high] = MAP_RANGE;
+  const place = Math.min(Math.max((value - low) / (high - low), 0), 1) * (MAP_STOPS.length - 1);
+  const stop = Math.min(Math.floor(place), MAP_STOPS.length - 2);
+  const mixed = MAP_STOPS[stop].map((from, part) => Math.round(from + (MAP_STOPS[stop + 1][part] - from) * (place - stop)));
+  return `rgb(${mixed})`;
+};
+
+// A map of cells: SINR by colour, borders, paths of users and handovers.
+const map = (content) => {
+  const title = heading(content.title);
+  const caption = make("figcaption", { class: "caption" }, ...words(content.caption));
+  const frame = make("div", { class: "map" });
+  const found = make("output", { class: "found" }, "\u00a0");
+  const key = (shape, name) => make("span", {}, draw("svg", { width: 26, height: 12, "aria-hidden": "true" }, ...shape), name);
+  const line = (style) => draw("path", { class: style, d: "M1,6H25" });
+  const legend = make(
+    "div", { class: "legend" },
+    key([line("casing"), line("path")], "path of a call"),
+    content.paths.some(({ chosen }) => chosen) ? key([line("casing chosen"), line("path chosen")], "the call shown over time") : null,
+    content.handovers.length ? key([draw("circle", { class: "handover", cx: 13, cy: 6, r: 4 })], "handover") : null,
+  );
+  let drawn = 0;
+  sizeObserver(() => {
+    const width = frame.clientWidth;
+    if (width && width !== drawn) frame.replaceChildren(mapOf(content, drawn = width, found));
+  }).observe(frame);
+  return make("figure", { class: "sheet", "aria-labelledby": title.id }, title, caption, frame, mapScale(), found, legend);
+};
+
+const mapScale = () => {
+  const [low, high] = MAP_RANGE, count = 52, ticks = [-5, 0, 5, 10, 15, 20];
+  const at = (value) => 300 * (value - low) / (high - low);
+  const boxes = Array.from({ length: count }, (_, index) => draw("rect", {
+    x: 300 * index / count, y: 0, width: 300 / count + 0.5, height: 10, fill: mapColour(low + (high - low) * (index + 0.5) / count),
+  }));
+  const texts = ticks.map((tick) => draw("text", { x: at(tick), y: 24, "text-anchor": "middle" }, tick === 20 ? "20 dB" : String(tick).replace("-", "−")));
+  return draw("svg", { class: "map-scale", viewBox: "-8 0 330 28", width: 330, role: "img", "aria-label": "SINR from -6 to 20 dB" }, ...boxes, ...texts);
+};
+
+const mapOf = ({ title, step_m: step, origin: [west, south], sinr_db: levels, cells, sites, middles, paths, handovers }, available, found) => {
+  const rows = levels.length, columns = levels[0]?.length ?? 0, MARGIN = 6;
+  const scale = Math.min((available - 2 * MARGIN) / (columns * step), 900 / (rows * step));
+  const width = columns * step * scale + 2 * MARGIN, height = rows * step * scale + 2 * MARGIN;
+  const small = width < 600;
+  // A point of the grid is the middle of its square.
+  const edge = (column, row) => [column * step * scale + MARGIN, height - MARGIN - row * step * scale].map((value) => value.toFixed(1));
+  const place = ([x, y]) => [(x - west + step / 2) * scale + MARGIN, height - MARGIN - (y - south + step / 2) * scale].map((value) => value.toFixed(1));
+  // The squares of a level are one shape, a stretch of a row at a time.
+  const shapes = new Map();
+  const add = (level, from, to, row) => {
+    const [x0, y0] = edge(from, row + 1), [x1, y1] = edge(to, row);
+    shapes.set(level, `${shapes.get(level) ?? ""}M${x0},${y0}H${x1}V${y1}H${x0}Z`);
+  };
+  levels.forEach((row, number) => {
+    let from = 0;
+    for (let column = 1; column <= row.length; column++) {
+      if (row[column] === row[from]) continue;
+      if (row[from] != null) add(row[from], from, column, number);
+      from = column;
+    }
+  });
+  let borders = "";
+  cells.forEach((row, number) => row.forEach((cell, column) => {
+    const right = row[column + 1], above = cells[number + 1]?.[column];
+    if (cell == null) return;
+    if (right != null && right !== cell) borders += `M${edge(column + 1, number)}L${edge(column + 1, number + 1)}`;
+    if (above != null && above !== cell) borders += `M${edge(column, number + 1)}L${edge(column + 1, number + 1)}`;
+  }));
+  const parts = [...shapes].map(([level, d]) => draw("path", { d, fill: mapColour(level), "shape-rendering": "crispEdges" }));
+  parts.push(draw("path", { class: "border", d: borders }));
+  // The chosen path is above the others.
+  const ordered = [...paths].sort((a, b) => a.chosen - b.chosen);
+  ordered.forEach(({ name, parts: stretches, chosen }) => {
+    const d = stretches.map((points) => `M${points.map((point) => place(point)).join("L")}${points.length < 2 ? "h.1" : ""}`).join("");
+    const style = chosen ? " chosen" : "";
+    parts.push(draw("path", { class: `casing${style}`, d }), draw("path", { class: `path${style}`, d }, draw("title", {}, name)));
+  });
+  handovers.forEach(({ at, text }) => {
+    const [cx, cy] = place(at);
+    parts.push(draw("circle", { class: "handover", cx, cy, r: small ? 2.2 : 3.4 }, draw("title", {}, text)));
+  });
+  sites.forEach((site) => {
+    const [x, y] = place(site).map(Number), size = small ? 5 : 8;
+    parts.push(draw("path", { class: "site", d: `M${x},${y - size}L${x + size},${y + size * 0.7}H${x - size}Z` }));
+  });
+  middles.forEach((middle, cell) => {
+    const [x, y] = place(middle);
+    parts.push(draw("text", { x, y, "font-size": small ? 10 : 13, "text-anchor": "middle", "dominant-baseline": "central" }, String(cell)));
+  });
+  const attributes = { width: width.toFixed(0), viewBox: `0 0 ${width.toFixed(0)} ${height.toFixed(0)}`, role: "img" };
+  const label = `${title}: ${cells.length ? middles.length : 0} cells, ${paths.length} paths, ${handovers.length} handovers`;
+  const picture = draw("svg", { ...attributes, "aria-label": label }, ...parts);
+  picture.addEventListener("pointermove", ({ offsetX, offsetY }) => {
+    const shrunk = width / picture.clientWidth;
+    const column = Math.floor((offsetX * shrunk - MARGIN) / step / scale), row = Math.floor((height - MARGIN - offsetY * shrunk) / step / scale);
+    const level = levels[row]?.[column];
+    found.textContent = level == null ? "\u00a0" : `At the pointer: ${String(level).replace("-", "−")} dB, cell ${cells[row][column]}`;
+  });
+  return picture;
+};
+
 // A chart that would stand alone in its row fills it.
 const closeGroup = (group) => {
   let alone = null;
@@ -224,7 +329,7 @@ const closeGroup = (group) => {
 };
 
 const build = () => {
-  const makers = { cards, table, prose, drawing, linked };
+  const makers = { cards, table, prose, drawing, map, linked };
   let group = null;
   for (const { kind, content } of page.sections) {
     if (kind === "chart") {
