@@ -65,7 +65,7 @@ struct TracesArgs {
     position: Vec<PositionName>,
 
     /// Length of each trace: 1 s to 600 s
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time_above_zero)]
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time_above_zero)]
     duration: TimeDelta,
 
     /// Random seed

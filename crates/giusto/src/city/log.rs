@@ -14,6 +14,9 @@ use super::{Calls, CityRecord, CitySpec, DRAIN};
 /// Interval of samples: users move once in it.
 const INTERVAL: TimeDelta = TimeDelta::from_millis(MOVE_MS as i64);
 
+/// The middle of a cell, as a share of the distance between sites.
+const MIDDLE: f64 = 0.3;
+
 /// Samples from one place of a path to the next: 1 s.
 const SAMPLES_PER_PLACE: u64 = 10;
 
@@ -28,6 +31,8 @@ pub struct CityLog {
     pub inter_site_distance_m: f64,
     /// East and north of each site in m.
     pub sites: Vec<(f64, f64)>,
+    /// East and north of a place inside each cell in m, in front of its antenna.
+    pub middles: Vec<(f64, f64)>,
     /// Wideband SINR without shadowing.
     pub coverage: Coverage,
     /// The first calls, at most 300.
@@ -81,7 +86,7 @@ pub struct CallSample {
     pub frame_delay_ms: Option<f64>,
 }
 
-/// Runs a city as [`run`](super::run) does, and keeps what a picture of it needs.
+/// Runs a city as [`run`](super::run) does, and keeps what a picture of it needs. `wall_s` stays zero; a caller with a clock sets it.
 ///
 /// # Errors
 ///
@@ -129,11 +134,18 @@ struct Known {
 impl Logger {
     fn new(city: &City<'_>) -> Self {
         let environment = city.environment();
-        let sites = environment.layout.sites().iter().map(|site| (site.x_m, site.y_m)).collect();
+        let layout = &environment.layout;
+        let sites = layout.sites().iter().map(|site| (site.x_m, site.y_m)).collect();
+        let ahead = layout.inter_site_distance_m() * MIDDLE;
+        let middles = (0..layout.cells()).filter_map(|cell| {
+            let at = layout.sites().get(layout.site_of(cell))?.moved(ahead, layout.boresight_rad(cell));
+            Some((at.x_m, at.y_m))
+        });
         let log = CityLog {
-            inter_site_distance_m: environment.layout.inter_site_distance_m(),
+            inter_site_distance_m: layout.inter_site_distance_m(),
             sites,
-            coverage: Coverage::new(&environment.layout, &environment.deployment, &city.config().downlink),
+            middles: middles.collect(),
+            coverage: Coverage::new(layout, &environment.deployment, &city.config().downlink),
             calls: Vec::new(),
             other_calls: 0,
         };

@@ -117,7 +117,7 @@ impl TraceSet {
         use Position::{Centre, Edge, Middle, Path};
         let mega = |rate: u64| DataRate::from_bps(rate * 1_000_000);
         let (down, up) = ([Direction::Downlink], [Direction::Uplink]);
-        let (still, loads) = ([Centre, Middle, Edge], [mega(4), mega(8)]);
+        let (still, loads) = ([Centre, Middle, Edge], [mega(8), mega(11)]);
         let parts = [
             Self::combined((seed, duration), &down, &[3.0, 30.0], &loads, &still),
             Self::combined((seed, duration), &down, &[30.0, 120.0], &loads, &[Path]),

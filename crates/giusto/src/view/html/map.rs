@@ -1,8 +1,5 @@
 //! A map of cells: SINR, borders, paths, handovers.
 
-use std::collections::BTreeMap;
-
-use giusto_lte::coverage::Coverage;
 use serde::Serialize;
 
 use super::chart::significant;
@@ -86,26 +83,12 @@ impl Map {
                 .iter()
                 .map(|row| row.iter().map(|spot| spot.map(|spot| spot.cell)).collect())
                 .collect(),
-            middles: middles(&log.coverage).into_iter().map(short).collect(),
+            middles: log.middles.iter().copied().map(short).collect(),
             sites: log.sites.iter().copied().map(short).collect(),
             paths: paths.collect(),
             handovers: handovers.collect(),
         }
     }
-}
-
-/// The mean place of the points of each cell.
-fn middles(coverage: &Coverage) -> Vec<(f64, f64)> {
-    let mut sums: BTreeMap<u8, (f64, f64, f64)> = BTreeMap::new();
-    for (row, spots) in coverage.rows.iter().enumerate() {
-        for (column, spot) in spots.iter().enumerate().filter_map(|(at, spot)| Some((at, (*spot)?))) {
-            let (x, y, count) = sums.entry(spot.cell).or_default();
-            *x += coverage.origin.x_m + column as f64 * coverage.step_m;
-            *y += coverage.origin.y_m + row as f64 * coverage.step_m;
-            *count += 1.0;
-        }
-    }
-    sums.into_values().map(|(x, y, count)| (x / count, y / count)).collect()
 }
 
 /// The parts of a path that leaves the area on one side and enters it on the other.
