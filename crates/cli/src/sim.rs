@@ -259,10 +259,12 @@ fn city(
 ) -> anyhow::Result<CityRun> {
     let seed = context.args.seed.unwrap_or(scenario.spec.config.seed);
     let end = giusto::city::end(&scenario.spec);
-    let run = timed::city(scenario, seed, |now| context.ends(&scenario.name, now, end))?;
+    let (run, log) = timed::city(scenario, seed, |now| context.ends(&scenario.name, now, end))?;
     if let Some(folder) = folder {
         let mut files = Files::default();
         files.add_result(folder, &run)?;
+        let title = format!("giusto sim: {}", run.scenario);
+        files.add_report(folder, &html::city(&run.city, &log, title, command_line()))?;
         written.extend(files.commit()?);
     }
     Ok(run)

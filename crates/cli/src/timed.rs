@@ -7,7 +7,7 @@ use giusto_sim::trace::Observer;
 use giusto_units::Timestamp;
 
 use giusto::{
-    city::{self, CityRun},
+    city::{self, CityLog, CityRun},
     record::RunRecord,
     run::{self, RecordOptions, Taps},
     scenario::{CityScenario, Scenario},
@@ -45,9 +45,10 @@ pub(crate) fn city(
     scenario: &CityScenario,
     seed: u64,
     mut ends: impl FnMut(Timestamp) -> bool,
-) -> anyhow::Result<CityRun> {
+) -> anyhow::Result<(CityRun, CityLog)> {
     let clock = Clock::start();
     let began = clock.now();
-    let run = city::simulate(scenario, seed, |now| if ends(now) { Break(()) } else { Continue(()) })?;
-    Ok(run.took((clock.now() - began).as_seconds()))
+    let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
+    let (run, log) = city::simulate_logged(scenario, seed, watch)?;
+    Ok((run.took((clock.now() - began).as_seconds()), log))
 }

@@ -16,7 +16,7 @@ use giusto_units::{TimeDelta, Timestamp};
 pub use giusto_lte::city::CityConfig;
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::{CityRecord, DirectionRecord};
-pub use simulate::{CityRun, simulate};
+pub use simulate::{CityRun, simulate, simulate_logged};
 
 use crate::run::{build::queue_of, media};
 pub use crate::scenario::CitySpec;

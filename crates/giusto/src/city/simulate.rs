@@ -6,7 +6,7 @@ use giusto_lte::{city::CityError, radio::link::Direction};
 use giusto_units::Timestamp;
 use serde::Serialize;
 
-use super::{CityRecord, DirectionRecord, record::as_text};
+use super::{CityLog, CityRecord, CitySpec, DirectionRecord, record::as_text};
 use crate::{
     record::Check,
     scenario::{CityExpectation, CityMetric, CityScenario},
@@ -79,16 +79,43 @@ pub fn simulate(
     seed: u64,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Result<CityRun, CityError> {
+    let (spec, mut interrupted) = (seeded(scenario, seed), false);
+    let record = super::run(&spec, noting(&mut watch, super::end(&spec), &mut interrupted))?;
+    Ok(CityRun::new(scenario, record, interrupted))
+}
+
+/// Runs a scenario as [`simulate`] does, and keeps what its page shows.
+///
+/// # Errors
+///
+/// [`CityError`] if a call cannot be built; validation has excluded settings out of range.
+pub fn simulate_logged(
+    scenario: &CityScenario,
+    seed: u64,
+    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Result<(CityRun, CityLog), CityError> {
+    let (spec, mut interrupted) = (seeded(scenario, seed), false);
+    let (record, log) = super::run_logged(&spec, noting(&mut watch, super::end(&spec), &mut interrupted))?;
+    Ok((CityRun::new(scenario, record, interrupted), log))
+}
+
+fn seeded(scenario: &CityScenario, seed: u64) -> CitySpec {
     let mut spec = scenario.spec.clone();
     spec.config.seed = seed;
-    let mut interrupted = false;
-    let end = super::end(&spec);
-    let record = super::run(&spec, |now| {
+    spec
+}
+
+/// Calls `watch`, and notes whether it has ended the run before its `end`.
+fn noting(
+    watch: &mut impl FnMut(Timestamp) -> ControlFlow<()>,
+    end: Timestamp,
+    interrupted: &mut bool,
+) -> impl FnMut(Timestamp) -> ControlFlow<()> {
+    move |now| {
         let flow = watch(now);
-        interrupted = flow.is_break() && now < end;
+        *interrupted = flow.is_break() && now < end;
         flow
-    })?;
-    Ok(CityRun::new(scenario, record, interrupted))
+    }
 }
 
 /// Whether an expectation is met; the media are sent in `direction`.

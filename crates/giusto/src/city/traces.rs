@@ -113,14 +113,17 @@ impl TraceSet {
 
     /// The set of twenty: down at two loads with 3 and 30 km/h at three positions, and on paths with 30 and 120 km/h; up at one
     /// load with 3 km/h at three positions, and on a path with 30 km/h.
+    ///
+    /// The loads are below what the cells can carry, which is less at higher speeds: channel reports are out of date sooner.
     pub fn twenty(seed: u64, duration: TimeDelta) -> Self {
         use Position::{Centre, Edge, Middle, Path};
         let mega = |rate: u64| DataRate::from_bps(rate * 1_000_000);
-        let (down, up) = ([Direction::Downlink], [Direction::Uplink]);
-        let (still, loads) = ([Centre, Middle, Edge], [mega(8), mega(11)]);
+        let (down, up, still) = ([Direction::Downlink], [Direction::Uplink], [Centre, Middle, Edge]);
+        let (slow, fast) = ([mega(8), mega(11)], [mega(4), mega(6)]);
         let parts = [
-            Self::combined((seed, duration), &down, &[3.0, 30.0], &loads, &still),
-            Self::combined((seed, duration), &down, &[30.0, 120.0], &loads, &[Path]),
+            Self::combined((seed, duration), &down, &[3.0], &slow, &still),
+            Self::combined((seed, duration), &down, &[30.0], &fast, &still),
+            Self::combined((seed, duration), &down, &[30.0, 120.0], &fast, &[Path]),
             Self::combined((seed, duration), &up, &[3.0], &[mega(2)], &still),
             Self::combined((seed, duration), &up, &[30.0], &[mega(2)], &[Path]),
         ];
