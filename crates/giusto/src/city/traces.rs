@@ -119,7 +119,7 @@ impl TraceSet {
         use Position::{Centre, Edge, Middle, Path};
         let mega = |rate: u64| DataRate::from_bps(rate * 1_000_000);
         let (down, up, still) = ([Direction::Downlink], [Direction::Uplink], [Centre, Middle, Edge]);
-        let (slow, fast) = ([mega(8), mega(11)], [mega(4), mega(6)]);
+        let (slow, fast) = ([mega(8), mega(11)], [mega(6), mega(7)]);
         let parts = [
             Self::combined((seed, duration), &down, &[3.0], &slow, &still),
             Self::combined((seed, duration), &down, &[30.0], &fast, &still),
