@@ -57,8 +57,8 @@ pub(super) const READINGS: &[Reading] = &[
         },
     },
     Reading {
-        name: "path loss of 3GPP case 1",
-        change: |spec| spec.config.deployment.path_loss = PathLoss::Case1,
+        name: "path loss of COST-231 Hata",
+        change: |spec| spec.config.deployment.path_loss = PathLoss::Cost231Hata,
     },
     Reading { name: "feedback not over the radio", change: |spec| spec.config.opposite = Opposite::Fixed },
 ];
@@ -90,7 +90,6 @@ impl Reading {
             ..CityConfig::default()
         };
         config.deployment.speed_mps = f64::from(speed_kmh) / 3.6;
-        config.deployment.path_loss = PathLoss::Cost231Hata;
         let mut spec = CitySpec { config, media, queue: codel(50, 200) };
         (self.change)(&mut spec);
         spec
