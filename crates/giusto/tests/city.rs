@@ -117,6 +117,7 @@ fn a_setting_outside_its_range_is_named_with_line_and_range() {
 fn what_a_city_does_not_have_is_refused() {
     insta::assert_snapshot!(complaint("sped = \"3 km/h\""), @r#"c.toml:2: city: unknown key "sped": did you mean "speed"?"#);
     insta::assert_snapshot!(complaint("queue = { kind = \"codel\", target = \"0 ms\" }"), @"c.toml:2: city: queue: CoDel: target must be above 0 ns, found 0 ns");
+    insta::assert_snapshot!(complaint("queue = \"drop-tail\""), @"c.toml:2: city: queue: a bearer has no rate of its own, found a limit of 300 ms: limit it in packets or bytes");
     insta::assert_snapshot!(complaint("video = [\"perfect\", \"perfect\"]"), @"c.toml:2: city: video: a call has one video, found 2");
     insta::assert_snapshot!(complaint("pauses = [[\"1 s\", \"2 s\"]]"), @"c.toml:2: city: pauses: a call has none: remove them");
     insta::assert_snapshot!(parse("duration = \"5 s\"\nlink = []\n[city]").unwrap_err(), @r"
@@ -127,7 +128,7 @@ fn what_a_city_does_not_have_is_refused() {
     insta::assert_snapshot!(expect("metric = \"frame-tail\""), @"c.toml:3: expect of city: frame-tail: no bounds: add min, max or both");
     insta::assert_snapshot!(expect("metric = \"loss\"\nmin = 0.2\nmax = 0.1"), @"c.toml:4: expect of city: loss: min is above max: swap them");
     insta::assert_snapshot!(expect("metric = \"loss\"\nmax = 0.1\ndirection = \"uplink\""), @"c.toml:5: expect of city uplink: loss: only metrics of the radio have a direction: remove it");
-    insta::assert_snapshot!(expect("metric = \"frame-delay\"\nmax = \"1 s\""), @r#"c.toml:3: expect of frame-delay: metric: unknown name "frame-delay": did you mean "frame-tail"? use one of calls, frame-tail, packet-tail, packet-median, loss, sent-video-rate, received-video-rate, skipped, uncovered, handovers, file-time, abandoned-files, cell-throughput, block-error, utilisation"#);
+    insta::assert_snapshot!(expect("metric = \"frame-delay\"\nmax = \"1 s\""), @r#"c.toml:3: expect of frame-delay: metric: unknown name "frame-delay": use one of calls, frame-tail, packet-tail, packet-median, loss, sent-video-rate, received-video-rate, skipped, uncovered, handovers, file-time, abandoned-files, cell-throughput, block-error, utilisation"#);
     let network = Scenario::parse("\n[city]", "c.toml").unwrap_err().to_string();
     insta::assert_snapshot!(network, @"c.toml:2: city: a city is no network of links: only `giusto sim` runs it");
 }

@@ -9,6 +9,7 @@ use giusto_lte::{
         propagation::{Antenna, Deployment, PathLoss},
     },
 };
+use giusto_sim::link::queue::Limit;
 use giusto_units::DataRate;
 
 use super::{
@@ -26,7 +27,8 @@ use crate::scenario::{
 /// Other traffic of a cell in each direction in case 1, in bit/s (RFC 8869 §2.1.2); in case 3 half of it (§2.2.2).
 const FILES_BPS: [(Direction, u64); 2] = [(Direction::Downlink, 4_000_000), (Direction::Uplink, 2_000_000)];
 
-const KM_PER_HOUR: f64 = 1.0 / 3.6;
+/// The queue of a bearer.
+const DEFAULT_QUEUE: QueueSpec = QueueSpec::DropTail(Limit::Packets(1000));
 
 const DIRECTIONS: [(&str, Direction); 2] = [("downlink", Direction::Downlink), ("uplink", Direction::Uplink)];
 
@@ -103,16 +105,16 @@ fn city(keys: &mut Table<'_>) -> CitySpec {
     let losses = [("3gpp", PathLoss::Case1), ("cost-231-hata", PathLoss::Cost231Hata)];
     keys.set_with("path-loss", &mut config.deployment.path_loss, |node| choice(node, losses));
     keys.set("discard", &mut config.bearer.discard);
-    let queue = keys.optional("queue").unwrap_or_default();
+    let queue = keys.optional("queue").unwrap_or(DEFAULT_QUEUE);
     CitySpec { config, media: media::call(keys), queue }
 }
 
-/// A number with one of `units`, each with its size.
+/// A number with one of `units`, divided by what the unit is smaller by.
 fn with_unit(node: &Node<'_>, what: &str, units: &[(&str, f64)]) -> Found<f64> {
     let read = |text: &str| {
-        let (unit, size) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
+        let (unit, divisor) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
         let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number * size)
+        (number.is_finite() && number >= 0.0).then_some(number / divisor)
     };
     let value = node.get_ref().as_str().and_then(|text| read(text.trim()));
     value.map_or_else(|| expected(node, what), Ok)
@@ -120,7 +122,7 @@ fn with_unit(node: &Node<'_>, what: &str, units: &[(&str, f64)]) -> Found<f64> {
 
 /// A speed in m/s.
 fn speed(node: &Node<'_>) -> Found<f64> {
-    with_unit(node, "a speed with its unit, such as \"3 km/h\"", &[("km/h", KM_PER_HOUR), ("m/s", 1.0)])
+    with_unit(node, "a speed with its unit, such as \"3 km/h\"", &[("km/h", 3.6), ("m/s", 1.0)])
 }
 
 /// The resource blocks of a bandwidth.
