@@ -100,7 +100,7 @@ pub(crate) struct SimArgs {
 #[derive(Debug)]
 enum Planned {
     Network(Scenario),
-    City(CityScenario),
+    City(Box<CityScenario>),
 }
 
 impl Planned {
@@ -275,7 +275,7 @@ fn scenarios(args: &SimArgs) -> Result<Vec<Planned>, UsageError> {
     let read = |file: &PathBuf| {
         let document = Document::load(file)?;
         if document.is_city() {
-            document.city(&args.set).map(Planned::City)
+            document.city(&args.set).map(|city| Planned::City(Box::new(city)))
         } else {
             document.scenario(&args.set).map(Planned::Network)
         }

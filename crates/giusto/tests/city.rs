@@ -1,6 +1,10 @@
 //! Scenario files of cities.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "a test that cannot go on should end; numbers are as written in files"
+)]
 
 use std::{
     fs,
@@ -85,7 +89,7 @@ fn every_key_of_a_city_has_its_effect() {
     );
     let deployment = &config.deployment;
     assert_eq!((deployment.inter_site_distance_m, deployment.speed_mps), (1732.0, 10.0));
-    assert_eq!((deployment.antenna.clone(), deployment.path_loss), (Antenna::TILTED, PathLoss::Cost231Hata));
+    assert_eq!((deployment.antenna, deployment.path_loss), (Antenna::TILTED, PathLoss::Cost231Hata));
     assert_eq!((config.profile, config.users_per_cell), (Profile::ExtendedPedestrianA, 0.7));
     assert_eq!((config.call, config.base_rtt), (TimeDelta::from_seconds(20), TimeDelta::from_millis(150)));
     assert_eq!(config.bearer.discard, Some(TimeDelta::from_millis(300)));

@@ -1,5 +1,7 @@
 //! The Wi-Fi cases of RFC 8869 §3 as scenario files.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use giusto::{

@@ -566,13 +566,14 @@ mod tests {
 
     #[test]
     fn rates_and_delays_follow_position_load_and_direction() {
+        use Direction::{Downlink, Uplink};
+
         let of = |position, load, direction| {
             let config = TraceConfig { direction, ..config(position, load, 4) };
             let trace = Trace::new(&config).unwrap();
             let delays: Vec<f64> = trace.samples.iter().filter_map(Sample::delay_ms).collect();
             (trace.mean_bps() / 1e6, delays.iter().sum::<f64>() / delays.len() as f64, trace)
         };
-        use Direction::{Downlink, Uplink};
         let (centre, _, near) = of(Position::Centre, 4_000_000, Downlink);
         let (edge, delay, far) = of(Position::Edge, 4_000_000, Downlink);
         assert!((14.0..15.9).contains(&near.wideband_sinr_db), "{}", near.wideband_sinr_db);

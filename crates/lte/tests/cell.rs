@@ -1,5 +1,7 @@
 //! The cells under full load, against figures of 3GPP.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
+
 use giusto_lte::{
     city::{Call, CallPlan, City, CityConfig, Opposite, Workload},
     radio::link::Direction,

@@ -1,5 +1,5 @@
 //! A link compared with queueing theory: mean waiting times, their distribution, and loss, over independent seeds.
-#![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
 
 use giusto_sim::{
     link::{
@@ -12,7 +12,7 @@ use giusto_sim::{
     trace::{Event, Observer},
     traffic::{Departures, PacketSize, Pattern, Source},
 };
-use giusto_units::{DataRate, DataSize, Timestamp};
+use giusto_units::{DataRate, DataSize, Timestamp, math};
 
 /// At this rate a byte takes 0.8 µs and a packet of 1250 B takes 1 ms.
 const LINK: f64 = 10e6;
@@ -78,7 +78,7 @@ fn over_seeds(runs: &[Waits], figure: impl Fn(&Waits) -> f64) -> (f64, f64) {
     let values: Vec<f64> = runs.iter().map(figure).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let variance =
-        values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0);
+        values.iter().map(|value| math::powi(value - mean, 2)).sum::<f64>() / (values.len() as f64 - 1.0);
     // Student's t for 11 degrees of freedom.
     (mean, 2.201 * (variance / values.len() as f64).sqrt())
 }
@@ -104,10 +104,10 @@ fn fixed(bytes: u64) -> PacketSize {
 fn md1_above(load: f64, t: f64) -> f64 {
     let mut sum = 0.0;
     let mut factorial = 1.0;
-    for k in 0..=t.floor() as i32 {
+    for k in 0..=t.floor() as u32 {
         factorial *= f64::from(k.max(1));
         let x = load * (f64::from(k) - t);
-        sum += x.powi(k) / factorial * (-x).exp();
+        sum += math::powi(x, k) / factorial * math::exp(-x);
     }
     1.0 - (1.0 - load) * sum
 }
@@ -115,7 +115,7 @@ fn md1_above(load: f64, t: f64) -> f64 {
 /// Loss of M/D/1/K with room for `k` packets, the one in transmission included: the embedded chain at departures, as in Gross and
 /// Harris, "Fundamentals of Queueing Theory", on M/G/1/K.
 fn md1k_loss(load: f64, k: usize) -> f64 {
-    let mut arrivals = vec![(-load).exp()];
+    let mut arrivals = vec![math::exp(-load)];
     for j in 1..=k {
         arrivals.push(arrivals[j - 1] * load / j as f64);
     }
@@ -150,7 +150,7 @@ fn waits_of_exponential_packets_follow_pollaczek_and_khinchine() {
     let mean = load * SERVICE / (1.0 - load);
     agrees("M/M/1 0.7: mean wait, ms", mean, over_seeds(&runs, Waits::mean), 0.04);
     for t in [0.0, 1.0, 4.0, 10.0_f64] {
-        let theory = load * (-(1.0 - load) * t / SERVICE).exp();
+        let theory = load * math::exp(-(1.0 - load) * t / SERVICE);
         agrees(&format!("M/M/1 0.7: P(W > {t})"), theory, over_seeds(&runs, |waits| waits.above(t)), 0.1);
     }
 }

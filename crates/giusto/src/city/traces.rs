@@ -310,12 +310,13 @@ impl MadeTrace {
 
     /// The trace in Mahimahi's format.
     pub fn mahimahi(&self) -> String {
-        self.trace.deliveries_ms.iter().map(|ms| format!("{ms}\n")).collect()
+        let lines: Vec<String> = self.trace.deliveries_ms.iter().map(u32::to_string).collect();
+        lines.join("\n") + "\n"
     }
 
     /// Capacity and delay as CSV.
     pub fn csv(&self) -> String {
-        let mut csv = "time_s,capacity_bps,sinr_db,delay_ms,max_delay_ms,cell,x_m,y_m\n".to_owned();
+        let mut lines = vec!["time_s,capacity_bps,sinr_db,delay_ms,max_delay_ms,cell,x_m,y_m".to_owned()];
         for (number, sample) in (1_u32..).zip(&self.trace.samples) {
             let time_s = f64::from(number) * SAMPLE.as_seconds();
             let delay = sample.delay_ms().map_or_else(String::new, |ms| format!("{ms:.1}"));
@@ -323,9 +324,9 @@ impl MadeTrace {
             let sinr =
                 if sample.sinr_db.is_finite() { format!("{:.1}", sample.sinr_db) } else { String::new() };
             let (rate, cell, at) = (sample.capacity_bps(), sample.cell, sample.position);
-            csv += &format!("{time_s:.1},{rate},{sinr},{delay},{max},{cell},{:.1},{:.1}\n", at.x_m, at.y_m);
+            lines.push(format!("{time_s:.1},{rate},{sinr},{delay},{max},{cell},{:.1},{:.1}", at.x_m, at.y_m));
         }
-        csv
+        lines.join("\n") + "\n"
     }
 
     /// Writes both files into `folder`.

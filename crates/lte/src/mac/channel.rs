@@ -347,12 +347,13 @@ impl Population {
     /// Whether the scheduler has something to do for the user at `place`.
     #[inline]
     pub(super) fn is_busy(&self, place: u32, direction: Direction) -> bool {
-        self.busy.get(place as usize).is_some_and(|busy| busy[direction as usize])
+        self.busy.get(place as usize).is_some_and(|busy| busy.get(direction as usize) == Some(&true))
     }
 
     pub(super) fn set_busy(&mut self, place: u32, direction: Direction, is_busy: bool) {
-        if let Some(busy) = self.busy.get_mut(place as usize) {
-            busy[direction as usize] = is_busy;
+        let busy = self.busy.get_mut(place as usize).and_then(|busy| busy.get_mut(direction as usize));
+        if let Some(busy) = busy {
+            *busy = is_busy;
         }
     }
 

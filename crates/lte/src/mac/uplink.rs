@@ -170,7 +170,7 @@ impl Uplink {
         self.counters
     }
 
-    /// Mean of the interference over the noise (IoT) in dB, over all cells and groups.
+    /// Mean of the interference over the noise (`IoT`) in dB, over all cells and groups.
     pub fn interference_over_noise_db(&self) -> f64 {
         self.over_noise.0 / (self.over_noise.1 as f64).max(1.0)
     }
@@ -361,16 +361,15 @@ impl Uplink {
             }
             let used = &channel.processes[process];
             if let Some(block) = &used.blocks[0] {
-                // It is decoded by now, or it is sent again in the same groups.
-                if block.decoded || block.transmissions >= super::harq::MAX_TRANSMISSIONS {
+                // A block that is decoded by now, or given up, leaves its process before the next transmission.
+                if !block.decoded && block.transmissions < super::harq::MAX_TRANSMISSIONS {
+                    let (first, count) = used.groups;
+                    let groups = ((1_u32 << count) - 1) << first;
+                    free &= !groups;
+                    let (epoch, power) = (channel.epoch, self.power(terminal));
+                    self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: None, power });
                     continue;
                 }
-                let (first, count) = used.groups;
-                let groups = ((1_u32 << count) - 1) << first;
-                free &= !groups;
-                let (epoch, power) = (channel.epoch, self.power(terminal));
-                self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: None, power });
-                continue;
             }
             if channel.known == 0 {
                 continue;
@@ -502,14 +501,14 @@ impl Uplink {
             free &= !taken;
             users += 1;
         }
-        self.extend(free, &rates, candidates);
+        Self::extend(free, &rates, candidates);
         for candidate in candidates.iter_mut() {
             candidate.groups = transformable(candidate.groups);
         }
     }
 
     /// Gives free groups to neighbours that want more.
-    fn extend(&self, mut free: u32, rates: &[[f32; MAX_GROUPS]], candidates: &mut [Candidate]) {
+    fn extend(mut free: u32, rates: &[[f32; MAX_GROUPS]], candidates: &mut [Candidate]) {
         for (candidate, rates) in
             candidates.iter_mut().zip(rates).filter(|(candidate, _)| candidate.groups != 0)
         {
@@ -606,7 +605,9 @@ mod tests {
     fn a_faded_subcarrier_harms_the_whole_signal() {
         let of = |sinrs: &[f32]| {
             let mut equalised = Equalised::default();
-            sinrs.iter().for_each(|&sinr| equalised.add(sinr));
+            for &sinr in sinrs {
+                equalised.add(sinr);
+            }
             equalised.sinr()
         };
         assert!((of(&[3.0, 3.0]) - 3.0).abs() < 1e-5);

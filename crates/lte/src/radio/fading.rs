@@ -286,7 +286,7 @@ impl Fading {
     }
 
     fn start(&self, link: FadingLink, ms: u64) -> usize {
-        let at = u64::from(link.offset).wrapping_add(ms) as usize / self.step_ms & (self.length - 1);
+        let at = (u64::from(link.offset).wrapping_add(ms) as usize / self.step_ms) & (self.length - 1);
         ((link.trace as usize % self.traces) * self.length + at) * self.groups
     }
 }

@@ -88,7 +88,7 @@ impl PacketSize {
             Self::Fixed(size) => size.as_bytes() as f64,
             Self::Exponential { mean, min, max } => {
                 let [mean, min, max] = [mean, min, max].map(|size| size.as_bytes() as f64);
-                min + mean * ((-min / mean).exp() - (-max / mean).exp())
+                min + mean * (math::exp(-min / mean) - math::exp(-max / mean))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! BBR version 3, a congestion control based on a model of the path.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 use rand::RngExt;
 
 use super::interface::{Acknowledgment, CongestionControl, ConnectionStart, Feedback, Lost, RateSample};
@@ -253,7 +253,7 @@ impl Bbr {
     }
 
     fn raise_slope(&mut self) {
-        let growth = 2_f64.powi(self.up_rounds as i32) * self.segment;
+        let growth = math::powi(2.0, self.up_rounds) * self.segment;
         self.up_rounds = (self.up_rounds + 1).min(30);
         self.up_quota = (self.window / growth).max(1.0) * self.segment;
     }
