@@ -23,6 +23,8 @@ use giusto::{
 };
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  giusto lte traces --out traces")]
 pub(crate) struct LteArgs {
     #[command(subcommand)]
     command: LteCommand,

@@ -41,14 +41,14 @@ fn runs_have_the_same_bytes_on_every_machine() {
         format!("kind = \"media\"\ncontroller = \"{controller}\"\nvideo = {{ {video} }}")
     };
     let cases = [
-        ("CUBIC", "kind = \"tcp\"\ncontrol = \"cubic\"\ncount = 2".to_owned(), "50404846062ac9d3"),
+        ("CUBIC", "kind = \"tcp\"\ncontrol = \"cubic\"\ncount = 2".to_owned(), "9f93d3b15c0f382b"),
         (
             "on-off",
             "kind = \"on-off\"\nrate = \"2 Mbit/s\"\nsize = \"500 B\"\non = { pareto = \"200 ms\", shape = 1.5 }\noff = { exponential = \"200 ms\" }".to_owned(),
             "6ebd0d7174cb8350",
         ),
-        ("GCC", call("gcc:libwebrtc", "model = \"statistical\"b3da7a785473c133"), "b76c75baa49acfc7"),
-        ("SCReAM", call("scream:rfc8298", "model = \"perfect\", min = \"100 kbit/s\", max = \"6 Mbit/s\""), ""),
+        ("GCC", call("gcc:libwebrtc", "model = \"statistical\""), "b3da7a785473c133"),
+        ("SCReAM", call("scream:rfc8298", "model = \"perfect\", min = \"100 kbit/s\", max = \"6 Mbit/s\""), "b76c75baa49acfc7"),
     ];
     let found: Vec<(&str, String)> = cases.iter().map(|(name, flow, _)| (*name, digest(flow))).collect();
     let expected: Vec<(&str, String)> =

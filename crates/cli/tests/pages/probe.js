@@ -39,10 +39,12 @@
     const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const node = walker.currentNode, element = node.parentElement;
-      if (!node.data.trim() || isHidden(element)) continue;
+      if (!node.data.trim() || isHidden(element) || element.tagName === "title") continue;
       const style = getComputedStyle(element), svg = element.closest("svg");
       const ink = colour(svg ? style.fill : style.color), name = shortened(node.data);
-      const ratio = contrast(ink, ground(element));
+      // Letters with an outline painted below them stand on that.
+      const isOutlined = svg && style.paintOrder.startsWith("stroke") && parseFloat(style.strokeWidth) >= 2;
+      const ratio = contrast(ink, isOutlined ? colour(style.stroke) : ground(element));
       if (ratio < MIN_CONTRAST) say("contrast", ratio.toFixed(2), "of", name, style.color);
       const range = document.createRange();
       range.selectNodeContents(node);
