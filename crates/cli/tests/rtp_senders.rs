@@ -1,15 +1,33 @@
 //! `GStreamer` and `FFmpeg` as RTP senders into `giusto recv`, each in a network namespace of its own.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to end")]
 
 mod common;
 
 use std::{
     io::Write,
-    process::{Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use common::{namespace::in_namespace, process::Listener};
 use serde_json::Value;
+
+/// Waits for a sender and returns its status; `None` if it had to be stopped. `GStreamer` sometimes does not end by itself after it
+/// has sent everything.
+fn ended(mut sender: Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline {
+        if let Ok(Some(status)) = sender.try_wait() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let _ = sender.kill();
+    let _ = sender.wait();
+    None
+}
 
 /// What `giusto recv` says of the stream that `sender` sends to port 6000, with RTCP to port 6001.
 fn received(name: &str, program: &str, arguments: &str) -> Option<Value> {
@@ -18,11 +36,11 @@ fn received(name: &str, program: &str, arguments: &str) -> Option<Value> {
         let listener = Listener::start(&["127.0.0.1:6000", "--accept", "rtp", "--once", "--json"]);
         let mut sender = Command::new(program);
         sender.args(arguments.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::null());
-        match sender.stderr(Stdio::null()).status() {
+        match sender.stderr(Stdio::null()).spawn().map(ended) {
             Err(_) => {
                 let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {program} is not installed");
             }
-            Ok(status) if !status.success() => {
+            Ok(Some(status)) if !status.success() => {
                 let _ =
                     writeln!(std::io::stderr(), "SKIPPED {name}: {program} lacks the encoder or the format");
             }

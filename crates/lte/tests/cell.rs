@@ -30,7 +30,7 @@ impl Workload for FullBuffer {
     }
 }
 
-/// What the cells do from 5 to 9 s.
+/// What the cells do from 6 to 10 s.
 struct Loaded {
     /// Bits of decoded blocks per second and cell.
     cell_bps: f64,
@@ -46,16 +46,16 @@ fn loaded(direction: Direction, speed_kmh: f64) -> Loaded {
         direction,
         opposite: Opposite::Fixed,
         users_per_cell: 10.0,
-        call: TimeDelta::from_seconds(4),
+        call: TimeDelta::from_seconds(5),
         files: None,
         ..CityConfig::default()
     };
     config.deployment.speed_mps = speed_kmh / 3.6;
     let mut workload = FullBuffer;
     let mut city = City::new(config, &mut workload).unwrap();
-    city.run_until(second(5)).unwrap();
+    city.run_until(second(6)).unwrap();
     let before = city.mac(direction).unwrap();
-    city.run_until(second(9)).unwrap();
+    city.run_until(second(10)).unwrap();
     let after = city.mac(direction).unwrap();
     let first_blocks = after.first_blocks - before.first_blocks;
     let loaded = Loaded {
