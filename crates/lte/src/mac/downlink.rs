@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::{
     adaptation::{MAX_GROUPS, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
-    harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
+    harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
 };
 use crate::{
@@ -24,8 +24,8 @@ use crate::{
 /// Time from a channel measurement until the scheduler uses it, in ms.
 const REPORT_DELAY_MS: u64 = 6;
 
-/// Length of the memory of activities: a report that is used may have been measured this long ago, in ms.
-const MEMORY_MS: usize = 128;
+/// Number of past reports whose interference is remembered. The scheduler uses the last one that has arrived.
+const MEMORY: usize = 16;
 
 /// Weight of the present millisecond in the activity of an interfering cell that channel measurements see: an average over about
 /// 40 ms. TS 36.213 §7.2.3 does not restrict the observation interval. Chosen by us.
@@ -89,14 +89,6 @@ pub struct Downlink {
     counters: MacCounters,
 }
 
-/// The result of a transmission that somebody will learn.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    user: u32,
-    epoch: u32,
-    process: usize,
-}
-
 /// A transmission in this millisecond.
 #[derive(Debug, Clone, Copy)]
 struct Transmission {
@@ -134,7 +126,7 @@ impl Downlink {
             noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
             sent: vec![[0.0; MAX_GROUPS]; CELLS],
             average: vec![[0.0; MAX_GROUPS]; CELLS],
-            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY_MS],
+            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
             transmissions: Vec::new(),
             decoding: Calendar::new(DECODE_MS as usize),
             feedback: Calendar::new(ROUND_TRIP_MS as usize),
@@ -197,8 +189,7 @@ impl Downlink {
         for &Pending { user, epoch, process } in &pending {
             if let Some(channel) = channel_of(population, user, epoch) {
                 channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
-                let is_idle = channel.is_idle();
-                if !is_idle {
+                if !channel.is_idle() {
                     population.set_busy(user, Direction::Downlink, true);
                 }
                 delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
@@ -253,7 +244,7 @@ impl Downlink {
             let (weight, wanted) = (1.0 / channel.average(ms), (backlog + 5) as f32 * 8.0);
             candidates.push(Candidate { user, process, weight, wanted, groups: 0 });
         }
-        self.assign(cell, free, scheduled, &mut candidates, population);
+        self.assign(free, scheduled, &mut candidates, population);
         for candidate in &candidates {
             let Some(channel) = population.get_mut(candidate.user).and_then(|user| user.downlink.as_mut())
             else {
@@ -275,15 +266,7 @@ impl Downlink {
     }
 
     /// Gives each free group to the candidate with the highest ratio of rate to average rate.
-    fn assign(
-        &self,
-        cell: usize,
-        free: u32,
-        scheduled: usize,
-        candidates: &mut [Candidate],
-        population: &Population,
-    ) {
-        let _ = cell;
+    fn assign(&self, free: u32, scheduled: usize, candidates: &mut [Candidate], population: &Population) {
         let mut users = scheduled;
         for group in 0..self.carrier.groups() {
             if free & 1 << group == 0 {
@@ -483,7 +466,7 @@ impl Downlink {
 
 /// The place in the memory of what was measured at `ms`.
 fn slot(ms: u64, interval: u64) -> usize {
-    (ms / interval) as usize % MEMORY_MS
+    (ms / interval) as usize % MEMORY
 }
 
 fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {

@@ -80,6 +80,17 @@ impl Process {
     }
 }
 
+/// A transmission whose result is not known yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    /// The user's place in the population.
+    pub(super) user: u32,
+    /// That of the user when it was sent: a handover makes the result void.
+    pub(super) epoch: u32,
+    /// The process.
+    pub(super) process: usize,
+}
+
 /// Lists of what happens in each of the next milliseconds.
 #[derive(Debug)]
 pub(super) struct Calendar<T> {

@@ -8,7 +8,7 @@ use super::{
     adaptation::{MAX_GROUPS, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
-    harq::{Block, Calendar, DECODE_MS, PROCESSES, ROUND_TRIP_MS},
+    harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
 };
 use crate::{
@@ -98,7 +98,6 @@ pub struct Uplink {
     pending: Vec<Pending>,
     candidates: Vec<Candidate>,
     packets: Vec<Packet>,
-    /// Groups that are reserved for synchronous retransmissions, per cell and time ahead.
     random: Random,
     counters: MacCounters,
     /// Sum of the interference over the noise in dB, and their number.
@@ -117,13 +116,6 @@ struct Grant {
     scheme: Option<super::ladder::Scheme>,
     /// Transmit power per group in mW.
     power: f32,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    user: u32,
-    epoch: u32,
-    process: usize,
 }
 
 /// A user with something to send.
