@@ -13,7 +13,7 @@ use giusto_sim::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 /// Header bytes of a transport block: MAC subheader 3 (TS 36.321 §6.1.2), RLC 2 (TS 36.322 §6.2.1.4).
-const BLOCK_HEADER: u32 = 5;
+pub(crate) const BLOCK_HEADER: u32 = 5;
 
 /// Header bytes of a packet: PDCP 2 (TS 36.323 §6.2.3, 12-bit sequence numbers), RLC length indicator 2 (TS 36.322 §6.2.1.4).
 const PACKET_HEADER: u32 = 4;

@@ -69,32 +69,35 @@ impl Plan {
 
     /// The runs, those first that matter most if not all are made.
     fn tasks(&self) -> Vec<Task> {
-        let mut tasks = Vec::new();
-        for seed in 1..=self.seeds {
-            let is_published = |controller: &&Algorithm| {
-                Published::ALL.iter().any(|published| published.controller() == controller.name())
-            };
-            let (published, today): (Vec<&Algorithm>, Vec<&Algorithm>) =
-                self.controllers.iter().partition(is_published);
-            let at_loads = |tasks: &mut Vec<Task>, controllers: &[&Algorithm]| {
-                for place in PLACES {
-                    let rows =
-                        table_of(place, Published::Gcc).map(|table| &table.rows[..]).unwrap_or_default();
-                    for row in self.loads.iter().filter_map(|&load| rows.get(load)) {
-                        let task =
-                            |controller| Task { reading: JUDGED, place, users: row.users, controller, seed };
-                        tasks.extend(controllers.iter().map(|&&controller| task(controller)));
-                    }
+        let is_published = |controller: &&Algorithm| {
+            Published::ALL.iter().any(|published| published.controller() == controller.name())
+        };
+        let (published, today): (Vec<&Algorithm>, Vec<&Algorithm>) =
+            self.controllers.iter().partition(is_published);
+        let at_loads = |seed: u64, controllers: &[&Algorithm]| {
+            let mut tasks = Vec::new();
+            for place in PLACES {
+                let rows = table_of(place, Published::Gcc).map(|table| &table.rows[..]).unwrap_or_default();
+                for row in self.loads.iter().filter_map(|&load| rows.get(load)) {
+                    let task =
+                        |controller| Task { reading: JUDGED, place, users: row.users, controller, seed };
+                    tasks.extend(controllers.iter().map(|&&controller| task(controller)));
                 }
-            };
-            at_loads(&mut tasks, &published);
-            for Reading { name, .. } in READINGS.iter().skip(1).filter(|_| seed <= self.reading_seeds) {
+            }
+            tasks
+        };
+        let mut tasks = at_loads(1, &published);
+        for seed in 1..=self.reading_seeds {
+            for Reading { name, .. } in READINGS.iter().skip(1) {
                 for &(place, users) in self.varied {
                     let task = |controller| Task { reading: name, place, users, controller, seed };
                     tasks.extend(published.iter().map(|&&controller| task(controller)));
                 }
             }
-            at_loads(&mut tasks, &today);
+        }
+        tasks.extend(at_loads(1, &today));
+        for controllers in [&published, &today] {
+            tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(seed, controllers)));
         }
         tasks
     }

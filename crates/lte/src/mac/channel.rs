@@ -6,6 +6,7 @@ use giusto_units::{DataRate, Timestamp};
 use super::{
     adaptation::{OuterLoop, Report},
     harq::{Block, MAX_TRANSMISSIONS, PROCESSES, Process},
+    status::BufferStatus,
 };
 use crate::{
     bearer::Bearer,
@@ -82,10 +83,8 @@ pub struct Channel {
     pub(super) epoch: u32,
     /// SINR in dB of the last transmission, an average over its resource blocks.
     pub(super) sinr_db: f32,
-    /// Uplink: bytes that the base station knows of and has not granted.
-    pub(super) known: u32,
-    /// Uplink: when the next scheduling request arrives, in ms.
-    pub(super) request: Option<u64>,
+    /// Uplink: what the base station knows of the queue.
+    pub(super) status: BufferStatus,
 }
 
 impl Channel {
@@ -104,8 +103,7 @@ impl Channel {
             retransmit: 0,
             epoch: 0,
             sinr_db: f32::NAN,
-            known: 0,
-            request: None,
+            status: BufferStatus::default(),
         }
     }
 
@@ -154,7 +152,7 @@ impl Channel {
 
     /// Whether nothing waits and nothing is to be sent again, now or later.
     pub(super) fn is_idle(&self) -> bool {
-        self.retransmit == 0 && self.request.is_none() && self.known == 0 && self.bearer.is_idle()
+        self.retransmit == 0 && self.status.is_idle() && self.bearer.is_idle()
     }
 
     /// Puts blocks into process `place`.
@@ -220,9 +218,7 @@ impl Channel {
         }
         (self.holding, self.retransmit, self.measured) = (0, 0, None);
         self.outer = OuterLoop::default();
-        // The buffer status is sent with the first message to the new cell (TS 36.321 §5.4.5).
-        self.request = None;
-        self.known = 0;
+        self.status.hand_over(self.bearer.backlog(now));
     }
 }
 

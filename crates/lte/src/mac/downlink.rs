@@ -322,7 +322,7 @@ impl Downlink {
             total += bits;
             let process = &mut channel.processes[candidate.process];
             process.groups = (0, candidate.groups.count_ones() as u8);
-            process.blocks[stream] = Some(Block::new(content, bits, scheme.modulation));
+            process.blocks[stream] = Some(Block::new(content, bits, scheme.modulation, None));
         }
         total
     }

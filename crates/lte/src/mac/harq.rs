@@ -1,5 +1,6 @@
 //! Hybrid automatic repeat request (HARQ): transport blocks, their retransmissions and results.
 
+use super::status::StatusReport;
 use crate::{
     bearer::Content,
     radio::link::{LinkModel, Modulation},
@@ -36,11 +37,18 @@ pub(super) struct Block {
     pub(super) decoded: bool,
     /// Whether its content has been passed on.
     pub(super) delivered: bool,
+    /// Uplink: the buffer status report in it.
+    pub(super) report: Option<StatusReport>,
 }
 
 impl Block {
     /// A block that has not been sent.
-    pub(super) fn new(content: Content, bits: u32, modulation: Modulation) -> Self {
+    pub(super) fn new(
+        content: Content,
+        bits: u32,
+        modulation: Modulation,
+        report: Option<StatusReport>,
+    ) -> Self {
         Self {
             content,
             bits,
@@ -50,6 +58,7 @@ impl Block {
             coded_bits: 0,
             decoded: false,
             delivered: false,
+            report,
         }
     }
 

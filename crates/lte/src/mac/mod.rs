@@ -5,6 +5,7 @@ mod channel;
 mod downlink;
 mod harq;
 mod ladder;
+mod status;
 mod uplink;
 
 pub use adaptation::{MAX_GROUPS, OuterLoop, Report};

@@ -9,9 +9,10 @@ use super::{
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
-    ladder::Ladder,
+    ladder::{Ladder, Scheme},
 };
 use crate::{
+    bearer::BLOCK_HEADER,
     carrier::Carrier,
     radio::{
         layout::CELLS,
@@ -23,12 +24,6 @@ use crate::{
 
 /// Time from a grant until the transmission, in ms (TS 36.213 §8: n + 4).
 const GRANT_MS: u64 = 4;
-
-/// Time from the start of a scheduling request until the base station can grant, in ms. Chosen by us: one to send, two to decode.
-const REQUEST_DECODE_MS: u64 = 3;
-
-/// Bytes of the first grant after a scheduling request, which carry the buffer status report and some data. Chosen by us.
-const FIRST_GRANT_BYTES: u32 = 40;
 
 /// An interferer that makes up more than this share of the interference in a group fades; the others count with their mean.
 const FADING_SHARE: f32 = 0.15;
@@ -112,8 +107,8 @@ struct Grant {
     cell: usize,
     process: usize,
     groups: u32,
-    /// Scheme of a new block; a retransmission keeps its own.
-    scheme: Option<super::ladder::Scheme>,
+    /// Scheme of a new block and what its buffer status report needs; a retransmission keeps its own.
+    new: Option<(Scheme, u64)>,
     /// Transmit power per group in mW.
     power: f32,
 }
@@ -195,9 +190,9 @@ impl Uplink {
         for &Pending { user, epoch, process } in &pending {
             let Some(channel) = channel_of(population, user, epoch) else { continue };
             channel.on_decoded(process, &mut self.packets);
-            // A buffer status report comes with every block (TS 36.321 §5.4.5), as long as nothing else is known.
-            if channel.processes[process].blocks[0].as_ref().is_some_and(|block| block.decoded) {
-                channel.known = channel.bearer.backlog(now);
+            let block = channel.processes[process].blocks[0].as_ref().filter(|block| block.decoded);
+            if let Some(report) = block.and_then(|block| block.report) {
+                channel.status.received(report);
             }
             population.set_busy(user, Direction::Uplink, true);
             delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
@@ -225,13 +220,16 @@ impl Uplink {
         // Fill the new blocks; a grant that has nothing to carry sends padding.
         sending.retain(|grant| {
             let Some(channel) = channel_of(population, grant.user, grant.epoch) else { return false };
-            let Some(scheme) = grant.scheme else { return !channel.processes[grant.process].is_free() };
+            let Some((scheme, granted)) = grant.new else {
+                return !channel.processes[grant.process].is_free();
+            };
             let blocks = grant.groups.count_ones() * self.carrier.group;
             let bits = transport_block_bits(scheme.i_tbs, blocks);
             let content = channel.bearer.fill(now, bits / 8);
+            let report = channel.status.sent(granted, channel.bearer.backlog(now));
             let process = &mut channel.processes[grant.process];
             process.groups = (grant.groups.trailing_zeros() as u8, grant.groups.count_ones() as u8);
-            process.blocks[0] = Some(Block::new(content, bits, scheme.modulation));
+            process.blocks[0] = Some(Block::new(content, bits, scheme.modulation, Some(report)));
             channel.hold(grant.process);
             true
         });
@@ -347,7 +345,10 @@ impl Uplink {
                 continue;
             };
             channel.bearer.run_timer(now);
-            self.listen(now, ms, user, channel);
+            // Each user has opportunities of its own.
+            let interval = self.config.request_interval_ms;
+            let (backlog, is_sending) = (channel.bearer.backlog(now), channel.holding != 0);
+            channel.status.request(ms, backlog, is_sending, (u64::from(user) % interval, interval));
             if channel.is_idle() && channel.holding == 0 {
                 population.set_busy(user, Direction::Uplink, false);
                 continue;
@@ -360,16 +361,17 @@ impl Uplink {
                     let groups = ((1_u32 << count) - 1) << first;
                     free &= !groups;
                     let (epoch, power) = (channel.epoch, self.power(terminal));
-                    self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: None, power });
+                    self.granted.add(at, Grant { user, epoch, cell, process, groups, new: None, power });
                     continue;
                 }
             }
-            if channel.known == 0 {
+            let known = channel.status.known();
+            if known == 0 {
                 continue;
             }
             self.update_report(ms, environment, terminal, channel);
             let most = self.most_groups(terminal);
-            let (weight, wanted) = (1.0 / channel.average(ms), (channel.known + 5) as f32 * 8.0);
+            let (weight, wanted) = (1.0 / channel.average(ms), (known + BLOCK_HEADER) as f32 * 8.0);
             candidates.push(Candidate { user, weight, wanted, most, groups: 0 });
         }
         self.assign(free, &mut candidates, population);
@@ -383,32 +385,12 @@ impl Uplink {
             let (user, groups, epoch) = (candidate.user, candidate.groups, channel.epoch);
             let scheme = self.scheme(channel, groups);
             let bits = transport_block_bits(scheme.i_tbs, groups.count_ones() * self.carrier.group);
-            channel.known = channel.known.saturating_sub(bits / 8);
+            let granted = channel.status.granted((bits / 8).saturating_sub(BLOCK_HEADER));
             channel.on_scheduled(ms, bits);
-            self.granted.add(at, Grant { user, epoch, cell, process, groups, scheme: Some(scheme), power });
+            self.granted
+                .add(at, Grant { user, epoch, cell, process, groups, new: Some((scheme, granted)), power });
         }
         self.candidates = candidates;
-    }
-
-    /// Learns what `user` has to send: it requests a grant at its next opportunity if the base station knows of nothing.
-    fn listen(&self, now: Timestamp, ms: u64, user: u32, channel: &mut Channel) {
-        let backlog = channel.bearer.backlog(now);
-        let interval = self.config.request_interval_ms;
-        match channel.request {
-            Some(due) if due <= ms => {
-                channel.request = None;
-                if channel.known == 0 && backlog > 0 {
-                    channel.known = FIRST_GRANT_BYTES;
-                }
-            }
-            None if backlog > 0 && channel.known == 0 && channel.holding == 0 => {
-                // Each user has opportunities of its own.
-                let own = u64::from(user) % interval;
-                let wait = (own + interval - ms % interval) % interval;
-                channel.request = Some(ms + wait + REQUEST_DECODE_MS);
-            }
-            _ => {}
-        }
     }
 
     /// Transmit power of a user per group in mW: open-loop power control.
@@ -519,7 +501,7 @@ impl Uplink {
     }
 
     /// The scheme for these groups.
-    fn scheme(&self, channel: &Channel, groups: u32) -> super::ladder::Scheme {
+    fn scheme(&self, channel: &Channel, groups: u32) -> Scheme {
         let mut equalised = Equalised::default();
         for group in groups_of(groups) {
             equalised.add(self.ladder.sinr(channel.report.quality(group, 0)));
