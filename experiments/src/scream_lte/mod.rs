@@ -43,8 +43,8 @@ pub struct Plan {
     pub controllers: Vec<Algorithm>,
     /// Seeds: 1 to this.
     pub seeds: u64,
-    /// Seeds with which the unknowns are varied: 1 to this, at most those above.
-    pub reading_seeds: u64,
+    /// Seeds with which the unknowns are varied and today's controllers run: 1 to this, at most those above.
+    pub beside_seeds: u64,
     /// Places among the six loads of a table.
     loads: &'static [usize],
     /// Where the unknowns are varied: direction and speed, users per cell.
@@ -52,8 +52,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All loads of the tables with the controllers of the tables and today's, with three seeds; quick, the first and the fourth load
-    /// with those of the tables and one seed.
+    /// All loads of the tables with the controllers of the tables and three seeds, and with today's and one; quick, the first and the
+    /// fourth load with those of the tables and one seed.
     pub fn new(quick: bool) -> Self {
         const VARIED: &[((Link, u32), u32)] = &[((Link::Downlink, 3), 8), ((Link::Uplink, 3), 5)];
         const VARIED_QUICK: &[((Link, u32), u32)] = &[((Link::Downlink, 3), 2)];
@@ -61,9 +61,9 @@ impl Plan {
         let names = names.chain(TODAY.into_iter().take(if quick { 0 } else { TODAY.len() }));
         let controllers = names.filter_map(|name| name.parse().ok()).collect();
         if quick {
-            Self { controllers, seeds: 1, reading_seeds: 1, loads: &[0, 3], varied: VARIED_QUICK }
+            Self { controllers, seeds: 1, beside_seeds: 1, loads: &[0, 3], varied: VARIED_QUICK }
         } else {
-            Self { controllers, seeds: 3, reading_seeds: 1, loads: &[0, 1, 2, 3, 4, 5], varied: VARIED }
+            Self { controllers, seeds: 3, beside_seeds: 1, loads: &[0, 1, 2, 3, 4, 5], varied: VARIED }
         }
     }
 
@@ -87,18 +87,16 @@ impl Plan {
             tasks
         };
         let mut tasks = at_loads(1, &published);
-        for seed in 1..=self.reading_seeds {
+        for seed in 1..=self.beside_seeds {
             for Reading { name, .. } in READINGS.iter().skip(1) {
                 for &(place, users) in self.varied {
                     let task = |controller| Task { reading: name, place, users, controller, seed };
                     tasks.extend(published.iter().map(|&&controller| task(controller)));
                 }
             }
+            tasks.extend(at_loads(seed, &today));
         }
-        tasks.extend(at_loads(1, &today));
-        for controllers in [&published, &today] {
-            tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(seed, controllers)));
-        }
+        tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(seed, &published)));
         tasks
     }
 

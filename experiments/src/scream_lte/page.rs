@@ -316,7 +316,7 @@ impl ScreamLte {
         for reading in READINGS {
             let mean = |of: Published, quantity: Quantity| {
                 let runs = self.at(reading.name, place, users, of.controller());
-                let runs = runs.filter(|run| run.seed <= self.plan.reading_seeds);
+                let runs = runs.filter(|run| run.seed <= self.plan.beside_seeds);
                 Some(
                     Interval::of(&runs.filter_map(|run: &Run| run.value(quantity)).collect::<Vec<_>>())?.mean,
                 )

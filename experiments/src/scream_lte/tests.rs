@@ -44,7 +44,7 @@ fn the_numbers_of_the_draft_agree_with_themselves() {
     // 8 tables of 6 loads and 4 quantities; 24 ratios, 2 loads at saturation, 8 crossovers.
     assert_eq!((items.len(), differing(&all)), (192 + 34, Vec::<String>::new()));
     let published = |id: &str| items.iter().find(|item| item.id == id).unwrap().published;
-    // The figures that the issue and the draft's readers derive.
+    // Derived by hand from the tables of the draft.
     let ratio = |id: &str| format!("{:.2}", published(id));
     assert_eq!(
         ["ratio-downlink-3-2", "ratio-downlink-30-16", "ratio-uplink-3-10"].map(ratio),
