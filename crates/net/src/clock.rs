@@ -1,13 +1,11 @@
 //! The clock of all timestamps, and the conversion of the kernel's receive timestamps to it.
 
+use crate::sys;
 use giusto_units::{NANOS_PER_SECOND, TimeDelta, Timestamp};
 use nix::{
     sys::time::TimeSpec,
     time::{ClockId, clock_gettime},
 };
-use serde::Serialize;
-
-use crate::sys;
 
 /// The local clock: `CLOCK_MONOTONIC`, counted from its creation. It never steps; network time only adjusts
 /// its speed.
@@ -71,7 +69,7 @@ impl Clock {
     /// # Errors
     ///
     /// The kernel's error; a sandbox may forbid the call.
-    pub fn synchronisation() -> std::io::Result<Synchronisation> {
+    pub fn synchronisation() -> std::io::Result<sys::Synchronisation> {
         sys::clock_discipline()
     }
 
@@ -80,19 +78,6 @@ impl Clock {
     pub fn time_of_day_nanos() -> u64 {
         read(ClockId::CLOCK_REALTIME)
     }
-}
-
-/// The accuracy of the system's clock, as a time service has reported it to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Synchronisation {
-    /// A time service keeps the clock synchronised.
-    pub synchronised: bool,
-    /// The service's estimate of the error, in microseconds. Meaningless if `synchronised` is false.
-    pub estimated_error_us: u64,
-    /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
-    pub maximum_error_us: u64,
-    /// TAI less UTC, in seconds: 37 since 2017. 0 if the kernel does not know it.
-    pub tai_offset_s: i32,
 }
 
 fn nanos(time: TimeSpec) -> u64 {

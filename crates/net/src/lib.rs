@@ -23,11 +23,12 @@ pub mod socket;
 mod sys;
 pub mod system;
 
-pub use clock::{Clock, StampConverter, Synchronisation};
+pub use clock::{Clock, StampConverter};
 pub use giusto_pace::SleepMode;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
     Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
     SocketError, TrafficClass, UdpSocket, Wait,
 };
+pub use sys::Synchronisation;
 pub use system::{Asked, Granted, ThreadCpu};

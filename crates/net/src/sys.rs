@@ -15,8 +15,7 @@ use std::{
 };
 
 use nix::errno::Errno;
-
-use crate::clock::Synchronisation;
+use serde::Serialize;
 
 #[cfg(feature = "emulate")]
 pub(crate) mod interface;
@@ -370,6 +369,19 @@ fn thread_attributes() -> io::Result<libc::sched_attr> {
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
     Errno::result(result)?;
     Ok(attributes)
+}
+
+/// The accuracy of the system's clock, as a time service has reported it to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Synchronisation {
+    /// A time service keeps the clock synchronised.
+    pub synchronised: bool,
+    /// The service's estimate of the error, in microseconds. Meaningless if `synchronised` is false.
+    pub estimated_error_us: u64,
+    /// A bound on the error, in microseconds. The kernel raises it by 500 ppm from one update to the next.
+    pub maximum_error_us: u64,
+    /// TAI less UTC, in seconds: 37 since 2017. 0 if the kernel does not know it.
+    pub tai_offset_s: i32,
 }
 
 /// The state of the kernel's clock.

@@ -12,7 +12,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
-    event::CallEvent,
+    event::{CallEvent, CallId},
     keys::opening_key,
     media::CallMedia,
     messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound},
@@ -23,10 +23,6 @@ use crate::{
     keys::KeyRing,
     probe::LocalClock,
 };
-
-/// Identifies a call of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
 
 /// Configuration of [`Calls`].
 #[derive(Debug, Clone)]

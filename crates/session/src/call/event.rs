@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 
 use giusto_units::TimeDelta;
 
-use super::{
-    calls::CallId,
-    messages::{Answer, CallRefusal, Offer},
-};
+use super::messages::{Answer, CallRefusal, Offer};
 use crate::envelope::WireError;
+
+/// Identifies a call of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub(super) u64);
 
 /// An event of one call.
 #[derive(Debug, Clone, PartialEq)]

@@ -42,9 +42,9 @@ mod keys;
 mod media;
 mod messages;
 
-pub use calls::{CallCounters, CallId, Calls, CallsConfig, Outgoing};
+pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
 pub use end::CallStatus;
-pub use event::{CallError, CallEvent};
+pub use event::{CallError, CallEvent, CallId};
 pub use keys::SEAL_TRAILER_BYTES;
 pub use media::CallMedia;
 pub use messages::{

@@ -2,12 +2,14 @@
 //!
 //! A quantity that was not measured is `None`, in JSON `null`, never 0. The unit is in the name of each field.
 
+use std::net::SocketAddr;
+
 use giusto_net::driver::{FlowEnd, FlowOutcome};
-use giusto_session::stamp::{OneWay, packet::Mode};
+use giusto_session::stamp::{Answers, OneWay, packet::Mode};
 use giusto_units::TimeDelta;
 use serde::Serialize;
 
-use super::send::{Observed, StampPlan};
+use super::plan::StampPlan;
 use crate::measured::result::{OneWayDelay, Quantiles, RunResult, SlipFigures};
 
 /// What a Session-Sender has measured.
@@ -222,4 +224,17 @@ fn ended(flow: Option<&FlowOutcome>, observed: &Observed<'_>) -> String {
         _ if observed.interrupted => "interrupted".to_owned(),
         _ => "no answer".to_owned(),
     }
+}
+
+/// What a run has observed, besides the sender's own figures.
+pub(super) struct Observed<'a> {
+    pub(super) to: SocketAddr,
+    pub(super) ssid: u16,
+    pub(super) answers: &'a Answers,
+    pub(super) unreachable: u64,
+    pub(super) clock_steps: u32,
+    pub(super) duration: TimeDelta,
+    pub(super) sender_cpu_ratio: f64,
+    pub(super) interrupted: bool,
+    pub(super) failure: Option<String>,
 }

@@ -14,27 +14,24 @@ use giusto_net::{
     Clock, ReceiveBatch, SocketConfig, TrafficClass, UdpSocket, Wait,
     driver::{AnswerDriver, stamp_clock},
 };
-use giusto_pace::{HeaderLayer, IpVersion, Limits};
 use giusto_session::{
-    keys::KeyRing,
-    probe::{Content, Outgoing, payload::PayloadSizes},
+    probe::{Content, Outgoing},
     stamp::{
         Answers, Departures, ProbeSource,
-        packet::Mode,
-        time::{ErrorEstimate, TimestampFormat, WallTime},
-        tlv::TLV_HEADER_BYTES,
+        time::{ErrorEstimate, WallTime},
     },
 };
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use super::{
     interval::{SenderIntervals, StampInterval},
-    result::StampResult,
+    plan::StampPlan,
+    result::{Observed, StampResult},
 };
 use crate::measured::{
     RunError,
-    plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
+    plan::Opened,
     send::{RUN_UP, RaisedOnDrop, send},
 };
 
@@ -46,104 +43,6 @@ const CLOCK_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 const GRACE: [TimeDelta; 2] = [TimeDelta::from_seconds(2), TimeDelta::from_seconds(10)];
 /// A run ends early after this time if nothing has come but "port unreachable".
 const GIVE_UP: TimeDelta = TimeDelta::from_seconds(2);
-
-/// What a Session-Sender sends.
-#[derive(Debug, Clone)]
-pub struct StampPlan {
-    stream: ResolvedPlan,
-    keys: Option<KeyRing>,
-    format: TimestampFormat,
-}
-
-/// Why a plan is impossible.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StampPlanError {
-    /// The size is not that of a packet.
-    #[error(
-        "a STAMP packet must have {base} bytes, or at least {} with an Extra Padding TLV (RFC 8972 §4.1), found {}",
-        base + TLV_HEADER_BYTES,
-        size.as_bytes()
-    )]
-    Size {
-        /// The size of the plan.
-        size: DataSize,
-        /// The length of a base packet.
-        base: usize,
-    },
-    /// The stream cannot be planned.
-    #[error(transparent)]
-    Stream(#[from] StreamPlanError),
-}
-
-impl StampPlan {
-    /// Packets per second if no rate is given.
-    pub const DEFAULT_PACKETS_PER_SECOND: u64 = 10;
-
-    /// A plan of packets of `size`, or of base packets; at `rate`, or at 10 packets a second. With `keys` in authenticated mode.
-    ///
-    /// # Errors
-    ///
-    /// [`StampPlanError`] where no packet has the size, and where the pacing cannot make the rate.
-    pub fn new(
-        size: Option<DataSize>,
-        tempo: Option<Tempo>,
-        keys: Option<KeyRing>,
-        pacing: StampPacing,
-    ) -> Result<Self, StampPlanError> {
-        let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
-        let base = mode.base_bytes();
-        let size = size.unwrap_or(DataSize::from_bytes(base as u64));
-        let bytes = size.as_bytes();
-        if bytes != base as u64 && bytes < (base + TLV_HEADER_BYTES) as u64 {
-            return Err(StampPlanError::Size { size, base });
-        }
-        let StampPacing { layer, pacing, limits, ip, seed, dont_fragment, format } = pacing;
-        let usual = || {
-            let bits = layer.on_wire(size, ip).as_bits();
-            Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND))
-        };
-        let stream = StreamPlan {
-            media: Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)),
-            tempo: tempo.unwrap_or_else(usual),
-            layer,
-            pacing,
-            limits,
-            seed,
-            dont_fragment,
-        };
-        Ok(Self { stream: stream.resolve(ip)?, keys, format })
-    }
-
-    /// The plan of the stream.
-    pub fn stream(&self) -> &ResolvedPlan {
-        &self.stream
-    }
-
-    /// The mode of the packets.
-    pub fn mode(&self) -> Mode {
-        if self.keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated }
-    }
-}
-
-/// The circumstances of a [`StampPlan`].
-#[derive(Debug, Clone)]
-pub struct StampPacing {
-    /// The layer whose bytes the rate counts.
-    pub layer: HeaderLayer,
-    /// How departures are timed.
-    pub pacing: Pacing,
-    /// When sending ends.
-    pub limits: Limits,
-    /// The address family.
-    pub ip: IpVersion,
-    /// Seed of the padding.
-    pub seed: u64,
-    /// Packets that do not fit the path are not sent.
-    pub dont_fragment: bool,
-    /// The format of timestamps.
-    pub format: TimestampFormat,
-}
 
 /// The state of a run in progress.
 #[derive(Debug, Clone, Copy, Default)]
@@ -185,7 +84,7 @@ pub fn run(
     let StampTarget { to, traffic_class, interval } = *target;
     let config = SocketConfig {
         traffic_class,
-        dont_fragment: plan.stream.plan().dont_fragment,
+        dont_fragment: plan.stream().plan().dont_fragment,
         ..SocketConfig::default()
     };
     let socket = UdpSocket::connected(to, &config)?;
@@ -196,9 +95,9 @@ pub fn run(
     let mut check = CountCheck::open(to, &config, clock, probe_source(plan, clock)?)?;
 
     let start = clock.now() + RUN_UP;
-    let mut flow = plan.stream.flow(&socket, Opened::NOTHING, start, (0, 1))?;
-    let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream.size() };
-    flow.outgoing = Outgoing::new(content, plan.stream.plan().seed);
+    let mut flow = plan.stream().flow(&socket, Opened::NOTHING, start, (0, 1))?;
+    let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream().size() };
+    flow.outgoing = Outgoing::new(content, plan.stream().plan().seed);
     flow.outgoing.prepare(1);
 
     let halt = Arc::new(AtomicBool::new(false));
@@ -228,7 +127,7 @@ pub fn run(
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let _ends_the_loop = RaisedOnDrop(&done);
-            send(&plan.stream, vec![flow], clock, start, &halt)
+            send(plan.stream(), vec![flow], clock, start, &halt)
         });
         while !done.load(Ordering::Relaxed) && received.is_ok() {
             received = turn(&mut answers, &mut driver, &mut intervals, LOOK);
@@ -276,19 +175,6 @@ fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -
         round_trip: answers.round_trips().quantile(0.5),
         interval,
     }
-}
-
-/// What a run has observed, besides the sender's own figures.
-pub(super) struct Observed<'a> {
-    pub(super) to: SocketAddr,
-    pub(super) ssid: u16,
-    pub(super) answers: &'a Answers,
-    pub(super) unreachable: u64,
-    pub(super) clock_steps: u32,
-    pub(super) duration: TimeDelta,
-    pub(super) sender_cpu_ratio: f64,
-    pub(super) interrupted: bool,
-    pub(super) failure: Option<String>,
 }
 
 /// The source of a new session.
