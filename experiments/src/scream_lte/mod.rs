@@ -94,9 +94,9 @@ impl Plan {
                     tasks.extend(published.iter().map(|&&controller| task(controller)));
                 }
             }
-            tasks.extend(at_loads(seed, &today));
         }
         tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(seed, &published)));
+        tasks.extend((1..=self.beside_seeds).flat_map(|seed| at_loads(seed, &today)));
         tasks
     }
 
