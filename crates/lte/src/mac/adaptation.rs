@@ -45,12 +45,14 @@ pub struct Report {
     pub two: [[u8; 2]; MAX_GROUPS],
     /// Whether two streams carry more than one (the rank indicator).
     pub rank: u8,
+    /// What it permits in each group, of all streams together: bits per resource element (downlink) or bits (uplink).
+    pub rates: [f32; MAX_GROUPS],
 }
 
 impl Default for Report {
     /// Nothing is known: the lowest quality, one stream.
     fn default() -> Self {
-        Self { one: [1; MAX_GROUPS], two: [[0; 2]; MAX_GROUPS], rank: 1 }
+        Self { one: [1; MAX_GROUPS], two: [[0; 2]; MAX_GROUPS], rank: 1, rates: [0.0; MAX_GROUPS] }
     }
 }
 

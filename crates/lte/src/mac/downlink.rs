@@ -1,5 +1,7 @@
 //! The downlink of all cells: proportional fair scheduling with 2x2 spatial multiplexing.
 
+use std::cmp::Reverse;
+
 use giusto_sim::{packet::Packet, random::Random};
 use giusto_units::Timestamp;
 use rand::RngExt;
@@ -108,6 +110,8 @@ struct Candidate {
     weight: f32,
     /// Bits that wait.
     wanted: f32,
+    /// Bits per resource element that its report permits in each group.
+    rates: Groups,
     groups: u32,
 }
 
@@ -234,7 +238,7 @@ impl Downlink {
             if channel.retransmit != 0 {
                 let process = channel.retransmit.trailing_zeros() as usize;
                 let count = channel.processes[process].groups.1;
-                let used = best_groups(&self.ladder, &channel.report, free, count);
+                let used = best_groups(&channel.report, free, count);
                 free &= !used;
                 scheduled += 1;
                 self.transmissions.push(Transmission { user, cell, process, groups: used });
@@ -242,9 +246,10 @@ impl Downlink {
             }
             let process = channel.holding.trailing_ones() as usize;
             let (weight, wanted) = (1.0 / channel.average(ms), (backlog + 5) as f32 * 8.0);
-            candidates.push(Candidate { user, process, weight, wanted, groups: 0 });
+            let rates = channel.report.rates;
+            candidates.push(Candidate { user, process, weight, wanted, rates, groups: 0 });
         }
-        self.assign(free, scheduled, &mut candidates, population);
+        self.assign(free, scheduled, &mut candidates);
         for candidate in &candidates {
             let Some(channel) = population.get_mut(candidate.user).and_then(|user| user.downlink.as_mut())
             else {
@@ -266,45 +271,26 @@ impl Downlink {
     }
 
     /// Gives each free group to the candidate with the highest ratio of rate to average rate.
-    fn assign(&self, free: u32, scheduled: usize, candidates: &mut [Candidate], population: &Population) {
+    fn assign(&self, free: u32, scheduled: usize, candidates: &mut [Candidate]) {
         let mut users = scheduled;
-        for group in 0..self.carrier.groups() {
-            if free & 1 << group == 0 {
-                continue;
-            }
+        for group in groups_of(free) {
             let elements = (self.carrier.blocks_of(group) * self.carrier.elements) as f32;
-            let mut best: Option<(usize, f32, f32)> = None;
-            for (place, candidate) in candidates.iter().enumerate() {
-                if candidate.wanted <= 0.0 || candidate.groups == 0 && users >= self.config.max_users {
-                    continue;
-                }
-                let Some(channel) = population.get(candidate.user).and_then(|user| user.downlink.as_ref())
-                else {
-                    continue;
-                };
-                let efficiency = self.efficiency(&channel.report, group);
-                let metric = efficiency * candidate.weight;
-                if metric > 0.0 && best.is_none_or(|(_, highest, _)| metric > highest) {
-                    best = Some((place, metric, efficiency));
+            let mut best: Option<&mut Candidate> = None;
+            let mut highest = 0.0;
+            for candidate in candidates.iter_mut() {
+                let metric = candidate.rates[group] * candidate.weight;
+                if metric > highest
+                    && candidate.wanted > 0.0
+                    && (candidate.groups != 0 || users < self.config.max_users)
+                {
+                    (best, highest) = (Some(candidate), metric);
                 }
             }
-            if let Some((place, _, efficiency)) = best {
-                let candidate = &mut candidates[place];
+            if let Some(candidate) = best {
                 users += usize::from(candidate.groups == 0);
                 candidate.groups |= 1 << group;
-                candidate.wanted -= efficiency * elements;
+                candidate.wanted -= candidate.rates[group] * elements;
             }
-        }
-    }
-
-    /// Bits per resource element that `report` permits in `group`, both streams together.
-    #[inline]
-    fn efficiency(&self, report: &Report, group: usize) -> f32 {
-        if report.rank == 2 {
-            let [first, second] = report.two[group];
-            self.ladder.efficiency(first) + self.ladder.efficiency(second)
-        } else {
-            self.ladder.efficiency(report.one[group])
         }
     }
 
@@ -368,7 +354,7 @@ impl Downlink {
                 sum += snr[group] * (sample.a + sample.b) * 0.25;
                 for stream in 0..2 {
                     if let Some(modulation) = modulations[stream] {
-                        both[stream] += environment.model.information(sinr[stream]).of(modulation);
+                        both[stream] += environment.model.information_of(modulation, sinr[stream]);
                     }
                 }
             }
@@ -448,18 +434,23 @@ impl Downlink {
     fn report(&self, samples: &[PackedSample], snr: &Groups) -> Report {
         let mut report = Report::default();
         let (mut one, mut two) = (0.0, 0.0);
+        let mut both_rates = [0.0; MAX_GROUPS];
         for group in 0..self.carrier.groups() {
             let sample = &samples[group].unpack();
             let quality = self.ladder.quality(single_layer(sample, snr[group]));
             report.one[group] = quality;
-            one += self.ladder.efficiency(quality);
+            report.rates[group] = self.ladder.efficiency(quality);
+            one += report.rates[group];
             if self.config.two_streams {
                 let both = mmse(sample, snr[group]).map(|sinr| self.ladder.quality(sinr));
                 report.two[group] = both;
-                two += self.ladder.efficiency(both[0]) + self.ladder.efficiency(both[1]);
+                both_rates[group] = self.ladder.efficiency(both[0]) + self.ladder.efficiency(both[1]);
+                two += both_rates[group];
             }
         }
-        report.rank = if two > one { 2 } else { 1 };
+        if two > one {
+            (report.rank, report.rates) = (2, both_rates);
+        }
         report
     }
 }
@@ -482,14 +473,15 @@ pub(super) fn groups_of(mut groups: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The `count` best groups among `free`, or fewer.
-fn best_groups(ladder: &Ladder, report: &Report, free: u32, count: u8) -> u32 {
-    let mut sorted: Vec<usize> = groups_of(free).collect();
-    sorted.sort_by(|&a, &b| {
-        let of = |group| ladder.efficiency(report.quality(group, 0));
-        of(b).total_cmp(&of(a))
-    });
-    sorted.iter().take(usize::from(count)).fold(0, |groups, group| groups | 1 << group)
+/// The `count` groups with the highest quality of the first stream among `free`, or fewer.
+fn best_groups(report: &Report, mut free: u32, count: u8) -> u32 {
+    let all = free;
+    for _ in 0..count {
+        let best = groups_of(free).max_by_key(|&group| (report.quality(group, 0), Reverse(group)));
+        let Some(best) = best else { break };
+        free &= !(1 << best);
+    }
+    all & !free
 }
 
 const _: () = assert!(PROCESSES == ROUND_TRIP_MS as usize);

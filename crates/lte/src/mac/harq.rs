@@ -69,7 +69,7 @@ impl Block {
         self.transmissions += 1;
         self.information += information * coded_bits as f32;
         self.coded_bits += coded_bits;
-        self.decoded = draw >= model.block_error(self.information, self.bits, self.coded_bits);
+        self.decoded = model.is_decoded(self.information, self.bits, self.coded_bits, draw);
     }
 }
 

@@ -5,7 +5,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{MAX_GROUPS, Report},
+    adaptation::MAX_GROUPS,
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
@@ -88,6 +88,9 @@ pub struct Uplink {
     /// Transmissions by the time at which they take place.
     granted: Calendar<Grant>,
     sending: Vec<Grant>,
+    /// Power per group of each of them in each cell without fast fading, in mW, and those that may fade in the present cell.
+    received: Vec<[f32; CELLS]>,
+    fading: Vec<Interferer>,
     decoding: Calendar<Pending>,
     feedback: Calendar<Pending>,
     pending: Vec<Pending>,
@@ -113,6 +116,15 @@ struct Grant {
     power: f32,
 }
 
+/// A transmission in another cell whose fast fading may count.
+#[derive(Debug, Clone, Copy)]
+struct Interferer {
+    user: u32,
+    groups: u32,
+    /// Mean received power per group in mW.
+    mean: f32,
+}
+
 /// A user with something to send.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
@@ -121,9 +133,17 @@ struct Candidate {
     weight: f32,
     /// Bits that wait.
     wanted: f32,
+    /// Bits in each group.
+    rates: [f32; MAX_GROUPS],
     /// Groups that its power permits at most.
     most: u32,
     groups: u32,
+}
+
+impl Candidate {
+    fn metric(&self, group: usize) -> f32 {
+        self.rates.get(group).map_or(0.0, |rate| rate * self.weight)
+    }
 }
 
 #[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
@@ -142,6 +162,8 @@ impl Uplink {
             memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
             granted: Calendar::new(ROUND_TRIP_MS as usize),
             sending: Vec::new(),
+            received: Vec::new(),
+            fading: Vec::new(),
             decoding: Calendar::new(DECODE_MS as usize),
             feedback: Calendar::new(ROUND_TRIP_MS as usize),
             pending: Vec::new(),
@@ -236,19 +258,24 @@ impl Uplink {
         for sums in &mut self.interference {
             sums.fill(0.0);
         }
+        self.received.clear();
         for grant in &sending {
-            let Some(radio) = population.get(grant.user) else { continue };
-            for (cell, (gain, sums)) in radio.terminal.gains().iter().zip(&mut self.interference).enumerate()
-            {
+            let gains = population.get(grant.user).map_or([0.0; CELLS], |radio| *radio.terminal.gains());
+            let received = gains.map(|gain| gain * grant.power);
+            for (cell, (power, sums)) in received.iter().zip(&mut self.interference).enumerate() {
                 if cell != grant.cell {
                     for group in groups_of(grant.groups) {
-                        sums[group] += gain * grant.power;
+                        sums[group] += power;
                     }
                 }
             }
+            self.received.push(received);
         }
-        for grant in &sending {
-            self.receive(ms, grant, &sending, environment, population);
+        for in_cell in sending.chunk_by(|a, b| a.cell == b.cell) {
+            self.find_fading(in_cell, &sending);
+            for grant in in_cell {
+                self.receive(ms, grant, environment, population);
+            }
         }
         let groups = self.carrier.groups();
         for (average, sums) in self.average.iter_mut().zip(&self.interference) {
@@ -270,31 +297,38 @@ impl Uplink {
         self.sending = sending;
     }
 
+    /// Finds who may make up enough of the interference in a group of `in_cell`, the transmissions in one cell, to fade.
+    fn find_fading(&mut self, in_cell: &[Grant], sending: &[Grant]) {
+        self.fading.clear();
+        let Some(cell) = in_cell.first().map(|grant| grant.cell) else { return };
+        let used = in_cell.iter().fold(0, |used, grant| used | grant.groups);
+        let lowest =
+            groups_of(used).map(|group| self.interference[cell][group]).fold(f32::INFINITY, f32::min);
+        for (other, received) in sending.iter().zip(&self.received) {
+            let mean = received[cell];
+            if mean >= FADING_SHARE * lowest && other.cell != cell && other.groups & used != 0 {
+                self.fading.push(Interferer { user: other.user, groups: other.groups, mean });
+            }
+        }
+    }
+
     /// Receives one transmission in its cell.
-    fn receive(
-        &mut self,
-        ms: u64,
-        grant: &Grant,
-        sending: &[Grant],
-        environment: &Environment,
-        population: &mut Population,
-    ) {
+    fn receive(&mut self, ms: u64, grant: &Grant, environment: &Environment, population: &mut Population) {
         let mut interference = self.interference[grant.cell];
-        for other in sending.iter().filter(|other| other.cell != grant.cell) {
+        for other in &self.fading {
             let common = other.groups & grant.groups;
             if common == 0 {
                 continue;
             }
-            let Some(radio) = population.get(other.user) else { continue };
-            let mean = radio.terminal.gain(grant.cell) * other.power;
             let strongest = common.trailing_zeros() as usize;
-            if mean < FADING_SHARE * self.interference[grant.cell][strongest] {
+            if other.mean < FADING_SHARE * self.interference[grant.cell][strongest] {
                 continue;
             }
+            let Some(radio) = population.get(other.user) else { continue };
             let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
             for group in groups_of(common) {
                 // One transmit and two receive antennas: the mean of the column is 2.
-                interference[group] += mean * (samples[group].first() * 0.5 - 1.0);
+                interference[group] += other.mean * (samples[group].first() * 0.5 - 1.0);
             }
         }
         let Some(radio) = population.get_mut(grant.user) else { return };
@@ -311,7 +345,7 @@ impl Uplink {
         }
         let (count, sinr) = (grant.groups.count_ones(), equalised.sinr());
         channel.sinr_db = decibels(sinr);
-        let information = environment.model.information(sinr).of(block.modulation);
+        let information = environment.model.information_of(block.modulation, sinr);
         let elements = count * self.carrier.group * self.carrier.elements;
         block.receive(&environment.model, information, elements, self.random.random());
         self.counters.blocks += 1;
@@ -372,9 +406,10 @@ impl Uplink {
             self.update_report(ms, environment, terminal, channel);
             let most = self.most_groups(terminal);
             let (weight, wanted) = (1.0 / channel.average(ms), (known + BLOCK_HEADER) as f32 * 8.0);
-            candidates.push(Candidate { user, weight, wanted, most, groups: 0 });
+            let rates = channel.report.rates;
+            candidates.push(Candidate { user, weight, wanted, rates, most, groups: 0 });
         }
-        self.assign(free, &mut candidates, population);
+        self.assign(free, &mut candidates);
         for candidate in &candidates {
             let Some(radio) = population.get_mut(candidate.user) else { continue };
             let power = self.power(&radio.terminal);
@@ -411,51 +446,32 @@ impl Uplink {
     /// Gives contiguous groups to the candidates: the one with the highest metric takes its best group and those around it as
     /// long as its metric is the highest there (recursive maximum expansion, Temiño et al., "Channel-aware scheduling
     /// algorithms for SC-FDMA in LTE uplink", PIMRC 2008); then what is left goes to neighbours that want more.
-    fn assign(&self, mut free: u32, candidates: &mut [Candidate], population: &Population) {
-        let groups = self.carrier.groups();
-        let elements = (self.carrier.group * self.carrier.elements) as f32;
-        let mut users = 0;
-        // Bits in each group for each candidate.
-        let rates: Vec<[f32; MAX_GROUPS]> = candidates
-            .iter()
-            .map(|candidate| {
-                let report = population
-                    .get(candidate.user)
-                    .and_then(|user| user.uplink.as_ref())
-                    .map_or_else(Report::default, |channel| channel.report);
-                std::array::from_fn(|group| self.ladder.efficiency(report.one[group]) * elements)
-            })
-            .collect();
-        while free != 0 && users < self.config.max_users {
-            let metric = |place: usize, group: usize, candidates: &[Candidate]| {
-                rates[place][group] * candidates[place].weight
-            };
-            let mut best: Option<(usize, usize, f32)> = None;
-            for (place, candidate) in candidates.iter().enumerate() {
-                if candidate.groups != 0 {
-                    continue;
-                }
-                for group in groups_of(free) {
-                    let value = metric(place, group, candidates);
-                    if best.is_none_or(|(.., highest)| value > highest) {
-                        best = Some((place, group, value));
-                    }
+    fn assign(&self, mut free: u32, candidates: &mut [Candidate]) {
+        // Who has the highest metric in each group, of those without groups.
+        let mut best: [Option<(usize, f32)>; MAX_GROUPS] = [None; MAX_GROUPS];
+        for group in groups_of(free) {
+            best[group] = best_in(group, candidates);
+        }
+        for _ in 0..self.config.max_users {
+            let mut first: Option<(usize, usize, f32)> = None;
+            for group in groups_of(free) {
+                let Some((place, value)) = best[group] else { continue };
+                if first.is_none_or(|(at, _, highest)| value > highest || value == highest && place < at) {
+                    first = Some((place, group, value));
                 }
             }
-            let Some((place, group, _)) = best else { break };
-            let is_highest = |group: usize, candidates: &[Candidate]| {
-                let own = metric(place, group, candidates);
-                (0..candidates.len())
-                    .all(|other| candidates[other].groups != 0 || metric(other, group, candidates) <= own)
-            };
+            let Some((place, group, _)) = first else { break };
+            let candidate = candidates[place];
             let (mut low, mut high) = (group, group);
-            let mut wanted = candidates[place].wanted - rates[place][group];
+            let mut wanted = candidate.wanted - candidate.rates[group];
             let mut count = 1;
-            while wanted > 0.0 && count < candidates[place].most {
+            while wanted > 0.0 && count < candidate.most {
                 let next = |group: usize| {
-                    (free & 1 << group != 0 && is_highest(group, candidates)).then(|| rates[place][group])
+                    let is_highest =
+                        best[group].is_some_and(|(_, highest)| candidate.metric(group) >= highest);
+                    (free & 1 << group != 0 && is_highest).then(|| candidate.rates[group])
                 };
-                let up = (high + 1 < groups).then(|| next(high + 1)).flatten();
+                let up = (high + 1 < self.carrier.groups()).then(|| next(high + 1)).flatten();
                 let down = low.checked_sub(1).and_then(next);
                 match (down, up) {
                     (None, None) => break,
@@ -474,19 +490,21 @@ impl Uplink {
             candidates[place].groups = taken;
             candidates[place].wanted = wanted;
             free &= !taken;
-            users += 1;
+            for group in groups_of(free) {
+                if best[group].is_some_and(|(at, _)| at == place) {
+                    best[group] = best_in(group, candidates);
+                }
+            }
         }
-        Self::extend(free, &rates, candidates);
+        Self::extend(free, candidates);
         for candidate in candidates.iter_mut() {
             candidate.groups = transformable(candidate.groups);
         }
     }
 
     /// Gives free groups to neighbours that want more.
-    fn extend(mut free: u32, rates: &[[f32; MAX_GROUPS]], candidates: &mut [Candidate]) {
-        for (candidate, rates) in
-            candidates.iter_mut().zip(rates).filter(|(candidate, _)| candidate.groups != 0)
-        {
+    fn extend(mut free: u32, candidates: &mut [Candidate]) {
+        for candidate in candidates.iter_mut().filter(|candidate| candidate.groups != 0) {
             while candidate.wanted > 0.0 && candidate.groups.count_ones() < candidate.most {
                 let around = (candidate.groups << 1 | candidate.groups >> 1) & free;
                 if around == 0 {
@@ -494,7 +512,7 @@ impl Uplink {
                 }
                 let group = around.trailing_zeros() as usize;
                 candidate.groups |= 1 << group;
-                candidate.wanted -= rates[group];
+                candidate.wanted -= candidate.rates[group];
                 free &= !(1 << group);
             }
         }
@@ -521,9 +539,12 @@ impl Uplink {
         let interference = &self.memory[(measured / interval) as usize % MEMORY][cell];
         let samples = terminal.channel(&environment.fading, cell, measured, Direction::Uplink);
         let signal = terminal.gain(cell) * self.power(terminal);
+        let elements = (self.carrier.group * self.carrier.elements) as f32;
         for (group, sample) in samples.iter().enumerate().take(self.carrier.groups()) {
             let sinr = maximum_ratio(&sample.unpack(), signal / (interference[group] + self.noise));
-            channel.report.one[group] = self.ladder.quality(sinr);
+            let quality = self.ladder.quality(sinr);
+            channel.report.one[group] = quality;
+            channel.report.rates[group] = self.ladder.efficiency(quality) * elements;
         }
     }
 }
@@ -550,6 +571,18 @@ impl Equalised {
 
 fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
     population.get_mut(user)?.uplink.as_mut().filter(|channel| channel.epoch == epoch)
+}
+
+/// The first of those without groups that have the highest metric in `group`, and the metric.
+fn best_in(group: usize, candidates: &[Candidate]) -> Option<(usize, f32)> {
+    let mut best: Option<(usize, f32)> = None;
+    for (place, candidate) in candidates.iter().enumerate().filter(|(_, candidate)| candidate.groups == 0) {
+        let value = candidate.metric(group);
+        if best.is_none_or(|(_, highest)| value > highest) {
+            best = Some((place, value));
+        }
+    }
+    best
 }
 
 /// The largest number of contiguous groups, from the first on, that a transform of lengths 2, 3 and 5 permits

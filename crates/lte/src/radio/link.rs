@@ -158,10 +158,6 @@ pub struct LinkModel {
     information: Vec<Information>,
     /// Capacity and dispersion of the binary channel, at the SINR of [`Grid`].
     binary: Vec<(f32, f32)>,
-    /// Information per coded bit for the target block error, by resource blocks less 1.
-    cqi: Vec<[f32; 15]>,
-    downlink: Vec<[f32; tables::MCS]>,
-    uplink: Vec<[f32; tables::MCS]>,
 }
 
 /// The SINR of the tables: 8 steps for each factor of 2, evenly spaced within, so that an index is a few bits of the number.
@@ -208,7 +204,7 @@ impl Default for LinkModel {
 }
 
 impl LinkModel {
-    /// Computes the tables, which takes some 0.1 s, with a loss of [`IMPLEMENTATION_LOSS_DB`].
+    /// Computes the tables with a loss of [`IMPLEMENTATION_LOSS_DB`].
     pub fn new() -> Self {
         Self::with_loss(IMPLEMENTATION_LOSS_DB)
     }
@@ -228,50 +224,30 @@ impl LinkModel {
                 (capacity as f32, dispersion as f32)
             })
             .collect();
-        let mut model =
-            Self { information, binary, cqi: Vec::new(), downlink: Vec::new(), uplink: Vec::new() };
-        model.cqi = (1..=BLOCKS)
-            .map(|blocks| {
-                CQI.map(|cqi| {
-                    let coded = blocks * DOWNLINK_ELEMENTS * cqi.modulation.bits();
-                    model.required((coded * u32::from(cqi.rate_1024)) >> 10, coded)
-                })
-            })
-            .collect();
-        let mcs = |direction: Direction| -> Vec<[f32; tables::MCS]> {
-            (1..=BLOCKS)
-                .map(|blocks| {
-                    direction.mcs().map(|mcs| {
-                        let coded = blocks * direction.elements() * mcs.modulation.bits();
-                        model.required(tables::transport_block_bits(mcs.i_tbs, blocks), coded)
-                    })
-                })
-                .collect()
-        };
-        let (downlink, uplink) = (mcs(Direction::Downlink), mcs(Direction::Uplink));
-        Self { downlink, uplink, ..model }
+        Self { information, binary }
     }
 
     /// Returns the mutual information per coded bit at `sinr` (linear), with each modulation, after the implementation loss.
     ///
     /// It interpolates within a table: no logarithm, no exponential.
-    #[inline]
     pub fn information(&self, sinr: f32) -> Information {
-        let pair = |point: usize| self.information.get(point..point + 2);
+        Information(Modulation::ALL.map(|modulation| self.information_of(modulation, sinr)))
+    }
+
+    /// Returns the figure of `modulation` in [`information`](Self::information).
+    #[inline]
+    pub fn information_of(&self, modulation: Modulation, sinr: f32) -> f32 {
         match Grid::place(sinr) {
             Some((point, rest)) => {
-                let Some([low, high]) = pair(point) else { return Information::default() };
-                let mut result = *low;
-                for ((value, low), high) in result.0.iter_mut().zip(low.0).zip(high.0) {
-                    *value = low + rest * (high - low);
-                }
-                result
+                let Some([low, high]) = self.information.get(point..point + 2) else { return 0.0 };
+                let (low, high) = (low.of(modulation), high.of(modulation));
+                low + rest * (high - low)
             }
             // Proportional to a small SINR.
             None => self
                 .information
                 .first()
-                .map_or(Information::default(), |first| first.times(sinr.max(0.0) / Grid::FIRST)),
+                .map_or(0.0, |first| first.of(modulation) * (sinr.max(0.0) / Grid::FIRST)),
         }
     }
 
@@ -286,11 +262,25 @@ impl LinkModel {
     /// capacity and dispersion of the binary channel with the same mean information. The turbo code has 3 k + 12 coded bits (TS 36.212
     /// §5.1.3.2); what is sent beyond repeats them, and adds SINR instead of information.
     pub fn block_error(&self, information_bits: f32, payload_bits: u32, coded_bits: u32) -> f32 {
+        let (deviations, blocks) = self.deviations(information_bits, payload_bits, coded_bits);
+        any_lost(deviations, blocks)
+    }
+
+    /// Returns whether a block with the arguments of [`block_error`](Self::block_error) is decoded, where `draw` is evenly distributed
+    /// from 0 to 1 in steps of 2^-24, as a random `f32` is.
+    pub fn is_decoded(&self, information_bits: f32, payload_bits: u32, coded_bits: u32, draw: f32) -> bool {
+        let (deviations, blocks) = self.deviations(information_bits, payload_bits, coded_bits);
+        // Beyond 6 deviations the error rate of a block is less than a step from 0 or 1, with 13 code blocks too.
+        if deviations.abs() > 6.0 { deviations > 0.0 } else { draw >= any_lost(deviations, blocks) }
+    }
+
+    /// Returns how many standard deviations a code block is from being lost, and the number of code blocks.
+    fn deviations(&self, information_bits: f32, payload_bits: u32, coded_bits: u32) -> (f64, u32) {
         if payload_bits == 0 {
-            return 0.0;
+            return (f64::INFINITY, 1);
         }
         if coded_bits == 0 {
-            return 1.0;
+            return (f64::NEG_INFINITY, 1);
         }
         let total = payload_bits.saturating_add(CRC_BITS);
         let blocks = if total <= CODE_BLOCK_BITS { 1 } else { total.div_ceil(CODE_BLOCK_BITS - CRC_BITS) };
@@ -307,12 +297,14 @@ impl LinkModel {
         let (capacity, dispersion) = self.binary_at(sinr);
         let margin = length * f64::from(capacity) - size + 0.5 * libm::log2(length);
         let deviation = libm::sqrt(length * f64::from(dispersion));
-        let error =
-            if deviation > 1e-3 { tail(margin / deviation) } else { f64::from(u8::from(margin < 0.0)) };
-        let success = 1.0 - error;
-        let all = (0..blocks).fold(1.0, |product, _| product * success);
-        // For one block, without the loss of digits in 1 − (1 − x).
-        (if blocks == 1 { error } else { 1.0 - all }) as f32
+        let deviations = if deviation > 1e-3 {
+            margin / deviation
+        } else if margin < 0.0 {
+            f64::NEG_INFINITY
+        } else {
+            f64::INFINITY
+        };
+        (deviations, blocks)
     }
 
     /// Returns the highest MCS whose block error over `resource_blocks` is at most [`TARGET_BLOCK_ERROR`] at the mean information
@@ -323,22 +315,25 @@ impl LinkModel {
         information: Information,
         resource_blocks: u32,
     ) -> Option<u8> {
-        let table = match direction {
-            Direction::Downlink => &self.downlink,
-            Direction::Uplink => &self.uplink,
+        if !(1..=BLOCKS).contains(&resource_blocks) {
+            return None;
+        }
+        let fits = |mcs: &Mcs| {
+            let coded = resource_blocks * direction.elements() * mcs.modulation.bits();
+            let payload = tables::transport_block_bits(mcs.i_tbs, resource_blocks);
+            information.of(mcs.modulation) >= self.required(payload, coded)
         };
-        let required = table.get((resource_blocks as usize).checked_sub(1)?)?;
-        let fits = |(required, mcs): (&f32, &Mcs)| information.of(mcs.modulation) >= *required;
-        required.iter().zip(direction.mcs()).rposition(fits).map(|mcs| mcs as u8)
+        direction.mcs().iter().rposition(fits).map(|mcs| mcs as u8)
     }
 
     /// Returns the highest CQI, 1 to 15, whose block error over `resource_blocks` would be at most [`TARGET_BLOCK_ERROR`] at the mean
     /// information `information`, or 0 if there is none (TS 36.213 §7.2.3).
     pub fn cqi_for(&self, information: Information, resource_blocks: u32) -> u8 {
-        let row = (resource_blocks.clamp(1, BLOCKS) - 1) as usize;
-        let Some(required) = self.cqi.get(row) else { return 0 };
-        let fits = |(required, cqi): (&f32, &tables::Cqi)| information.of(cqi.modulation) >= *required;
-        required.iter().zip(&CQI).rposition(fits).map_or(0, |cqi| cqi as u8 + 1)
+        let fits = |cqi: &tables::Cqi| {
+            let coded = resource_blocks.clamp(1, BLOCKS) * DOWNLINK_ELEMENTS * cqi.modulation.bits();
+            information.of(cqi.modulation) >= self.required((coded * u32::from(cqi.rate_1024)) >> 10, coded)
+        };
+        CQI.iter().rposition(fits).map_or(0, |cqi| cqi as u8 + 1)
     }
 
     /// Returns the SINR (dB) in a flat channel at which a block of `payload_bits` in `coded_bits` of `modulation` has the target error.
@@ -400,6 +395,15 @@ impl LinkModel {
             }),
         }
     }
+}
+
+/// Returns the probability that one of `blocks` code blocks is lost, each `deviations` away from it.
+fn any_lost(deviations: f64, blocks: u32) -> f32 {
+    let error = tail(deviations);
+    let success = 1.0 - error;
+    let all = (0..blocks).fold(1.0, |product, _| product * success);
+    // For one block, without the loss of digits in 1 − (1 − x).
+    (if blocks == 1 { error } else { 1.0 - all }) as f32
 }
 
 /// Returns the probability that a standard normal variable exceeds `x`.
