@@ -7,7 +7,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{MAX_GROUPS, Report},
+    adaptation::{MAX_GROUPS, Prediction, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
@@ -72,6 +72,7 @@ pub struct Downlink {
     config: DownlinkConfig,
     carrier: Carrier,
     ladder: Ladder,
+    prediction: Prediction,
     /// Power of each group in mW.
     power: Groups,
     /// Noise in each group in mW.
@@ -122,10 +123,13 @@ impl Downlink {
         let carrier = Carrier::downlink(config.blocks);
         let total = libm::pow(10.0, config.power_dbm / 10.0);
         let noise = noise_per_block_mw(config.noise_figure_db);
+        // The last report may be an interval old.
+        let age_ms = REPORT_DELAY_MS as f64 + (config.report_interval_ms as f64 - 1.0) / 2.0;
         Self {
             config,
             carrier,
             ladder: Ladder::new(&environment.model, carrier, &DOWNLINK_MCS),
+            prediction: Prediction::new(environment.deployment.doppler_hz(), age_ms),
             power: std::array::from_fn(|group| carrier.group_power_mw(group, total, config.blocks)),
             noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
             sent: vec![[0.0; MAX_GROUPS]; CELLS],
@@ -433,23 +437,25 @@ impl Downlink {
 
     fn report(&self, samples: &[PackedSample], snr: &Groups) -> Report {
         let mut report = Report::default();
+        let groups = self.carrier.groups();
         let (mut one, mut two) = (0.0, 0.0);
-        let mut both_rates = [0.0; MAX_GROUPS];
-        for group in 0..self.carrier.groups() {
+        for group in 0..groups {
             let sample = &samples[group].unpack();
-            let quality = self.ladder.quality(single_layer(sample, snr[group]));
-            report.one[group] = quality;
-            report.rates[group] = self.ladder.efficiency(quality);
-            one += report.rates[group];
+            report.one[group] = self.ladder.quality(single_layer(sample, snr[group]));
+            one += self.ladder.efficiency(report.one[group]);
             if self.config.two_streams {
-                let both = mmse(sample, snr[group]).map(|sinr| self.ladder.quality(sinr));
-                report.two[group] = both;
-                both_rates[group] = self.ladder.efficiency(both[0]) + self.ladder.efficiency(both[1]);
-                two += both_rates[group];
+                report.two[group] = mmse(sample, snr[group]).map(|sinr| self.ladder.quality(sinr));
+                two += report.two[group].map(|quality| self.ladder.efficiency(quality)).iter().sum::<f32>();
             }
         }
         if two > one {
-            (report.rank, report.rates) = (2, both_rates);
+            report.rank = 2;
+        }
+        report.predict(self.prediction, groups);
+        for group in 0..groups {
+            let streams = 0..usize::from(report.rank);
+            let rates = streams.map(|stream| self.ladder.efficiency(report.quality(group, stream)));
+            report.rates[group] = rates.sum();
         }
         report
     }

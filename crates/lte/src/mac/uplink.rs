@@ -5,7 +5,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::MAX_GROUPS,
+    adaptation::{MAX_GROUPS, Prediction},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
@@ -78,6 +78,7 @@ pub struct Uplink {
     config: UplinkConfig,
     carrier: Carrier,
     ladder: Ladder,
+    prediction: Prediction,
     /// Noise in a group in mW.
     noise: f32,
     /// Interference in each cell and group without fast fading: now, and averaged.
@@ -152,9 +153,12 @@ impl Uplink {
     pub fn new(config: UplinkConfig, environment: &Environment, random: Random) -> Self {
         let carrier = Carrier::uplink(config.blocks);
         let noise = noise_per_block_mw(config.noise_figure_db) * carrier.group as f32;
+        // The last measurement may be an interval old.
+        let age_ms = (DECODE_MS + GRANT_MS) as f64 + (config.sounding_interval_ms as f64 - 1.0) / 2.0;
         Self {
             config,
             carrier,
+            prediction: Prediction::new(environment.deployment.doppler_hz(), age_ms),
             ladder: Ladder::new(&environment.model, carrier, &UPLINK_MCS[..UPLINK_MCS_16QAM]),
             noise,
             interference: vec![[0.0; MAX_GROUPS]; CELLS],
@@ -542,9 +546,11 @@ impl Uplink {
         let elements = (self.carrier.group * self.carrier.elements) as f32;
         for (group, sample) in samples.iter().enumerate().take(self.carrier.groups()) {
             let sinr = maximum_ratio(&sample.unpack(), signal / (interference[group] + self.noise));
-            let quality = self.ladder.quality(sinr);
-            channel.report.one[group] = quality;
-            channel.report.rates[group] = self.ladder.efficiency(quality) * elements;
+            channel.report.one[group] = self.ladder.quality(sinr);
+        }
+        channel.report.predict(self.prediction, self.carrier.groups());
+        for (rate, &quality) in channel.report.rates.iter_mut().zip(&channel.report.one) {
+            *rate = self.ladder.efficiency(quality) * elements;
         }
     }
 }
