@@ -79,7 +79,7 @@ pub struct Channel {
     /// A bit for each process that holds a block, and for each whose retransmission is due.
     pub(super) holding: u8,
     pub(super) retransmit: u8,
-    /// Changes with every handover, after which earlier results do not count.
+    /// Changes with every handover and every user of a place, after which earlier grants and results do not count.
     pub(super) epoch: u32,
     /// SINR in dB of the last transmission, an average over its resource blocks.
     pub(super) sinr_db: f32,
@@ -242,6 +242,10 @@ impl RadioUser {
         }
     }
 
+    fn channels_mut(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.downlink.iter_mut().chain(self.uplink.iter_mut())
+    }
+
     /// The channel in `direction`.
     pub fn channel(&self, direction: Direction) -> Option<&Channel> {
         match direction {
@@ -259,6 +263,8 @@ pub struct Population {
     members: [Vec<u32>; CELLS],
     /// Per place and direction: whether the scheduler has something to do. Most users are idle in most milliseconds.
     busy: Vec<[bool; 2]>,
+    /// Per place: the epoch of the next user's channels. What is under way for one that has left does not reach it.
+    epochs: Vec<u32>,
 }
 
 impl Default for Population {
@@ -268,18 +274,24 @@ impl Default for Population {
             free: Vec::new(),
             members: std::array::from_fn(|_| Vec::new()),
             busy: Vec::new(),
+            epochs: Vec::new(),
         }
     }
 }
 
 impl Population {
     /// Adds a user and returns its place.
-    pub fn add(&mut self, user: RadioUser) -> u32 {
+    pub fn add(&mut self, mut user: RadioUser) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.users.push(None);
             self.busy.push([false; 2]);
+            self.epochs.push(0);
             self.users.len() as u32 - 1
         });
+        let epoch = self.epochs.get(place as usize).copied().unwrap_or(0);
+        for channel in user.channels_mut() {
+            channel.epoch = epoch;
+        }
         self.join(place, user.terminal.serving());
         if let Some(slot) = self.users.get_mut(place as usize) {
             *slot = Some(user);
@@ -289,7 +301,11 @@ impl Population {
 
     /// Removes a user.
     pub fn remove(&mut self, place: u32) -> Option<RadioUser> {
-        let user = self.users.get_mut(place as usize)?.take()?;
+        let mut user = self.users.get_mut(place as usize)?.take()?;
+        let last = user.channels_mut().map(|channel| channel.epoch).max();
+        if let (Some(next), Some(last)) = (self.epochs.get_mut(place as usize), last) {
+            *next = last + 1;
+        }
         self.leave(place, user.terminal.serving());
         self.free.push(place);
         for direction in [Direction::Downlink, Direction::Uplink] {
