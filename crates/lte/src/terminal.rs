@@ -8,7 +8,7 @@ use crate::{
     radio::{
         fading::{Fading, FadingLink, PackedPower, PackedSample},
         layout::{CELLS, Layout, Point, SITES},
-        link::{Direction, LinkModel},
+        link::LinkModel,
         propagation::{Deployment, Shadowing, mean_gain, noise_mw},
     },
 };
@@ -156,17 +156,16 @@ impl Terminal {
         self.strongest
     }
 
-    /// The channel to `cell` at `ms` in each resource block group. The two directions differ, since they use other frequencies.
-    pub fn channel<'a>(
-        &self,
-        fading: &'a Fading,
-        cell: usize,
-        ms: u64,
-        direction: Direction,
-    ) -> &'a [PackedSample] {
+    /// The channel from `cell` at `ms` in each resource block group.
+    pub fn channel<'a>(&self, fading: &'a Fading, cell: usize, ms: u64) -> &'a [PackedSample] {
+        fading.at(self.links[cell], ms)
+    }
+
+    /// The power of the uplink to `cell` at `ms` in each resource block group, of one transmit and both receive antennas: |h1|². The two
+    /// directions differ, since they use other frequencies.
+    pub fn first<'a>(&self, fading: &'a Fading, cell: usize, ms: u64) -> &'a [PackedPower] {
         // The uplink is another part of the same periodic trace, far beyond the coherence time.
-        let shift = if direction == Direction::Uplink { UPLINK_SHIFT_MS } else { 0 };
-        fading.at(self.links[cell], ms + shift)
+        fading.first(self.links[cell], ms + UPLINK_SHIFT_MS)
     }
 
     /// The power of `cell` as a downlink interferer at `ms` over its mean, in each group.
