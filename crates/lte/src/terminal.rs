@@ -9,7 +9,7 @@ use crate::{
         fading::{Fading, FadingLink, PackedPower, PackedSample},
         layout::{CELLS, Layout, Point, SITES},
         link::LinkModel,
-        propagation::{Deployment, Shadowing, mean_gain, noise_mw},
+        propagation::{Deployment, Shadowing, mean_gains, noise_mw},
     },
 };
 
@@ -112,10 +112,8 @@ impl Terminal {
     }
 
     fn update_gains(&mut self, environment: &Environment) {
-        for (cell, gain) in self.gains.iter_mut().enumerate() {
-            *gain =
-                mean_gain(&environment.layout, &environment.deployment, cell, self.position, &self.shadowing);
-        }
+        let Environment { layout, deployment, .. } = environment;
+        self.gains = mean_gains(layout, deployment, self.position, &self.shadowing);
     }
 
     fn best(&self) -> usize {
@@ -123,12 +121,13 @@ impl Terminal {
     }
 
     fn update_strongest(&mut self) {
-        let mut others: [usize; CELLS] = std::array::from_fn(|cell| cell);
-        let serving = self.serving;
-        others.sort_unstable_by(|&a, &b| {
-            (b != serving).cmp(&(a != serving)).then(self.gains[b].total_cmp(&self.gains[a])).then(a.cmp(&b))
-        });
-        self.strongest.copy_from_slice(&others[..FADING_INTERFERERS]);
+        for place in 0..FADING_INTERFERERS {
+            let (known, rest) = self.strongest.split_at_mut(place);
+            let others = (0..CELLS).filter(|cell| *cell != self.serving && !known.contains(cell));
+            // The first of equals.
+            let next = others.rev().max_by(|&a, &b| self.gains[a].total_cmp(&self.gains[b]));
+            rest[0] = next.unwrap_or(self.serving);
+        }
     }
 
     /// Where it is.
