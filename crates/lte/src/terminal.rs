@@ -8,8 +8,8 @@ use crate::{
     radio::{
         fading::{Fading, FadingLink, PackedPower, PackedSample},
         layout::{CELLS, Layout, Point, SITES},
-        link::{Direction, LinkModel},
-        propagation::{Deployment, Shadowing, mean_gain, noise_mw},
+        link::LinkModel,
+        propagation::{Deployment, Shadowing, mean_gains, noise_mw},
     },
 };
 
@@ -112,10 +112,8 @@ impl Terminal {
     }
 
     fn update_gains(&mut self, environment: &Environment) {
-        for (cell, gain) in self.gains.iter_mut().enumerate() {
-            *gain =
-                mean_gain(&environment.layout, &environment.deployment, cell, self.position, &self.shadowing);
-        }
+        let Environment { layout, deployment, .. } = environment;
+        self.gains = mean_gains(layout, deployment, self.position, &self.shadowing);
     }
 
     fn best(&self) -> usize {
@@ -123,12 +121,13 @@ impl Terminal {
     }
 
     fn update_strongest(&mut self) {
-        let mut others: [usize; CELLS] = std::array::from_fn(|cell| cell);
-        let serving = self.serving;
-        others.sort_unstable_by(|&a, &b| {
-            (b != serving).cmp(&(a != serving)).then(self.gains[b].total_cmp(&self.gains[a])).then(a.cmp(&b))
-        });
-        self.strongest.copy_from_slice(&others[..FADING_INTERFERERS]);
+        for place in 0..FADING_INTERFERERS {
+            let (known, rest) = self.strongest.split_at_mut(place);
+            let others = (0..CELLS).filter(|cell| *cell != self.serving && !known.contains(cell));
+            // The first of equals.
+            let next = others.rev().max_by(|&a, &b| self.gains[a].total_cmp(&self.gains[b]));
+            rest[0] = next.unwrap_or(self.serving);
+        }
     }
 
     /// Where it is.
@@ -156,17 +155,16 @@ impl Terminal {
         self.strongest
     }
 
-    /// The channel to `cell` at `ms` in each resource block group. The two directions differ, since they use other frequencies.
-    pub fn channel<'a>(
-        &self,
-        fading: &'a Fading,
-        cell: usize,
-        ms: u64,
-        direction: Direction,
-    ) -> &'a [PackedSample] {
+    /// The channel from `cell` at `ms` in each resource block group.
+    pub fn channel<'a>(&self, fading: &'a Fading, cell: usize, ms: u64) -> &'a [PackedSample] {
+        fading.at(self.links[cell], ms)
+    }
+
+    /// The power of the uplink to `cell` at `ms` in each resource block group, of one transmit and both receive antennas: |h1|². The two
+    /// directions differ, since they use other frequencies.
+    pub fn first<'a>(&self, fading: &'a Fading, cell: usize, ms: u64) -> &'a [PackedPower] {
         // The uplink is another part of the same periodic trace, far beyond the coherence time.
-        let shift = if direction == Direction::Uplink { UPLINK_SHIFT_MS } else { 0 };
-        fading.at(self.links[cell], ms + shift)
+        fading.first(self.links[cell], ms + UPLINK_SHIFT_MS)
     }
 
     /// The power of `cell` as a downlink interferer at `ms` over its mean, in each group.

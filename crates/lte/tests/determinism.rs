@@ -4,7 +4,7 @@ use giusto_lte::radio::{
     fading::{Fading, PackedSample, Profile, Sample},
     layout::{Layout, SITES},
     link::{Direction, LinkModel},
-    propagation::{Deployment, Shadowing, from_db, mean_gain},
+    propagation::{Deployment, Shadowing, from_db, mean_gain, mean_gains},
 };
 use giusto_sim::random;
 
@@ -35,7 +35,11 @@ fn gains_are_the_same_everywhere() {
     let gains: Vec<f32> = (0..500)
         .map(|i| {
             shadowing.advance(7.0, &mut random);
-            mean_gain(&layout, &deployment, i % layout.cells(), layout.random_point(&mut random), &shadowing)
+            let (cell, at) = (i % layout.cells(), layout.random_point(&mut random));
+            let gain = mean_gain(&layout, &deployment, cell, at, &shadowing);
+            let all = mean_gains(&layout, &deployment, at, &shadowing);
+            assert_eq!(all.get(cell).map(|gain| gain.to_bits()), Some(gain.to_bits()), "cell {cell}");
+            gain
         })
         .collect();
     assert_eq!(digest(gains.into_iter()), 9_962_136_646_241_859_252);

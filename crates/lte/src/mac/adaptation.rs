@@ -109,6 +109,32 @@ impl Prediction {
     }
 }
 
+/// Who has the highest metric in each group of resource blocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Best {
+    /// The highest metric.
+    pub(super) metric: [f32; MAX_GROUPS],
+    /// The first who has it; `u32::MAX` where nobody exceeds the least.
+    pub(super) place: [u32; MAX_GROUPS],
+}
+
+impl Best {
+    /// Finds the highest metric above `least` in each group: `of` are places with the rates in all groups and a weight, whose product
+    /// is the metric.
+    pub(super) fn new<'a>(least: f32, of: impl Iterator<Item = (usize, &'a [f32; MAX_GROUPS], f32)>) -> Self {
+        let mut best = Self { metric: [least; MAX_GROUPS], place: [u32::MAX; MAX_GROUPS] };
+        for (place, rates, weight) in of {
+            for ((metric, at), rate) in best.metric.iter_mut().zip(&mut best.place).zip(rates) {
+                // Without a branch, so that several groups are compared at once.
+                let higher = rate * weight > *metric;
+                *metric = if higher { rate * weight } else { *metric };
+                *at = if higher { place as u32 } else { *at };
+            }
+        }
+        best
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -83,6 +83,8 @@ pub struct Channel {
     pub(super) epoch: u32,
     /// SINR in dB of the last transmission, an average over its resource blocks.
     pub(super) sinr_db: f32,
+    /// Uplink: a path gain and the transmit power that it asks for.
+    pub(super) power: (f32, f32),
     /// Uplink: what the base station knows of the queue.
     pub(super) status: BufferStatus,
 }
@@ -103,6 +105,7 @@ impl Channel {
             retransmit: 0,
             epoch: 0,
             sinr_db: f32::NAN,
+            power: (0.0, 0.0),
             status: BufferStatus::default(),
         }
     }

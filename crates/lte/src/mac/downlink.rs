@@ -7,7 +7,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{MAX_GROUPS, Prediction, Report},
+    adaptation::{Best, MAX_GROUPS, Prediction, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
@@ -63,8 +63,12 @@ impl Default for DownlinkConfig {
     }
 }
 
+/// Groups that are summed at once, and room for whole such lanes.
+const LANE: usize = 4;
+const LANES: usize = MAX_GROUPS.next_multiple_of(LANE);
+
 /// A number for each resource block group.
-type Groups = [f32; MAX_GROUPS];
+type Groups = [f32; LANES];
 
 /// The downlink of all cells.
 #[derive(Debug)]
@@ -112,7 +116,7 @@ struct Candidate {
     /// Bits that wait.
     wanted: f32,
     /// Bits per resource element that its report permits in each group.
-    rates: Groups,
+    rates: [f32; MAX_GROUPS],
     groups: u32,
 }
 
@@ -132,9 +136,9 @@ impl Downlink {
             prediction: Prediction::new(environment.deployment.doppler_hz(), age_ms),
             power: std::array::from_fn(|group| carrier.group_power_mw(group, total, config.blocks)),
             noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
-            sent: vec![[0.0; MAX_GROUPS]; CELLS],
-            average: vec![[0.0; MAX_GROUPS]; CELLS],
-            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
+            sent: vec![[0.0; LANES]; CELLS],
+            average: vec![[0.0; LANES]; CELLS],
+            memory: vec![vec![[0.0; LANES]; CELLS]; MEMORY],
             transmissions: Vec::new(),
             decoding: Calendar::new(DECODE_MS as usize),
             feedback: Calendar::new(ROUND_TRIP_MS as usize),
@@ -277,23 +281,22 @@ impl Downlink {
     /// Gives each free group to the candidate with the highest ratio of rate to average rate.
     fn assign(&self, free: u32, scheduled: usize, candidates: &mut [Candidate]) {
         let mut users = scheduled;
+        let best_of = |candidates: &[Candidate], users: usize| {
+            let open = candidates.iter().enumerate().filter(|(_, candidate)| {
+                candidate.wanted > 0.0 && (candidate.groups != 0 || users < self.config.max_users)
+            });
+            Best::new(0.0, open.map(|(place, candidate)| (place, &candidate.rates, candidate.weight)))
+        };
+        let mut best = best_of(candidates, users);
         for group in groups_of(free) {
-            let elements = (self.carrier.blocks_of(group) * self.carrier.elements) as f32;
-            let mut best: Option<&mut Candidate> = None;
-            let mut highest = 0.0;
-            for candidate in candidates.iter_mut() {
-                let metric = candidate.rates[group] * candidate.weight;
-                if metric > highest
-                    && candidate.wanted > 0.0
-                    && (candidate.groups != 0 || users < self.config.max_users)
-                {
-                    (best, highest) = (Some(candidate), metric);
-                }
-            }
-            if let Some(candidate) = best {
-                users += usize::from(candidate.groups == 0);
-                candidate.groups |= 1 << group;
-                candidate.wanted -= candidate.rates[group] * elements;
+            let Some(candidate) = candidates.get_mut(best.place[group] as usize) else { continue };
+            let is_first = candidate.groups == 0;
+            users += usize::from(is_first);
+            candidate.groups |= 1 << group;
+            candidate.wanted -=
+                candidate.rates[group] * (self.carrier.blocks_of(group) * self.carrier.elements) as f32;
+            if candidate.wanted <= 0.0 || is_first && users == self.config.max_users {
+                best = best_of(candidates, users);
             }
         }
     }
@@ -339,7 +342,7 @@ impl Downlink {
             let Some(radio) = population.get_mut(user) else { continue };
             let Some(channel) = radio.downlink.as_mut() else { continue };
             let snr = self.mean_sinr(ms, environment, &radio.terminal, cell, &self.sent, groups);
-            let samples = radio.terminal.channel(&environment.fading, cell, ms, Direction::Downlink);
+            let samples = radio.terminal.channel(&environment.fading, cell, ms);
             channel.retransmit &= !(1 << process);
             let sending = &mut channel.processes[process];
             let streams = sending.blocks.iter().flatten().count();
@@ -390,20 +393,25 @@ impl Downlink {
         sent: &[Groups],
         groups: u32,
     ) -> Groups {
+        // Reading the fading is bound by memory: it is begun first.
+        let fading =
+            terminal.strongest().map(|other| (other, terminal.interferer(&environment.fading, other, ms)));
+        let mut gains = *terminal.gains();
+        gains[cell] = 0.0;
         let mut interference = self.noise;
-        for (other, (gain, sent)) in terminal.gains().iter().zip(sent).enumerate() {
-            if other != cell {
-                for (sum, power) in interference.iter_mut().zip(sent) {
+        for (lane, sums) in interference.as_chunks_mut::<LANE>().0.iter_mut().enumerate() {
+            if groups >> (lane * LANE) & ((1 << LANE) - 1) == 0 {
+                continue;
+            }
+            for (gain, sent) in gains.iter().zip(sent) {
+                for (sum, power) in sums.iter_mut().zip(&sent.as_chunks::<LANE>().0[lane]) {
                     *sum += gain * power;
                 }
             }
         }
-        for other in terminal.strongest() {
-            if other == cell {
-                continue;
-            }
-            let powers = terminal.interferer(&environment.fading, other, ms);
-            let gain = terminal.gain(other);
+        for (other, powers) in fading {
+            // Its gain is 0 if it is the serving cell.
+            let gain = gains[other];
             for group in groups_of(groups) {
                 let power = sent[other][group];
                 if power > 0.0 {
@@ -412,7 +420,7 @@ impl Downlink {
             }
         }
         let gain = terminal.gain(cell);
-        let mut sinr = [0.0; MAX_GROUPS];
+        let mut sinr = [0.0; LANES];
         for group in groups_of(groups) {
             // Without rounding errors the noise remains.
             sinr[group] = gain * self.power[group] / interference[group].max(self.noise[group]);
@@ -431,7 +439,7 @@ impl Downlink {
         let groups = (1_u32 << self.carrier.groups()) - 1;
         let (cell, sent) = (terminal.serving(), &self.memory[slot(measured, interval)]);
         let snr = self.mean_sinr(measured, environment, terminal, cell, sent, groups);
-        let samples = terminal.channel(&environment.fading, cell, measured, Direction::Downlink);
+        let samples = terminal.channel(&environment.fading, cell, measured);
         channel.report = self.report(samples, &snr);
     }
 

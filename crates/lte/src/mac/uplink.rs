@@ -1,11 +1,13 @@
 //! The uplink of all cells: scheduling requests, grants of contiguous blocks, power control, two receive antennas.
 
+use std::cmp::Reverse;
+
 use giusto_sim::{packet::Packet, random::Random};
 use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{MAX_GROUPS, Prediction},
+    adaptation::{Best, MAX_GROUPS, Prediction},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
@@ -79,8 +81,9 @@ pub struct Uplink {
     carrier: Carrier,
     ladder: Ladder,
     prediction: Prediction,
-    /// Noise in a group in mW.
+    /// Noise in a group, and the largest transmit power of a user, in mW.
     noise: f32,
+    limit: f32,
     /// Interference in each cell and group without fast fading: now, and averaged.
     interference: Vec<[f32; MAX_GROUPS]>,
     average: Vec<[f32; MAX_GROUPS]>,
@@ -136,15 +139,10 @@ struct Candidate {
     wanted: f32,
     /// Bits in each group.
     rates: [f32; MAX_GROUPS],
-    /// Groups that its power permits at most.
+    /// Transmit power per group in mW, and the groups that it permits at most.
+    power: f32,
     most: u32,
     groups: u32,
-}
-
-impl Candidate {
-    fn metric(&self, group: usize) -> f32 {
-        self.rates.get(group).map_or(0.0, |rate| rate * self.weight)
-    }
 }
 
 #[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
@@ -161,6 +159,7 @@ impl Uplink {
             prediction: Prediction::new(environment.deployment.doppler_hz(), age_ms),
             ladder: Ladder::new(&environment.model, carrier, &UPLINK_MCS[..UPLINK_MCS_16QAM]),
             noise,
+            limit: from_decibels(config.power_dbm as f32),
             interference: vec![[0.0; MAX_GROUPS]; CELLS],
             average: vec![[0.0; MAX_GROUPS]; CELLS],
             memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
@@ -329,15 +328,15 @@ impl Uplink {
                 continue;
             }
             let Some(radio) = population.get(other.user) else { continue };
-            let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
+            let powers = radio.terminal.first(&environment.fading, grant.cell, ms);
             for group in groups_of(common) {
                 // One transmit and two receive antennas: the mean of the column is 2.
-                interference[group] += other.mean * (samples[group].first() * 0.5 - 1.0);
+                interference[group] += other.mean * (powers[group].unpack() * 0.5 - 1.0);
             }
         }
         let Some(radio) = population.get_mut(grant.user) else { return };
         let Some(channel) = radio.uplink.as_mut() else { return };
-        let samples = radio.terminal.channel(&environment.fading, grant.cell, ms, Direction::Uplink);
+        let powers = radio.terminal.first(&environment.fading, grant.cell, ms);
         channel.retransmit &= !(1 << grant.process);
         let process = &mut channel.processes[grant.process];
         let Some(block) = process.blocks[0].as_mut() else { return };
@@ -345,7 +344,7 @@ impl Uplink {
         let mut equalised = Equalised::default();
         for group in groups_of(grant.groups) {
             let noise = interference[group].max(0.0) + self.noise;
-            equalised.add(maximum_ratio(&samples[group].unpack(), signal / noise));
+            equalised.add(maximum_ratio(powers[group].unpack(), signal / noise));
         }
         let (count, sinr) = (grant.groups.count_ones(), equalised.sinr());
         channel.sinr_db = decibels(sinr);
@@ -398,7 +397,7 @@ impl Uplink {
                     let (first, count) = used.groups;
                     let groups = ((1_u32 << count) - 1) << first;
                     free &= !groups;
-                    let (epoch, power) = (channel.epoch, self.power(terminal));
+                    let (epoch, power) = (channel.epoch, self.power(terminal, channel));
                     self.granted.add(at, Grant { user, epoch, cell, process, groups, new: None, power });
                     continue;
                 }
@@ -408,15 +407,17 @@ impl Uplink {
                 continue;
             }
             self.update_report(ms, environment, terminal, channel);
-            let most = self.most_groups(terminal);
+            // Groups that it can fill without lowering its power per block: at least one.
+            let power = self.power(terminal, channel);
+            let most = ((self.limit / power) as u32).clamp(1, self.carrier.groups() as u32);
             let (weight, wanted) = (1.0 / channel.average(ms), (known + BLOCK_HEADER) as f32 * 8.0);
             let rates = channel.report.rates;
-            candidates.push(Candidate { user, weight, wanted, rates, most, groups: 0 });
+            candidates.push(Candidate { user, weight, wanted, rates, power, most, groups: 0 });
         }
         self.assign(free, &mut candidates);
         for candidate in &candidates {
             let Some(radio) = population.get_mut(candidate.user) else { continue };
-            let power = self.power(&radio.terminal);
+            let power = candidate.power;
             let Some(channel) = radio.uplink.as_mut() else { continue };
             if candidate.groups == 0 {
                 continue;
@@ -433,47 +434,45 @@ impl Uplink {
     }
 
     /// Transmit power of a user per group in mW: open-loop power control.
-    fn power(&self, terminal: &Terminal) -> f32 {
-        let loss_db = -decibels(terminal.gain(terminal.serving()));
-        let per_block = self.config.target_dbm as f32 + self.config.compensation as f32 * loss_db;
-        let group_db = decibels(self.carrier.group as f32);
-        let limit = self.config.power_dbm as f32;
-        from_decibels((per_block + group_db).min(limit))
-    }
-
-    /// Groups that a user can fill without lowering its power per block: at least one.
-    fn most_groups(&self, terminal: &Terminal) -> u32 {
-        let limit = from_decibels(self.config.power_dbm as f32);
-        ((limit / self.power(terminal)) as u32).clamp(1, self.carrier.groups() as u32)
+    fn power(&self, terminal: &Terminal, channel: &mut Channel) -> f32 {
+        let gain = terminal.gain(terminal.serving());
+        // It changes only when the user has moved.
+        if channel.power.0.to_bits() != gain.to_bits() {
+            let per_block = self.config.target_dbm as f32 - self.config.compensation as f32 * decibels(gain);
+            let group_db = decibels(self.carrier.group as f32);
+            let limit = self.config.power_dbm as f32;
+            channel.power = (gain, from_decibels((per_block + group_db).min(limit)));
+        }
+        channel.power.1
     }
 
     /// Gives contiguous groups to the candidates: the one with the highest metric takes its best group and those around it as
     /// long as its metric is the highest there (recursive maximum expansion, Temiño et al., "Channel-aware scheduling
     /// algorithms for SC-FDMA in LTE uplink", PIMRC 2008); then what is left goes to neighbours that want more.
     fn assign(&self, mut free: u32, candidates: &mut [Candidate]) {
-        // Who has the highest metric in each group, of those without groups.
-        let mut best: [Option<(usize, f32)>; MAX_GROUPS] = [None; MAX_GROUPS];
-        for group in groups_of(free) {
-            best[group] = best_in(group, candidates);
-        }
+        let best_of = |candidates: &[Candidate]| {
+            let open = candidates.iter().enumerate().filter(|(_, candidate)| candidate.groups == 0);
+            Best::new(-1.0, open.map(|(place, candidate)| (place, &candidate.rates, candidate.weight)))
+        };
+        let mut best = best_of(candidates);
         for _ in 0..self.config.max_users {
-            let mut first: Option<(usize, usize, f32)> = None;
+            let mut first: Option<usize> = None;
             for group in groups_of(free) {
-                let Some((place, value)) = best[group] else { continue };
-                if first.is_none_or(|(at, _, highest)| value > highest || value == highest && place < at) {
-                    first = Some((place, group, value));
+                let rank = |group: usize| (best.metric[group], Reverse(best.place[group]));
+                if first.is_none_or(|first| rank(group) > rank(first)) {
+                    first = Some(group);
                 }
             }
-            let Some((place, group, _)) = first else { break };
-            let candidate = candidates[place];
+            let Some(group) = first else { break };
+            let place = best.place[group] as usize;
+            let Some(&candidate) = candidates.get(place) else { break };
             let (mut low, mut high) = (group, group);
             let mut wanted = candidate.wanted - candidate.rates[group];
             let mut count = 1;
             while wanted > 0.0 && count < candidate.most {
                 let next = |group: usize| {
-                    let is_highest =
-                        best[group].is_some_and(|(_, highest)| candidate.metric(group) >= highest);
-                    (free & 1 << group != 0 && is_highest).then(|| candidate.rates[group])
+                    let own = candidate.rates[group] * candidate.weight;
+                    (free & 1 << group != 0 && own >= best.metric[group]).then(|| candidate.rates[group])
                 };
                 let up = (high + 1 < self.carrier.groups()).then(|| next(high + 1)).flatten();
                 let down = low.checked_sub(1).and_then(next);
@@ -494,10 +493,8 @@ impl Uplink {
             candidates[place].groups = taken;
             candidates[place].wanted = wanted;
             free &= !taken;
-            for group in groups_of(free) {
-                if best[group].is_some_and(|(at, _)| at == place) {
-                    best[group] = best_in(group, candidates);
-                }
+            if groups_of(free).any(|group| best.place[group] as usize == place) {
+                best = best_of(candidates);
             }
         }
         Self::extend(free, candidates);
@@ -541,11 +538,11 @@ impl Uplink {
         channel.measured = Some(measured);
         let cell = terminal.serving();
         let interference = &self.memory[(measured / interval) as usize % MEMORY][cell];
-        let samples = terminal.channel(&environment.fading, cell, measured, Direction::Uplink);
-        let signal = terminal.gain(cell) * self.power(terminal);
+        let powers = terminal.first(&environment.fading, cell, measured);
+        let signal = terminal.gain(cell) * self.power(terminal, channel);
         let elements = (self.carrier.group * self.carrier.elements) as f32;
-        for (group, sample) in samples.iter().enumerate().take(self.carrier.groups()) {
-            let sinr = maximum_ratio(&sample.unpack(), signal / (interference[group] + self.noise));
+        for (group, power) in powers.iter().enumerate().take(self.carrier.groups()) {
+            let sinr = maximum_ratio(power.unpack(), signal / (interference[group] + self.noise));
             channel.report.one[group] = self.ladder.quality(sinr);
         }
         channel.report.predict(self.prediction, self.carrier.groups());
@@ -577,18 +574,6 @@ impl Equalised {
 
 fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
     population.get_mut(user)?.uplink.as_mut().filter(|channel| channel.epoch == epoch)
-}
-
-/// The first of those without groups that have the highest metric in `group`, and the metric.
-fn best_in(group: usize, candidates: &[Candidate]) -> Option<(usize, f32)> {
-    let mut best: Option<(usize, f32)> = None;
-    for (place, candidate) in candidates.iter().enumerate().filter(|(_, candidate)| candidate.groups == 0) {
-        let value = candidate.metric(group);
-        if best.is_none_or(|(_, highest)| value > highest) {
-            best = Some((place, value));
-        }
-    }
-    best
 }
 
 /// The largest number of contiguous groups, from the first on, that a transform of lengths 2, 3 and 5 permits

@@ -112,15 +112,9 @@ impl PackedSample {
         let [a, b, determinant, best] = self.0.map(from_upper_half);
         Sample { a, b, determinant, best }
     }
-
-    /// Returns the channel of the first transmit antenna: `a` of the sample.
-    #[inline]
-    pub fn first(self) -> f32 {
-        from_upper_half(self.0[0])
-    }
 }
 
-/// The power of an interferer at one receive antenna over its mean: (|h1|² + |h2|²) / 4.
+/// A power in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PackedPower(u16);
 
@@ -161,8 +155,9 @@ pub struct Fading {
     traces: usize,
     /// By trace, time and group.
     samples: Vec<PackedSample>,
-    /// The same: what interferers need of it.
+    /// The same: what interferers and the uplink need of it.
     powers: Vec<PackedPower>,
+    first: Vec<PackedPower>,
 }
 
 /// A complex number: real and imaginary part.
@@ -196,7 +191,7 @@ impl Fading {
     /// blocks that are `group_hz` apart.
     ///
     /// `length_ms` is rounded up to a power of two between 64 ms and 2^20 ms. There is at least one trace and one group. A trace takes
-    /// 10 byte per group and sample; see [`step_ms`].
+    /// 12 byte per group and sample; see [`step_ms`].
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a figure of its own, named at the place of the call"
@@ -222,6 +217,7 @@ impl Fading {
         let phases = phases(&taps, groups, group_hz);
         let mut samples = Vec::with_capacity(groups * length * traces);
         let mut powers = Vec::with_capacity(groups * length * traces);
+        let mut first = Vec::with_capacity(groups * length * traces);
         let mut channels: Vec<Vec<Complex>> = Vec::new();
         for _ in 0..traces {
             // By antenna pair (receive antenna fastest) and tap.
@@ -242,10 +238,11 @@ impl Fading {
                     let sample = sample(h);
                     samples.push(PackedSample::new(sample));
                     powers.push(PackedPower(upper_half((sample.a + sample.b) * 0.25)));
+                    first.push(PackedPower(upper_half(sample.a)));
                 }
             }
         }
-        Self { groups, length, step_ms, traces, samples, powers }
+        Self { groups, length, step_ms, traces, samples, powers, first }
     }
 
     /// Returns the number of groups of resource blocks.
@@ -278,11 +275,19 @@ impl Fading {
         self.samples.get(start..start + self.groups).unwrap_or_default()
     }
 
-    /// Returns the power of the interferer `link` at `ms`, one value for each group.
+    /// Returns the power of the interferer `link` at `ms` at one receive antenna over its mean, (|h1|² + |h2|²) / 4, one value for each
+    /// group.
     #[inline]
     pub fn powers(&self, link: FadingLink, ms: u64) -> &[PackedPower] {
         let start = self.start(link, ms);
         self.powers.get(start..start + self.groups).unwrap_or_default()
+    }
+
+    /// Returns the power of the first transmit antenna, `a` of [`at`](Self::at), one value for each group.
+    #[inline]
+    pub fn first(&self, link: FadingLink, ms: u64) -> &[PackedPower] {
+        let start = self.start(link, ms);
+        self.first.get(start..start + self.groups).unwrap_or_default()
     }
 
     fn start(&self, link: FadingLink, ms: u64) -> usize {

@@ -147,8 +147,10 @@ pub fn single_layer(sample: &Sample, snr: f32) -> f32 {
 }
 
 /// Returns the SINR of one transmit antenna and two receive antennas with maximum ratio combining, at a mean SNR of `snr`.
-pub fn maximum_ratio(sample: &Sample, snr: f32) -> f32 {
-    snr * sample.a
+///
+/// `power` is |h1|², `a` of a [`Sample`].
+pub fn maximum_ratio(power: f32, snr: f32) -> f32 {
+    snr * power
 }
 
 /// Tables of mutual information, block error rate and link adaptation.

@@ -11,7 +11,7 @@ use giusto_sim::random::Random;
 use super::{
     draw,
     error::RadioError,
-    layout::{Layout, MINIMUM_DISTANCE_M, Point},
+    layout::{CELLS, Layout, MINIMUM_DISTANCE_M, Point, SITES},
 };
 
 /// Speed of light, m/s.
@@ -304,15 +304,55 @@ pub fn mean_gain(
     at: Point,
     shadowing: &Shadowing,
 ) -> f32 {
-    let site = layout.site_of(cell);
-    let (distance_m, bearing_rad) = layout.to_site(site, at);
-    let distance_m = distance_m.max(MINIMUM_DISTANCE_M);
-    let below_rad = libm::atan2(deployment.base_height_m - deployment.user_height_m, distance_m);
-    let gain_db = deployment.antenna.gain_db(bearing_rad - layout.boresight_rad(cell), below_rad)
-        - deployment.path_loss.db(distance_m, deployment)
-        - deployment.penetration_db
-        + shadowing.site_db(site);
-    from_db(gain_db) as f32
+    SitePath::new(layout, deployment, layout.site_of(cell), at, shadowing).gain(layout, deployment, cell)
+}
+
+/// Returns the [`mean_gain`] of every cell. What the sectors of a site share is computed once.
+pub fn mean_gains(
+    layout: &Layout,
+    deployment: &Deployment,
+    at: Point,
+    shadowing: &Shadowing,
+) -> [f32; CELLS] {
+    let mut gains = [0.0; CELLS];
+    for site in 0..SITES {
+        let path = SitePath::new(layout, deployment, site, at, shadowing);
+        for (cell, gain) in gains.iter_mut().enumerate().filter(|(cell, _)| layout.site_of(*cell) == site) {
+            *gain = path.gain(layout, deployment, cell);
+        }
+    }
+    gains
+}
+
+/// The path between a site and a user.
+struct SitePath {
+    bearing_rad: f64,
+    below_rad: f64,
+    loss_db: f64,
+    shadowing_db: f64,
+}
+
+impl SitePath {
+    fn new(layout: &Layout, deployment: &Deployment, site: usize, at: Point, shadowing: &Shadowing) -> Self {
+        let (distance_m, bearing_rad) = layout.to_site(site, at);
+        let distance_m = distance_m.max(MINIMUM_DISTANCE_M);
+        Self {
+            bearing_rad,
+            below_rad: libm::atan2(deployment.base_height_m - deployment.user_height_m, distance_m),
+            loss_db: deployment.path_loss.db(distance_m, deployment),
+            shadowing_db: shadowing.site_db(site),
+        }
+    }
+
+    /// Returns the mean gain of one of its cells.
+    fn gain(&self, layout: &Layout, deployment: &Deployment, cell: usize) -> f32 {
+        let gain_db =
+            deployment.antenna.gain_db(self.bearing_rad - layout.boresight_rad(cell), self.below_rad)
+                - self.loss_db
+                - deployment.penetration_db
+                + self.shadowing_db;
+        from_db(gain_db) as f32
+    }
 }
 
 #[cfg(test)]

@@ -245,5 +245,22 @@ fn mmse_streams_are_those_of_the_inverse_matrix() {
     let same = Sample { a: 2.0, b: 2.0, determinant: 0.0, best: 4.0 };
     assert!(mmse(&same, 1e3).iter().all(|sinr| (0.9..1.0).contains(sinr)));
     near(f64::from(single_layer(&same, 10.0)), 40.0, 1e-3, "beamforming and combining: four times");
-    near(f64::from(maximum_ratio(&same, 10.0)), 20.0, 1e-3, "combining: two times");
+    near(f64::from(maximum_ratio(same.a, 10.0)), 20.0, 1e-3, "combining: two times");
+}
+
+#[test]
+fn a_block_is_decoded_as_its_error_rate_says() {
+    let model = LinkModel::new();
+    let draws = [1.0 / 16_777_216.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0 - 1.0 / 16_777_216.0];
+    let mut decided = [0; 2];
+    for (payload, coded) in [(328, 720), (6120, 12_000), (36_696, 50_000)] {
+        for (i, draw) in (0..=400).flat_map(|i| draws.map(|draw| (i, draw))) {
+            let information = i as f32 / 400.0 * coded as f32;
+            let is_decoded = model.is_decoded(information, payload, coded, draw);
+            let error = model.block_error(information, payload, coded);
+            assert_eq!(is_decoded, draw >= error, "{payload} in {coded}: {information}, {draw}, {error}");
+            decided[usize::from(is_decoded)] += 1;
+        }
+    }
+    assert!(decided.iter().all(|&count| count > 1000), "{decided:?}");
 }
