@@ -74,6 +74,19 @@ impl Timestamp {
     /// The latest representable time, about 584 years after the start.
     pub const MAX: Self = Self(u64::MAX);
 
+    /// The minimum of optional deadlines.
+    #[inline]
+    pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
+        let mut earliest = None;
+        for deadline in deadlines {
+            earliest = match (earliest, deadline) {
+                (Some(earliest), Some(deadline)) => Some(Self::min(earliest, deadline)),
+                (earliest, deadline) => earliest.or(deadline),
+            };
+        }
+        earliest
+    }
+
     /// The time `nanos` nanoseconds after the start of the run.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
