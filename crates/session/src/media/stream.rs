@@ -8,8 +8,8 @@ use giusto_rtp::{
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
-    datagram::DatagramHead, extensions::ExtensionIds, format::Framing, packetizer::Packetizer, rate_range::RateRange,
-    repair::StreamRepair,
+    datagram::DatagramHead, extensions::ExtensionIds, format::Framing, packetizer::Packetizer,
+    rate_range::RateRange, repair::StreamRepair,
 };
 
 /// A stream of media that a sender sends.
@@ -135,7 +135,12 @@ impl RtpStream {
     }
 
     /// Writes the header of the next packet.
-    pub(super) fn write(&mut self, now: Timestamp, feedback: FeedbackKind, fields: PacketFields) -> DatagramHead {
+    pub(super) fn write(
+        &mut self,
+        now: Timestamp,
+        feedback: FeedbackKind,
+        fields: PacketFields,
+    ) -> DatagramHead {
         let timestamp = self.timestamp_offset.wrapping_add(fields.media_timestamp);
         if !self.begun {
             self.begun = true;

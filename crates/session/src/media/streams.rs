@@ -381,7 +381,12 @@ impl Streams {
 
     /// Writes the header of a packet with this transport-wide number. Returns whether it is the first of its
     /// stream.
-    pub(super) fn write(&mut self, now: Timestamp, packet: &QueuedPacket, sequence: u16) -> (DatagramHead, bool) {
+    pub(super) fn write(
+        &mut self,
+        now: Timestamp,
+        packet: &QueuedPacket,
+        sequence: u16,
+    ) -> (DatagramHead, bool) {
         let Some(line) = self.lines.get_mut(packet.stream) else { return Default::default() };
         let payload = packet.payload.size();
         let fields = PacketFields {

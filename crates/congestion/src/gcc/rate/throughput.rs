@@ -165,7 +165,8 @@ impl RobustThroughput {
         if self.window.len() < required {
             return None;
         }
-        let [largest, second] = self.gaps?.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
+        let [largest, second] =
+            self.gaps?.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
         let time = (last.arrival - first.arrival) - largest + second;
         let arrived = DataRate::of(self.arrived.saturating_sub(first.size), time.max(SHORTEST))?;
         let sent = self.sent();
@@ -180,7 +181,8 @@ impl RobustThroughput {
         match self.window.front() {
             Some(first) if self.disordered == 0 && first.sent >= since => {
                 // All count, and they arrived in the order in which they were sent.
-                let at_last = |packet: &&Packet| self.window.back().is_some_and(|last| packet.sent == last.sent);
+                let at_last =
+                    |packet: &&Packet| self.window.back().is_some_and(|last| packet.sent == last.sent);
                 latest_first.take_while(at_last).for_each(|packet| sent.add(packet));
                 Span { first: first.sent, sum: self.arrived, packets: self.window.len(), ..sent }
             }

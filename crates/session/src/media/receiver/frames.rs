@@ -200,7 +200,8 @@ impl Frames {
     /// Adds the packet to its frame. Returns the index of the frame.
     fn place(&mut self, now: Timestamp, packet: FramePacket) -> usize {
         // No frame before one that ends below this number holds it.
-        let later = self.open.iter().rev().take_while(|frame| frame.end.is_none_or(|end| end >= packet.number));
+        let later =
+            self.open.iter().rev().take_while(|frame| frame.end.is_none_or(|end| end >= packet.number));
         let known = later.enumerate().find(|(_, frame)| frame.holds(&packet));
         let known = known.map(|(behind, _)| self.open.len() - 1 - behind);
         let place = known.unwrap_or_else(|| {
