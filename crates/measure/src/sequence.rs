@@ -432,6 +432,22 @@ mod tests {
     }
 
     #[test]
+    fn a_small_window_keeps_no_gap_before_it_and_counts_the_same() {
+        let of = |window| {
+            let mut tracker = SequenceTracker::new(SequenceConfig { window, ..SequenceConfig::default() });
+            (0..200_000).filter(|sequence| sequence % 3 != 1).for_each(|sequence| {
+                tracker.on_packet(sequence);
+            });
+            tracker
+        };
+        let (small, large) = (of(4096), of(WINDOW));
+        assert_eq!((small.losses(), small.expected()), (large.losses(), 199_999));
+        assert_eq!((small.arrived.len(), large.arrived.len()), (64, 1024));
+        // One gap in three packets, and the one before the window.
+        assert!((1300..=1367).contains(&small.gaps.len()), "{}", small.gaps.len());
+    }
+
+    #[test]
     fn the_extent_counts_arrivals_since_the_first_higher_one() {
         // RFC 4737 §4.2: e = i − j, j the earliest arrival with a higher number. Packet 3 of ten arrives
         // eighth.

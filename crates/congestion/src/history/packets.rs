@@ -16,8 +16,8 @@ const MAX: u64 = 1 << 15;
 
 /// Maximum number of stored packets that are not in flight and have not arrived: so many losses later, an arrival is no longer of use.
 const MAX_MISSING: usize = 256;
-/// The number of them by which their memory grows.
-const MORE_MISSING: usize = 16;
+/// The number of missing packets by which their memory grows.
+pub(super) const MORE_MISSING: usize = 16;
 
 /// The packets sent in the last minute that may still be reported, numbered in sending order from 0. A packet that has arrived is
 /// reported once, so it is kept only while it is in flight.
@@ -177,7 +177,7 @@ impl Packets {
                     self.missing.pop_front();
                 }
                 if self.missing.len() == self.missing.capacity() {
-                    // They stay for a minute: little is kept free.
+                    // They stay for up to a minute, so little is kept free.
                     self.missing.reserve_exact(MORE_MISSING);
                 }
                 self.missing.push_back(entry);

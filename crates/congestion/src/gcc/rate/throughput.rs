@@ -441,8 +441,9 @@ mod tests {
                     let mut arrivals: Vec<_> = message.iter().map(|&(_, arrival, _)| arrival / 2).collect();
                     arrivals.sort_unstable();
                     message.sort_unstable_by_key(|&(sent, ..)| sent);
-                    message.iter_mut().zip(arrivals).for_each(|(packet, arrival)| packet.1 = arrival);
-                    message.iter_mut().for_each(|packet| packet.0 /= 2);
+                    for (packet, arrival) in message.iter_mut().zip(arrivals) {
+                        (packet.0, packet.1) = (packet.0 / 2, arrival);
+                    }
                 }
             }
             let mut throughput = RobustThroughput::default();
