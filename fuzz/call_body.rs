@@ -49,7 +49,7 @@ impl CallMedia for Numbers {
         head.extend(self.sources.to_be_bytes());
         let payload = Payload::from(self.sent.to_be_bytes().to_vec());
         self.sent += 1;
-        Some(Datagram { head, payload, ecn: Ecn::Ect0 })
+        Some(Datagram { head: head.into(), payload, ecn: Ecn::Ect0 })
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {

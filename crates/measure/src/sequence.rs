@@ -4,13 +4,10 @@ use std::collections::VecDeque;
 
 use super::loss::{LossRuns, LossSummary};
 
-/// Size of the window, counted back from the highest sequence number. A multiple of 64 and a power of two.
+/// Default size of the window, counted back from the highest sequence number.
 const WINDOW: u64 = 65_536;
 
-/// The window in words of 64 packets.
-const WORDS: u64 = WINDOW / 64;
-
-/// Maximum number of stored gaps in the sequence, from which the extent of reordering is computed.
+/// Maximum number of stored gaps in the sequence, from which the extent of reordering is computed. Those before the window are not needed.
 const MAX_GAPS: usize = 4_096;
 
 /// Classification of a sequence number.
@@ -60,18 +57,21 @@ pub struct SequenceConfig {
     /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
     /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
     pub max_jump: u64,
+    /// Number of the latest packets that are stored individually, one bit each; 64 to 2^32, rounded up to a power of two. Default:
+    /// 65 536, in 8 kB.
+    pub window: u64,
 }
 
 impl Default for SequenceConfig {
     fn default() -> Self {
-        Self { first: Some(0), max_jump: 3000 }
+        Self { first: Some(0), max_jump: 3000, window: WINDOW }
     }
 }
 
 /// Tracks the sequence numbers of one stream: loss, duplicates, reordering.
 ///
-/// The latest 65 536 packets are stored individually, in 8 kB. A packet that arrives after it has left this
-/// window is [`TooOld`](SequenceVerdict::TooOld). Each call does bounded work for any number.
+/// The latest packets are stored individually: [`SequenceConfig::window`]. A packet that arrives after it has left this window is
+/// [`TooOld`](SequenceVerdict::TooOld). Each call does bounded work for any number.
 ///
 /// # Example
 ///
@@ -93,7 +93,7 @@ pub struct SequenceTracker {
     first_is_learnt: bool,
     /// The next expected sequence number: RFC 4737's `NextExp`.
     next: u64,
-    /// A bit for each packet of the window: a ring of words, word `s / 64` at `s / 64 mod WORDS`.
+    /// A bit for each packet of the window: a ring of words, word `s / 64` at `s / 64` modulo their number.
     arrived: Box<[u64]>,
     /// The highest word in the window.
     top: u64,
@@ -130,12 +130,13 @@ impl SequenceTracker {
     /// A tracker before the first packet.
     pub fn new(config: SequenceConfig) -> Self {
         let first = config.first.unwrap_or(0);
+        let words = config.window.clamp(64, 1 << 32).next_power_of_two() / 64;
         Self {
             max_jump: config.max_jump,
             first: config.first,
             first_is_learnt: config.first.is_none(),
             next: first,
-            arrived: vec![0; WORDS as usize].into_boxed_slice(),
+            arrived: vec![0; words as usize].into_boxed_slice(),
             top: first / 64,
             settled: LossRuns::default(),
             gaps: VecDeque::new(),
@@ -226,12 +227,18 @@ impl SequenceTracker {
     pub fn losses(&self) -> LossSummary {
         let mut runs = self.settled;
         let first = self.first.unwrap_or(self.next);
-        for word in self.top.saturating_sub(WORDS - 1)..=self.top {
+        for word in self.top.saturating_sub(self.words() - 1)..=self.top {
             let count = self.next.saturating_sub(word * 64).min(64);
             add_word(&mut runs, first, word, self.word(word), count as u32);
         }
         runs.lost(self.sent.unwrap_or(0).saturating_sub(self.next - first));
         runs.summary(self.received)
+    }
+
+    /// Packets received or lost so far, as in [`losses`](Self::losses). Can be called for every packet.
+    #[inline]
+    pub fn expected(&self) -> u64 {
+        (self.next - self.first.unwrap_or(self.next)).max(self.sent.unwrap_or(0))
     }
 
     fn on_unexpected(&mut self, sequence: u64) -> SequenceVerdict {
@@ -275,7 +282,7 @@ impl SequenceTracker {
 
     fn on_late(&mut self, sequence: u64) -> SequenceVerdict {
         let before_the_first = self.first.is_none_or(|first| sequence < first);
-        if sequence / 64 + WORDS <= self.top || (before_the_first && !self.first_is_learnt) {
+        if sequence / 64 + self.words() <= self.top || (before_the_first && !self.first_is_learnt) {
             self.too_old += 1;
             return SequenceVerdict::TooOld;
         }
@@ -283,7 +290,7 @@ impl SequenceTracker {
             self.first = Some(sequence);
         }
         let bit = 1 << (sequence % 64);
-        let Some(word) = self.arrived.get_mut(slot(sequence / 64)) else { return SequenceVerdict::TooOld };
+        let Some(word) = self.word_mut(sequence / 64) else { return SequenceVerdict::TooOld };
         if *word & bit != 0 {
             self.duplicates += 1;
             return SequenceVerdict::Duplicate;
@@ -315,7 +322,7 @@ impl SequenceTracker {
         if word != self.top {
             self.slide_to(word);
         }
-        if let Some(bits) = self.arrived.get_mut(slot(word)) {
+        if let Some(bits) = self.word_mut(word) {
             *bits |= 1 << (sequence % 64);
         }
         self.next = sequence + 1;
@@ -325,28 +332,39 @@ impl SequenceTracker {
     /// Makes `top` the highest word of the window, and counts the losses in the words that leave it: at most
     /// the whole window.
     fn slide_to(&mut self, top: u64) {
-        let first = self.first.unwrap_or(0);
+        let (first, words) = (self.first.unwrap_or(0), self.words());
         let steps = top - self.top;
-        for word in self.top + 1..=self.top + steps.min(WORDS) {
-            if let Some(bits) = self.arrived.get_mut(slot(word)) {
+        for word in self.top + 1..=self.top + steps.min(words) {
+            if let Some(bits) = self.word_mut(word) {
                 let bits = std::mem::take(bits);
-                if let Some(leaving) = word.checked_sub(WORDS) {
+                if let Some(leaving) = word.checked_sub(words) {
                     add_word(&mut self.settled, first, leaving, bits, 64);
                 }
             }
         }
         // Words that were skipped entirely.
-        self.settled.lost(steps.saturating_sub(WORDS) * 64);
+        self.settled.lost(steps.saturating_sub(words) * 64);
         self.top = top;
+        // Packets that may still be counted as reordered belong to the last gap before the window, or to a later one.
+        let start = (top + 1).saturating_sub(words) * 64;
+        while self.gaps.get(1).is_some_and(|gap| gap.first <= start) {
+            self.gaps.pop_front();
+        }
+    }
+
+    /// The size of the window in words: a power of two.
+    fn words(&self) -> u64 {
+        self.arrived.len() as u64
     }
 
     fn word(&self, word: u64) -> u64 {
-        self.arrived.get(slot(word)).copied().unwrap_or(0)
+        self.arrived.get((word & (self.words() - 1)) as usize).copied().unwrap_or(0)
     }
-}
 
-fn slot(word: u64) -> usize {
-    (word % WORDS) as usize
+    fn word_mut(&mut self, word: u64) -> Option<&mut u64> {
+        let place = word & (self.words() - 1);
+        self.arrived.get_mut(place as usize)
+    }
 }
 
 /// Adds the first `count` packets of a word to `runs`, except those before the `first` of the stream.
@@ -411,6 +429,22 @@ mod tests {
         assert_eq!(tracker.on_packet(2), SequenceVerdict::Reordered { extent: 1 });
         let losses = tracker.losses();
         assert_eq!((losses.lost, losses.periods, losses.longest_period), (2, 2, 1));
+    }
+
+    #[test]
+    fn a_small_window_keeps_no_gap_before_it_and_counts_the_same() {
+        let of = |window| {
+            let mut tracker = SequenceTracker::new(SequenceConfig { window, ..SequenceConfig::default() });
+            (0..200_000).filter(|sequence| sequence % 3 != 1).for_each(|sequence| {
+                tracker.on_packet(sequence);
+            });
+            tracker
+        };
+        let (small, large) = (of(4096), of(WINDOW));
+        assert_eq!((small.losses(), small.expected()), (large.losses(), 199_999));
+        assert_eq!((small.arrived.len(), large.arrived.len()), (64, 1024));
+        // One gap in three packets, and the one before the window.
+        assert!((1300..=1367).contains(&small.gaps.len()), "{}", small.gaps.len());
     }
 
     #[test]
@@ -523,9 +557,12 @@ mod tests {
         /// Comparison with a model that stores everything, as long as no packet arrives from before the
         /// window.
         #[test]
-        fn it_matches_a_model_that_stores_every_packet(fates in fates(), first in 0_u64..200_000, learnt: bool) {
+        fn it_matches_a_model_that_stores_every_packet(
+            fates in fates(), first in 0_u64..200_000, learnt: bool, small: bool,
+        ) {
             let arrivals = arrivals(&fates, first);
-            let config = SequenceConfig { first: (!learnt).then_some(first), max_jump: 1 << 20 };
+            let window = if small { 4096 } else { WINDOW };
+            let config = SequenceConfig { first: (!learnt).then_some(first), max_jump: 1 << 20, window };
             let mut tracker = SequenceTracker::new(config);
             let (mut seen, mut order) = (HashSet::new(), Vec::<u64>::new());
             let (mut duplicates, mut reordered, mut max_extent, mut too_old) = (0, 0, 0, 0);
@@ -533,7 +570,7 @@ mod tests {
                 let verdict = tracker.on_packet(sequence);
                 if verdict == SequenceVerdict::TooOld {
                     too_old += 1;
-                    prop_assert!(order.iter().any(|&earlier| earlier > sequence + WINDOW - 64));
+                    prop_assert!(order.iter().any(|&earlier| earlier > sequence + window - 64));
                 } else if seen.insert(sequence) {
                     let overtaker = order.iter().position(|&earlier| earlier > sequence);
                     if let Some(overtaker) = overtaker {
@@ -562,6 +599,7 @@ mod tests {
             let losses = tracker.losses();
             prop_assert_eq!(losses, runs.summary(seen.len() as u64));
             prop_assert_eq!(losses.expected, losses.received + losses.lost);
+            prop_assert_eq!(losses.expected, tracker.expected());
         }
 
         #[test]
@@ -569,7 +607,7 @@ mod tests {
             sequences in prop::collection::vec(prop_oneof![any::<u64>(), 0_u64..100, u64::MAX - 100..=u64::MAX], 0..60),
             first: Option<u64>, max_jump: u64, sent: u64,
         ) {
-            let mut tracker = SequenceTracker::new(SequenceConfig { first, max_jump });
+            let mut tracker = SequenceTracker::new(SequenceConfig { first, max_jump, window: WINDOW });
             for &sequence in &sequences {
                 if let SequenceVerdict::Resumed(_) = tracker.on_packet(sequence) {
                     prop_assert!(!matches!(tracker.on_packet(sequence), SequenceVerdict::Resumed(_)));

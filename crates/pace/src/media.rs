@@ -303,6 +303,7 @@ impl Pacer {
     }
 
     fn cluster(&self, now: Timestamp) -> Option<&Cluster> {
+        self.clusters.front()?;
         self.clusters.iter().find(|cluster| !cluster.is_stale(now, &self.config))
     }
 
@@ -345,7 +346,10 @@ impl Pacer {
     }
 
     fn time_to_pay(&self, debt: u128) -> TimeDelta {
-        let nanos = debt.div_ceil(u128::from(self.rate.as_bps()).max(1));
+        let rate = self.rate.as_bps().max(1);
+        // The usual debt fits in 64 bits, whose division is much faster.
+        let nanos = u64::try_from(debt)
+            .map_or_else(|_| debt.div_ceil(u128::from(rate)), |debt| u128::from(debt.div_ceil(rate)));
         TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 }

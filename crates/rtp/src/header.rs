@@ -223,11 +223,14 @@ impl RtpHeader {
         if let Some(flags) = buffer.first_mut() {
             *flags |= EXTENSION_BIT;
         }
-        let bytes = profile.to_be_bytes().into_iter().chain(words.to_be_bytes()).chain(data.iter().copied());
-        let zeros = std::iter::repeat(0);
-        for (target, byte) in buffer.iter_mut().skip(RTP_HEADER_BYTES).zip(bytes.chain(zeros)) {
-            *target = byte;
-        }
+        let (_, extension) = buffer.split_at_mut(RTP_HEADER_BYTES);
+        let (head, content) = extension.split_at_mut(EXTENSION_HEADER_BYTES);
+        let [p0, p1] = profile.to_be_bytes();
+        let [l0, l1] = words.to_be_bytes();
+        head.copy_from_slice(&[p0, p1, l0, l1]);
+        let (content, rest) = content.split_at_mut(data.len());
+        content.copy_from_slice(data);
+        rest.fill(0);
         Ok(needed)
     }
 }

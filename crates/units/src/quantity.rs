@@ -74,6 +74,19 @@ impl Timestamp {
     /// The latest representable time, about 584 years after the start.
     pub const MAX: Self = Self(u64::MAX);
 
+    /// The minimum of optional deadlines.
+    #[inline]
+    pub fn earliest<const N: usize>(deadlines: [Option<Self>; N]) -> Option<Self> {
+        let mut earliest = None;
+        for deadline in deadlines {
+            earliest = match (earliest, deadline) {
+                (Some(earliest), Some(deadline)) => Some(Self::min(earliest, deadline)),
+                (earliest, deadline) => earliest.or(deadline),
+            };
+        }
+        earliest
+    }
+
     /// The time `nanos` nanoseconds after the start of the run.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -344,7 +357,7 @@ impl DataRate {
     #[inline]
     pub fn time_for(self, size: DataSize) -> Option<TimeDelta> {
         let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
-        let nanos = bits_nanos.checked_add(u128::from(self.0).checked_sub(1)?)? / u128::from(self.0);
+        let nanos = divided(bits_nanos.checked_add(u128::from(self.0).checked_sub(1)?)?, u128::from(self.0));
         Some(TimeDelta(i64::try_from(nanos).unwrap_or(i64::MAX)))
     }
 
@@ -352,7 +365,7 @@ impl DataRate {
     #[inline]
     pub fn size_in(self, time: TimeDelta) -> DataSize {
         let nanos = u128::try_from(time.0).unwrap_or(0);
-        let bytes = u128::from(self.0) * nanos / (8 * u128::from(NANOS_PER_SECOND));
+        let bytes = divided(u128::from(self.0) * nanos, 8 * u128::from(NANOS_PER_SECOND));
         DataSize(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
@@ -361,7 +374,16 @@ impl DataRate {
     pub fn of(size: DataSize, time: TimeDelta) -> Option<Self> {
         let nanos = u128::try_from(time.0).ok().filter(|&nanos| nanos > 0)?;
         let bits_nanos = u128::from(size.0) * 8 * u128::from(NANOS_PER_SECOND);
-        Some(Self(u64::try_from((bits_nanos + nanos / 2) / nanos).unwrap_or(u64::MAX)))
+        Some(Self(u64::try_from(divided(bits_nanos + nanos / 2, nanos)).unwrap_or(u64::MAX)))
+    }
+}
+
+/// `dividend` over a `divisor` above zero, rounded down. Usual values fit in 64 bits, whose division is much faster.
+#[inline]
+fn divided(dividend: u128, divisor: u128) -> u128 {
+    match (u64::try_from(dividend), u64::try_from(divisor)) {
+        (Ok(dividend), Ok(divisor)) => u128::from(dividend / divisor),
+        _ => dividend / divisor,
     }
 }
 

@@ -142,7 +142,8 @@ impl Settled {
         if !self.begun {
             return Some(Timestamp::ZERO);
         }
-        let due = others.into_iter().chain([self.back_off.next_timeout()]).flatten().min()?;
+        let [one, other] = others;
+        let due = Timestamp::earliest([one, other, self.back_off.next_timeout()])?;
         Some(due.max(self.processed + interval.max(TimeDelta::from_millis(1))))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::packets::Packets;
+use super::packets::{MORE_MISSING, Packets};
 
 /// Maximum number of stored sequence numbers: half of the 16-bit range, so that a lookup is unambiguous.
 const MAX: usize = 1 << 15;
@@ -65,6 +65,9 @@ impl Numbers {
             && let Some(number) = self.packets.pop_front()
         {
             if packets.is_missing(number) {
+                if self.earlier.len() == self.earlier.capacity() {
+                    self.earlier.reserve_exact(MORE_MISSING);
+                }
                 self.earlier.push_back((self.first, number));
             }
             self.first += 1;

@@ -16,6 +16,8 @@ const MAX: u64 = 1 << 15;
 
 /// Maximum number of stored packets that are not in flight and have not arrived: so many losses later, an arrival is no longer of use.
 const MAX_MISSING: usize = 256;
+/// The number of missing packets by which their memory grows.
+pub(super) const MORE_MISSING: usize = 16;
 
 /// The packets sent in the last minute that may still be reported, numbered in sending order from 0. A packet that has arrived is
 /// reported once, so it is kept only while it is in flight.
@@ -71,6 +73,8 @@ impl Packets {
     }
 
     fn missing_place(&self, number: u64) -> Option<usize> {
+        // Most packets are later than all that are missing.
+        self.missing.back().filter(|last| number <= last.sent.sequence)?;
         self.missing.binary_search_by_key(&number, |entry| entry.sent.sequence).ok()
     }
 
@@ -171,6 +175,10 @@ impl Packets {
             if entry.fate != Fate::Arrived {
                 if self.missing.len() >= MAX_MISSING {
                     self.missing.pop_front();
+                }
+                if self.missing.len() == self.missing.capacity() {
+                    // They stay for up to a minute, so little is kept free.
+                    self.missing.reserve_exact(MORE_MISSING);
                 }
                 self.missing.push_back(entry);
             }

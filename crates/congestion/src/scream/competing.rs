@@ -44,16 +44,20 @@ impl DelayTarget {
         }
         self.samples.pop_front();
         self.samples.push_back(delay / self.min);
+        let recent = self.samples.iter().rev().take(MEAN).sum::<f64>() / MEAN as f64;
+        let evident = self.evidence.is_none_or(|min| recent * self.min > min * self.target);
+        let faded = if self.evidence.is_some() { FADING * self.target } else { 0.0 };
+        self.target = if evident { self.followed(recent, loss_events, faded) } else { faded };
+        self.target = self.target.min(self.max).max(self.min);
+    }
+
+    /// The target that follows the delay, whose normalised mean over the last samples is `recent`; `faded`: without other flows.
+    fn followed(&self, recent: f64, loss_events: f64, faded: f64) -> f64 {
         let mean = self.samples.iter().sum::<f64>() / HISTORY as f64;
         let variance =
             self.samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum::<f64>() / HISTORY as f64;
-        let recent = self.samples.iter().rev().take(MEAN).sum::<f64>() / MEAN as f64;
         let wanted = (recent + variance.sqrt()) * self.min;
-        let evident = self.evidence.is_none_or(|min| recent * self.min > min * self.target);
-        let faded = if self.evidence.is_some() { FADING * self.target } else { 0.0 };
-        self.target = if !evident {
-            faded
-        } else if loss_events > LOSS_EVENTS {
+        if loss_events > LOSS_EVENTS {
             (1.5 * wanted).max(faded)
         } else if variance < CALM {
             wanted.max(faded)
@@ -63,8 +67,7 @@ impl DelayTarget {
             (0.5 * self.target).max(wanted)
         } else {
             0.9 * self.target
-        };
-        self.target = self.target.min(self.max).max(self.min);
+        }
     }
 
     /// `qdelay_target`, in seconds.

@@ -329,7 +329,7 @@ impl CallMedia for CallSide {
         let is_rtcp = matches!(bytes.get(1), Some(192..=223));
         let of_sender = !is_rtcp || bytes.get(1).is_some_and(|kind| OF_SENDER.contains(kind));
         let size = DataSize::from_bytes(bytes.len() as u64);
-        let body = Body::Datagram { head: bytes.to_vec(), payload: Payload::default() };
+        let body = Body::Datagram { head: bytes.into(), payload: Payload::default() };
         if of_sender {
             let packet = self.packet(now, self.incoming[0], size, (self.live.received_packets, ecn));
             let Some(receiver) = &mut self.receiver else { return };

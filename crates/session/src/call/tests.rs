@@ -46,7 +46,7 @@ impl CallMedia for Ticks {
         self.sent += 1;
         let mut head = vec![0x80, 96, 0, self.sent as u8, 0, 0, 0, 0];
         head.extend((self.sources | 2).to_be_bytes());
-        Some(Datagram { head, payload: Payload::from(vec![7; 100]), ecn: Ecn::NotEct })
+        Some(Datagram { head: head.into(), payload: Payload::from(vec![7; 100]), ecn: Ecn::NotEct })
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {

@@ -1,8 +1,12 @@
 //! A datagram to be sent.
 
 use giusto_units::{DataSize, Ecn};
+use smallvec::SmallVec;
 
 use super::payload::Payload;
+
+/// Bytes of a datagram. An RTP header with its extensions needs no memory of its own.
+pub type DatagramHead = SmallVec<[u8; 24]>;
 
 /// A datagram to be sent: an RTP packet, or compound RTCP.
 ///
@@ -11,7 +15,7 @@ use super::payload::Payload;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// The RTP header with its extensions, or all of the RTCP.
-    pub head: Vec<u8>,
+    pub head: DatagramHead,
     /// The RTP payload; empty for RTCP.
     pub payload: Payload,
     /// Its ECN codepoint.
@@ -21,7 +25,7 @@ pub struct Datagram {
 impl Datagram {
     /// Compound RTCP. It is never sent as ECN-capable.
     pub(super) fn rtcp(head: Vec<u8>) -> Self {
-        Self { head, payload: Payload::default(), ecn: Ecn::NotEct }
+        Self { head: head.into(), payload: Payload::default(), ecn: Ecn::NotEct }
     }
 
     /// The size of the UDP payload.

@@ -20,30 +20,30 @@ use super::{
 /// harmless, and each call does bounded work.
 #[derive(Debug)]
 pub struct MediaEndpoint {
-    sender: Option<MediaSender>,
-    receiver: Option<MediaReceiver>,
+    sender: Option<Box<MediaSender>>,
+    receiver: Option<Box<MediaReceiver>>,
     damaged: u64,
 }
 
 impl MediaEndpoint {
     /// An endpoint that sends, receives, or both.
     pub fn new(sender: Option<MediaSender>, receiver: Option<MediaReceiver>) -> Self {
-        Self { sender, receiver, damaged: 0 }
+        Self { sender: sender.map(Box::new), receiver: receiver.map(Box::new), damaged: 0 }
     }
 
     /// The sending half.
     pub fn sender(&self) -> Option<&MediaSender> {
-        self.sender.as_ref()
+        self.sender.as_deref()
     }
 
     /// The sending half.
     pub fn sender_mut(&mut self) -> Option<&mut MediaSender> {
-        self.sender.as_mut()
+        self.sender.as_deref_mut()
     }
 
     /// The receiving half.
     pub fn receiver(&self) -> Option<&MediaReceiver> {
-        self.receiver.as_ref()
+        self.receiver.as_deref()
     }
 
     /// Datagrams and RTCP packets that could not be parsed.
@@ -139,14 +139,14 @@ impl MediaEndpoint {
 
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let sender = self.sender.as_ref().and_then(MediaSender::poll_timeout);
-        let receiver = self.receiver.as_ref().and_then(MediaReceiver::poll_timeout);
-        [sender, receiver].into_iter().flatten().min()
+        let sender = self.sender().and_then(MediaSender::poll_timeout);
+        let receiver = self.receiver().and_then(MediaReceiver::poll_timeout);
+        Timestamp::earliest([sender, receiver])
     }
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<MediaEvent> {
-        let sender = self.sender.as_mut().and_then(MediaSender::poll_event);
+        let sender = self.sender_mut().and_then(MediaSender::poll_event);
         sender.or_else(|| self.receiver.as_mut()?.poll_event())
     }
 }

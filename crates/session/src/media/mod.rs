@@ -104,7 +104,7 @@ mod stream;
 mod streams;
 
 pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
-pub use datagram::Datagram;
+pub use datagram::{Datagram, DatagramHead};
 pub use endpoint::MediaEndpoint;
 pub use event::{FrameArrival, MediaEvent};
 pub use extensions::{ABS_SEND_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};

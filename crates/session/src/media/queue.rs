@@ -96,9 +96,10 @@ impl Totals {
     /// The rate that keeps the mean queueing delay below `limit` (libwebrtc, `pacing_controller.cc`: the
     /// queue size divided by the limit minus the mean queueing delay, which is at least 1 ms).
     pub(super) fn rate_within(&self, now: Timestamp, limit: TimeDelta) -> DataRate {
-        let Some(mean_ns) = self.since_ns.checked_div(self.packets) else {
+        if self.packets == 0 {
             return DataRate::ZERO;
-        };
+        }
+        let mean_ns = self.since_ns / self.packets;
         let mean = now.saturating_since(Timestamp::from_nanos(u64::try_from(mean_ns).unwrap_or(u64::MAX)));
         DataRate::of(self.size, (limit - mean).max(TimeDelta::from_millis(1))).unwrap_or(DataRate::ZERO)
     }

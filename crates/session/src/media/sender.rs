@@ -251,7 +251,7 @@ impl MediaSender {
         let sources: Vec<u32> = sent.chain(self.streams.repair_sources()).chain(padding).collect();
         for sources in sources.chunks(MAX_SOURCES) {
             // A compound begins with a report (RFC 3550 §6.1).
-            let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head);
+            let mut head = self.rtcp.pop_back().map_or_else(Vec::new, |last| last.head.into_vec());
             let bye = Bye { sources: sources.to_vec(), reason: None };
             if bye.write(&mut head).is_ok() {
                 self.rtcp.push_back(Datagram::rtcp(head));
@@ -296,10 +296,7 @@ impl MediaSender {
         });
         // Without feedback, the window opens when the history discards the sent packets.
         let forgotten = self.target.window.and(self.history.next_timeout());
-        [discard, packet, forgotten, self.controller.next_timeout(), self.report_at]
-            .into_iter()
-            .flatten()
-            .min()
+        Timestamp::earliest([discard, packet, forgotten, self.controller.next_timeout(), self.report_at])
     }
 
     /// The next event, if any.

@@ -8,8 +8,8 @@ use giusto_rtp::{
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
-    extensions::ExtensionIds, format::Framing, packetizer::Packetizer, rate_range::RateRange,
-    repair::StreamRepair,
+    datagram::DatagramHead, extensions::ExtensionIds, format::Framing, packetizer::Packetizer,
+    rate_range::RateRange, repair::StreamRepair,
 };
 
 /// A stream of media that a sender sends.
@@ -135,7 +135,12 @@ impl RtpStream {
     }
 
     /// Writes the header of the next packet.
-    pub(super) fn write(&mut self, now: Timestamp, feedback: FeedbackKind, fields: PacketFields) -> Vec<u8> {
+    pub(super) fn write(
+        &mut self,
+        now: Timestamp,
+        feedback: FeedbackKind,
+        fields: PacketFields,
+    ) -> DatagramHead {
         let timestamp = self.timestamp_offset.wrapping_add(fields.media_timestamp);
         if !self.begun {
             self.begun = true;
@@ -153,7 +158,7 @@ impl RtpStream {
         self.next += 1;
         self.sent_packets = self.sent_packets.wrapping_add(1);
         self.sent_payload = self.sent_payload.wrapping_add(fields.payload.as_bytes() as u32);
-        let mut head = vec![0; Self::head_bytes(feedback) as usize];
+        let mut head = DatagramHead::from_elem(0, Self::head_bytes(feedback) as usize);
         self.elements.clear();
         let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut self.elements);
         let pushed = match feedback {

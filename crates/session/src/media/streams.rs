@@ -6,6 +6,7 @@ use giusto_congestion::{FeedbackKind, QueueState, RtpId, StreamState};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
+    datagram::DatagramHead,
     event::{Events, MediaEvent},
     extensions::ExtensionIds,
     format::Framing,
@@ -380,7 +381,12 @@ impl Streams {
 
     /// Writes the header of a packet with this transport-wide number. Returns whether it is the first of its
     /// stream.
-    pub(super) fn write(&mut self, now: Timestamp, packet: &QueuedPacket, sequence: u16) -> (Vec<u8>, bool) {
+    pub(super) fn write(
+        &mut self,
+        now: Timestamp,
+        packet: &QueuedPacket,
+        sequence: u16,
+    ) -> (DatagramHead, bool) {
         let Some(line) = self.lines.get_mut(packet.stream) else { return Default::default() };
         let payload = packet.payload.size();
         let fields = PacketFields {
@@ -437,7 +443,7 @@ impl Streams {
         now: Timestamp,
         wanted: Wanted,
         sequence: u16,
-    ) -> Option<(Vec<u8>, Payload)> {
+    ) -> Option<(DatagramHead, Payload)> {
         self.repairs.write(now, wanted, (self.feedback, sequence))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use giusto_session::media::Payload;
+use giusto_session::media::{DatagramHead, Payload};
 use giusto_units::{Ecn, Timestamp};
 
 use super::tcp::segment::Segment;
@@ -23,7 +23,7 @@ pub enum Body {
     /// A datagram: its bytes are the head, then the payload.
     Datagram {
         /// The headers, or the whole datagram.
-        head: Vec<u8>,
+        head: DatagramHead,
         /// The rest.
         payload: Payload,
     },

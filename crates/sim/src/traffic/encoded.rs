@@ -97,7 +97,7 @@ impl EncodedEndpoint {
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let frame = self.encoders.iter().filter_map(Encoder::next_frame_at).min();
-        [self.endpoint.poll_timeout(), frame].into_iter().flatten().min()
+        Timestamp::earliest([self.endpoint.poll_timeout(), frame])
     }
 
     /// The next event, if any.

@@ -117,7 +117,7 @@ impl Agent for Media {
 
     fn poll_timeout(&self) -> Option<Timestamp> {
         let pause = self.pauses.front().map(|&(at, ..)| at);
-        let next = [self.endpoint.poll_timeout(), self.stop, pause].into_iter().flatten().min();
+        let next = Timestamp::earliest([self.endpoint.poll_timeout(), self.stop, pause]);
         next.map(|next| next.max(self.start))
     }
 

@@ -99,7 +99,7 @@ const CLUSTERS: usize = 32;
 impl ProbeRate {
     /// No probe yet.
     pub fn new(config: ProbeRateConfig) -> Self {
-        Self { config, clusters: VecDeque::with_capacity(CLUSTERS) }
+        Self { config, clusters: VecDeque::new() }
     }
 
     /// Handles the start of `probe`. The latest 32 are stored.

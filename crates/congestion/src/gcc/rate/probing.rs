@@ -278,7 +278,7 @@ impl Probing {
             {
                 None
             }
-            State::Complete => [self.repeat_due(), self.limited_due()].into_iter().flatten().min(),
+            State::Complete => Timestamp::earliest([self.repeat_due(), self.limited_due()]),
         }
     }
 

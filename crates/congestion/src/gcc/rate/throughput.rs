@@ -53,6 +53,12 @@ pub struct RobustThroughput {
     config: RobustThroughputConfig,
     /// In order of arrival.
     window: VecDeque<Packet>,
+    /// Their bytes.
+    arrived: DataSize,
+    /// The two largest gaps between two arrivals in ns; `None`: one of them has left the window.
+    gaps: Option<[u64; 2]>,
+    /// Number of packets that were sent later than the one that arrived next.
+    disordered: usize,
     /// One feedback message in order of arrival. Kept to reuse the allocation.
     sorted: Vec<Packet>,
     /// Latest send time of the packets that have left the window.
@@ -84,7 +90,15 @@ const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
 impl RobustThroughput {
     /// An estimator without packets.
     pub fn new(config: RobustThroughputConfig) -> Self {
-        Self { config, window: VecDeque::new(), sorted: Vec::new(), left: None }
+        Self {
+            config,
+            window: VecDeque::new(),
+            arrived: DataSize::ZERO,
+            gaps: Some([0, 0]),
+            disordered: 0,
+            sorted: Vec::new(),
+            left: None,
+        }
     }
 
     /// Handles the packets of one feedback message, in any order. Lost packets are ignored.
@@ -95,45 +109,88 @@ impl RobustThroughput {
             Some(Packet { arrival, sent: report.sent.at, size: report.sent.size })
         }));
         self.sorted.sort_by_key(|packet| packet.arrival);
-        for &packet in &self.sorted {
+        for place in 0..self.sorted.len() {
+            let Some(&packet) = self.sorted.get(place) else { break };
             if self.window.back().is_some_and(|last| last.arrival - packet.arrival > self.config.reordering) {
                 self.window.clear();
+                (self.arrived, self.gaps, self.disordered) = (DataSize::ZERO, Some([0, 0]), 0);
                 self.left = None;
             }
-            insert(&mut self.window, packet);
+            self.insert(packet);
         }
-        while self.is_too_much()
-            && let Some(oldest) = self.window.pop_front()
-        {
-            self.left = self.left.max(Some(oldest.sent));
+        while self.is_too_much() {
+            self.remove_first();
+        }
+        if self.gaps.is_none() {
+            self.gaps = Some(self.pairs().map(|(earlier, later)| gap(earlier, later)).fold([0, 0], larger));
         }
     }
 
-    /// The rate; `None` if there are too few packets in the window. Takes one pass over the window.
+    /// Inserts `packet` in order of arrival: at the end, except for some packets of reordered messages.
+    fn insert(&mut self, packet: Packet) {
+        self.arrived += packet.size;
+        let Some(last) = self.window.back() else { return self.window.push_back(packet) };
+        if last.arrival <= packet.arrival {
+            self.gaps = self.gaps.map(|gaps| larger(gaps, gap(last, &packet)));
+            self.disordered += usize::from(last.sent > packet.sent);
+            self.window.push_back(packet);
+            return;
+        }
+        let place = self.window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
+        self.window.insert(place.map_or(0, |place| place + 1), packet);
+        self.gaps = None;
+        self.disordered = self.pairs().filter(|(earlier, later)| earlier.sent > later.sent).count();
+    }
+
+    fn remove_first(&mut self) {
+        let Some(oldest) = self.window.pop_front() else { return };
+        self.arrived = self.arrived.saturating_sub(oldest.size);
+        self.left = self.left.max(Some(oldest.sent));
+        if let Some(next) = self.window.front() {
+            let gap = gap(&oldest, next);
+            self.gaps = self.gaps.filter(|&[_, second]| gap == 0 || gap < second);
+            self.disordered -= usize::from(oldest.sent > next.sent);
+        }
+    }
+
+    /// The pairs of packets of which one arrived after the other.
+    fn pairs(&self) -> impl Iterator<Item = (&Packet, &Packet)> {
+        self.window.iter().zip(self.window.iter().skip(1))
+    }
+
+    /// The rate; `None` if there are too few packets in the window. Takes one pass over the window if packets were reordered.
     pub fn rate(&self) -> Option<DataRate> {
         let required = self.config.required.max(2);
         let (first, last) = (self.window.front()?, self.window.back()?);
         if self.window.len() < required {
             return None;
         }
-        let (mut arrived, mut sent) = (DataSize::ZERO, Span::since(self.left.unwrap_or(Timestamp::ZERO)));
-        // In arrival order no gap is negative.
-        let (mut gaps, mut after) = ([0, 0], last.arrival.as_nanos());
-        let (older, newer) = self.window.as_slices();
-        for slice in [newer, older] {
-            for packet in slice.iter().rev() {
-                let arrival = packet.arrival.as_nanos();
-                let gap = after.saturating_sub(arrival);
-                gaps = [gap.max(gaps[0]), gap.min(gaps[0]).max(gaps[1])];
-                after = arrival;
-                arrived += packet.size;
-                sent.add(packet);
+        let [largest, second] =
+            self.gaps?.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
+        let time = (last.arrival - first.arrival) - largest + second;
+        let arrived = DataRate::of(self.arrived.saturating_sub(first.size), time.max(SHORTEST))?;
+        let sent = self.sent();
+        if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
+    }
+
+    /// The span of the sent packets.
+    fn sent(&self) -> Span {
+        let since = self.left.unwrap_or(Timestamp::ZERO);
+        let mut sent = Span::since(since);
+        let latest_first = self.window.iter().rev();
+        match self.window.front() {
+            Some(first) if self.disordered == 0 && first.sent >= since => {
+                // All count, and they arrived in the order in which they were sent.
+                let at_last =
+                    |packet: &&Packet| self.window.back().is_some_and(|last| packet.sent == last.sent);
+                latest_first.take_while(at_last).for_each(|packet| sent.add(packet));
+                Span { first: first.sent, sum: self.arrived, packets: self.window.len(), ..sent }
+            }
+            _ => {
+                latest_first.for_each(|packet| sent.add(packet));
+                sent
             }
         }
-        let [largest, second] = gaps.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
-        let time = (last.arrival - first.arrival) - largest + second;
-        let arrived = DataRate::of(arrived.saturating_sub(first.size), time.max(SHORTEST))?;
-        if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
     }
 
     /// Number of packets in the window.
@@ -182,14 +239,14 @@ impl Span {
     }
 }
 
-/// Inserts `packet` in order of arrival: at the end, except for some packets of reordered messages.
-fn insert(window: &mut VecDeque<Packet>, packet: Packet) {
-    if window.back().is_none_or(|last| last.arrival <= packet.arrival) {
-        window.push_back(packet);
-        return;
-    }
-    let place = window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
-    window.insert(place.map_or(0, |place| place + 1), packet);
+/// The time between two arrivals in ns; the order of arrival makes it positive.
+fn gap(earlier: &Packet, later: &Packet) -> u64 {
+    later.arrival.as_nanos().saturating_sub(earlier.arrival.as_nanos())
+}
+
+/// The two largest gaps of three.
+fn larger([largest, second]: [u64; 2], gap: u64) -> [u64; 2] {
+    [gap.max(largest), gap.min(largest).max(second)]
 }
 
 #[cfg(test)]
@@ -376,8 +433,19 @@ mod tests {
     proptest! {
         #[test]
         fn the_rate_is_that_of_the_definition(
-            messages in prop::collection::vec(prop::collection::vec((0u64..40, 0u64..60, 1u64..1500), 1..40), 1..8),
+            mut messages in prop::collection::vec(prop::collection::vec((0u64..40, 0u64..60, 1u64..1500), 1..40), 1..8),
+            ordered: bool,
         ) {
+            if ordered {
+                for message in &mut messages {
+                    let mut arrivals: Vec<_> = message.iter().map(|&(_, arrival, _)| arrival / 2).collect();
+                    arrivals.sort_unstable();
+                    message.sort_unstable_by_key(|&(sent, ..)| sent);
+                    for (packet, arrival) in message.iter_mut().zip(arrivals) {
+                        (packet.0, packet.1) = (packet.0 / 2, arrival);
+                    }
+                }
+            }
             let mut throughput = RobustThroughput::default();
             for (number, message) in messages.iter().enumerate() {
                 let at = |ms: u64| (number as u64 * 300 + ms * 10) * 1_000_000;

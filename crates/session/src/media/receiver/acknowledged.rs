@@ -132,7 +132,7 @@ impl AcknowledgementReporter {
     pub(super) fn write(&mut self, now: Timestamp, datagrams: &mut VecDeque<Vec<u8>>) {
         let received = self.received.size(now).as_bits();
         let source_quench = self.quench_above.is_some_and(|max| received > max.as_bps());
-        let mut datagram = Vec::new();
+        let mut datagram = Vec::with_capacity(32);
         for source in &mut self.sources {
             if source.unreported.due.is_none_or(|due| due > now) {
                 continue;

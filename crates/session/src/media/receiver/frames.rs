@@ -16,6 +16,8 @@ use crate::media::{packetizer::PayloadHeader, payload::Payload};
 
 /// Maximum number of incomplete frames; beyond that the oldest is dropped. Chosen by us.
 const MAX_OPEN: usize = 64;
+/// Usual number of frames that are incomplete or wait for others, for which memory is kept. Chosen by us.
+const USUAL_OPEN: usize = 8;
 /// Maximum time from the first packet of a frame until it is complete; then it is dropped. Chosen by us.
 const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
 /// Maximum memory of incomplete frames; beyond that the oldest is dropped. Chosen by us: twice the largest
@@ -173,27 +175,19 @@ impl Frames {
         WholeFrame { number, timestamp, at: now, packets: 1, repaired: u64::from(repaired), payload }
     }
 
-    /// Handles a packet. Returns the frames that it completes: at most its own and the next one.
-    pub(super) fn on_packet(
-        &mut self,
-        now: Timestamp,
-        packet: FramePacket,
-        header: PayloadHeader,
-    ) -> [Option<WholeFrame>; 2] {
+    /// Handles a packet. Returns the index of its frame: that one and the next may now be [complete](Self::complete).
+    pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> Option<usize> {
         self.has_markers = true;
         self.clean(now);
         if self.done.is_some_and(|done| packet.number <= done) {
-            return [None, None];
+            return None;
         }
         if self.cut == Some(packet.timestamp) {
             self.done = Some(packet.number);
             self.cut = self.cut.filter(|_| !packet.marker);
-            return [None, None];
+            return None;
         }
-        let place = self.place(now, packet);
-        let found = [self.complete(place, header), self.complete(place + 1, header)];
-        self.clean(now);
-        found
+        Some(self.place(now, packet))
     }
 
     /// Handles the end of the sequence: incomplete frames are dropped.
@@ -205,7 +199,11 @@ impl Frames {
 
     /// Adds the packet to its frame. Returns the index of the frame.
     fn place(&mut self, now: Timestamp, packet: FramePacket) -> usize {
-        let known = self.open.iter().rposition(|frame| frame.holds(&packet));
+        // No frame before one that ends below this number holds it.
+        let later =
+            self.open.iter().rev().take_while(|frame| frame.end.is_none_or(|end| end >= packet.number));
+        let known = later.enumerate().find(|(_, frame)| frame.holds(&packet));
+        let known = known.map(|(behind, _)| self.open.len() - 1 - behind);
         let place = known.unwrap_or_else(|| {
             let place = self.open.partition_point(|frame| frame.lowest < packet.number);
             self.open.insert(place, Open::new(now, &packet));
@@ -218,7 +216,7 @@ impl Frames {
     }
 
     /// The frame at `place`, if it has just become complete.
-    fn complete(&mut self, place: usize, header: PayloadHeader) -> Option<WholeFrame> {
+    pub(super) fn complete(&mut self, place: usize, header: PayloadHeader) -> Option<WholeFrame> {
         let before = match place.checked_sub(1) {
             Some(before) => self.open.get(before).map(|frame| frame.highest),
             None => self.done,
@@ -239,8 +237,8 @@ impl Frames {
         Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, repaired, payload })
     }
 
-    /// Removes frames at the front that are complete, too old, or too many.
-    fn clean(&mut self, now: Timestamp) {
+    /// Removes frames at the front that are complete, too old, or too many. To be called when the frames of a packet were taken.
+    pub(super) fn clean(&mut self, now: Timestamp) {
         while let Some(frame) = self.open.front() {
             let is_old = now.saturating_since(frame.first_at) > MAX_WAIT;
             let is_full = self.open.len() > MAX_OPEN || self.bytes > MAX_OPEN_BYTES;
@@ -252,6 +250,10 @@ impl Frames {
             self.done = self.done.max(Some(frame.highest));
             self.cut = frame.end.is_none().then_some(frame.timestamp);
             self.open.pop_front();
+        }
+        if self.open.capacity() > 2 * USUAL_OPEN && self.open.len() < USUAL_OPEN {
+            // Many frames have waited for a lost packet.
+            self.open.shrink_to(USUAL_OPEN);
         }
     }
 }

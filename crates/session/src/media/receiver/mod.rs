@@ -74,7 +74,7 @@ use transport::TransportReporter;
 
 use super::{
     datagram::Datagram,
-    event::{Events, FrameArrival, MediaEvent},
+    event::{Events, MediaEvent},
     extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
     format::{Framing, PayloadFormat},
     payload::Payload,
@@ -302,7 +302,6 @@ impl MediaReceiver {
     ) {
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
         let format = self.config.format(header.payload_type);
-        let mut frames = [None, None];
         let playout = self.config.playout_deadline;
         let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
         let mut protected = None;
@@ -319,32 +318,28 @@ impl MediaReceiver {
                 protected = Some(header.ssrc);
             }
             if let Framing::Retransmission { of } = format.framing {
-                frames = self.handle_retransmission(now, header, (begin, payload), of);
+                self.handle_retransmission(now, header, (begin, payload), of);
             } else if format.framing == Framing::Parity {
                 protected = self.handle_parity(head, (begin, payload));
             } else if is_new && format.framing != Framing::None {
                 let payload = joined(begin, payload);
                 let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
-                frames = source.on_frame_packet(now, packet, (format, playout));
+                source.on_frame_packet(now, packet, (format, playout), &mut self.events);
             }
-        }
-        for frame in frames.into_iter().flatten() {
-            self.events.push(MediaEvent::Frame(frame));
         }
         if let Some(ssrc) = protected {
             self.recover(now, ssrc);
         }
     }
 
-    /// Handles a retransmitted packet (RFC 4588 §4): its content is `begin`, then `payload`. Returns the frames that it
-    /// completes.
+    /// Handles a retransmitted packet (RFC 4588 §4): its content is `begin`, then `payload`.
     fn handle_retransmission(
         &mut self,
         now: Timestamp,
         header: &RtpHeader,
         (begin, payload): (&[u8], &Payload),
         of: u8,
-    ) -> [Option<FrameArrival>; 2] {
+    ) {
         let whole;
         let (begin, payload) = if begin.len() >= RTX_HEADER_BYTES {
             (begin, payload)
@@ -354,21 +349,21 @@ impl MediaReceiver {
         };
         let Some((RtxHeader { original_sequence }, begin)) = RtxHeader::split(begin) else {
             self.damaged += 1;
-            return [None, None];
+            return;
         };
         let (format, playout) = (self.config.format(of), self.config.playout_deadline);
         let Some((requests, (source, number))) =
             self.config.requests(of).zip(self.sources.repaired(header.ssrc, original_sequence))
         else {
-            return [None, None];
+            return;
         };
         if !source.losses.on_retransmitted(now, number, requests) {
-            return [None, None];
+            return;
         }
         let &RtpHeader { timestamp, marker, .. } = header;
         let packet =
             FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
-        source.on_frame_packet(now, packet, (format, playout))
+        source.on_frame_packet(now, packet, (format, playout), &mut self.events);
     }
 
     /// Handles a repair packet (RFC 8627 §4.2) with the header `head`, whose content is `begin`, then `payload`. Returns the source
@@ -396,11 +391,8 @@ impl MediaReceiver {
             let RtpHeader { timestamp, marker, .. } = header;
             let payload = joined(head.get(content).unwrap_or_default(), &payload);
             let packet = FramePacket { number, timestamp, marker, payload, repaired: true };
-            let frames = source.on_frame_packet(now, packet, (format, playout));
             self.events.push(MediaEvent::Recovered { ssrc, at: now });
-            for frame in frames.into_iter().flatten() {
-                self.events.push(MediaEvent::Frame(frame));
-            }
+            source.on_frame_packet(now, packet, (format, playout), &mut self.events);
         }
     }
 
@@ -480,6 +472,9 @@ impl MediaReceiver {
     pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
         let now = self.forward(now);
         if self.outgoing.is_empty() {
+            if self.poll_timeout().is_none_or(|due| due > now) {
+                return None;
+            }
             self.report(now);
         }
         self.outgoing.pop_front().map(Datagram::rtcp)
@@ -492,8 +487,8 @@ impl MediaReceiver {
             return Some(self.now);
         }
         let report = self.report_due?;
-        let feedback = self.reporter.deadline();
-        [Some(report), feedback, self.sources.repair_due()].into_iter().flatten().min()
+        let repair = if self.repairs { self.sources.repair_due() } else { None };
+        Timestamp::earliest([Some(report), self.reporter.deadline(), repair])
     }
 
     /// The next event, if any.

@@ -15,7 +15,7 @@ use super::{
     window::{FIRST_CYCLE, widened},
 };
 use crate::media::{
-    event::FrameArrival,
+    event::{Events, FrameArrival, MediaEvent},
     format::{Framing, PayloadFormat},
     payload::Payload,
 };
@@ -34,6 +34,8 @@ const MAX_AHEAD: i16 = 3000;
 /// So does one further behind than this. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at its 50 packets/s; video has
 /// thousands of packets per second.
 const MAX_BEHIND: i16 = 3000;
+/// Packets of which it is known whether they have arrived: more than `MAX_BEHIND`.
+const TRACKED: u64 = 4096;
 
 /// Statistics of one source, for display.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -177,8 +179,11 @@ impl Sources {
 
     /// When the first source has something to request or to give up.
     pub(super) fn repair_due(&self) -> Option<Timestamp> {
-        let live = self.list.iter().filter(|source| source.presence == Presence::Live);
-        live.flat_map(|source| [source.losses.due(), source.key_frame_due]).flatten().min()
+        let mut first = None;
+        for source in self.list.iter().filter(|source| source.presence == Presence::Live) {
+            first = Timestamp::earliest([first, source.losses.due(), source.key_frame_due]);
+        }
+        first
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = SourceFigures> {
@@ -401,33 +406,56 @@ impl Source {
         self.frames.has_markers()
     }
 
-    /// Adds a new packet to its frame. Returns the frames that it completes, with their frame delay. A frame is late if its
+    /// Adds a new packet to its frame. Passes on the frames that it completes, with their frame delay. A frame is late if its
     /// delay exceeds the minimum by more than `playout`.
     pub(super) fn on_frame_packet(
         &mut self,
         now: Timestamp,
         packet: FramePacket,
         (format, playout): (PayloadFormat, TimeDelta),
-    ) -> [Option<FrameArrival>; 2] {
-        let complete = match format.framing {
-            Framing::Marker => self.frames.on_packet(now, packet, format.header),
-            Framing::Packet => [Some(self.frames.on_single(now, packet)), None],
-            Framing::None | Framing::Retransmission { .. } | Framing::Parity => [None, None],
-        };
-        complete.map(|frame| {
-            let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } =
-                frame?;
-            let rate = format.clock_rate.or(self.clock.learnt_rate());
-            let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
-            let delay = captured.map(|captured| captured.apparent_delay(at));
-            let excess = delay.map_or(TimeDelta::ZERO, |delay| {
-                if repaired == 0 { self.playout.on_frame(at, delay) } else { self.playout.excess(delay) }
-            });
-            let late = excess > playout;
-            self.settled.late_frames += u64::from(late);
-            self.settled.repaired_frames += u64::from(repaired > 0);
-            let ssrc = self.ssrc;
-            Some(FrameArrival { ssrc, sequence, rtp_timestamp, at, delay, packets, repaired, late, payload })
+        events: &mut Events,
+    ) {
+        match format.framing {
+            Framing::Marker => {
+                let place = self.frames.on_packet(now, packet);
+                // At most its own frame and the next one.
+                for place in place.into_iter().flat_map(|place| [place, place + 1]) {
+                    if let Some(frame) = self.frames.complete(place, format.header) {
+                        events.push(self.on_frame(frame, (format, playout)));
+                    }
+                }
+                self.frames.clean(now);
+            }
+            Framing::Packet => {
+                let frame = self.frames.on_single(now, packet);
+                events.push(self.on_frame(frame, (format, playout)));
+            }
+            Framing::None | Framing::Retransmission { .. } | Framing::Parity => {}
+        }
+    }
+
+    fn on_frame(&mut self, frame: WholeFrame, (format, playout): (PayloadFormat, TimeDelta)) -> MediaEvent {
+        let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } = frame;
+        let rate = format.clock_rate.or(self.clock.learnt_rate());
+        let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
+        let delay = captured.map(|captured| captured.apparent_delay(at));
+        let excess = delay.map_or(TimeDelta::ZERO, |delay| {
+            if repaired == 0 { self.playout.on_frame(at, delay) } else { self.playout.excess(delay) }
+        });
+        let late = excess > playout;
+        self.settled.late_frames += u64::from(late);
+        self.settled.repaired_frames += u64::from(repaired > 0);
+        let ssrc = self.ssrc;
+        MediaEvent::Frame(FrameArrival {
+            ssrc,
+            sequence,
+            rtp_timestamp,
+            at,
+            delay,
+            packets,
+            repaired,
+            late,
+            payload,
         })
     }
 
@@ -473,7 +501,7 @@ impl Source {
     /// Its block of a receiver report (RFC 3550 A.3). Starts the next interval.
     fn block(&mut self, now: Timestamp) -> Option<ReportBlock> {
         let highest = self.highest?;
-        let expected = self.tracker.losses().expected;
+        let expected = self.tracker.expected();
         let received = self.tracker.received() + self.tracker.duplicates();
         let (expected_before, received_before) = std::mem::replace(&mut self.reported, (expected, received));
         let expected_since = expected.saturating_sub(expected_before);
@@ -499,7 +527,7 @@ impl Source {
             requested_packets: losses.requested,
             unrepaired_packets: losses.given_up,
             packets: self.settled.packets + self.tracker.received(),
-            lost: self.settled.lost + self.tracker.losses().lost,
+            lost: self.settled.lost + self.tracker.expected() - self.tracker.received(),
             duplicates: self.settled.duplicates + self.tracker.duplicates(),
             jitter: self.jitter.jitter(),
             frames: self.frames.complete_frames(),
@@ -511,5 +539,5 @@ impl Source {
 
 /// Sources start at any number; the permitted jump is checked before.
 fn tracker() -> SequenceTracker {
-    SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() })
+    SequenceTracker::new(SequenceConfig { first: None, window: TRACKED, ..SequenceConfig::default() })
 }

@@ -81,7 +81,7 @@ impl TransportReporter {
         self.arrivals.extend(self.window.from(first).map(|(sequence, at)| Arrival { sequence, at: *at }));
         let mut rest = self.arrivals.as_slice();
         while let Some(encoded) = self.encoder.encode(first, rest, &mut self.feedback) {
-            let mut datagram = Vec::new();
+            let mut datagram = Vec::with_capacity(USUAL_SIZE.as_bytes() as usize);
             if self.feedback.write(&mut datagram).is_ok() {
                 datagrams.push_back(datagram);
             }

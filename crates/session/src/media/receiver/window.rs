@@ -1,6 +1,6 @@
 //! Arrivals by sequence number, from the first unreported one.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// The first number of a sequence is treated as if it had wrapped once, so that earlier numbers that arrive
 /// late are above zero.
@@ -35,7 +35,8 @@ pub(super) enum Noted<'a, T> {
 /// At most 32 768 numbers are stored; beyond that the oldest are discarded, reported or not.
 #[derive(Debug, Clone)]
 pub(super) struct ArrivalWindow<T> {
-    kept: BTreeMap<u64, T>,
+    /// In order of their numbers.
+    kept: VecDeque<(u64, T)>,
     highest: Option<u64>,
     /// The first number to report.
     next: u64,
@@ -46,7 +47,7 @@ pub(super) struct ArrivalWindow<T> {
 
 impl<T> ArrivalWindow<T> {
     pub(super) const fn new() -> Self {
-        Self { kept: BTreeMap::new(), highest: None, next: 0, floor: 0, too_old: 0 }
+        Self { kept: VecDeque::new(), highest: None, next: 0, floor: 0, too_old: 0 }
     }
 
     /// Records the arrival of a packet with this number.
@@ -61,22 +62,27 @@ impl<T> ArrivalWindow<T> {
             number = widened(None, sequence);
         }
         self.too_old = 0;
-        if self.kept.contains_key(&number) {
-            return match self.kept.get_mut(&number) {
-                Some(before) => Noted::Again(number, before),
-                None => Noted::TooOld,
-            };
+        if self.highest.is_none_or(|highest| number > highest) {
+            self.kept.push_back((number, arrival));
+        } else {
+            match self.kept.binary_search_by_key(&number, |&(number, _)| number) {
+                Ok(place) => {
+                    return self
+                        .kept
+                        .get_mut(place)
+                        .map_or(Noted::TooOld, |(_, before)| Noted::Again(number, before));
+                }
+                Err(place) => self.kept.insert(place, (number, arrival)),
+            }
         }
-        self.kept.insert(number, arrival);
         // Late packets are reported by feedback that begins at their number (libwebrtc,
         // `remote_estimator_proxy.cc`).
         self.next = if self.highest.is_some() { self.next.min(number) } else { number };
         let highest = self.highest.map_or(number, |highest| highest.max(number));
         self.highest = Some(highest);
-        while let Some(oldest) = self.kept.first_entry().filter(|oldest| highest - *oldest.key() >= MAX_SPAN)
-        {
-            self.floor = *oldest.key() + 1;
-            oldest.remove();
+        while let Some(&(oldest, _)) = self.kept.front().filter(|(oldest, _)| highest - oldest >= MAX_SPAN) {
+            self.floor = oldest + 1;
+            self.kept.pop_front();
         }
         self.next = self.next.max(self.floor);
         Noted::New
@@ -99,7 +105,8 @@ impl<T> ArrivalWindow<T> {
 
     /// The arrivals from `first` on, in order.
     pub(super) fn from(&self, first: u64) -> impl Iterator<Item = (u64, &T)> {
-        self.kept.range(first..).map(|(number, arrival)| (*number, arrival))
+        let place = self.kept.partition_point(|&(number, _)| number < first);
+        self.kept.range(place..).map(|(number, arrival)| (*number, arrival))
     }
 
     /// Reports everything from `number` on again, as far as it is stored.
@@ -111,9 +118,9 @@ impl<T> ArrivalWindow<T> {
     pub(super) fn on_reported(&mut self, is_old: impl Fn(&T) -> bool) {
         let Some(highest) = self.highest else { return };
         self.next = highest + 1;
-        while let Some(oldest) = self.kept.first_entry().filter(|oldest| is_old(oldest.get())) {
-            self.floor = *oldest.key() + 1;
-            oldest.remove();
+        while let Some(&(oldest, _)) = self.kept.front().filter(|(_, arrival)| is_old(arrival)) {
+            self.floor = oldest + 1;
+            self.kept.pop_front();
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{
     sent::{SentPacket, SentPackets},
 };
 use crate::media::{
+    datagram::DatagramHead,
     extensions::ExtensionIds,
     payload::Payload,
     queue::QueuedPacket,
@@ -265,7 +266,7 @@ impl Repairs {
         now: Timestamp,
         wanted: Wanted,
         (feedback, transport_sequence): (FeedbackKind, u16),
-    ) -> Option<(Vec<u8>, Payload)> {
+    ) -> Option<(DatagramHead, Payload)> {
         let line = self.line_mut(wanted.stream)?;
         let (head, payload) = match wanted.item {
             Item::Retransmission(number) => {
@@ -284,11 +285,11 @@ impl Repairs {
                 let size = DataSize::from_bytes(begin.len() as u64) + zeros;
                 let fields =
                     PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload: size };
-                let mut head = line.parity.as_mut()?.0.write(now, feedback, fields);
+                let mut head = line.parity.as_mut()?.0.write(now, feedback, fields).into_vec();
                 RtpHeader::insert_sources(&mut head, &[line.ssrc]);
                 head.extend(begin);
                 line.counts.parity_packets += 1;
-                (head, Payload::zeros(zeros))
+                (head.into(), Payload::zeros(zeros))
             }
         };
         line.counts.size += DataSize::from_bytes(head.len() as u64) + payload.size();
