@@ -72,7 +72,7 @@ impl InFlight {
                 self.next = packets.front().map_or(Timestamp::MAX, |&(arrival, _)| arrival);
             }
             Packets::Reordered(packets) => {
-                packets.pop().into_iter().for_each(|first| *packet = first);
+                *packet = packets.pop().unwrap_or(*packet);
                 self.next = packets.arrivals.peek().map_or(Timestamp::MAX, |Reverse((arrival, _))| *arrival);
             }
         }

@@ -178,7 +178,9 @@ impl Recorder {
             Event::Queued { .. } => {}
             Event::Dequeued { link: id, packet, sojourn, .. } => {
                 if let Some(tallies) = links.get_mut(id.0 as usize) {
-                    tallies.iter_mut().for_each(|tally| tally.on_dequeued(now, packet, *sojourn));
+                    for tally in tallies {
+                        tally.on_dequeued(now, packet, *sojourn);
+                    }
                 }
             }
             Event::Marked { link: id, .. } => {

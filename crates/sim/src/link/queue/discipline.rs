@@ -22,7 +22,7 @@ pub trait Queue: Send + fmt::Debug {
     fn pass(&mut self, now: Timestamp, packet: &mut Packet, drops: &mut Vec<Dropped>) -> bool {
         self.enqueue(now, *packet, drops);
         let passed = self.dequeue(now, drops);
-        passed.into_iter().for_each(|passed| *packet = passed);
+        *packet = passed.unwrap_or(*packet);
         passed.is_some()
     }
 
