@@ -16,7 +16,7 @@ pub struct NodeId(pub u32);
 pub struct LinkId(pub u32);
 
 /// The metadata of a packet that links use. The driver of the links stores the content under [`body`](Self::body).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Flow. The two directions of a session are two flows.
     pub flow: FlowId,
@@ -50,6 +50,12 @@ impl Packet {
 /// Reference to the content of a packet; [`BodyId::NONE`] if only its size matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BodyId(pub u32);
+
+impl Default for BodyId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 impl BodyId {
     /// No content.

@@ -228,6 +228,12 @@ pub trait Observer {
     fn watches(&self) -> bool {
         true
     }
+
+    /// Whether it uses [`Event::Queued`].
+    #[inline]
+    fn watches_queues(&self) -> bool {
+        self.watches()
+    }
 }
 
 /// Ignores all events.
@@ -259,6 +265,11 @@ impl<O: Observer + ?Sized> Observer for &mut O {
     fn watches(&self) -> bool {
         (**self).watches()
     }
+
+    #[inline]
+    fn watches_queues(&self) -> bool {
+        (**self).watches_queues()
+    }
 }
 
 impl<A: Observer, B: Observer> Observer for (A, B) {
@@ -281,6 +292,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     #[inline]
     fn watches(&self) -> bool {
         self.0.watches() || self.1.watches()
+    }
+
+    #[inline]
+    fn watches_queues(&self) -> bool {
+        self.0.watches_queues() || self.1.watches_queues()
     }
 }
 
@@ -307,6 +323,11 @@ impl<O: Observer> Observer for Option<O> {
     #[inline]
     fn watches(&self) -> bool {
         self.as_ref().is_some_and(O::watches)
+    }
+
+    #[inline]
+    fn watches_queues(&self) -> bool {
+        self.as_ref().is_some_and(O::watches_queues)
     }
 }
 

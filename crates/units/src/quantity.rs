@@ -108,7 +108,7 @@ impl Timestamp {
     /// The time from `earlier` to `self`; zero if `earlier` is later.
     #[inline]
     pub fn saturating_since(self, earlier: Self) -> TimeDelta {
-        (self - earlier).max(TimeDelta::ZERO)
+        TimeDelta(self.0.saturating_sub(earlier.0).min(i64::MAX.unsigned_abs()) as i64)
     }
 }
 

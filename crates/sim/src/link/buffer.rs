@@ -17,14 +17,6 @@ pub(super) struct Buffer {
     marked: u64,
 }
 
-/// The result of removing a packet from a queue.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Dequeued {
-    pub(super) packet: Option<Packet>,
-    /// Whether this call marked the packet.
-    pub(super) marked: bool,
-}
-
 impl Buffer {
     #[inline]
     pub(super) fn new(queue: Box<dyn Queue>) -> Self {
@@ -66,26 +58,36 @@ impl Buffer {
     }
 
     #[inline]
-    pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Dequeued {
+    pub(super) fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
         let before = drops.len();
         let packet = self.queue.dequeue(now, drops);
         self.remove(packet.as_ref());
         self.remove(drops.get(before..).unwrap_or_default().iter().map(|dropped| &dropped.packet));
         self.timer = self.queue.next_timer();
-        let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
-        Dequeued { packet, marked }
+        packet
     }
 
-    /// See [`Queue::pass`].
+    /// Whether the call that returned `packet`, the last one, marked it.
     #[inline]
-    pub(super) fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Dequeued {
-        let packet = self.queue.pass(now, packet, drops);
-        if packet.is_none() {
-            self.backlog = self.counted();
-        }
+    pub(super) fn marks(&mut self, packet: &Packet) -> bool {
+        packet.ecn == Ecn::Ce && self.has_marked()
+    }
+
+    /// See [`Queue::pass`]. Returns whether this call marked the packet; `None` if it was dropped.
+    #[inline]
+    pub(super) fn pass(
+        &mut self,
+        now: Timestamp,
+        packet: &mut Packet,
+        drops: &mut Vec<Dropped>,
+    ) -> Option<bool> {
+        let passed = self.queue.pass(now, packet, drops);
         self.timer = self.queue.next_timer();
-        let marked = packet.is_some_and(|packet| packet.ecn == Ecn::Ce) && self.has_marked();
-        Dequeued { packet, marked }
+        if !passed {
+            self.backlog = self.counted();
+            return None;
+        }
+        Some(self.marks(packet))
     }
 
     #[inline]

@@ -163,6 +163,7 @@ impl Propagation {
     }
 
     /// Advances to the step that applies at `sent`.
+    #[inline(never)]
     fn seek(&mut self, sent: Timestamp) {
         while self.delay.steps.get(self.next).is_some_and(|&(from, _)| from <= sent) {
             self.next += 1;
@@ -181,16 +182,22 @@ impl Propagation {
     /// Without reordering this is NR-BPDV of RFC 8868 §4.5: a packet that would overtake arrives one serialisation time
     /// after the packet before it. Times here are those of the last bit, so the serialisation time is that of this packet;
     /// the RFC uses the first bit and the preceding packet.
+    #[inline]
     pub(super) fn arrival(&mut self, sent: Timestamp, serialisation: TimeDelta) -> Timestamp {
         if sent >= self.next_at {
             self.seek(sent);
         }
-        let delay = self.current;
-        let Some(jitter) = self.jitter else {
-            self.latest = self.latest.max(sent + delay);
-            return self.latest;
-        };
-        let arrival = sent + delay + jitter.draw(&mut self.random);
+        let arrival = sent + self.current;
+        if let Some(jitter) = self.jitter {
+            return self.delayed(arrival, jitter, serialisation);
+        }
+        self.latest = self.latest.max(arrival);
+        self.latest
+    }
+
+    #[inline(never)]
+    fn delayed(&mut self, arrival: Timestamp, jitter: Jitter, serialisation: TimeDelta) -> Timestamp {
+        let arrival = arrival + jitter.draw(&mut self.random);
         if self.reorder {
             return arrival;
         }

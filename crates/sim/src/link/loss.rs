@@ -99,6 +99,7 @@ impl LossProcess {
         !matches!(self.loss, Loss::None) && self.draw()
     }
 
+    #[inline(never)]
     fn draw(&mut self) -> bool {
         let index = self.transmitted;
         self.transmitted += 1;

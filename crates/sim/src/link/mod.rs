@@ -22,7 +22,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::{
-    buffer::{Buffer, Dequeued},
+    buffer::Buffer,
     delay::{DelayError, DelayProfile, Jitter, Propagation},
     in_flight::InFlight,
     loss::{Loss, LossProcess, ProbabilityError},
@@ -220,27 +220,41 @@ impl Link {
     }
 
     /// Accepts `packet` at the near end.
-    pub fn offer(&mut self, now: Timestamp, packet: Packet, observer: &mut impl Observer) {
+    pub fn offer(&mut self, now: Timestamp, mut packet: Packet, observer: &mut impl Observer) {
+        self.accept(now, &mut packet, observer);
+    }
+
+    /// As [`offer`](Self::offer), without moving the packet, which afterwards has no meaning.
+    #[expect(clippy::inline_always, reason = "one call less for each packet and link")]
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, now: Timestamp, packet: &mut Packet, observer: &mut impl Observer) {
         self.counters.offered_packets += 1;
         self.update_drain_rate(now);
-        let dropped = self.drops.len();
-        if self.queue.is_empty() && !self.on_medium && self.is_free(now) {
-            let dequeued = self.queue.pass(now, packet, &mut self.drops);
-            self.report_drops(now, dropped, observer);
-            if observer.watches() && dequeued.packet.is_some() {
-                let backlog = Backlog { packets: 1, size: packet.size() };
-                observer.on_event(now, &Event::Queued { link: self.id, packet, backlog });
-            }
-            return self.start_transmission(now, dequeued, TimeDelta::ZERO, observer);
+        if !self.queue.is_empty() || self.on_medium || !self.is_free(now) {
+            return self.enqueue(now, *packet, observer);
         }
-        let mut packet = packet;
+        let (offered, dropped) = (observer.watches_queues().then_some(*packet), self.drops.len());
+        let passed = self.queue.pass(now, packet, &mut self.drops);
+        self.report_drops(now, dropped, observer);
+        let Some(marked) = passed else { return };
+        if let Some(packet) = offered {
+            let backlog = Backlog { packets: 1, size: packet.size() };
+            observer.on_event(now, &Event::Queued { link: self.id, packet, backlog });
+        }
+        self.start_transmission(now, (packet, marked), TimeDelta::ZERO, observer);
+    }
+
+    /// Accepts `packet` while it cannot be transmitted at once.
+    #[inline(never)]
+    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, observer: &mut impl Observer) {
+        let dropped = self.drops.len();
         if self.queue.enqueue(now, packet, &mut self.drops) {
             self.counters.marked_packets += 1;
             packet.ecn = Ecn::Ce;
             observer.on_event(now, &Event::Marked { link: self.id, packet });
         }
         self.report_drops(now, dropped, observer);
-        if observer.watches() {
+        if observer.watches_queues() {
             let is_same =
                 |drop: &Dropped| (drop.packet.flow, drop.packet.sequence) == (packet.flow, packet.sequence);
             if !self.drops.get(dropped..).unwrap_or_default().iter().any(is_same) {
@@ -254,41 +268,59 @@ impl Link {
     /// Time of the next [`poll`](Self::poll) call; `None` if the link is empty and has no timer.
     #[inline]
     pub fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
-        let mut next = self.in_flight.next().unwrap_or(Timestamp::MAX);
+        let next = self.next_deadline(now);
+        (next < Timestamp::MAX).then_some(next)
+    }
+
+    /// As [`next_event`](Self::next_event); [`Timestamp::MAX`] if there is none.
+    #[inline]
+    pub(crate) fn next_deadline(&self, now: Timestamp) -> Timestamp {
+        let mut next = self.in_flight.next();
         if !self.queue.is_empty() && !self.on_medium {
             next = next.min(self.transmitter.ready_at(now));
         }
         if let Some(timer) = self.queue.next_timer() {
             next = next.min(timer);
         }
-        (next < Timestamp::MAX).then_some(next)
+        next
     }
 
     /// Returns the next packet that has reached the far end by `now`.
     pub fn poll(&mut self, now: Timestamp, observer: &mut impl Observer) -> Option<Packet> {
         self.advance(now, observer);
-        self.poll_arrival(now)
+        let mut packet = Packet::default();
+        self.poll_arrival(now, &mut packet).then_some(packet)
     }
 
     /// Runs the timer of the queue if it is due, and transmits if the transmitter is free.
     #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp, observer: &mut impl Observer) {
         if self.queue.next_timer().is_some_and(|at| at <= now) {
-            self.update_drain_rate(now);
-            self.queue.on_timer(now);
+            self.run_queue_timer(now);
         }
-        self.transmit_ready(now, observer);
+        if !self.queue.is_empty() {
+            self.transmit_ready(now, observer);
+        }
     }
 
-    /// As [`poll`](Self::poll), once the link has [advanced](Self::advance) to `now`.
+    #[inline(never)]
+    fn run_queue_timer(&mut self, now: Timestamp) {
+        self.update_drain_rate(now);
+        self.queue.on_timer(now);
+    }
+
+    /// As [`poll`](Self::poll), once the link has [advanced](Self::advance) to `now`. Copies the packet to `packet`, and returns
+    /// whether there was one.
     #[inline]
-    pub(crate) fn poll_arrival(&mut self, now: Timestamp) -> Option<Packet> {
-        let packet = self.in_flight.pop_until(now)?;
+    pub(crate) fn poll_arrival(&mut self, now: Timestamp, packet: &mut Packet) -> bool {
+        if !self.in_flight.pop_until(now, packet) {
+            return false;
+        }
         self.counters.delivered_packets += 1;
         self.counters.delivered_bytes += u64::from(packet.bytes);
         debug_assert_eq!(self.queue.backlog(), self.queue.counted());
         debug_assert!(self.is_conserved(), "link {:?} does not conserve packets: {self:?}", self.id);
-        Some(packet)
+        true
     }
 
     /// Leaves the transmission of packets to a medium, which takes and releases them. The rate is from now on only the one by which
@@ -302,6 +334,11 @@ impl Link {
         self.queue.is_empty()
     }
 
+    /// Whether a medium transmits its packets.
+    pub(crate) fn is_on_medium(&self) -> bool {
+        self.on_medium
+    }
+
     /// Takes the next packet for transmission by the medium, with its queueing delay.
     pub(crate) fn take(
         &mut self,
@@ -312,9 +349,10 @@ impl Link {
             let dropped = self.drops.len();
             let dequeued = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            let Some(packet) = dequeued.packet else { continue };
+            let Some(packet) = dequeued else { continue };
+            let marked = self.queue.marks(&packet);
             let sojourn = now.saturating_since(packet.queued);
-            self.report_dequeued(now, packet, dequeued.marked, sojourn, observer);
+            self.report_dequeued(now, (&packet, marked), sojourn, observer);
             self.held += 1;
             return Some((packet, sojourn));
         }
@@ -333,7 +371,7 @@ impl Link {
         self.held = self.held.saturating_sub(1);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
         if received {
-            self.propagate(now, now, (packet, sojourn), observer);
+            self.propagate(now, now, (&mut { packet }, sojourn), observer);
         } else {
             self.lose(now, packet, sojourn, observer);
         }
@@ -352,9 +390,13 @@ impl Link {
     /// Passes the rate to the queue if it has changed.
     #[inline]
     fn update_drain_rate(&mut self, now: Timestamp) {
-        if !self.rate_changes {
-            return;
+        if self.rate_changes {
+            self.pass_drain_rate(now);
         }
+    }
+
+    #[inline(never)]
+    fn pass_drain_rate(&mut self, now: Timestamp) {
         let drain = self.transmitter.rate(now).unwrap_or(DataRate::from_bps(u64::MAX));
         if drain != self.drain {
             self.drain = drain;
@@ -377,53 +419,59 @@ impl Link {
     }
 
     /// Dequeues and transmits packets while the transmitter is free.
-    #[inline]
+    #[inline(never)]
     fn transmit_ready(&mut self, now: Timestamp, observer: &mut impl Observer) {
         while !self.queue.is_empty() && !self.on_medium && self.is_free(now) {
             let dropped = self.drops.len();
-            let dequeued = self.queue.dequeue(now, &mut self.drops);
+            let mut dequeued = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
-            let sojourn = dequeued.packet.map(|packet| now.saturating_since(packet.queued));
-            self.start_transmission(now, dequeued, sojourn.unwrap_or_default(), observer);
+            if let Some(packet) = &mut dequeued {
+                let marked = self.queue.marks(packet);
+                let sojourn = now.saturating_since(packet.queued);
+                self.start_transmission(now, (packet, marked), sojourn, observer);
+            }
         }
     }
 
-    /// Transmits the dequeued packet, if any, after a queueing delay of `sojourn`.
+    /// Transmits a dequeued packet, which the queue may just have marked, after a queueing delay of `sojourn`.
+    #[expect(clippy::inline_always, reason = "one call less for each packet and link")]
+    #[inline(always)]
     fn start_transmission(
         &mut self,
         now: Timestamp,
-        dequeued: Dequeued,
+        (packet, marked): (&mut Packet, bool),
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
-        let Some(packet) = dequeued.packet else { return };
-        self.report_dequeued(now, packet, dequeued.marked, sojourn, observer);
+        self.report_dequeued(now, (packet, marked), sojourn, observer);
         let transmitted = self.transmitter.transmit(now, packet.bytes);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
         self.propagate(now, transmitted, (packet, sojourn), observer);
     }
 
     /// Counts and reports a packet that left the queue.
+    #[expect(clippy::inline_always, reason = "one call less for each packet and link")]
+    #[inline(always)]
     fn report_dequeued(
         &mut self,
         now: Timestamp,
-        packet: Packet,
-        marked: bool,
+        (packet, marked): (&Packet, bool),
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
         if marked {
             self.counters.marked_packets += 1;
-            observer.on_event(now, &Event::Marked { link: self.id, packet });
+            observer.on_event(now, &Event::Marked { link: self.id, packet: *packet });
         }
         if observer.watches() {
-            let packet = delayed(packet, sojourn);
+            let packet = delayed(*packet, sojourn);
             let event = Event::Dequeued { link: self.id, packet, sojourn, backlog: self.backlog() };
             observer.on_event(now, &event);
         }
     }
 
     /// Counts and reports a packet that was lost after it left the queue.
+    #[inline(never)]
     fn lose(&mut self, now: Timestamp, packet: Packet, sojourn: TimeDelta, observer: &mut impl Observer) {
         self.counters.lost_packets += 1;
         let packet = delayed(packet, sojourn);
@@ -433,43 +481,69 @@ impl Link {
     }
 
     /// Loses the packet, or puts it on its way to the far end. Its transmission begins at `now` and ends at `transmitted`.
+    #[expect(clippy::inline_always, reason = "one call less for each packet and link")]
+    #[inline(always)]
     fn propagate(
         &mut self,
         now: Timestamp,
         transmitted: Timestamp,
-        (mut packet, sojourn): (Packet, TimeDelta),
+        (packet, sojourn): (&mut Packet, TimeDelta),
         observer: &mut impl Observer,
     ) {
         if self.loss.is_next_lost() {
-            return self.lose(now, packet, sojourn, observer);
+            return self.lose(now, *packet, sojourn, observer);
         }
-        if let Some((ratio, random)) = &mut self.corruption
-            && random.random::<f64>() < *ratio
-        {
+        if self.corruption.is_some() {
+            self.corrupt(packet);
+        }
+        let arrival = self.propagation.arrival(transmitted, transmitted - now);
+        self.in_flight.push(arrival, packet, sojourn);
+        if self.duplication.is_some() {
+            self.duplicate(now, arrival, (packet, sojourn), observer);
+        }
+    }
+
+    /// Changes a bit of the packet, perhaps.
+    #[inline(never)]
+    fn corrupt(&mut self, packet: &mut Packet) {
+        let Some((ratio, random)) = &mut self.corruption else { return };
+        if random.random::<f64>() < *ratio {
             self.counters.corrupted_packets += 1;
             let bit = random.random::<u32>().max(1);
             if packet.corruption == 0 {
                 packet.corruption = bit;
             }
         }
-        let arrival = self.propagation.arrival(transmitted, transmitted - now);
-        self.in_flight.push(arrival, packet, sojourn);
-        if let Some((ratio, random)) = &mut self.duplication
-            && random.random::<f64>() < *ratio
-        {
+    }
+
+    /// Delivers the packet twice, perhaps.
+    #[inline(never)]
+    fn duplicate(
+        &mut self,
+        now: Timestamp,
+        arrival: Timestamp,
+        (packet, sojourn): (&Packet, TimeDelta),
+        observer: &mut impl Observer,
+    ) {
+        let Some((ratio, random)) = &mut self.duplication else { return };
+        if random.random::<f64>() < *ratio {
             self.counters.duplicated_packets += 1;
             self.duplicates.push(packet.body);
             self.in_flight.push(arrival, packet, sojourn);
-            observer.on_event(now, &Event::Duplicated { link: self.id, packet });
+            observer.on_event(now, &Event::Duplicated { link: self.id, packet: *packet });
         }
     }
 
     /// Counts and reports the drops from index `from` on.
     #[inline]
     fn report_drops(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
-        if self.drops.len() == from {
-            return;
+        if self.drops.len() > from {
+            self.report_drops_from(now, from, observer);
         }
+    }
+
+    #[inline(never)]
+    fn report_drops_from(&mut self, now: Timestamp, from: usize, observer: &mut impl Observer) {
         let backlog = self.backlog();
         for &Dropped { packet, reason } in self.drops.get(from..).unwrap_or_default() {
             match reason {

@@ -10,6 +10,9 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 /// Work to transmit one byte, in bit·ns/s, so that `work / rate` is a time in nanoseconds.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
 
+/// Larger packets are transmitted in parts of this size, because their work would not fit into 63 bits.
+const MAX_CHUNK: u32 = 1 << 30;
+
 /// The rate of a link over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateProfile {
@@ -186,6 +189,12 @@ pub struct Transmitter {
 #[derive(Debug, Clone)]
 enum Kind {
     Unlimited,
+    Fixed {
+        /// Rate in bit/s, above 0.
+        rate: u64,
+        /// As that of [`Kind::Rate`].
+        credit: u64,
+    },
     Rate {
         /// Position at the end of the last transmission, which may lie in the future.
         segments: Segments,
@@ -215,7 +224,8 @@ impl Transmitter {
         profile.check()?;
         let kind = match profile {
             RateProfile::Unlimited => Kind::Unlimited,
-            RateProfile::Fixed(_) | RateProfile::Steps { .. } => {
+            RateProfile::Fixed(rate) => Kind::Fixed { rate: rate.as_bps(), credit: 0 },
+            RateProfile::Steps { .. } => {
                 let segments = Segments::new(profile);
                 Kind::Rate { queried: segments.clone(), segments, credit: 0 }
             }
@@ -242,23 +252,31 @@ impl Transmitter {
     /// Transmits a packet of `bytes` and returns the end of the transmission, when the transmitter is free again.
     ///
     /// If the transmitter is not [ready](Self::ready_at), the transmission starts as soon as it is.
+    #[inline]
     pub fn transmit(&mut self, now: Timestamp, bytes: u32) -> Timestamp {
-        // The work of larger packets would not fit into 63 bits.
-        const MAX_CHUNK: u32 = 1 << 30;
+        let start = self.free_at.max(now);
+        match &mut self.kind {
+            Kind::Unlimited => start,
+            Kind::Fixed { rate, credit } if bytes <= MAX_CHUNK => {
+                let (work, spare) = work(bytes, if start == self.free_at { *credit } else { 0 });
+                let nanos = work.div_ceil(*rate);
+                *credit = nanos * *rate - work + spare;
+                self.free_at = start + TimeDelta::from_nanos(nanos as i64);
+                self.free_at
+            }
+            _ => self.transmit_at_changing_rate(now, bytes),
+        }
+    }
+
+    fn transmit_at_changing_rate(&mut self, now: Timestamp, bytes: u32) -> Timestamp {
         if bytes > MAX_CHUNK {
             let end = self.transmit(now, MAX_CHUNK);
             return self.transmit(end, bytes - MAX_CHUNK);
         }
         let start = self.ready_at(now);
         match &mut self.kind {
-            Kind::Unlimited => return start,
             Kind::Rate { segments, credit, .. } => {
-                // The rounding error is discarded after a pause.
-                let saved = if start == self.free_at { *credit } else { 0 };
-                let whole = u64::from(bytes) * WORK_PER_BYTE;
-                // The saved work exceeds the packet's only if packets take less than a nanosecond.
-                let spare = saved.saturating_sub(whole);
-                let mut work = whole.saturating_sub(saved);
+                let (mut work, spare) = work(bytes, if start == self.free_at { *credit } else { 0 });
                 let mut at = start;
                 loop {
                     if at >= segments.until {
@@ -286,7 +304,7 @@ impl Transmitter {
                 self.free_at = bucket.transmit(start, bytes);
                 return self.free_at;
             }
-            Kind::Opportunities { .. } => {}
+            Kind::Unlimited | Kind::Fixed { .. } | Kind::Opportunities { .. } => {}
         }
         self.use_opportunities(start, bytes)
     }
@@ -296,6 +314,7 @@ impl Transmitter {
     pub fn rate(&mut self, now: Timestamp) -> Option<DataRate> {
         match &mut self.kind {
             Kind::Unlimited => None,
+            Kind::Fixed { rate, .. } => Some(DataRate::from_bps(*rate)),
             Kind::Rate { queried, .. } => {
                 queried.seek(now);
                 let is_out = queried.rate == DataRate::ZERO;
@@ -359,6 +378,14 @@ impl Transmitter {
     }
 }
 
+/// The work to transmit a packet of `bytes` if `saved` was done before, and what is left of `saved`. A rounding error is saved only
+/// if there was no pause; it exceeds the work of a packet only if packets take less than a nanosecond.
+#[inline]
+fn work(bytes: u32, saved: u64) -> (u64, u64) {
+    let whole = u64::from(bytes) * WORK_PER_BYTE;
+    (whole.saturating_sub(saved), saved.saturating_sub(whole))
+}
+
 /// A forward cursor over the segments of constant rate.
 #[derive(Debug, Clone)]
 struct Segments {
@@ -375,11 +402,8 @@ struct Segments {
 impl Segments {
     fn new(profile: &RateProfile) -> Self {
         let (steps, period) = match profile {
-            RateProfile::Fixed(rate) => (vec![(Timestamp::ZERO, *rate)], None),
             RateProfile::Steps { steps, period } => (steps.clone(), *period),
-            RateProfile::Unlimited | RateProfile::Opportunities { .. } | RateProfile::TokenBucket(_) => {
-                (Vec::new(), None)
-            }
+            _ => (Vec::new(), None),
         };
         let rate = steps.first().map_or(DataRate::ZERO, |&(_, rate)| rate);
         let has_outages = steps.iter().any(|&(_, rate)| rate == DataRate::ZERO);

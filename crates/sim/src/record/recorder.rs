@@ -177,8 +177,10 @@ impl Recorder {
             }
             Event::Queued { .. } => {}
             Event::Dequeued { link: id, packet, sojourn, .. } => {
-                for tally in links.get_mut(id.0 as usize).into_iter().flatten() {
-                    tally.on_dequeued(now, packet, *sojourn);
+                if let Some(tallies) = links.get_mut(id.0 as usize) {
+                    for tally in tallies {
+                        tally.on_dequeued(now, packet, *sojourn);
+                    }
                 }
             }
             Event::Marked { link: id, .. } => {
@@ -206,30 +208,6 @@ impl Recorder {
         true
     }
 
-    #[inline(never)]
-    fn on_timed_event(&mut self, now: Timestamp, event: &Event) {
-        let counts = self.count(now, event);
-        let Some(timeline) = &mut self.timeline else { return };
-        timeline.advance(now);
-        match event {
-            Event::Sent { packet } => timeline.on_sent(packet),
-            Event::Queued { link, backlog, .. } => timeline.on_queued(now, *link, *backlog),
-            Event::Dequeued { link, packet, sojourn, backlog } => {
-                timeline.on_dequeued(now, (*link, packet), *sojourn, *backlog);
-            }
-            Event::Marked { link, .. } => timeline.on_marked(now, *link),
-            Event::Duplicated { .. } => {}
-            Event::Dropped { link, packet, reason, backlog } => {
-                timeline.on_dropped(now, (*link, packet), (*reason, *backlog), counts);
-            }
-            Event::Delivered { packet } => {
-                if counts {
-                    timeline.on_delivered(now, packet);
-                }
-            }
-        }
-    }
-
     /// Runs `simulation` until `end`, as [`Simulation::run_until`] does, and records it. Faster than with an observer of a type of
     /// another crate, which is compiled there.
     ///
@@ -237,7 +215,11 @@ impl Recorder {
     ///
     /// If a link does not conserve packets, which is a bug.
     pub fn run_until(&mut self, simulation: &mut Simulation, end: Timestamp) {
-        simulation.run_until(end, self);
+        if self.timeline.is_some() {
+            simulation.run_until(end, self);
+        } else {
+            simulation.run_until(end, &mut Untimed(self));
+        }
     }
 
     /// The record of the run, which has reached `end`, and the figures of each measurement. Checks are left
@@ -467,14 +449,26 @@ impl FlowState {
 }
 
 impl Observer for Recorder {
-    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
-    #[inline(always)]
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        // Without a timeline the engine does not create the events that are only for it.
-        if self.timeline.is_some() {
-            self.on_timed_event(now, event);
-        } else {
-            self.count(now, event);
+        let counts = self.count(now, event);
+        let Some(timeline) = &mut self.timeline else { return };
+        timeline.advance(now);
+        match event {
+            Event::Sent { packet } => timeline.on_sent(packet),
+            Event::Queued { link, backlog, .. } => timeline.on_queued(now, *link, *backlog),
+            Event::Dequeued { link, packet, sojourn, backlog } => {
+                timeline.on_dequeued(now, (*link, packet), *sojourn, *backlog);
+            }
+            Event::Marked { link, .. } => timeline.on_marked(now, *link),
+            Event::Duplicated { .. } => {}
+            Event::Dropped { link, packet, reason, backlog } => {
+                timeline.on_dropped(now, (*link, packet), (*reason, *backlog), counts);
+            }
+            Event::Delivered { packet } => {
+                if counts {
+                    timeline.on_delivered(now, packet);
+                }
+            }
         }
     }
 
@@ -490,5 +484,25 @@ impl Observer for Recorder {
         if let Some(timeline) = &mut self.timeline {
             timeline.on_note(now, note);
         }
+    }
+}
+
+/// A recorder without a timeline. The engine does not create the events that are only for timelines.
+struct Untimed<'a>(&'a mut Recorder);
+
+impl Observer for Untimed<'_> {
+    #[expect(clippy::inline_always, reason = "where it is inlined, the event need not be created")]
+    #[inline(always)]
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        self.0.count(now, event);
+    }
+
+    fn on_note(&mut self, now: Timestamp, note: &Note) {
+        self.0.on_note(now, note);
+    }
+
+    #[inline]
+    fn watches_queues(&self) -> bool {
+        false
     }
 }

@@ -38,29 +38,47 @@ impl Wanted {
     }
 }
 
-/// Delays, most of which are zero.
+/// Number of delays that are added to a histogram at once.
+const PENDING: usize = 64;
+
+/// Delays. They are added to the histogram several at a time, because its columns are rarely in the processor's cache: together
+/// the accesses take little longer than a single one.
 #[derive(Debug, Clone)]
 struct Delays {
-    histogram: ErrorHistogram,
-    /// Number of zero delays that are not yet in the histogram.
+    /// Apart, so that what each packet changes is close together.
+    histogram: Box<ErrorHistogram>,
+    /// Delays above zero in nanoseconds, and the number of zero delays, that are not yet in the histogram.
+    pending: Vec<u64>,
     zeros: u64,
 }
 
 impl Delays {
     fn new(wanted: Wanted) -> Self {
-        Self { histogram: wanted.histogram(), zeros: 0 }
+        Self { histogram: Box::new(wanted.histogram()), pending: Vec::new(), zeros: 0 }
     }
 
     #[inline]
     fn record(&mut self, nanos: u64) {
         if nanos == 0 {
             self.zeros += 1;
-        } else {
+            return;
+        }
+        self.pending.push(nanos);
+        if self.pending.len() == PENDING {
+            self.add_pending();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_pending(&mut self) {
+        for nanos in self.pending.drain(..) {
             self.histogram.record(TimeDelta::from_nanos(nanos as i64));
         }
     }
 
     fn settle(&mut self) {
+        self.add_pending();
         self.histogram.record_many(TimeDelta::ZERO, std::mem::take(&mut self.zeros));
     }
 }
@@ -78,7 +96,7 @@ pub(super) struct FlowTally {
     lost_packets: u64,
     marked_packets: u64,
     goodput_bytes: u64,
-    delay: ErrorHistogram,
+    delay: Delays,
     queue_delay: Delays,
     /// Received bytes of each [`FlowFigures::STEP`], if they were requested.
     steps: Vec<u64>,
@@ -98,7 +116,7 @@ impl FlowTally {
             lost_packets: 0,
             marked_packets: 0,
             goodput_bytes: 0,
-            delay: wanted.histogram(),
+            delay: Delays::new(wanted),
             queue_delay: Delays::new(wanted),
             steps: Vec::new(),
             media: None,
@@ -135,7 +153,7 @@ impl FlowTally {
             self.received_bytes += u64::from(packet.bytes);
             self.marked_packets += u64::from(packet.ecn == Ecn::Ce);
             if self.wanted.delays {
-                self.delay.record(now.saturating_since(packet.sent));
+                self.delay.record(now.saturating_since(packet.sent).as_nanos().unsigned_abs());
                 self.queue_delay.record(packet.queue_delay_ns);
             }
             if self.wanted.steps {
@@ -194,11 +212,12 @@ impl FlowTally {
         if let Some(media) = &mut self.media {
             media.hold(end, &self.window);
         }
+        self.delay.settle();
         self.queue_delay.settle();
     }
 
     pub(super) fn delay(&self) -> &ErrorHistogram {
-        &self.delay
+        &self.delay.histogram
     }
 
     pub(super) fn queue_delay(&self) -> &ErrorHistogram {

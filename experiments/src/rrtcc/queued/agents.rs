@@ -132,7 +132,7 @@ impl Agent for Reporter {
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         let due = self.next.filter(|due| *due <= now)?;
         // A report may be empty.
-        let head = written(&std::mem::take(&mut self.arrivals));
+        let head = written(&std::mem::take(&mut self.arrivals)).into();
         let body = Body::Datagram { head, payload: Payload::default() };
         self.next = Some(due + REPORT_INTERVAL);
         Some(Transmit { flow: self.flow, bytes: 1200, ecn: Ecn::NotEct, body })

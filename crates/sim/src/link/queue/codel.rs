@@ -3,7 +3,7 @@
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    discipline::{Queue, mark, sojourn},
+    discipline::{Queue, mark},
     error::{Check, QueueError},
     fifo::Fifo,
     limit::Limit,
@@ -114,8 +114,14 @@ struct ControlledFifo<'a> {
 }
 
 impl Backlog for ControlledFifo<'_> {
+    type Popped = Packet;
+
     fn pop(&mut self) -> Option<Packet> {
         self.fifo.pop()
+    }
+
+    fn queued(&self, popped: &Packet) -> Timestamp {
+        popped.queued
     }
 
     fn size(&self) -> DataSize {
@@ -135,12 +141,16 @@ impl Backlog for ControlledFifo<'_> {
 
 /// A controlled queue, and the actions on packets removed from it.
 pub(super) trait Backlog {
-    fn pop(&mut self) -> Option<Packet>;
+    /// A packet that was removed from the queue: the packet, or its place.
+    type Popped;
+    fn pop(&mut self) -> Option<Self::Popped>;
+    /// Time at which it entered the queue.
+    fn queued(&self, popped: &Self::Popped) -> Timestamp;
     /// Total size of all queues that share the transmitter (RFC 8289 §4.4).
     fn size(&self) -> DataSize;
     /// Marks `packet` if it is ECN-capable. Returns whether it carries a mark.
-    fn mark(&mut self, packet: &mut Packet) -> bool;
-    fn discard(&mut self, packet: Packet);
+    fn mark(&mut self, popped: &mut Self::Popped) -> bool;
+    fn discard(&mut self, popped: Self::Popped);
 }
 
 /// The parameters of RFC 8289 §5.3.
@@ -187,12 +197,12 @@ impl Default for Control {
 
 impl Control {
     /// RFC 8289 §5.5.
-    pub(super) fn dequeue(
+    pub(super) fn dequeue<B: Backlog>(
         &mut self,
         now: Timestamp,
         law: &Law,
-        backlog: &mut impl Backlog,
-    ) -> Option<Packet> {
+        backlog: &mut B,
+    ) -> Option<B::Popped> {
         let Some((mut packet, mut may_drop)) = self.take(now, law, backlog) else {
             self.dropping = false;
             return None;
@@ -233,12 +243,12 @@ impl Control {
     }
 
     /// `dodequeue` of RFC 8289 §5.6: the next packet, and whether the delay has exceeded the target for an interval.
-    fn take(&mut self, now: Timestamp, law: &Law, backlog: &mut impl Backlog) -> Option<(Packet, bool)> {
+    fn take<B: Backlog>(&mut self, now: Timestamp, law: &Law, backlog: &mut B) -> Option<(B::Popped, bool)> {
         let Some(packet) = backlog.pop() else {
             self.first_above = Timestamp::MAX;
             return None;
         };
-        if sojourn(now, &packet) < law.target || backlog.size() <= law.max_packet {
+        if now.saturating_since(backlog.queued(&packet)) < law.target || backlog.size() <= law.max_packet {
             self.first_above = Timestamp::MAX;
             return Some((packet, false));
         }

@@ -17,11 +17,13 @@ pub trait Queue: Send + fmt::Debug {
     /// Removes the next packet to transmit, possibly marked. Appends every packet that is dropped on departure to `drops`.
     fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet>;
 
-    /// Enqueues and immediately dequeues `packet`. The queue is empty and the link is idle, so the packet is not delayed and
-    /// [`Packet::queued`] need not be set.
-    fn pass(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        self.enqueue(now, packet, drops);
-        self.dequeue(now, drops)
+    /// Enqueues and immediately dequeues `packet`, possibly marked. The queue is empty and the link is idle, so the packet is not
+    /// delayed and [`Packet::queued`] need not be set. Returns whether the packet passed; otherwise it was dropped.
+    fn pass(&mut self, now: Timestamp, packet: &mut Packet, drops: &mut Vec<Dropped>) -> bool {
+        self.enqueue(now, *packet, drops);
+        let passed = self.dequeue(now, drops);
+        *packet = passed.unwrap_or(*packet);
+        passed.is_some()
     }
 
     /// Number of queued packets.

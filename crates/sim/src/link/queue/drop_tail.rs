@@ -39,12 +39,12 @@ impl Queue for DropTail {
         Some(packet)
     }
 
-    fn pass(&mut self, _now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        if self.limit.admits(&packet, 0, DataSize::ZERO, self.drain) {
-            return Some(packet);
+    fn pass(&mut self, _now: Timestamp, packet: &mut Packet, drops: &mut Vec<Dropped>) -> bool {
+        let passes = self.limit.admits(packet, 0, DataSize::ZERO, self.drain);
+        if !passes {
+            drops.push(Dropped { packet: *packet, reason: DropReason::Overflow });
         }
-        drops.push(Dropped { packet, reason: DropReason::Overflow });
-        None
+        passes
     }
 
     fn packets(&self) -> usize {

@@ -5,8 +5,8 @@ use rand::RngExt;
 
 use self::store::{List, Store};
 use super::{
-    codel::{Backlog, Law},
-    discipline::{Queue, mark, sojourn},
+    codel::{Backlog, Control, Law},
+    discipline::{Queue, sojourn},
     error::{Check, QueueError},
 };
 use crate::{
@@ -74,6 +74,8 @@ pub struct FqCodel {
     config: FqCodelConfig,
     law: Law,
     salt: u64,
+    /// One for each queue.
+    controls: Vec<Control>,
     store: Store,
     new: List,
     old: List,
@@ -114,8 +116,15 @@ impl FqCodel {
     pub fn new(config: FqCodelConfig, mut random: Random) -> Result<Self, QueueError> {
         config.validate()?;
         let law = config.law()?;
-        let store = Store::new(config.queues);
-        Ok(Self { config, law, salt: random.random(), store, new: List::EMPTY, old: List::EMPTY })
+        Ok(Self {
+            config,
+            law,
+            salt: random.random(),
+            controls: vec![Control::default(); config.queues as usize],
+            store: Store::new(config.queues),
+            new: List::EMPTY,
+            old: List::EMPTY,
+        })
     }
 
     fn quantum(&self) -> i64 {
@@ -202,17 +211,17 @@ impl Queue for FqCodel {
     fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
         loop {
             let (queue, is_new) = self.choose()?;
-            let mut control = self.store.flow_mut(queue).control;
+            let control = self.controls.get_mut(queue as usize).expect("there are as many as queues");
             let mut backlog = FlowQueue { store: &mut self.store, queue, drops };
-            let packet = control.dequeue(now, &self.law, &mut backlog);
-            self.store.flow_mut(queue).control = control;
-            if let Some(mut packet) = packet {
+            let place = control.dequeue(now, &self.law, &mut backlog);
+            if let Some(place) = place {
+                let packet = *self.store.popped(place);
                 if self.config.ce_threshold.is_some_and(|threshold| sojourn(now, &packet) > threshold) {
-                    mark(&mut packet, &mut self.store.marked);
+                    self.store.mark(place);
                 }
                 let flow = self.store.flow_mut(queue);
                 flow.credits = flow.credits.saturating_sub(i64::from(packet.bytes));
-                return Some(packet);
+                return Some(*self.store.popped(place));
             }
             if is_new {
                 // It moves behind the old queues before it can be new again, which prevents starvation.
@@ -244,20 +253,27 @@ struct FlowQueue<'a> {
 }
 
 impl Backlog for FlowQueue<'_> {
-    fn pop(&mut self) -> Option<Packet> {
-        self.store.pop(self.queue)
+    /// The place of the packet in the store, valid until another one is enqueued.
+    type Popped = u32;
+
+    fn pop(&mut self) -> Option<u32> {
+        self.store.pop_place(self.queue)
+    }
+
+    fn queued(&self, &place: &u32) -> Timestamp {
+        self.store.popped(place).queued
     }
 
     fn size(&self) -> DataSize {
         self.store.size()
     }
 
-    fn mark(&mut self, packet: &mut Packet) -> bool {
-        mark(packet, &mut self.store.marked)
+    fn mark(&mut self, &mut place: &mut u32) -> bool {
+        self.store.mark(place)
     }
 
-    fn discard(&mut self, packet: Packet) {
-        self.drops.push(Dropped { packet, reason: DropReason::Aqm });
+    fn discard(&mut self, place: u32) {
+        self.drops.push(Dropped { packet: *self.store.popped(place), reason: DropReason::Aqm });
     }
 }
 

@@ -160,7 +160,9 @@ impl History {
 
     /// First transmissions of the segments above `from`, in order.
     pub(super) fn originals_above(&self, from: u64) -> impl Iterator<Item = Transmitted> + '_ {
-        let skipped = self.sent.partition_point(|sent| sent.end <= from);
+        // Usually there are none below.
+        let has_earlier = self.sent.front().is_some_and(|sent| sent.end <= from);
+        let skipped = if has_earlier { self.sent.partition_point(|sent| sent.end <= from) } else { 0 };
         self.sent.iter().enumerate().skip(skipped).map(|(at, sent)| Transmitted {
             at: sent.at,
             end: sent.end,

@@ -46,6 +46,8 @@ pub struct RtoEstimator {
     floor: RtoFloor,
     /// Smoothed RTT and mean deviation in nanoseconds.
     estimate: Option<(f64, f64)>,
+    /// The smoothed RTT, rounded to a nanosecond.
+    rounded: TimeDelta,
     base: TimeDelta,
     timeout: TimeDelta,
 }
@@ -53,7 +55,7 @@ pub struct RtoEstimator {
 impl RtoEstimator {
     /// Creates an estimator without samples.
     pub fn new(floor: RtoFloor) -> Self {
-        Self { floor, estimate: None, base: INITIAL, timeout: INITIAL }
+        Self { floor, estimate: None, rounded: TimeDelta::ZERO, base: INITIAL, timeout: INITIAL }
     }
 
     /// Processes an RTT sample of a segment that was sent once, or with timestamps (Karn's algorithm, RFC 6298 §3). Ends any
@@ -68,10 +70,11 @@ impl RtoEstimator {
             ),
         };
         self.estimate = Some((smoothed, deviation));
-        let (smoothed, beyond) = (nanos(smoothed), nanos(4.0 * deviation).max(GRANULARITY));
+        self.rounded = nanos(smoothed);
+        let beyond = nanos(4.0 * deviation).max(GRANULARITY);
         self.base = match self.floor {
-            RtoFloor::Whole(floor) => (smoothed + beyond).max(floor),
-            RtoFloor::BeyondRtt(floor) => smoothed + beyond.max(floor),
+            RtoFloor::Whole(floor) => (self.rounded + beyond).max(floor),
+            RtoFloor::BeyondRtt(floor) => self.rounded + beyond.max(floor),
         }
         .min(MAX);
         self.timeout = self.base;
@@ -98,7 +101,7 @@ impl RtoEstimator {
 
     /// Smoothed RTT; `None` before the first sample.
     pub fn smoothed(&self) -> Option<TimeDelta> {
-        self.estimate.map(|(smoothed, _)| nanos(smoothed))
+        self.estimate.map(|_| self.rounded)
     }
 
     /// Mean deviation of the RTT; `None` before the first sample.
@@ -107,8 +110,11 @@ impl RtoEstimator {
     }
 }
 
+/// Rounds as [`f64::round`] does, which takes longer without an instruction for it. `value` is at least 0.
 fn nanos(value: f64) -> TimeDelta {
-    TimeDelta::from_nanos(value.round() as i64)
+    let whole = value as i64;
+    let rounds_up = value - whole as f64 >= 0.5;
+    TimeDelta::from_nanos(whole.saturating_add(i64::from(rounds_up)))
 }
 
 #[cfg(test)]

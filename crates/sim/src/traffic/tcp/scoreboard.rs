@@ -118,6 +118,9 @@ impl Scoreboard {
     /// Whether bytes have become lost since [`lost_below`](Self::lost_below) returned `before`.
     pub(super) fn has_lost_since(&self, before: u64) -> bool {
         let from = before.max(self.first);
+        if self.lost_below <= from {
+            return false;
+        }
         let at = self.received.partition_point(|range| range.1 <= from);
         let unknown = self.received.get(at).filter(|range| range.0 <= from).map_or(from, |range| range.1);
         unknown < self.lost_below
@@ -358,6 +361,9 @@ impl Scoreboard {
     pub(super) fn next_lost(&self) -> Option<Range> {
         if let Some(again) = self.history.as_ref().and_then(|history| history.first_lost_again()) {
             return self.segment_of(again);
+        }
+        if self.lost_below <= self.retransmitted {
+            return None;
         }
         let (from, to) = self.hole()?;
         (from < self.lost_below).then(|| self.segment_of((from, to)))?

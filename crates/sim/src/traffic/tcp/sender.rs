@@ -194,6 +194,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn run_timers(&mut self) {
         let now = self.now;
         let stopped = self.stop.is_some_and(|stop| stop <= now);

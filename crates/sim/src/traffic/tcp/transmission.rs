@@ -253,7 +253,7 @@ impl Transmission {
 
     pub(super) fn timer(&self) -> Option<Timestamp> {
         let paced = self.is_paced.then_some(self.paced_until);
-        [self.timer, self.probe_due, self.reorder_due, paced].into_iter().flatten().min()
+        earlier(earlier(self.timer, self.probe_due), earlier(self.reorder_due, paced))
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -729,9 +729,9 @@ impl Transmission {
 
     /// The state to store with a transmission of `bytes` now.
     fn stamp(&mut self, now: Timestamp, bytes: u64) -> Option<Stamp> {
-        let flight = self.board.pipe();
-        let delivered = self.board.delivered();
-        self.delivery.as_mut().map(|delivery| delivery.stamp(now, delivered, flight, bytes))
+        let board = &self.board;
+        let delivery = self.delivery.as_mut();
+        delivery.map(|delivery| delivery.stamp(now, board.delivered(), board.pipe(), bytes))
     }
 
     /// Reports losses to the congestion control, if it needs them.
@@ -895,5 +895,14 @@ impl Transmission {
         self.timed_out = None;
         self.reduced_until = self.board.first();
         self.announce_reduction = false;
+    }
+}
+
+/// The earlier one of two optional times.
+#[inline]
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

@@ -2,7 +2,7 @@
 
 use giusto_units::DataSize;
 
-use super::super::codel::Control;
+use super::super::discipline::mark;
 use crate::packet::Packet;
 
 /// The end of a list.
@@ -10,10 +10,9 @@ const NONE: u32 = u32::MAX;
 /// The link of a queue that is in no list.
 const UNLISTED: u32 = u32::MAX - 1;
 
-/// One queue, 56 bytes. Its size in bytes is stored separately, for a fast search on overflow.
+/// One queue. Its size in bytes is stored separately, for a fast search on overflow.
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
-    pub(super) control: Control,
     /// Bytes that it may still send in this round.
     pub(super) credits: i64,
     head: u32,
@@ -44,14 +43,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(queues: u32) -> Self {
-        let flow = Flow {
-            control: Control::default(),
-            credits: 0,
-            head: NONE,
-            tail: NONE,
-            packets: 0,
-            next: UNLISTED,
-        };
+        let flow = Flow { credits: 0, head: NONE, tail: NONE, packets: 0, next: UNLISTED };
         Self {
             slots: Vec::new(),
             free: NONE,
@@ -110,13 +102,18 @@ impl Store {
     }
 
     pub(super) fn pop(&mut self, queue: u32) -> Option<Packet> {
+        self.pop_place(queue).map(|place| *self.popped(place))
+    }
+
+    /// Removes the next packet of a queue. Returns its place, which keeps it until the next [`push`](Self::push).
+    pub(super) fn pop_place(&mut self, queue: u32) -> Option<u32> {
         let index = self.flow_mut(queue).head;
         if index == NONE {
             return None;
         }
         let free = std::mem::replace(&mut self.free, index);
         let slot = self.slot_mut(index);
-        let packet = slot.packet;
+        let bytes = u64::from(slot.packet.bytes);
         let next = std::mem::replace(&mut slot.next, free);
         let flow = self.flow_mut(queue);
         flow.head = next;
@@ -125,9 +122,20 @@ impl Store {
             flow.tail = NONE;
         }
         self.packets -= 1;
-        self.size -= u64::from(packet.bytes);
-        *self.backlog_mut(queue) -= u64::from(packet.bytes);
-        Some(packet)
+        self.size -= bytes;
+        *self.backlog_mut(queue) -= bytes;
+        Some(index)
+    }
+
+    /// The packet that was removed from this place.
+    pub(super) fn popped(&self, place: u32) -> &Packet {
+        &self.slots.get(place as usize).expect("slots are never removed").packet
+    }
+
+    /// Marks the packet that was removed from this place if it is ECN-capable. Returns whether it carries a mark.
+    pub(super) fn mark(&mut self, place: u32) -> bool {
+        let slot = self.slots.get_mut(place as usize).expect("slots are never removed");
+        mark(&mut slot.packet, &mut self.marked)
     }
 
     fn put(&mut self, packet: Packet) -> u32 {
@@ -207,12 +215,13 @@ mod tests {
     use giusto_units::Ecn;
 
     use super::*;
-    use crate::link::queue::tests::packet;
+    use crate::link::queue::{codel::Control, tests::packet};
 
     #[test]
     fn a_queue_takes_at_most_64_bytes_and_slots_are_reused() {
-        // RFC 8290 §5.4: "less than 64 bytes per queue", here including the backlog.
-        assert!(size_of::<Flow>() + size_of::<u64>() <= 64, "{}", size_of::<Flow>());
+        // RFC 8290 §5.4: "less than 64 bytes per queue", here including the state of CoDel and the backlog.
+        let bytes = size_of::<Flow>() + size_of::<Control>() + size_of::<u64>();
+        assert!(bytes <= 64, "{bytes}");
         let mut store = Store::new(4);
         for round in 0..100 {
             for index in 0..10 {
