@@ -12,6 +12,7 @@
 //! | [`log`] | reports the input and the output of a controller |
 //! | [`fixed`] | a constant rate |
 //! | [`gcc`] | Google Congestion Control, and its parts |
+//! | [`nada`] | NADA (RFC 8698) |
 //! | [`scream`] | SCReAM in three generations |
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
@@ -28,6 +29,7 @@ pub mod gcc;
 pub mod history;
 pub mod limits;
 pub mod log;
+pub mod nada;
 pub mod requirements;
 #[cfg(test)]
 mod runtime;

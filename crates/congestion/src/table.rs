@@ -11,6 +11,7 @@ use crate::{
         receiver_driven::{ReceiverDriven, ReceiverDrivenConfig},
     },
     limits::Options,
+    nada::{Nada, NadaConfig},
     requirements::{PacerSettings, Requirements},
     scream::{
         d00::{D00Config, ScreamD00},
@@ -66,6 +67,12 @@ pub(crate) static TABLE: &[Entry] = &[
         summary: "gcc:draft-02 as simulated in a thesis of 2017",
         requirements: ThesisController::REQUIREMENTS,
         build: &|limits, _| Box::new(ThesisController::within(limits)),
+    },
+    Entry {
+        name: "nada",
+        summary: "NADA as in RFC 8698",
+        requirements: Nada::REQUIREMENTS,
+        build: &|limits, _| Box::new(Nada::new(NadaConfig::within(limits))),
     },
     Entry {
         name: "scream:rfc8298",

@@ -9,7 +9,7 @@ use crate::{
 
 /// The media rate and its latest decision.
 #[derive(Debug, Clone)]
-pub(super) struct Decided {
+pub(crate) struct Decided {
     min: DataRate,
     max: DataRate,
     target: DataRate,
@@ -21,7 +21,7 @@ pub(super) struct Decided {
 
 impl Decided {
     /// At the start rate.
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         let Limits { min, start, max } = limits.ordered();
         Self {
             min,
@@ -34,14 +34,14 @@ impl Decided {
     }
 
     /// Applies new limits to the target.
-    pub(super) fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         let limits = limits.ordered();
         (self.min, self.max) = (limits.min, limits.max);
         self.settle(self.target.as_bps() as f64, Cause::Limit);
     }
 
     /// The state on a new route: at the start rate of `limits`.
-    pub(super) fn restarted(&self, limits: Limits) -> Self {
+    pub(crate) fn restarted(&self, limits: Limits) -> Self {
         let fresh = Self::new(limits);
         let decision =
             Decision { at: self.now, from: self.target, to: fresh.target, cause: Cause::RouteChange };
@@ -49,7 +49,7 @@ impl Decided {
     }
 
     /// The later of `now` and the latest time of an earlier call.
-    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+    pub(crate) fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
         if !self.begun {
             self.begun = true;
@@ -59,12 +59,12 @@ impl Decided {
     }
 
     /// Whether there has been any call.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 
     /// Sets the target to `bps` because of `cause`.
-    pub(super) fn settle(&mut self, bps: f64, cause: Cause) {
+    pub(crate) fn settle(&mut self, bps: f64, cause: Cause) {
         let rate = DataRate::from_bps(bps.round() as u64);
         let to = rate.min(self.max).max(self.min);
         if to != self.target {
@@ -75,17 +75,17 @@ impl Decided {
     }
 
     /// The media rate.
-    pub(super) fn target(&self) -> DataRate {
+    pub(crate) fn target(&self) -> DataRate {
         self.target
     }
 
     /// The minimum and the maximum, in bit/s.
-    pub(super) fn limits(&self) -> (f64, f64) {
+    pub(crate) fn limits(&self) -> (f64, f64) {
         (self.min.as_bps() as f64, self.max.as_bps() as f64)
     }
 
     /// The latest decision.
-    pub(super) fn decision(&self) -> &Decision {
+    pub(crate) fn decision(&self) -> &Decision {
         &self.decision
     }
 }

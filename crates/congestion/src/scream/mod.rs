@@ -8,7 +8,7 @@
 
 mod competing;
 pub mod d00;
-mod decided;
+pub(crate) mod decided;
 mod flight;
 mod follow;
 mod losses;

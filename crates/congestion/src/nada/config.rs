@@ -1,0 +1,130 @@
+//! Constants (RFC 8698, Table 2).
+
+use giusto_units::TimeDelta;
+
+use crate::{gcc::rate::RoundTripConfig, limits::Limits};
+
+/// Configuration of [`Nada`](super::Nada). The defaults are those of RFC 8698, Table 2, except for the limits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NadaConfig {
+    /// `RMIN`, `RMAX` and the rate at the start, which the RFC sets to `RMIN` (§4.3). The congestion signal in equilibrium is proportional
+    /// to the maximum (equation 5): a maximum far above what the path can carry gives long queues.
+    pub limits: Limits,
+    /// `PRIO`: weight of the flow, above 0. Flows share a bottleneck in the ratio of `priority` × maximum rate (§4.3). Default 1.
+    pub priority: f64,
+    /// `XREF`: congestion signal at which a flow of weight 1 reaches its maximum. Default 10 ms.
+    pub reference_signal: TimeDelta,
+    /// `KAPPA`: gain of the gradual update. Default 0.5.
+    pub kappa: f64,
+    /// `ETA`: gain of the change of the signal, relative to its offset. Default 2.
+    pub eta: f64,
+    /// `TAU`: upper bound of the RTT in the gradual update, above 0. Default 500 ms.
+    pub tau: TimeDelta,
+    /// `GAMMA_MAX`: maximum increase in one step of the accelerated ramp-up. Default 0.5.
+    pub gamma_max: f64,
+    /// `QBOUND`: upper bound of the self-inflicted queueing delay in the ramp-up. Default 50 ms.
+    pub ramp_up_delay: TimeDelta,
+    /// `DFILT`: bound of the delay of filtering, in the ramp-up. Default 120 ms.
+    pub filter_delay: TimeDelta,
+    /// `FPS`: reference frame rate, in frames per second. Default 30.
+    pub frame_rate: f64,
+    /// `BETA_S`: share of the sender's queue that raises the sending rate. Default 0.1.
+    pub beta_sending: f64,
+    /// `BETA_V`: share of the sender's queue that lowers the rate of the encoder. Default 0.1.
+    pub beta_video: f64,
+    /// Reaction to missing feedback, about which the RFC says nothing. Default: that of `gcc:remb`, 3 s.
+    pub silence: RoundTripConfig,
+    /// The receiver, when it is computed at the sender (§6.4). `DELTA` is part of it.
+    pub receiver: NadaReceiverConfig,
+}
+
+impl NadaConfig {
+    /// The defaults with these limits.
+    pub fn within(limits: Limits) -> Self {
+        Self {
+            limits,
+            priority: 1.0,
+            reference_signal: TimeDelta::from_millis(10),
+            kappa: 0.5,
+            eta: 2.0,
+            tau: TimeDelta::from_millis(500),
+            gamma_max: 0.5,
+            ramp_up_delay: TimeDelta::from_millis(50),
+            filter_delay: TimeDelta::from_millis(120),
+            frame_rate: 30.0,
+            beta_sending: 0.1,
+            beta_video: 0.1,
+            silence: RoundTripConfig::default(),
+            receiver: NadaReceiverConfig::default(),
+        }
+    }
+}
+
+impl Default for NadaConfig {
+    fn default() -> Self {
+        Self::within(Limits::default())
+    }
+}
+
+/// Configuration of [`NadaReceiver`](super::NadaReceiver). All flows of a bottleneck need the same penalties (§4.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NadaReceiverConfig {
+    /// `DELTA`: interval of reports; at least 1 ms. Default 100 ms.
+    pub interval: TimeDelta,
+    /// `LOGWIN`: window of the loss ratio, the mark ratio and the received rate; above 0. Default 500 ms.
+    pub window: TimeDelta,
+    /// `QEPS`: queueing delay from which there is no accelerated ramp-up. Default 10 ms.
+    pub ramp_up_below: TimeDelta,
+    /// `MULTILOSS`: for so many average loss intervals after a loss the delay is warped. Default 7.
+    pub loss_intervals: f64,
+    /// `QTH`: queueing delay from which the delay is warped, above 0. Default 50 ms.
+    pub warp_from: TimeDelta,
+    /// `LAMBDA`: exponent of the warping. Default 0.5.
+    pub lambda: f64,
+    /// `PLRREF`: reference loss ratio, above 0. Default 0.01.
+    pub reference_loss: f64,
+    /// `PMRREF`: reference mark ratio, above 0. Default 0.01.
+    pub reference_marks: f64,
+    /// `DLOSS`: penalty at the reference loss ratio. Default 10 ms.
+    pub loss_penalty: TimeDelta,
+    /// `DMARK`: penalty at the reference mark ratio. Default 2 ms.
+    pub mark_penalty: TimeDelta,
+    /// `ALPHA`: smoothing factor of loss and mark ratios, 0 to 1. Default 0.1.
+    pub alpha: f64,
+    /// When these ratios are smoothed. Default: at each packet.
+    pub smoothing: RatioSmoothing,
+    /// Samples of the minimum filter of the queueing delay; at least 1. Default 15 (§5.1.1).
+    pub filter_samples: usize,
+    /// The base delay is the minimum over at least this time. Default 20 min: "tens of minutes" (§5.1.1).
+    pub base_delay_memory: TimeDelta,
+}
+
+impl Default for NadaReceiverConfig {
+    fn default() -> Self {
+        Self {
+            interval: TimeDelta::from_millis(100),
+            window: TimeDelta::from_millis(500),
+            ramp_up_below: TimeDelta::from_millis(10),
+            loss_intervals: 7.0,
+            warp_from: TimeDelta::from_millis(50),
+            lambda: 0.5,
+            reference_loss: 0.01,
+            reference_marks: 0.01,
+            loss_penalty: TimeDelta::from_millis(10),
+            mark_penalty: TimeDelta::from_millis(2),
+            alpha: 0.1,
+            smoothing: RatioSmoothing::Packet,
+            filter_samples: 15,
+            base_delay_memory: TimeDelta::from_seconds(20 * 60),
+        }
+    }
+}
+
+/// When a loss or mark ratio is smoothed (equation 10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RatioSmoothing {
+    /// At each packet that arrives, as in the outline of RFC 8698 §4.2. The time constant is 10 packets.
+    Packet,
+    /// At each report, as in the authors' simulator (ns3-rmcat, `nada-controller.cc`, `updateMetrics`). The time constant is 1 s.
+    Report,
+}

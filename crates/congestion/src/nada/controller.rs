@@ -1,0 +1,241 @@
+//! The controller `nada` (RFC 8698 §4.3 and §5.2).
+
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+
+use super::{
+    config::NadaConfig,
+    receiver::{NadaReceiver, NadaReport, RateMode, ReceivedMedia},
+    reference_rate::{self, ReferenceRate},
+    shaping,
+};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    gcc::rate::{RoundTripBackOff, round_trip::propagation},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements},
+    scream::decided::Decided,
+    target::{Cause, Decision, Signal, Target},
+};
+
+/// NADA: the congestion signal of the receiver gives a reference rate, from which the sender's queue is drained.
+///
+/// It uses the receiver's reports. Without them it computes them from the reports of single packets (RFC 8698 §6.4).
+#[derive(Debug, Clone)]
+pub struct Nada {
+    config: NadaConfig,
+    reference: ReferenceRate,
+    receiver: PacketsAtSender,
+    round_trip: TimeDelta,
+    /// The latest report, and whether its rates are still to be derived from the sender's queue.
+    report: Option<NadaReport>,
+    is_pending: bool,
+    queue: DataSize,
+    silence: RoundTripBackOff,
+    decided: Decided,
+    /// Time of the latest [`on_timeout`](Controller::on_timeout).
+    processed: Timestamp,
+}
+
+impl Nada {
+    /// What it requires of the sender and the receiver.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        accepted: &[FeedbackKind::CongestionControl, FeedbackKind::TransportWide],
+        pacer: PacerSettings::SINGLE,
+        sender_queue: true,
+        marks: true,
+        ..Requirements::DEFAULT
+    };
+
+    /// A controller before the first packet.
+    pub fn new(config: NadaConfig) -> Self {
+        let config = NadaConfig { limits: config.limits.ordered(), ..config };
+        Self {
+            config,
+            reference: ReferenceRate::new(Timestamp::ZERO, &config),
+            receiver: PacketsAtSender::new(NadaReceiver::new(config.receiver)),
+            round_trip: TimeDelta::ZERO,
+            report: None,
+            is_pending: false,
+            queue: DataSize::ZERO,
+            silence: RoundTripBackOff::new(config.silence),
+            decided: Decided::new(config.limits),
+            processed: Timestamp::ZERO,
+        }
+    }
+
+    /// The reference rate (`r_ref`).
+    pub fn reference_rate(&self) -> DataRate {
+        DataRate::from_bps(self.reference.bps().round() as u64)
+    }
+
+    /// The latest report, of the receiver or computed here.
+    pub fn report(&self) -> Option<NadaReport> {
+        self.report
+    }
+
+    /// Time that runs backwards counts as no time. The session begins with the first call.
+    fn begin(&mut self, now: Timestamp) -> Timestamp {
+        let has_begun = self.decided.has_begun();
+        let now = self.decided.advance(now);
+        if !has_begun {
+            self.reference = ReferenceRate::new(now, &self.config);
+            self.processed = now;
+        }
+        now
+    }
+
+    fn on_report(&mut self, now: Timestamp, report: NadaReport) {
+        self.reference.on_report(now, &self.config, &report, self.round_trip);
+        self.report = Some(report);
+        self.is_pending = true;
+    }
+
+    fn cause(&self, report: &NadaReport) -> Cause {
+        let threshold_ms = reference_rate::equilibrium_ms(&self.config, self.reference.bps().max(1.0));
+        let signal = match report.mode {
+            RateMode::RampUp => Signal::UnderUse,
+            RateMode::Gradual if report.signal_ms > threshold_ms => Signal::OverUse,
+            RateMode::Gradual => Signal::Normal,
+        };
+        Cause::Delay { signal, trend_ms: report.signal_ms, threshold_ms }
+    }
+
+    fn settle(&mut self, cause: Cause) {
+        let video = shaping::shaped(&self.config, self.reference.bps(), self.queue).video;
+        self.decided.settle(video, cause);
+    }
+}
+
+impl Controller for Nada {
+    fn on_sent(&mut self, now: Timestamp, _packet: &SentPacket) {
+        let now = self.begin(now);
+        self.silence.on_sent(now);
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let now = self.begin(now);
+        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, feedback.packets)) {
+            self.round_trip = round_trip.max(TimeDelta::ZERO);
+        }
+        // Only missing feedback matters here: a long RTT has its place in equation 3.
+        self.silence.on_round_trip(now, TimeDelta::ZERO);
+        if let Some(report) = self.receiver.on_reports(feedback.packets) {
+            self.on_report(now, report);
+        }
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
+        let now = self.begin(now);
+        self.processed = now;
+        if let Some(report) = self.report.filter(|_| std::mem::take(&mut self.is_pending)) {
+            self.queue = queue.size;
+            self.settle(self.cause(&report));
+        }
+        if let Some(step) = self.silence.update(now, self.decided.target()) {
+            self.queue = DataSize::ZERO;
+            self.reference.set(&self.config, step.to.as_bps() as f64);
+            self.settle(Cause::Silence);
+        }
+    }
+
+    /// At once after a report, because the sender's queue is needed (§5.2: "upon receipt of an RTCP feedback report").
+    fn next_timeout(&self) -> Option<Timestamp> {
+        if !self.decided.has_begun() {
+            return Some(Timestamp::ZERO);
+        }
+        if self.is_pending {
+            return Some(self.processed);
+        }
+        self.silence.next_timeout().map(|due| due.max(self.processed + MIN_INTERVAL))
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits.ordered();
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.begin(now);
+        self.decided.set_limits(limits);
+        self.reference.set(&self.config, self.reference.bps());
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        let now = self.begin(now);
+        let decided = self.decided.restarted(self.config.limits);
+        let fresh = Self::new(self.config);
+        let reference = ReferenceRate::new(now, &self.config);
+        *self = Self { decided, reference, processed: self.processed, ..fresh };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
+    }
+
+    fn target(&self) -> Target {
+        let media = self.decided.target();
+        let sending = shaping::shaped(&self.config, self.reference.bps(), self.queue).sending;
+        Target { media, pacing: DataRate::from_bps(sending.round() as u64).max(media), ..Target::default() }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.decided.decision()
+    }
+}
+
+/// Shortest interval of [`on_timeout`](Controller::on_timeout) without a report.
+const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(25);
+
+/// The receiver at the sender, from reports of single packets.
+#[derive(Debug, Clone)]
+struct PacketsAtSender {
+    receiver: NadaReceiver,
+    /// Highest number that arrived.
+    highest: Option<u64>,
+    /// Packets above it that were reported as lost.
+    missing: u64,
+    /// Arrivals of a message, in their order: time and place. Kept to reuse the allocation.
+    order: Vec<(Timestamp, usize)>,
+}
+
+impl PacketsAtSender {
+    fn new(receiver: NadaReceiver) -> Self {
+        Self { receiver, highest: None, missing: 0, order: Vec::new() }
+    }
+
+    /// Handles the packets of a message, in the order of their numbers. Packets that no message covers count neither as received nor as
+    /// lost: the feedback is missing, not the packet.
+    fn on_reports(&mut self, packets: &[PacketReport]) -> Option<NadaReport> {
+        self.order.clear();
+        let arrivals = packets.iter().enumerate();
+        self.order.extend(arrivals.filter_map(|(place, packet)| {
+            packet.arrival.map(|arrival| (Timestamp::from_nanos(arrival.as_nanos()), place))
+        }));
+        self.order.sort_unstable();
+        let &(latest, _) = self.order.last()?;
+        let above = |highest: Option<u64>| {
+            highest.map_or(0, |highest| packets.partition_point(|packet| packet.sent.sequence <= highest))
+        };
+        for &(at, place) in &self.order {
+            let Some(packet) = packets.get(place) else { continue };
+            let SentPacket { sequence, size, .. } = packet.sent;
+            let in_order = self.highest.is_none_or(|highest| sequence > highest);
+            let missing = in_order.then(|| {
+                let skipped = place.saturating_sub(above(self.highest)) as u64;
+                self.highest = Some(sequence);
+                std::mem::take(&mut self.missing) + skipped
+            });
+            let delay =
+                packet.arrival.map_or(TimeDelta::ZERO, |arrival| -arrival.apparent_delay(packet.sent.at));
+            let is_marked = packet.ecn == Ecn::Ce;
+            self.receiver.on_packet(at, &ReceivedMedia { delay, size, missing, is_marked });
+        }
+        self.missing += packets.len().saturating_sub(above(self.highest)) as u64;
+        self.receiver.poll_report(latest)
+    }
+}

@@ -1,0 +1,115 @@
+//! Base delay and queueing delay (RFC 8698 §5.1.1).
+
+use std::collections::VecDeque;
+
+use giusto_units::{TimeDelta, Timestamp};
+
+/// The memory of the base delay is divided into so many periods, as in LEDBAT (RFC 6817 §3.4.2: one minute each).
+const PERIODS: i64 = 20;
+
+/// Queueing delay: the one-way delay above the minimum of a long time, then the minimum of the latest samples.
+#[derive(Debug, Clone)]
+pub(super) struct QueueingDelay {
+    period: TimeDelta,
+    samples: usize,
+    /// Minimum of each period, the latest last. Not empty after the first packet.
+    minima: VecDeque<TimeDelta>,
+    /// Begin of the latest period.
+    since: Timestamp,
+    /// `d_base`: minimum of `minima`.
+    base: TimeDelta,
+    /// The latest samples of the queueing delay.
+    recent: VecDeque<TimeDelta>,
+}
+
+impl QueueingDelay {
+    pub(super) fn new(memory: TimeDelta, samples: usize) -> Self {
+        let period = TimeDelta::from_nanos(memory.as_nanos() / PERIODS).max(TimeDelta::from_millis(1));
+        Self {
+            period,
+            samples: samples.max(1),
+            minima: VecDeque::new(),
+            since: Timestamp::ZERO,
+            base: TimeDelta::ZERO,
+            recent: VecDeque::new(),
+        }
+    }
+
+    /// Handles the one-way delay of a packet that arrives at `now`. The clocks may differ by a constant.
+    pub(super) fn on_delay(&mut self, now: Timestamp, delay: TimeDelta) {
+        match self.minima.back_mut() {
+            Some(minimum) if now.saturating_since(self.since) < self.period => *minimum = delay.min(*minimum),
+            _ => {
+                self.minima.push_back(delay);
+                self.since = now;
+            }
+        }
+        // One period more than the memory, since the latest one is not complete.
+        while self.minima.len() > PERIODS as usize + 1 {
+            self.minima.pop_front();
+        }
+        self.base = self.minima.iter().copied().min().unwrap_or(delay);
+        if self.recent.len() >= self.samples {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(self.above_base(delay));
+    }
+
+    /// `d_fwd - d_base`.
+    pub(super) fn above_base(&self, delay: TimeDelta) -> TimeDelta {
+        TimeDelta::from_nanos(delay.as_nanos().saturating_sub(self.base.as_nanos()))
+    }
+
+    /// `d_queue`: minimum of the latest samples; `None` before the first packet.
+    pub(super) fn filtered(&self) -> Option<TimeDelta> {
+        self.recent.iter().copied().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: i64) -> TimeDelta {
+        TimeDelta::from_millis(ms)
+    }
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds)
+    }
+
+    #[test]
+    fn a_single_spike_does_not_pass_the_filter_but_a_queue_does() {
+        let mut delay = QueueingDelay::new(TimeDelta::from_seconds(1200), 15);
+        assert_eq!(delay.filtered(), None);
+        for packet in 0..20 {
+            delay.on_delay(at(f64::from(packet) * 0.01), if packet == 10 { ms(-400) } else { ms(-470) });
+        }
+        assert_eq!(delay.filtered(), Some(ms(0)));
+        // Fourteen samples of a queue are not enough, fifteen are.
+        for _ in 0..14 {
+            delay.on_delay(at(0.3), ms(-440));
+        }
+        assert_eq!(delay.filtered(), Some(ms(0)));
+        delay.on_delay(at(0.4), ms(-435));
+        assert_eq!(delay.filtered(), Some(ms(30)));
+        delay.on_delay(at(0.4), ms(-465));
+        assert_eq!(delay.filtered(), Some(ms(5)));
+    }
+
+    #[test]
+    fn the_base_delay_is_kept_for_its_memory_and_then_forgotten() {
+        let mut delay = QueueingDelay::new(TimeDelta::from_seconds(1200), 1);
+        delay.on_delay(at(0.0), ms(20));
+        let mut forgotten = None;
+        for second in 1..1500 {
+            delay.on_delay(at(f64::from(second)), ms(100));
+            if delay.filtered() == Some(ms(0)) {
+                forgotten.get_or_insert(second);
+            } else {
+                assert_eq!(delay.filtered(), Some(ms(80)));
+            }
+        }
+        assert!(forgotten.is_some_and(|second| (1200..=1260).contains(&second)), "{forgotten:?}");
+    }
+}

@@ -1,0 +1,45 @@
+//! NADA: Network-Assisted Dynamic Adaptation (RFC 8698).
+//!
+//! | part | RFC 8698 | module |
+//! |---|---|---|
+//! | constants | Table 2 | [`config`] |
+//! | base delay, queueing delay, minimum filter | §4.2, §5.1.1 | `delay` |
+//! | losses, marks and received rate of the latest 500 ms | §5.1.2, §5.1.3 | `window` |
+//! | average loss interval | §4.2, RFC 5348 §5.4 | `loss_interval` |
+//! | congestion signal | equations 1 and 2 | [`signal`] |
+//! | receiver: the parts above and the mode | §4.2 | [`receiver`] |
+//! | reference rate | equations 3 to 9 | [`reference_rate`] |
+//! | rates of the encoder and the pacer | equations 11 to 14 | [`shaping`] |
+//! | controller | §4.3 | [`controller`] |
+//!
+//! The controller `nada` accepts the receiver's reports ([`NadaReport`]): mode, congestion signal and received rate, every 100 ms. It also
+//! accepts feedback about single packets. Then it computes the report itself, which §6.4 permits.
+//!
+//! # Where the RFC leaves a choice
+//!
+//! | question | the RFC | here |
+//! |---|---|---|
+//! | rate at the start | `RMIN` (§4.3) | [`Limits::start`](crate::Limits), as for all controllers |
+//! | step of the smoothing of loss and mark ratios | "on receiving a media packet" in the outline (§4.2), equation 10 without a step | each packet; [`RatioSmoothing`] |
+//! | delay samples that decide the mode | `d_fwd`, called filtered in Table 1 and raw in the outline | raw samples, as in the authors' simulator |
+//! | average loss interval | RFC 5348 §5.4, where losses within an RTT are one event | each gap is an event: the receiver does not know the RTT |
+//! | packets before the first loss | nothing; RFC 5348 §6.3.1 is for TFRC | the first loss interval, as in the authors' simulator |
+//! | maximum of the congestion signal | 15 bits of 100 µs (§5.3) | the same, also where nothing is written to the wire |
+//! | missing feedback | nothing | while packets are sent without feedback for 3 s, 0.8 of the rate each second, as `gcc:remb` |
+
+pub mod config;
+pub mod controller;
+mod delay;
+mod loss_interval;
+pub mod receiver;
+pub mod reference_rate;
+pub mod shaping;
+pub mod signal;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{NadaConfig, NadaReceiverConfig, RatioSmoothing};
+pub use controller::Nada;
+pub use receiver::{NadaReceiver, NadaReport, RateMode, ReceivedMedia};

@@ -1,0 +1,176 @@
+//! The receiver (RFC 8698 §4.2 and §5.1): delay, losses, marks and rate of the received packets, and the report to the sender.
+
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use super::{
+    config::{NadaReceiverConfig, RatioSmoothing},
+    delay::QueueingDelay,
+    loss_interval::LossIntervals,
+    signal,
+    window::{Arrived, Window},
+};
+
+/// How the sender changes its rate (`rmode`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum RateMode {
+    /// 0: the path is underused; accelerated ramp-up.
+    RampUp,
+    /// 1: gradual update.
+    #[default]
+    Gradual,
+}
+
+/// What the receiver tells the sender (RFC 8698 §5.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NadaReport {
+    /// `rmode`.
+    pub mode: RateMode,
+    /// `x_curr`: aggregate congestion signal in ms, 0 to 3276.7.
+    pub signal_ms: f64,
+    /// `r_recv`: received rate.
+    pub received: DataRate,
+}
+
+/// A packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceivedMedia {
+    /// One-way delay. The clocks may differ by a constant.
+    pub delay: TimeDelta,
+    /// Size that counts towards the rate.
+    pub size: DataSize,
+    /// Packets lost directly before this one; `None` if this one is out of order. Then it counts as lost (§5.1.2).
+    pub missing: Option<u64>,
+    /// Whether it carries a congestion mark (ECN-CE).
+    pub is_marked: bool,
+}
+
+/// Measures a flow and makes reports.
+///
+/// # Example
+///
+/// ```
+/// use giusto_congestion::nada::{NadaReceiver, NadaReceiverConfig, RateMode, ReceivedMedia};
+/// use giusto_units::{DataSize, TimeDelta, Timestamp};
+///
+/// // 1250 bytes each 10 ms, without a queue: 1 Mbit/s, and more is possible.
+/// let mut receiver = NadaReceiver::new(NadaReceiverConfig::default());
+/// for packet in 0..50 {
+///     let now = Timestamp::from_nanos(packet * 10_000_000);
+///     let delay = TimeDelta::from_millis(20);
+///     receiver.on_packet(now, &ReceivedMedia { delay, size: DataSize::from_bytes(1250), missing: Some(0), is_marked: false });
+/// }
+/// let report = receiver.poll_report(Timestamp::from_nanos(495_000_000)).unwrap();
+/// assert_eq!((report.mode, report.received.as_bps()), (RateMode::RampUp, 1_000_000));
+/// assert_eq!(report.signal_ms, 0.0);
+/// ```
+#[derive(Debug, Clone)]
+pub struct NadaReceiver {
+    config: NadaReceiverConfig,
+    delay: QueueingDelay,
+    window: Window,
+    intervals: LossIntervals,
+    /// `p_loss` and `p_mark`.
+    loss_ratio: f64,
+    mark_ratio: f64,
+    now: Timestamp,
+    /// Time of the latest report; initially of the first packet.
+    reported: Option<Timestamp>,
+    /// Whether a packet arrived since then.
+    has_news: bool,
+}
+
+impl NadaReceiver {
+    /// A receiver without packets.
+    pub fn new(config: NadaReceiverConfig) -> Self {
+        Self {
+            config,
+            delay: QueueingDelay::new(config.base_delay_memory, config.filter_samples),
+            window: Window::new(config.window),
+            intervals: LossIntervals::default(),
+            loss_ratio: 0.0,
+            mark_ratio: 0.0,
+            now: Timestamp::ZERO,
+            reported: None,
+            has_news: false,
+        }
+    }
+
+    /// Handles a packet that arrives at `now`. Time that runs backwards by more than the window is a new clock: all measurements restart.
+    pub fn on_packet(&mut self, now: Timestamp, packet: &ReceivedMedia) {
+        if self.now.saturating_since(now) > self.config.window {
+            *self = Self::new(self.config);
+        }
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.reported.get_or_insert(now);
+        self.has_news = true;
+        let &ReceivedMedia { delay, size, missing, is_marked } = packet;
+        let in_order = missing.map(|missing| (delay, missing));
+        self.window.push(Arrived { at: now, size, in_order, is_marked });
+        let Some(missing) = missing else { return };
+        self.delay.on_delay(now, delay);
+        self.intervals.on_packet(missing);
+        if self.config.smoothing == RatioSmoothing::Packet {
+            self.smooth();
+        }
+    }
+
+    /// The report, if one is due: a packet arrived since the previous one, which was sent [`interval`](NadaReceiverConfig) ago or
+    /// earlier.
+    pub fn poll_report(&mut self, now: Timestamp) -> Option<NadaReport> {
+        let now = self.now.max(now);
+        self.next_timeout().filter(|&due| due <= now)?;
+        self.now = now;
+        self.reported = Some(now);
+        self.has_news = false;
+        self.window.forget(now);
+        if self.config.smoothing == RatioSmoothing::Report {
+            self.smooth();
+        }
+        let report =
+            NadaReport { mode: self.mode(), signal_ms: self.signal_ms(), received: self.window.rate() };
+        Some(report)
+    }
+
+    /// When [`poll_report`](Self::poll_report) has a report; `None` while there is nothing to report.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        let reported = self.reported.filter(|_| self.has_news)?;
+        Some(reported + self.config.interval.max(TimeDelta::from_millis(1)))
+    }
+
+    /// Smoothed loss ratio, 0 to 1 (`p_loss`).
+    pub fn loss_ratio(&self) -> f64 {
+        self.loss_ratio
+    }
+
+    /// Smoothed mark ratio, 0 to 1 (`p_mark`).
+    pub fn mark_ratio(&self) -> f64 {
+        self.mark_ratio
+    }
+
+    /// Filtered queueing delay (`d_queue`); `None` before the first packet.
+    pub fn queueing_delay(&self) -> Option<TimeDelta> {
+        self.delay.filtered()
+    }
+
+    /// Equation 10.
+    fn smooth(&mut self) {
+        let alpha = self.config.alpha.clamp(0.0, 1.0);
+        self.loss_ratio = alpha * self.window.loss_ratio() + (1.0 - alpha) * self.loss_ratio;
+        self.mark_ratio = alpha * self.window.mark_ratio() + (1.0 - alpha) * self.mark_ratio;
+    }
+
+    /// End of §4.2.
+    fn mode(&self) -> RateMode {
+        let has_queue =
+            || self.window.delays().any(|delay| self.delay.above_base(delay) >= self.config.ramp_up_below);
+        if self.window.has_losses() || has_queue() { RateMode::Gradual } else { RateMode::RampUp }
+    }
+
+    fn signal_ms(&self) -> f64 {
+        let queueing_ms = self.delay.filtered().unwrap_or_default().as_millis();
+        let since = self.intervals.since_loss() as f64;
+        let delay_ms = signal::equivalent_delay(&self.config, queueing_ms, self.intervals.average(), since);
+        signal::aggregate(&self.config, delay_ms, self.mark_ratio, self.loss_ratio)
+    }
+}

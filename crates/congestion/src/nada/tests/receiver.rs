@@ -1,0 +1,149 @@
+//! The receiver, packet by packet.
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+use crate::nada::{NadaReceiver, NadaReceiverConfig, NadaReport, RateMode, RatioSmoothing, ReceivedMedia};
+
+const fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+/// One packet of 1250 bytes each 10 ms, with delay in ms, missing packets and mark by number.
+fn after(
+    config: NadaReceiverConfig,
+    packets: u64,
+    describe: impl Fn(u64) -> (i64, Option<u64>, bool),
+) -> (NadaReceiver, Vec<NadaReport>) {
+    let (mut receiver, mut reports) = (NadaReceiver::new(config), Vec::new());
+    for number in 0..packets {
+        let (delay, missing, is_marked) = describe(number);
+        let packet = ReceivedMedia {
+            delay: TimeDelta::from_millis(delay),
+            size: DataSize::from_bytes(1250),
+            missing,
+            is_marked,
+        };
+        receiver.on_packet(at(number * 10), &packet);
+        reports.extend(receiver.poll_report(at(number * 10)));
+    }
+    (receiver, reports)
+}
+
+#[test]
+fn it_reports_every_100_ms_while_packets_arrive() {
+    let (mut receiver, reports) = after(NadaReceiverConfig::default(), 101, |_| (-7, Some(0), false));
+    assert_eq!(reports.len(), 10);
+    assert_eq!(receiver.next_timeout(), None);
+    assert_eq!(receiver.poll_report(at(5000)), None);
+    // The window is divided by its length from the start: 11 packets at 100 ms, 50 from 500 ms on.
+    let rates: Vec<u64> = reports.iter().map(|report| report.received.as_bps() / 1000).collect();
+    assert_eq!(rates[..6], [220, 420, 620, 820, 1000, 1000]);
+    assert!(reports.iter().all(|report| report.mode == RateMode::RampUp && report.signal_ms == 0.0));
+}
+
+#[test]
+fn one_sample_of_10_ms_ends_the_ramp_up_for_half_a_second() {
+    for (queue, mode) in [(9, RateMode::RampUp), (10, RateMode::Gradual)] {
+        let (_, reports) = after(NadaReceiverConfig::default(), 201, |number| {
+            (if number == 95 { queue } else { 0 }, Some(0), false)
+        });
+        let modes: Vec<RateMode> = reports.iter().map(|report| report.mode).collect();
+        assert!(modes[..9].iter().all(|&mode| mode == RateMode::RampUp), "{modes:?}");
+        assert!(modes[9..14].iter().all(|&found| found == mode), "{modes:?}");
+        assert!(modes[14..].iter().all(|&mode| mode == RateMode::RampUp), "{modes:?}");
+        // The filter hides the single sample from the signal.
+        assert!(reports.iter().all(|report| report.signal_ms == 0.0));
+    }
+}
+
+#[test]
+fn a_loss_ends_the_ramp_up_for_half_a_second() {
+    let (_, reports) =
+        after(NadaReceiverConfig::default(), 201, |number| (0, Some(u64::from(number == 95)), false));
+    let modes: Vec<RateMode> = reports.iter().map(|report| report.mode).collect();
+    let gradual: Vec<usize> = (0..20).filter(|&place| modes[place] == RateMode::Gradual).collect();
+    assert_eq!(gradual, [9, 10, 11, 12, 13]);
+}
+
+#[test]
+fn the_loss_ratio_is_smoothed_at_each_packet_or_report() {
+    // From packet 100 on one in five is missing: one before each fourth that arrives. p_inst is at most 12/62 until the window is full.
+    let lossy = |number: u64| (0, Some(u64::from(number >= 100 && number % 4 == 0)), false);
+    let by_packet = after(NadaReceiverConfig::default(), 300, lossy);
+    let config = NadaReceiverConfig { smoothing: RatioSmoothing::Report, ..NadaReceiverConfig::default() };
+    let by_report = after(config, 300, lossy);
+    // p_inst in steady state: 12 or 13 of 62 or 63.
+    let steady = by_packet.0.loss_ratio();
+    assert!((0.19..0.21).contains(&steady), "{steady}");
+    // 15 reports after the window has filled: 1 − 0.9^15 = 0.79, and somewhat more for the time before.
+    let slow = by_report.0.loss_ratio();
+    assert!((0.79 * 0.2..0.9 * 0.2).contains(&slow), "{slow}");
+    // 10 ms × (0.2 / 0.01)² is above the maximum of 15 bits.
+    assert_eq!(by_packet.1.last().map(|report| report.signal_ms), Some(3276.7));
+}
+
+#[test]
+fn the_first_loss_is_smoothed_by_equation_10() {
+    // Packet 50 arrives after one lost one: 50 arrived in the window, p_inst = 1/51, p_loss = 0.1 / 51.
+    let (receiver, _) =
+        after(NadaReceiverConfig::default(), 51, |number| (0, Some(u64::from(number == 50)), false));
+    assert!((receiver.loss_ratio() - 0.1 / 51.0).abs() < 1e-12, "{}", receiver.loss_ratio());
+    let (receiver, _) =
+        after(NadaReceiverConfig::default(), 52, |number| (0, Some(u64::from(number == 50)), false));
+    assert!((receiver.loss_ratio() - 0.19 / 51.0).abs() < 1e-12, "{}", receiver.loss_ratio());
+}
+
+#[test]
+fn marks_raise_the_signal_and_permit_the_ramp_up() {
+    // One in fifty: p_mark = 0.02, 2 ms × 4.
+    let (receiver, reports) =
+        after(NadaReceiverConfig::default(), 301, |number| (0, Some(0), number % 50 == 0));
+    assert!((receiver.mark_ratio() - 0.02).abs() < 1e-4, "{}", receiver.mark_ratio());
+    let last = reports.last().unwrap();
+    assert!((last.signal_ms - 8.0).abs() < 0.1, "{last:?}");
+    // Only losses and delay decide the mode (§4.2).
+    assert_eq!(last.mode, RateMode::RampUp);
+}
+
+#[test]
+fn a_standing_queue_is_the_signal_and_is_warped_after_a_loss() {
+    // 100 ms of queue from packet 100 on: 50 e^(−0.5) = 30.3 ms once there was a loss.
+    let queued = |lost: bool| {
+        move |number: u64| (if number < 100 { 0 } else { 100 }, Some(u64::from(lost && number == 100)), false)
+    };
+    let (_, reports) = after(NadaReceiverConfig::default(), 301, queued(false));
+    assert_eq!(reports.last().unwrap().signal_ms, 100.0);
+    let (_, reports) = after(NadaReceiverConfig::default(), 301, queued(true));
+    // The loss has left the window, its ratio has decayed, and 7 × 100 packets have not passed.
+    let last = reports.last().unwrap().signal_ms;
+    assert!((last - 30.326_533).abs() < 1e-3, "{last}");
+}
+
+#[test]
+fn a_late_packet_stays_lost() {
+    let (receiver, _) = after(NadaReceiverConfig::default(), 60, |number| match number {
+        57 => (0, Some(1), false),
+        58 => (500, None, true),
+        _ => (0, Some(0), false),
+    });
+    assert!(receiver.loss_ratio() > 0.0);
+    assert_eq!(receiver.mark_ratio(), 0.0);
+    assert_eq!(receiver.queueing_delay(), Some(TimeDelta::ZERO));
+}
+
+#[test]
+fn a_clock_that_jumps_back_restarts_the_measurement() {
+    let mut receiver = NadaReceiver::new(NadaReceiverConfig::default());
+    let packet = |delay| ReceivedMedia {
+        delay: TimeDelta::from_millis(delay),
+        size: DataSize::from_bytes(1250),
+        missing: Some(0),
+        is_marked: false,
+    };
+    receiver.on_packet(Timestamp::MAX, &packet(0));
+    for number in 0..50 {
+        receiver.on_packet(at(number * 10), &packet(90));
+    }
+    let report = receiver.poll_report(at(499)).unwrap();
+    assert_eq!((report.received.as_bps(), report.signal_ms), (1_000_000, 0.0));
+}
