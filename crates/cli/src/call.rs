@@ -146,7 +146,7 @@ pub(crate) struct CallArgs {
 
     /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
     #[arg(long, value_name = "KIND",
-          value_parser = PossibleValuesParser::new(["transport-wide", "rfc8888", "scream-draft", "remb"])
+          value_parser = PossibleValuesParser::new(["transport-wide", "rfc8888", "scream-draft", "nada", "remb"])
               .map(|name| feedback(&name)))]
     feedback: Option<FeedbackKind>,
 
@@ -254,6 +254,7 @@ fn feedback(name: &str) -> FeedbackKind {
     match name {
         "rfc8888" => FeedbackKind::CongestionControl,
         "scream-draft" => FeedbackKind::ScreamDraft,
+        "nada" => FeedbackKind::Nada,
         "remb" => FeedbackKind::ReceiverEstimate,
         _ => FeedbackKind::TransportWide,
     }

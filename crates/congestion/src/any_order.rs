@@ -11,6 +11,7 @@ use crate::{
     controller::Controller,
     feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState},
     limits::Limits,
+    nada::{NadaReport, RateMode},
 };
 
 #[derive(Debug, Clone)]
@@ -31,6 +32,7 @@ struct Message {
     round_trip: Option<i64>,
     loss: Option<(f64, u64)>,
     estimate: Option<u64>,
+    nada: Option<(bool, f64, u64)>,
 }
 
 /// Calls that a real sender can make: no packet is larger than a UDP datagram can be, and the limits do not
@@ -102,15 +104,17 @@ fn message() -> impl Strategy<Value = Message> {
         prop::option::of(any::<i64>()),
         prop::option::of((ratio, any::<u64>())),
         prop::option::of(any::<u64>()),
+        prop::option::of(any::<(bool, f64, u64)>()),
     );
     (reports, size(), any::<bool>(), rest).prop_map(
-        |(packets, in_flight, quench, (round_trip, loss, estimate))| Message {
+        |(packets, in_flight, quench, (round_trip, loss, estimate, nada))| Message {
             packets,
             in_flight,
             quench,
             round_trip,
             loss,
             estimate,
+            nada,
         },
     )
 }
@@ -150,6 +154,11 @@ fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
                 packets: &message.packets,
                 round_trip: message.round_trip.map(TimeDelta::from_nanos),
                 receiver_estimate: message.estimate.map(DataRate::from_bps),
+                nada: message.nada.map(|(ramps_up, signal_ms, bps)| NadaReport {
+                    mode: if ramps_up { RateMode::RampUp } else { RateMode::Gradual },
+                    signal_ms,
+                    received: DataRate::from_bps(bps),
+                }),
                 loss: message.loss.map(|(ratio, expected_packets)| LossReport { ratio, expected_packets }),
                 quench: message.quench,
                 in_flight: DataSize::from_bytes(message.in_flight),

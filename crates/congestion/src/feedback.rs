@@ -2,6 +2,8 @@
 
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
+use crate::nada::NadaReport;
+
 /// A packet that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentPacket {
@@ -40,6 +42,8 @@ pub struct Feedback<'a> {
     pub round_trip: Option<TimeDelta>,
     /// The receiver's estimate of the available rate (REMB).
     pub receiver_estimate: Option<DataRate>,
+    /// The receiver's report of NADA.
+    pub nada: Option<NadaReport>,
     /// Losses from receiver reports.
     pub loss: Option<LossReport>,
     /// The receiver requests a lower rate (source quench bit of draft-johansson-rmcat-scream-cc-00 §3).

@@ -31,6 +31,7 @@ impl Fixed {
             FeedbackKind::TransportWide,
             FeedbackKind::CongestionControl,
             FeedbackKind::ScreamDraft,
+            FeedbackKind::Nada,
             FeedbackKind::ReceiverEstimate,
             FeedbackKind::ReceiverReports,
         ],

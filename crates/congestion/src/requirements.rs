@@ -11,6 +11,8 @@ pub enum FeedbackKind {
     CongestionControl,
     /// draft-johansson-rmcat-scream-cc-00 §3: which of the latest 33 packets arrived, and the arrival time of the highest.
     ScreamDraft,
+    /// RFC 8698 §5.3: the receiver's mode, congestion signal and received rate.
+    Nada,
     /// REMB: the receiver's estimate of the available rate.
     ReceiverEstimate,
     /// Receiver reports only: the loss ratio.

@@ -322,6 +322,7 @@ fn feedback_name(kind: FeedbackKind) -> &'static str {
         FeedbackKind::CongestionControl => "ccfb",
         FeedbackKind::ReceiverEstimate => "goog-remb",
         FeedbackKind::ScreamDraft => "scream-draft",
+        FeedbackKind::Nada => "nada",
         FeedbackKind::ReceiverReports => "reports",
     }
 }

@@ -17,6 +17,7 @@ use super::{
     source::Source,
 };
 use crate::feedback::{Feedback, LossReport, PacketReport, SentPacket};
+use crate::nada::NadaReport;
 
 /// The longest time before a report that RFC 8888 §3.1 can express, rounded down.
 const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);
@@ -55,6 +56,7 @@ pub struct History {
 struct News {
     round_trip: Option<TimeDelta>,
     receiver_estimate: Option<DataRate>,
+    nada: Option<NadaReport>,
     lost: i64,
     expected: u64,
     quench: bool,
@@ -122,6 +124,7 @@ impl History {
                 Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(feedback),
                 Packet::ScreamFeedback(feedback) => news.quench |= self.on_scream_feedback(feedback),
                 Packet::Remb(remb) if self.is_for_us(remb) => news.receiver_estimate = Some(remb.bitrate),
+                Packet::NadaFeedback(feedback) => news.nada = Some(NadaReport::from_message(feedback)),
                 Packet::ReceiverReport(report) => self.on_blocks(now, &report.blocks, &mut news),
                 Packet::SenderReport(report) => self.on_blocks(now, &report.blocks, &mut news),
                 _ => {}
@@ -299,11 +302,13 @@ impl History {
             || news.quench
             || loss.is_some()
             || news.round_trip.is_some()
-            || news.receiver_estimate.is_some();
+            || news.receiver_estimate.is_some()
+            || news.nada.is_some();
         is_new.then_some(Feedback {
             packets: &self.reports,
             round_trip: news.round_trip,
             receiver_estimate: news.receiver_estimate,
+            nada: news.nada,
             loss,
             quench: news.quench,
             in_flight: self.packets.in_flight(),

@@ -40,8 +40,8 @@ pub struct Nada {
 impl Nada {
     /// What it requires of the sender and the receiver.
     pub const REQUIREMENTS: Requirements = Requirements {
-        feedback: FeedbackKind::CongestionControl,
-        accepted: &[FeedbackKind::CongestionControl, FeedbackKind::TransportWide],
+        feedback: FeedbackKind::Nada,
+        accepted: &[FeedbackKind::Nada, FeedbackKind::CongestionControl, FeedbackKind::TransportWide],
         pacer: PacerSettings::SINGLE,
         sender_queue: true,
         marks: true,
@@ -119,9 +119,12 @@ impl Controller for Nada {
         if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, feedback.packets)) {
             self.round_trip = round_trip.max(TimeDelta::ZERO);
         }
-        // Only missing feedback matters here: a long RTT has its place in equation 3.
-        self.silence.on_round_trip(now, TimeDelta::ZERO);
-        if let Some(report) = self.receiver.on_reports(feedback.packets) {
+        if feedback.nada.is_some() || !feedback.packets.is_empty() {
+            // Only missing feedback matters here: a long RTT has its place in equation 3.
+            self.silence.on_round_trip(now, TimeDelta::ZERO);
+        }
+        let computed = self.receiver.on_reports(feedback.packets);
+        if let Some(report) = feedback.nada.or(computed) {
             self.on_report(now, report);
         }
     }

@@ -12,8 +12,9 @@
 //! | rates of the encoder and the pacer | equations 11 to 14 | [`shaping`] |
 //! | controller | §4.3 | [`controller`] |
 //!
-//! The controller `nada` accepts the receiver's reports ([`NadaReport`]): mode, congestion signal and received rate, every 100 ms. It also
-//! accepts feedback about single packets. Then it computes the report itself, which §6.4 permits.
+//! The receiver sends a report ([`NadaReport`]) every 100 ms. The RFC lists its fields and defines no message;
+//! [`NadaFeedback`](giusto_rtp::rtcp::NadaFeedback) is ours. The controller also accepts feedback about single packets. Then it computes the
+//! report itself, which §6.4 permits.
 //!
 //! # Where the RFC leaves a choice
 //!

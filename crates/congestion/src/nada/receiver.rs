@@ -1,5 +1,6 @@
 //! The receiver (RFC 8698 §4.2 and §5.1): delay, losses, marks and rate of the received packets, and the report to the sender.
 
+use giusto_rtp::rtcp::NadaFeedback;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -30,6 +31,27 @@ pub struct NadaReport {
     /// `r_recv`: received rate.
     pub received: DataRate,
 }
+
+impl NadaReport {
+    /// The report as a message of the receiver with this SSRC. The signal is rounded to 100 µs.
+    pub fn to_message(&self, sender_ssrc: u32) -> NadaFeedback {
+        let signal =
+            (self.signal_ms * UNITS_PER_MS).round().clamp(0.0, f64::from(NadaFeedback::MAX_SIGNAL)) as u16;
+        NadaFeedback { sender_ssrc, gradual: self.mode == RateMode::Gradual, signal, received: self.received }
+    }
+
+    /// The report in a message.
+    pub fn from_message(message: &NadaFeedback) -> Self {
+        Self {
+            mode: if message.gradual { RateMode::Gradual } else { RateMode::RampUp },
+            signal_ms: f64::from(message.signal) / UNITS_PER_MS,
+            received: message.received,
+        }
+    }
+}
+
+/// A message has units of 100 µs (§5.3).
+const UNITS_PER_MS: f64 = 10.0;
 
 /// A packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -123,7 +123,7 @@ pub enum PlanError {
     #[error("unknown controller \"{0}\"")]
     Controller(String),
     /// The feedback is not known.
-    #[error("unknown feedback \"{0}\": use transport-wide, rfc8888, scream-draft or remb")]
+    #[error("unknown feedback \"{0}\": use transport-wide, rfc8888, scream-draft, nada or remb")]
     Feedback(String),
 }
 

@@ -389,6 +389,7 @@ pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
     ("transport-wide", FeedbackKind::TransportWide),
     ("rfc8888", FeedbackKind::CongestionControl),
     ("scream-draft", FeedbackKind::ScreamDraft),
+    ("nada", FeedbackKind::Nada),
     ("remb", FeedbackKind::ReceiverEstimate),
     ("reports", FeedbackKind::ReceiverReports),
 ];

@@ -13,6 +13,8 @@ pub(super) mod packet_type {
     pub(in super::super) const RECEIVER_REPORT: u8 = 201;
     pub(in super::super) const SOURCE_DESCRIPTION: u8 = 202;
     pub(in super::super) const BYE: u8 = 203;
+    /// RFC 3550 §6.7.
+    pub(in super::super) const APPLICATION: u8 = 204;
     /// Feedback about the transport (RFC 4585 §6.1).
     pub(in super::super) const TRANSPORT_FEEDBACK: u8 = 205;
     /// Feedback about the payload (RFC 4585 §6.1).

@@ -9,6 +9,7 @@
 //! | [`ReceiverReport`] | 201 | RFC 3550 §6.4.2 |
 //! | [`SourceDescription`] | 202 | RFC 3550 §6.5 |
 //! | [`Bye`] | 203 | RFC 3550 §6.6 |
+//! | [`NadaFeedback`] | 204, 0 | RFC 8698 §5.3 |
 //! | [`Nack`] | 205, 1 | RFC 4585 §6.2.1 |
 //! | [`CongestionFeedback`] | 205, 11 | RFC 8888 §3.1 |
 //! | [`ScreamFeedback`] | 205, 30 | draft-johansson-rmcat-scream-cc-00 §3 |
@@ -32,6 +33,7 @@ mod ccfb;
 mod description;
 mod error;
 mod frame;
+mod nada;
 mod packets;
 mod remb;
 mod repair;
@@ -45,6 +47,7 @@ mod xr;
 pub use ccfb::{ArrivalOffset, CongestionFeedback, PacketReception, ReportCount, StreamFeedback};
 pub use description::{Bye, Description, SourceDescription};
 pub use error::RtcpError;
+pub use nada::NadaFeedback;
 pub use packets::{Packet, Packets};
 pub use remb::Remb;
 pub use repair::{FullIntra, IntraRequest, Nack, NackEntry, PictureLoss};

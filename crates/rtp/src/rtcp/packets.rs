@@ -5,6 +5,7 @@ use super::{
     description::{Bye, SourceDescription},
     error::RtcpError,
     frame::{Frame, packet_type},
+    nada::{self, NadaFeedback},
     remb::{self, Remb},
     repair::{FIR_FORMAT, FullIntra, NACK_FORMAT, Nack, PLI_FORMAT, PictureLoss},
     reports::{ReceiverReport, SenderReport},
@@ -31,6 +32,8 @@ pub enum Packet {
     CongestionFeedback(CongestionFeedback),
     /// Received packets of a stream, among the latest 33 (draft-johansson-rmcat-scream-cc-00).
     ScreamFeedback(ScreamFeedback),
+    /// Congestion of a path, as its receiver sees it (RFC 8698).
+    NadaFeedback(NadaFeedback),
     /// Packets that a receiver requests again (generic NACK).
     Nack(Nack),
     /// A request for a key frame (PLI).
@@ -58,6 +61,7 @@ impl Packet {
             Self::TransportFeedback(packet) => packet.write(buffer),
             Self::CongestionFeedback(packet) => packet.write(buffer),
             Self::ScreamFeedback(packet) => packet.write(buffer),
+            Self::NadaFeedback(packet) => packet.write(buffer),
             Self::Nack(packet) => packet.write(buffer),
             Self::PictureLoss(packet) => packet.write(buffer),
             Self::FullIntra(packet) => packet.write(buffer),
@@ -143,6 +147,9 @@ impl<'a> Packets<'a> {
                 Packet::SourceDescription(SourceDescription::read(frame)?)
             }
             (packet_type::BYE, _) => Packet::Bye(Bye::read(frame)?),
+            (packet_type::APPLICATION, nada::SUBTYPE) => {
+                return Ok(NadaFeedback::read(frame)?.map(Packet::NadaFeedback));
+            }
             (packet_type::TRANSPORT_FEEDBACK, twcc::FORMAT) => {
                 Packet::TransportFeedback(TransportFeedback::read(frame)?)
             }

@@ -84,6 +84,12 @@ fn examples() -> Vec<Packet> {
             source_quench: true,
             received: 0xf0f1_f2f3,
         }),
+        Packet::NadaFeedback(NadaFeedback {
+            sender_ssrc: 1,
+            gradual: true,
+            signal: 0x0123,
+            received: DataRate::from_bps(1_500_000),
+        }),
         Packet::Nack(Nack::of_numbers(1, 2, [7, 8, 23, 24, 300])),
         Packet::PictureLoss(PictureLoss { sender_ssrc: 1, media_ssrc: 2 }),
         Packet::FullIntra(FullIntra {
@@ -348,6 +354,29 @@ fn names_and_goodbyes_have_the_layout_of_rfc_3550() {
     same(&[0x80, 203, 0, 0], &Packet::Bye(Bye::default()));
 }
 
+/// RFC 8698 §5.3: 15 bits of 100 µs, 32 bits of bit/s.
+#[test]
+fn nada_feedback_is_limited_to_its_fields() {
+    let large =
+        NadaFeedback { signal: u16::MAX, received: DataRate::from_bps(u64::MAX), ..NadaFeedback::default() };
+    let bytes = written(&Packet::NadaFeedback(large));
+    assert_eq!(bytes.len(), NadaFeedback::BYTES);
+    assert_eq!(bytes[12..], [0x7f, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    // Another application-defined packet is skipped.
+    let mut other = bytes.clone();
+    other[8] = b'n';
+    let mut packets = Packets::new(&other).unwrap();
+    assert_eq!((packets.next(), packets.skipped()), (None, 1));
+    let mut cut = bytes.clone();
+    cut[3] = 3;
+    let what = "NADA feedback";
+    assert_eq!(read(&cut[..16]), Err(RtcpError::Truncated { what, needed: 4, found: 0 }));
+    let mut long = bytes;
+    long[3] = 5;
+    long.extend([0; 4]);
+    assert_eq!(read(&long), Err(RtcpError::Excess { what, found: 4 }));
+}
+
 /// RFC 3550 A.2 and RFC 5506.
 #[test]
 fn a_datagram_is_accepted_or_rejected_as_a_whole() {
@@ -368,7 +397,7 @@ fn a_datagram_is_accepted_or_rejected_as_a_whole() {
     for length in 0..datagram.len() {
         // A datagram can only end between packets.
         let cut = Packets::new(&datagram[..length]).map(|packets| packets.flatten().count());
-        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=11)), "{length}: {cut:?}");
+        assert!(matches!(cut, Err(RtcpError::Truncated { .. }) | Ok(1..=12)), "{length}: {cut:?}");
     }
     let mut version = datagram.clone();
     let second = written(&all[0]).len();
@@ -477,6 +506,12 @@ fn another_writer_gives_the_same_bytes() {
                     bye.sources.iter().fold(rtcp_types::Bye::builder(), |all, one| all.add_source(*one));
                 builder.reason(bye.reason.as_deref().unwrap_or_default()).write_into(&mut buffer)
             }
+            Packet::NadaFeedback(feedback) => {
+                // By hand: mode 1 and 0x123, two bytes reserved, 1 500 000 = 0x16e360.
+                let data = [0x81, 0x23, 0, 0, 0, 0x16, 0xe3, 0x60];
+                let builder = rtcp_types::App::builder(feedback.sender_ssrc, "NADA").data(&data);
+                builder.write_into(&mut buffer)
+            }
             Packet::Nack(nack) => {
                 let numbers = nack
                     .numbers()
@@ -555,6 +590,10 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 Packet::Nack(Nack { sender_ssrc, media_ssrc, entries: entries.collect() })
             }
         ),
+        (any::<(u32, bool, u32)>(), 0_u16..1 << 15).prop_map(|((sender_ssrc, gradual, bps), signal)| {
+            let received = DataRate::from_bps(bps.into());
+            Packet::NadaFeedback(NadaFeedback { sender_ssrc, gradual, signal, received })
+        }),
         any::<(u32, u32)>().prop_map(|(sender_ssrc, media_ssrc)| {
             Packet::PictureLoss(PictureLoss { sender_ssrc, media_ssrc })
         }),

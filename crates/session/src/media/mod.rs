@@ -65,7 +65,7 @@
 //! | extension (RFC 8285) | id | sent with |
 //! |---|---|---|
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](giusto_congestion::FeedbackKind) |
-//! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind) |
+//! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind), `Nada` |
 //!
 //! # Repair of lost packets
 //!

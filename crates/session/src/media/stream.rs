@@ -129,7 +129,9 @@ impl RtpStream {
     pub(super) const fn head_bytes(feedback: FeedbackKind) -> u64 {
         // An extension has a header of one word, and one or two words of content (RFC 8285 §4.2).
         match feedback {
-            FeedbackKind::TransportWide | FeedbackKind::ReceiverEstimate => RTP_HEADER_BYTES as u64 + 8,
+            FeedbackKind::TransportWide | FeedbackKind::ReceiverEstimate | FeedbackKind::Nada => {
+                RTP_HEADER_BYTES as u64 + 8
+            }
             _ => RTP_HEADER_BYTES as u64,
         }
     }
@@ -166,7 +168,7 @@ impl RtpStream {
                 let number = TransportSequence::new(fields.transport_sequence);
                 number.push(self.extension_ids.transport_sequence, &mut writer)
             }
-            FeedbackKind::ReceiverEstimate => {
+            FeedbackKind::ReceiverEstimate | FeedbackKind::Nada => {
                 writer.push(self.extension_ids.abs_send_time, &AbsSendTime::from_timestamp(now).to_bytes())
             }
             _ => Ok(()),

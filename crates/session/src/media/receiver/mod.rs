@@ -8,6 +8,7 @@
 //! | [`congestion`] | RFC 8888 feedback |
 //! | [`acknowledged`] | feedback of draft-johansson-rmcat-scream-cc-00 |
 //! | [`estimate`] | the receiver's estimate, REMB |
+//! | [`nada`] | feedback of RFC 8698 |
 //! | [`frames`] | reassembly of frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
 //! | [`parity`] | lost packets recovered from parity |
@@ -25,6 +26,7 @@
 //! | transport-wide | 50 to 250 ms, taking 5 % of the received rate |
 //! | RFC 8888 | after a marker, 16 packets or 40 ms, at most 500 kbit/s |
 //! | draft-johansson-rmcat-scream-cc-00 | at once after a marker or 16 packets, otherwise after 40 ms; at most 75 kbit/s unless packets would remain unreported |
+//! | RFC 8698 | 100 ms, while packets arrive |
 //! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
 //! | receiver report, with repair also a reference time (RFC 3611 §4.4) | 1 s |
 //! | generic NACK | at once: see [`losses`] |
@@ -41,6 +43,7 @@ mod congestion;
 mod estimate;
 mod frames;
 mod losses;
+mod nada;
 mod parity;
 mod sources;
 mod transport;
@@ -68,6 +71,7 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use losses::Requests;
+use nada::NadaReporter;
 use parity::RecoveredPacket;
 use sources::{Admission, Sources};
 use transport::TransportReporter;
@@ -171,6 +175,7 @@ enum Reporter {
     Transport(TransportReporter),
     Congestion(CongestionReporter),
     Acknowledgement(AcknowledgementReporter),
+    Nada(NadaReporter),
     Estimate(Estimator),
     None,
 }
@@ -282,6 +287,11 @@ impl MediaReceiver {
             Reporter::Acknowledgement(acknowledgement) => {
                 acknowledgement.on_received(now, size);
                 acknowledgement.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+            }
+            Reporter::Nada(nada) => {
+                if let Some(sent) = extensions.send_time {
+                    nada.on_packet(now, (header.ssrc, header.sequence), (sent, size), ecn);
+                }
             }
             Reporter::Estimate(estimator) => {
                 if let Some(sent) = extensions.send_time {
@@ -522,6 +532,7 @@ impl MediaReceiver {
             Reporter::Acknowledgement(acknowledgement) if feedback_due => {
                 acknowledgement.write(now, &mut self.outgoing);
             }
+            Reporter::Nada(nada) if feedback_due => nada.write(now, &mut self.outgoing),
             _ => {}
         }
         self.request_repair(now);
@@ -574,6 +585,7 @@ impl Reporter {
             FeedbackKind::ScreamDraft => {
                 Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
             }
+            FeedbackKind::Nada => Self::Nada(NadaReporter::new(config.ssrc)),
             FeedbackKind::ReceiverReports => Reporter::None,
         })
     }
@@ -583,17 +595,19 @@ impl Reporter {
             Self::Transport(transport) => transport.deadline(),
             Self::Congestion(congestion) => congestion.deadline(),
             Self::Acknowledgement(acknowledgement) => acknowledgement.deadline(),
+            Self::Nada(nada) => nada.deadline(),
             Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
             Reporter::None => None,
         }
     }
 
-    /// Discards what has not been reported. An estimate describes the path and is kept.
+    /// Discards what has not been reported. An estimate and the measurements of NADA describe the path and are kept.
     fn forget(&mut self, ssrc: u32) {
         match self {
             Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
             Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
             Self::Acknowledgement(acknowledgement) => acknowledgement.discard_unreported(),
+            Self::Nada(nada) => nada.discard_unreported(),
             Self::Estimate(_) | Reporter::None => {}
         }
     }

@@ -9,6 +9,7 @@ mod acknowledged;
 mod congestion;
 mod estimate;
 mod frames;
+mod nada;
 mod properties;
 mod repair;
 mod sources;

@@ -70,6 +70,7 @@ fn kind() -> impl Strategy<Value = FeedbackKind> {
         FeedbackKind::TransportWide,
         FeedbackKind::CongestionControl,
         FeedbackKind::ScreamDraft,
+        FeedbackKind::Nada,
         FeedbackKind::ReceiverEstimate,
         FeedbackKind::ReceiverReports,
     ])
