@@ -75,6 +75,8 @@ pub struct NadaReceiverConfig {
     pub window: TimeDelta,
     /// `QEPS`: queueing delay from which there is no accelerated ramp-up. Default 10 ms.
     pub ramp_up_below: TimeDelta,
+    /// The delay samples that are compared with it. Default: filtered.
+    pub ramp_up_samples: DelaySamples,
     /// `MULTILOSS`: for so many average loss intervals after a loss the delay is warped. Default 7.
     pub loss_intervals: f64,
     /// `QTH`: queueing delay from which the delay is warped, above 0. Default 50 ms.
@@ -105,6 +107,7 @@ impl Default for NadaReceiverConfig {
             interval: TimeDelta::from_millis(100),
             window: TimeDelta::from_millis(500),
             ramp_up_below: TimeDelta::from_millis(10),
+            ramp_up_samples: DelaySamples::Filtered,
             loss_intervals: 7.0,
             warp_from: TimeDelta::from_millis(50),
             lambda: 0.5,
@@ -127,4 +130,14 @@ pub enum RatioSmoothing {
     Packet,
     /// At each report, as in the authors' simulator (ns3-rmcat, `nada-controller.cc`, `updateMetrics`). The time constant is 1 s.
     Report,
+}
+
+/// Samples of the queueing delay that decide the mode (RFC 8698 §4.2, end).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelaySamples {
+    /// After the minimum filter: Table 1 defines `d_fwd` as filtered, and equation 3 allows for the delay of the filter.
+    Filtered,
+    /// Of each packet, as in the authors' simulator (ns3-rmcat, `nada-controller.cc`, `getRampUpMode`). Jitter of 10 ms then permits no
+    /// accelerated ramp-up.
+    Raw,
 }

@@ -22,7 +22,7 @@
 //! |---|---|---|
 //! | rate at the start | `RMIN` (§4.3) | [`Limits::start`](crate::Limits), as for all controllers |
 //! | step of the smoothing of loss and mark ratios | "on receiving a media packet" in the outline (§4.2), equation 10 without a step | each packet; [`RatioSmoothing`] |
-//! | delay samples that decide the mode | `d_fwd`, called filtered in Table 1 and raw in the outline | raw samples, as in the authors' simulator |
+//! | delay samples that decide the mode | `d_fwd`: filtered in Table 1, raw in the outline of §4.2 and in the authors' simulator | filtered, since equation 3 allows for the delay of the filter; [`DelaySamples`] |
 //! | average loss interval | RFC 5348 §5.4, where losses within an RTT are one event | each gap is an event: the receiver does not know the RTT |
 //! | packets before the first loss | nothing; RFC 5348 §6.3.1 is for TFRC | the first loss interval, as in the authors' simulator |
 //! | maximum of the congestion signal | 15 bits of 100 µs (§5.3) | the same, also where nothing is written to the wire |
@@ -41,6 +41,6 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use config::{NadaConfig, NadaReceiverConfig, RatioSmoothing};
+pub use config::{DelaySamples, NadaConfig, NadaReceiverConfig, RatioSmoothing};
 pub use controller::Nada;
 pub use receiver::{NadaReceiver, NadaReport, RateMode, ReceivedMedia};

@@ -4,7 +4,7 @@ use giusto_rtp::rtcp::NadaFeedback;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    config::{NadaReceiverConfig, RatioSmoothing},
+    config::{DelaySamples, NadaReceiverConfig, RatioSmoothing},
     delay::QueueingDelay,
     loss_interval::LossIntervals,
     signal,
@@ -127,10 +127,16 @@ impl NadaReceiver {
         self.reported.get_or_insert(now);
         self.has_news = true;
         let &ReceivedMedia { delay, size, missing, is_marked } = packet;
-        let in_order = missing.map(|missing| (delay, missing));
-        self.window.push(Arrived { at: now, size, in_order, is_marked });
-        let Some(missing) = missing else { return };
+        let Some(missing) = missing else {
+            self.window.push(Arrived { at: now, size, in_order: None, is_marked });
+            return;
+        };
         self.delay.on_delay(now, delay);
+        let sample = match self.config.ramp_up_samples {
+            DelaySamples::Filtered => self.delay.filtered().unwrap_or_default(),
+            DelaySamples::Raw => self.delay.above_base(delay),
+        };
+        self.window.push(Arrived { at: now, size, in_order: Some((sample, missing)), is_marked });
         self.intervals.on_packet(missing);
         if self.config.smoothing == RatioSmoothing::Packet {
             self.smooth();
@@ -184,8 +190,7 @@ impl NadaReceiver {
 
     /// End of §4.2.
     fn mode(&self) -> RateMode {
-        let has_queue =
-            || self.window.delays().any(|delay| self.delay.above_base(delay) >= self.config.ramp_up_below);
+        let has_queue = || self.window.delays().any(|delay| delay >= self.config.ramp_up_below);
         if self.window.has_losses() || has_queue() { RateMode::Gradual } else { RateMode::RampUp }
     }
 

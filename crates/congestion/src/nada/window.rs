@@ -12,7 +12,7 @@ const MAX_PACKETS: usize = 1 << 16;
 pub(super) struct Arrived {
     pub(super) at: Timestamp,
     pub(super) size: DataSize,
-    /// One-way delay, and lost packets directly before it; `None` for a packet out of order, which counts as lost.
+    /// Queueing delay, and lost packets directly before it; `None` for a packet out of order, which counts as lost.
     pub(super) in_order: Option<(TimeDelta, u64)>,
     pub(super) is_marked: bool,
 }
@@ -87,7 +87,7 @@ impl Window {
         DataRate::of(DataSize::from_bytes(self.bytes), self.length).unwrap_or_default()
     }
 
-    /// One-way delays of the packets in order.
+    /// Queueing delays of the packets in order.
     pub(super) fn delays(&self) -> impl Iterator<Item = TimeDelta> + '_ {
         self.packets.iter().filter_map(|packet| packet.in_order.map(|(delay, _)| delay))
     }

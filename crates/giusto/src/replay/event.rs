@@ -2,7 +2,7 @@
 
 use giusto_congestion::{
     Decision, FeedbackKind, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState,
-    Target, log::Call,
+    Target, log::Call, nada::NadaReport,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
@@ -102,6 +102,8 @@ pub struct Message {
     pub round_trip: Option<TimeDelta>,
     /// The receiver's estimate.
     pub receiver_estimate: Option<DataRate>,
+    /// The receiver's report of NADA.
+    pub nada: Option<NadaReport>,
     /// Losses from receiver reports.
     pub loss: Option<LossReport>,
     /// The receiver requests a lower rate.
@@ -113,11 +115,12 @@ pub struct Message {
 impl Message {
     /// As a controller takes it.
     pub fn feedback(&self) -> giusto_congestion::Feedback<'_> {
-        let Self { packets, round_trip, receiver_estimate, loss, quench, in_flight } = self;
+        let Self { packets, round_trip, receiver_estimate, nada, loss, quench, in_flight } = self;
         giusto_congestion::Feedback {
             packets,
             round_trip: *round_trip,
             receiver_estimate: *receiver_estimate,
+            nada: *nada,
             loss: *loss,
             quench: *quench,
             in_flight: *in_flight,
@@ -131,6 +134,7 @@ impl From<&giusto_congestion::Feedback<'_>> for Message {
             packets: feedback.packets.to_vec(),
             round_trip: feedback.round_trip,
             receiver_estimate: feedback.receiver_estimate,
+            nada: feedback.nada,
             loss: feedback.loss,
             quench: feedback.quench,
             in_flight: feedback.in_flight,

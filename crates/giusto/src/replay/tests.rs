@@ -8,6 +8,7 @@ use std::{
 use giusto_congestion::{
     Algorithm, Controller, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueState, SentPacket,
     StreamState,
+    nada::{NadaReport, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use proptest::prelude::*;
@@ -287,6 +288,11 @@ fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut
                     packets: &packets,
                     round_trip: rtt.map(TimeDelta::from_nanos),
                     receiver_estimate: rtt.map(|rtt| DataRate::from_bps(rtt as u64)),
+                    nada: (*ratio > 0.5).then(|| NadaReport {
+                        mode: if *ratio > 0.7 { RateMode::Gradual } else { RateMode::RampUp },
+                        signal_ms: ratio * 100.0,
+                        received: DataRate::from_bps(800_000),
+                    }),
                     loss: Some(LossReport { ratio: *ratio, expected_packets: 100 }),
                     quench: *ratio > 0.9,
                     in_flight: bytes(3000),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use giusto_congestion::{
     Cause, Decision, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
+    nada::{NadaReport, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -141,6 +142,9 @@ pub(super) struct Feedback {
     rtt: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     remb: Option<u64>,
+    /// Whether the mode is gradual, congestion signal in ms, received rate in bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nada: Option<(bool, f64, u64)>,
     /// Ratio, expected packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     loss: Option<(f64, u64)>,
@@ -249,6 +253,9 @@ impl Packets {
             unknown: message.packets.iter().filter(known).map(|report| Sent::new(at, &report.sent)).collect(),
             rtt: message.round_trip.map(TimeDelta::as_nanos),
             remb: message.receiver_estimate.map(DataRate::as_bps),
+            nada: message
+                .nada
+                .map(|report| (report.mode == RateMode::Gradual, report.signal_ms, report.received.as_bps())),
             loss: message.loss.map(|loss| (loss.ratio, loss.expected_packets)),
             quench: message.quench,
             f: message.in_flight.as_bytes(),
@@ -315,6 +322,11 @@ impl Packets {
             packets: feedback.p.iter().map(report).collect::<Result<_, _>>()?,
             round_trip: feedback.rtt.map(TimeDelta::from_nanos),
             receiver_estimate: feedback.remb.map(DataRate::from_bps),
+            nada: feedback.nada.map(|(gradual, signal_ms, bps)| NadaReport {
+                mode: if gradual { RateMode::Gradual } else { RateMode::RampUp },
+                signal_ms,
+                received: DataRate::from_bps(bps),
+            }),
             loss: feedback.loss.map(|(ratio, expected_packets)| LossReport { ratio, expected_packets }),
             quench: feedback.quench,
             in_flight: DataSize::from_bytes(feedback.f),

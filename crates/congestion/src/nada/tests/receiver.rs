@@ -2,7 +2,9 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use crate::nada::{NadaReceiver, NadaReceiverConfig, NadaReport, RateMode, RatioSmoothing, ReceivedMedia};
+use crate::nada::{
+    DelaySamples, NadaReceiver, NadaReceiverConfig, NadaReport, RateMode, RatioSmoothing, ReceivedMedia,
+};
 
 const fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
@@ -42,17 +44,28 @@ fn it_reports_every_100_ms_while_packets_arrive() {
 }
 
 #[test]
-fn one_sample_of_10_ms_ends_the_ramp_up_for_half_a_second() {
+fn a_raw_sample_of_10_ms_ends_the_ramp_up_for_half_a_second() {
+    let config = NadaReceiverConfig { ramp_up_samples: DelaySamples::Raw, ..NadaReceiverConfig::default() };
     for (queue, mode) in [(9, RateMode::RampUp), (10, RateMode::Gradual)] {
-        let (_, reports) = after(NadaReceiverConfig::default(), 201, |number| {
-            (if number == 95 { queue } else { 0 }, Some(0), false)
-        });
+        let (_, reports) =
+            after(config, 201, |number| (if number == 95 { queue } else { 0 }, Some(0), false));
         let modes: Vec<RateMode> = reports.iter().map(|report| report.mode).collect();
         assert!(modes[..9].iter().all(|&mode| mode == RateMode::RampUp), "{modes:?}");
         assert!(modes[9..14].iter().all(|&found| found == mode), "{modes:?}");
         assert!(modes[14..].iter().all(|&mode| mode == RateMode::RampUp), "{modes:?}");
         // The filter hides the single sample from the signal.
         assert!(reports.iter().all(|report| report.signal_ms == 0.0));
+    }
+}
+
+#[test]
+fn fifteen_samples_of_10_ms_end_the_ramp_up() {
+    for (samples, has_gradual) in [(1, false), (14, false), (15, true)] {
+        let queue = |number: u64| (if (95..95 + samples).contains(&number) { 10 } else { 0 }, Some(0), false);
+        let (_, reports) = after(NadaReceiverConfig::default(), 301, queue);
+        let gradual: Vec<usize> = (0..30).filter(|&place| reports[place].mode == RateMode::Gradual).collect();
+        // The fifteenth arrives at 1090 ms; the report at 1600 ms is the first without it.
+        assert_eq!(gradual, if has_gradual { (10..15).collect() } else { vec![] }, "{samples}");
     }
 }
 
