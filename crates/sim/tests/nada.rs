@@ -71,8 +71,8 @@ struct Path {
 struct Outcome {
     /// Media rate of each flow in each interval of 100 ms, in Mbit/s.
     rates: Vec<Vec<f64>>,
-    /// Time in ms and queueing delay in ms of each packet of all flows.
-    queue: Vec<(f64, f64)>,
+    /// Time in ms of each packet of all flows, and its time in the queue and on the link in ms.
+    delays: Vec<(f64, f64)>,
     causes: Vec<Cause>,
 }
 
@@ -84,12 +84,13 @@ impl Outcome {
         rates.iter().sum::<f64>() / rates.len() as f64
     }
 
-    /// Mean over the last minute of the minimum of 15 successive queueing delays.
+    /// Mean over the last minute of the minimum of 15 successive delays, above the minimum of all: what the receiver sees.
     fn signal(&self, end_ms: f64) -> f64 {
+        let min = |delays: &[f64]| delays.iter().copied().fold(f64::INFINITY, f64::min);
+        let all: Vec<f64> = self.delays.iter().map(|&(_, delay)| delay).collect();
         let late: Vec<f64> =
-            self.queue.iter().filter(|(at, _)| *at > end_ms - 60e3).map(|&(_, delay)| delay).collect();
-        let filtered = late.windows(15).map(|all| all.iter().copied().fold(f64::INFINITY, f64::min));
-        filtered.sum::<f64>() / (late.len() - 14) as f64
+            self.delays.iter().filter(|(at, _)| *at > end_ms - 60e3).map(|&(_, delay)| delay).collect();
+        late.windows(15).map(min).sum::<f64>() / (late.len() - 14) as f64 - min(&all)
     }
 }
 
@@ -121,9 +122,9 @@ fn run(path: Path, configs: &[NadaConfig], seconds: u64) -> Outcome {
         }
         for (flow, end) in senders.iter_mut().enumerate() {
             while let Some(datagram) = end.poll_transmit(now) {
-                outcome.queue.push((now.as_seconds() * 1e3, busy.saturating_since(now).as_millis()));
                 let bits = (datagram.size().as_bits() + 28 * 8) as f64;
                 busy = busy.max(now) + TimeDelta::from_seconds_f64(bits / (path.mbps * 1e6));
+                outcome.delays.push((now.as_seconds() * 1e3, busy.saturating_since(now).as_millis()));
                 if let Some(way) = ways.last_mut() {
                     way.push_back((busy + delay, flow, datagram));
                 }

@@ -238,7 +238,7 @@ fn errors_of_media_name_line_and_fix() {
             "s.toml:10: flow \"call\": controller: unknown name \"fixd\": did you mean \"fixed\"? use one of {known}"
         )
     );
-    insta::assert_snapshot!(complaint("feedback = \"rfc888\""), @r#"s.toml:10: flow "call": feedback: unknown name "rfc888": did you mean "rfc8888"? use one of transport-wide, rfc8888, scream-draft, remb, reports"#);
+    insta::assert_snapshot!(complaint("feedback = \"rfc888\""), @r#"s.toml:10: flow "call": feedback: unknown name "rfc888": did you mean "rfc8888"? use one of transport-wide, rfc8888, scream-draft, nada, remb, reports"#);
     insta::assert_snapshot!(complaint("start = \"1 s\"\nstrat-rate = \"1 Mbit/s\""), @r#"s.toml:11: flow "call": unknown key "strat-rate": did you mean "start-rate"?"#);
     insta::assert_snapshot!(complaint("start-rate = \"3 Mbit/s\""), @r#"s.toml:10: flow "call": start-rate must be between min-rate, 30 kbit/s, and max-rate, 1.56912 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("min-rate = \"3 Mbit/s\"\nmax-rate = \"2 Mbit/s\""), @r#"s.toml:11: flow "call": min-rate must be above 0 bit/s and at most max-rate, 2 Mbit/s, found 3 Mbit/s"#);
