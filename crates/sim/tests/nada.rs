@@ -124,7 +124,10 @@ fn run(path: Path, configs: &[NadaConfig], seconds: u64) -> Outcome {
             while let Some(datagram) = end.poll_transmit(now) {
                 let bits = (datagram.size().as_bits() + 28 * 8) as f64;
                 busy = busy.max(now) + TimeDelta::from_seconds_f64(bits / (path.mbps * 1e6));
-                outcome.delays.push((now.as_seconds() * 1e3, busy.saturating_since(now).as_millis()));
+                // Not the sender reports, which are shorter and are not measured.
+                if bits > 2000.0 {
+                    outcome.delays.push((now.as_seconds() * 1e3, busy.saturating_since(now).as_millis()));
+                }
                 if let Some(way) = ways.last_mut() {
                     way.push_back((busy + delay, flow, datagram));
                 }
