@@ -37,8 +37,10 @@ use crate::{
 /// | the receiver's estimate | the upper limit of the target |
 /// | a deadline | due probes, steps down while feedback is missing |
 ///
-/// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. While
-/// the RTT is above its limit the target only falls. Pushback by a congestion window is not implemented.
+/// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. Once
+/// there are three observations of losses, it rises only with a new one, every 250 ms. While the RTT is above
+/// its limit the target only falls. The delay-based rate knows the RTT from reports only; without any it
+/// assumes 200 ms. Pushback by a congestion window is not implemented.
 ///
 /// # Example
 ///
@@ -179,7 +181,9 @@ impl Libwebrtc {
         self.has_packet_reports = true;
         if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, packets)) {
             self.settled.on_round_trip(now, round_trip);
-            self.aimd.on_round_trip(round_trip);
+            if feedback.round_trip.is_some() || self.config.feedback_round_trip {
+                self.aimd.on_round_trip(round_trip);
+            }
         }
         let limited = self.application_limited.since();
         self.probing.on_application_limited(now, limited);
@@ -237,10 +241,11 @@ impl Libwebrtc {
     fn wanted(&self) -> (DataRate, Cause) {
         let (rate, cause) = if self.has_packet_reports {
             let delay_based = self.aimd.rate();
-            let by_loss = self.loss.cause().zip(self.loss.estimate().rate);
-            match by_loss {
-                Some((cause, rate)) if rate < delay_based => (rate, cause),
-                _ => (delay_based, self.delay_cause),
+            // The loss model's rate changes once in an observation. It holds the target below a delay-based rate
+            // that has risen since, even while losses have no effect.
+            match self.loss.estimate().rate.filter(|&rate| rate < delay_based) {
+                Some(rate) => (rate, self.loss.cause().unwrap_or(self.delay_cause)),
+                None => (delay_based, self.delay_cause),
             }
         } else {
             (self.reports.rate(), self.reports.cause().unwrap_or_default())

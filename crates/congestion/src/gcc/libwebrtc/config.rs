@@ -45,6 +45,10 @@ pub struct LibwebrtcConfig {
     pub reports: ReportConfig,
     /// Reaction to a high RTT or missing feedback.
     pub round_trip: RoundTripConfig,
+    /// Whether the delay-based rate uses the RTT of packet feedback. Default `false`: it uses the RTT of
+    /// sender and receiver reports, which includes queueing delay, or 200 ms (`goog_cc_network_control.cc`,
+    /// `OnRoundTripTimeUpdate`).
+    pub feedback_round_trip: bool,
     /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
     /// (`goog_cc_network_control.cc`).
     pub pacing_before_feedback: f64,
@@ -84,7 +88,12 @@ impl LibwebrtcConfig {
             upper_bound_balance: DataRate::from_bps(200_000),
             ..ModelConfig::default()
         };
-        Self { loss, pacer: PacerSettings::SINGLE, ..Self::within(limits) }
+        Self {
+            loss,
+            feedback_round_trip: true,
+            pacer: PacerSettings::SINGLE,
+            ..Self::within(limits)
+        }
     }
 
     /// Checks that every constant is within its range.
@@ -119,6 +128,7 @@ impl Default for LibwebrtcConfig {
             loss: ModelConfig::default(),
             reports: ReportConfig::libwebrtc(),
             round_trip: RoundTripConfig::default(),
+            feedback_round_trip: false,
             pacing_before_feedback: 2.5,
             pacing: 1.1,
             pacer: PacerSettings::LIBWEBRTC,

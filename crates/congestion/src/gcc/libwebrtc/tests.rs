@@ -7,7 +7,6 @@ use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_paced, run_with},
-    feedback::PacketReport,
     limits::Limits,
 };
 
@@ -194,7 +193,7 @@ fn a_fall_to_a_fifth_of_the_link_is_followed() {
     let link = |t| if t < 30.0 { 3.0 } else { 0.6 };
     let outcome = run(kind(), Scenario { link, ..Scenario::default() });
     let (min, max) = outcome.targets(35.0, 60.0);
-    assert!(min > 0.3 && max < 0.72, "{min} {max}");
+    assert!(min > 0.3 && max < 0.75, "{min} {max}");
     assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
     assert!(outcome.mbps(35.0, 60.0) > 0.48, "{}", outcome.mbps(35.0, 60.0));
 }
