@@ -2,6 +2,8 @@
 
 mod config;
 #[cfg(test)]
+mod lock_up;
+#[cfg(test)]
 mod tests;
 
 pub use config::{GccConfigError, LibwebrtcConfig};
@@ -11,7 +13,7 @@ use giusto_units::{DataRate, Timestamp};
 use super::{
     arithmetic::scaled,
     delay::DelayEstimator,
-    loss::{ByReport, LossModel, LossState, ReportConfig},
+    loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
         Probing, RobustThroughput, round_trip::propagation,
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     controller::Controller,
-    feedback::{Feedback, QueueState, SentPacket},
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, Requirements},
     target::{Cause, Decision, Probe, Signal, Target},
@@ -65,6 +67,7 @@ pub struct Libwebrtc {
     probe_rate: ProbeRate,
     loss: LossModel,
     reports: ByReport,
+    standing_queue: Option<StandingQueue>,
     settled: Settled,
     receiver_estimate: Option<DataRate>,
     /// Whether any packet feedback has been received.
@@ -112,6 +115,7 @@ impl Libwebrtc {
             probe_rate: ProbeRate::new(config.probe_rate),
             loss,
             reports: ByReport::new(reports, limits.start),
+            standing_queue: config.standing_queue.map(StandingQueue::new),
             settled: Settled::new(limits, config.round_trip),
             receiver_estimate: None,
             has_packet_reports: false,
@@ -192,18 +196,33 @@ impl Libwebrtc {
         let probe = packets.iter().filter_map(|packet| self.probe_rate.on_packet(packet).rate()).last();
         self.delay.on_packets(now, packets);
         if packets.iter().any(|packet| packet.arrival.is_some()) {
+            let full = self.full_queue(now, packets);
+            let signal = if full.is_some() { Signal::OverUse } else { self.delay.signal() };
             let seen = Observation {
-                delay: self.delay(),
+                delay: DelayReading { signal, ..self.delay() },
                 acknowledged,
                 probe,
                 application_limited: limited.is_some(),
             };
-            self.delay_cause = self.aimd.update(now, &seen).cause;
+            let decision = self.aimd.update(now, &seen);
+            self.delay_cause = full.map_or(decision.cause, |ratio| Cause::Loss { ratio });
+            if decision.to < decision.from
+                && let Some(queue) = &mut self.standing_queue
+            {
+                queue.on_decrease();
+            }
         }
         if let Some(acknowledged) = acknowledged {
             self.loss.set_acknowledged(acknowledged);
         }
         self.loss.update(packets, Some(self.aimd.rate()), limited.is_some());
+    }
+
+    /// Loss ratio, 0 to 1, if a queue that stays full loses packets.
+    fn full_queue(&mut self, now: Timestamp, packets: &[PacketReport]) -> Option<f64> {
+        let queue = self.standing_queue.as_mut()?;
+        queue.on_packets(now, packets);
+        queue.full()
     }
 
     /// Handles feedback without packet reports: a receiver report, or the receiver's estimate.

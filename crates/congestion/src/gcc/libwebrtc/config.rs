@@ -5,7 +5,7 @@ use giusto_units::{DataRate, TimeDelta};
 use crate::{
     gcc::{
         delay::{DelayConfig, DelayConfigError},
-        loss::{InvalidConfig, ModelConfig, ReportConfig},
+        loss::{InvalidConfig, ModelConfig, ReportConfig, StandingQueueConfig},
         rate::{
             AimdConfig, ApplicationLimitedConfig, ProbeRateConfig, ProbingConfig, RobustThroughputConfig,
             RoundTripConfig,
@@ -49,6 +49,8 @@ pub struct LibwebrtcConfig {
     /// sender and receiver reports, which includes queueing delay, or 200 ms (`goog_cc_network_control.cc`,
     /// `OnRoundTripTimeUpdate`).
     pub feedback_round_trip: bool,
+    /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
+    pub standing_queue: Option<StandingQueueConfig>,
     /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
     /// (`goog_cc_network_control.cc`).
     pub pacing_before_feedback: f64,
@@ -67,7 +69,8 @@ impl LibwebrtcConfig {
         Self { limits, ..Self::default() }
     }
 
-    /// `gcc:libwebrtc+giusto`: libwebrtc with three different constants.
+    /// `gcc:libwebrtc+giusto`: libwebrtc with three different constants, another source of the RTT, and a
+    /// reaction to full queues.
     ///
     /// - The loss threshold of the bandwidth preference is 0.5 instead of 0.2
     ///   ([`preference_threshold`](ModelConfig::preference_threshold)), and the instant upper bound is 200
@@ -82,6 +85,12 @@ impl LibwebrtcConfig {
     ///   which the grouping takes for groups of up to 100 ms. The detector then needs two seconds to fill its
     ///   window, and the queue is full before it reacts. On a clean link of 3 Mbit/s the 95th percentile of
     ///   the queueing delay is 40 ms instead of 122 ms.
+    /// - Losses while a queue never drains count as over-use ([`StandingQueue`](crate::gcc::loss::StandingQueue)).
+    ///   A full queue has a constant delay, and up to 15 % loss at 1 Mbit/s the loss model takes for the path's
+    ///   own: neither part then lowers the rate. After a fall from 3 Mbit/s, 16 of 32 links stay full without
+    ///   it and none with it; random loss costs nothing.
+    /// - The RTT of packet feedback, which is fresher than that of reports and excludes the wait at the
+    ///   receiver, lets the rate fall again sooner.
     pub fn giusto(limits: Limits) -> Self {
         let loss = ModelConfig {
             preference_threshold: 0.5,
@@ -91,6 +100,7 @@ impl LibwebrtcConfig {
         Self {
             loss,
             feedback_round_trip: true,
+            standing_queue: Some(StandingQueueConfig::default()),
             pacer: PacerSettings::SINGLE,
             ..Self::within(limits)
         }
@@ -129,6 +139,7 @@ impl Default for LibwebrtcConfig {
             reports: ReportConfig::libwebrtc(),
             round_trip: RoundTripConfig::default(),
             feedback_round_trip: false,
+            standing_queue: None,
             pacing_before_feedback: 2.5,
             pacing: 1.1,
             pacer: PacerSettings::LIBWEBRTC,
