@@ -378,8 +378,8 @@ impl Controller for Libwebrtc {
     }
 
     /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates are reset, and the
-    /// initial probes are sent again. Whether the sender is application-limited does not depend on the path
-    /// and is kept.
+    /// initial probes are sent again. Whether the sender is application-limited and which feedback it gets do
+    /// not depend on the path and are kept; so packets are still paced at 1.1 times the target.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;
@@ -390,6 +390,8 @@ impl Controller for Libwebrtc {
         self.settled = old.settled;
         self.settled.restart(now, self.config.limits);
         self.application_limited = old.application_limited;
+        self.has_packet_reports = old.has_packet_reports;
+        self.has_reports = old.has_reports;
         self.probing = old.probing;
         self.probing.reset();
         self.start(now);

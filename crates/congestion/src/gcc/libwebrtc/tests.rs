@@ -312,3 +312,20 @@ fn the_first_deadlines_are_the_start_and_the_probe_timeout() {
     assert_eq!(controller.next_timeout(), None);
     assert_eq!(controller.target().media, kbps(300));
 }
+
+#[test]
+fn a_new_route_starts_anew_and_keeps_the_pacing_factor() {
+    let (mut controller, mut now) = (unit(), 123);
+    transmit(&mut controller, &mut now, 0);
+    assert_eq!(controller.target().pacing, scaled(controller.target().media, 1.1));
+    while controller.next_probe().is_some() {}
+    controller.on_route_change(ms(now));
+    let Target { media, pacing, padding, .. } = controller.target();
+    assert_eq!((media, pacing, padding), (kbps(60), kbps(66), DataRate::ZERO));
+    assert_eq!((controller.acknowledged(), controller.loss().is_ready()), (None, false));
+    let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
+    assert_eq!(probes, [kbps(180), kbps(300)]);
+    // The new path carries more than the start rate.
+    assert!(transmit(&mut controller, &mut now, 0) > kbps(60));
+    assert!(controller.loss().is_ready());
+}
