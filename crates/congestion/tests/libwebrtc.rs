@@ -5,6 +5,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a history that cannot be read fails the test"
 )]
 
