@@ -1,6 +1,6 @@
 //! A sender, a link and a receiver in one closed loop, to test the effect of controllers.
 //!
-//! The link has a rate that may vary with time, a drop-tail queue of 300 ms, a one-way delay of 25 ms unless
+//! The link has a rate that may vary with time, a drop-tail queue of 300 ms and a one-way delay of 25 ms unless
 //! configured otherwise, and random loss behind the queue. The sender sends video at 30 frames per second, in
 //! packets of 1200 bytes, through a [`Pacer`]. Filler packets complete probes and padding. The receiver sends
 //! feedback every 50 ms unless configured otherwise. Arrival times have a resolution of 250 µs, of 1/1024 s
@@ -16,13 +16,13 @@ use crate::{
     algorithm::Algorithm,
     controller::Controller,
     feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
+    gcc::rate::round_trip::propagation,
     limits::Limits,
     requirements::FeedbackKind,
     target::{Cause, Decision, Probe},
 };
 
 const PACKET: u64 = 1200;
-const QUEUE: TimeDelta = TimeDelta::from_millis(300);
 const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 
 /// The pacer that the controller requires.
@@ -37,6 +37,8 @@ pub(super) struct Scenario {
     pub(super) link: fn(f64) -> f64,
     /// One-way delay in milliseconds as a function of the time in seconds.
     pub(super) delay: fn(f64) -> f64,
+    /// Length of the queue.
+    pub(super) queue: TimeDelta,
     /// Probability of loss behind the queue, 0 to 1.
     pub(super) loss: f64,
     pub(super) limits: Limits,
@@ -47,6 +49,8 @@ pub(super) struct Scenario {
     /// Once per second, the receiver sends a receiver report and an estimate of 1.5 times the received rate,
     /// instead of packet feedback.
     pub(super) reports_only: bool,
+    /// Packet feedback once a second includes the round-trip time, as a receiver report would.
+    pub(super) round_trips: bool,
     /// Interval of packet feedback.
     pub(super) feedback: TimeDelta,
     /// Whether feedback is lost, as a function of the time in seconds.
@@ -71,12 +75,14 @@ impl Default for Scenario {
         Self {
             link: |_| 3.0,
             delay: |_| 25.0,
+            queue: TimeDelta::from_millis(300),
             loss: 0.0,
             limits: Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() },
             seconds: 60,
             seed: 1,
             media: DataRate::from_bps(u64::MAX),
             reports_only: false,
+            round_trips: false,
             feedback: TimeDelta::from_millis(50),
             is_feedback_lost: |_| false,
             ecn: Ecn::NotEct,
@@ -99,6 +105,8 @@ pub(super) struct Outcome {
     /// Packets dropped by the queue, and packets lost at random.
     pub(super) dropped: u64,
     pub(super) lost: u64,
+    /// Send time in seconds of each packet that the queue dropped.
+    pub(super) drops: Vec<f64>,
     /// Packets marked by the queue.
     pub(super) marked: u64,
     /// Send time in seconds and queueing delay at the sender in milliseconds, per packet.
@@ -140,6 +148,14 @@ impl Outcome {
         let mut ages: Vec<f64> = within.map(|&(_, age)| age).collect();
         ages.sort_by(f64::total_cmp);
         ages.get(ages.len() * 95 / 100).copied().unwrap_or(0.0)
+    }
+
+    /// Share of the packets sent between two times that the queue dropped.
+    pub(super) fn dropped_share_between(&self, from: f64, to: f64) -> f64 {
+        let within =
+            |times: &mut dyn Iterator<Item = f64>| times.filter(|at| (from..to).contains(at)).count() as f64;
+        let dropped = within(&mut self.drops.iter().copied());
+        dropped / (dropped + within(&mut self.queue_delays.iter().map(|&(at, _)| at))).max(1.0)
     }
 
     /// Share of all packets that the queue dropped.
@@ -198,6 +214,7 @@ struct Loop {
     next_frame: Timestamp,
     next_padding: Timestamp,
     next_feedback: Timestamp,
+    next_round_trip: Timestamp,
     /// Bits in the link's queue at time `drained`.
     backlog: f64,
     drained: Timestamp,
@@ -232,6 +249,7 @@ impl Loop {
             next_frame: Timestamp::ZERO,
             next_padding: Timestamp::ZERO,
             next_feedback: Timestamp::ZERO + scenario.feedback,
+            next_round_trip: Timestamp::ZERO,
             backlog: 0.0,
             drained: Timestamp::ZERO,
             flight: VecDeque::new(),
@@ -386,8 +404,9 @@ impl Loop {
         self.drained = self.now;
         let lost = self.random.random_bool(self.scenario.loss);
         let wait = self.backlog / rate;
-        if rate <= 0.0 || wait > QUEUE.as_seconds() {
+        if rate <= 0.0 || wait > self.scenario.queue.as_seconds() {
             self.outcome.dropped += 1;
+            self.outcome.drops.push(at);
             return (None, self.scenario.ecn);
         }
         let marked = self.scenario.ecn.is_capable() && wait * 1e3 > self.scenario.mark_above;
@@ -446,8 +465,14 @@ impl Loop {
             self.in_flight = DataSize::from_bytes(PACKET) * (self.sequence - last.sent.sequence - 1);
         }
         self.pacer.on_in_flight(self.in_flight);
+        let is_second = self.now >= self.next_round_trip;
+        let round_trip = propagation(self.now, &packets).filter(|_| self.scenario.round_trips && is_second);
+        if round_trip.is_some() {
+            self.next_round_trip = self.now + TimeDelta::from_seconds(1);
+        }
         let feedback = Feedback {
             packets: &packets,
+            round_trip,
             loss: report.map(|(loss, _)| loss),
             receiver_estimate: report.map(|(_, rate)| DataRate::from_bps(rate.as_bps() * 3 / 2)),
             in_flight: self.in_flight,

@@ -39,7 +39,7 @@ pub(crate) static TABLE: &[Entry] = &[
     },
     Entry {
         name: "gcc:libwebrtc+giusto",
-        summary: "gcc:libwebrtc, with a higher loss tolerance and single-packet pacing",
+        summary: "gcc:libwebrtc, with a higher loss tolerance, single-packet pacing and a reaction to full queues",
         requirements: Requirements { pacer: PacerSettings::SINGLE, ..Libwebrtc::REQUIREMENTS },
         build: &|limits, _| Box::new(Libwebrtc::new(LibwebrtcConfig::giusto(limits)).expect(PRESET_IS_VALID)),
     },

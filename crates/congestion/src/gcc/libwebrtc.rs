@@ -2,6 +2,8 @@
 
 mod config;
 #[cfg(test)]
+mod lock_up;
+#[cfg(test)]
 mod tests;
 
 pub use config::{GccConfigError, LibwebrtcConfig};
@@ -11,7 +13,7 @@ use giusto_units::{DataRate, Timestamp};
 use super::{
     arithmetic::scaled,
     delay::DelayEstimator,
-    loss::{ByReport, LossModel, LossState, ReportConfig},
+    loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
         Probing, RobustThroughput, round_trip::propagation,
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     controller::Controller,
-    feedback::{Feedback, QueueState, SentPacket},
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, Requirements},
     target::{Cause, Decision, Probe, Signal, Target},
@@ -37,8 +39,10 @@ use crate::{
 /// | the receiver's estimate | the upper limit of the target |
 /// | a deadline | due probes, steps down while feedback is missing |
 ///
-/// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. While
-/// the RTT is above its limit the target only falls. Pushback by a congestion window is not implemented.
+/// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. Once
+/// there are three observations of losses, it rises only with a new one, every 250 ms. While the RTT is above
+/// its limit the target only falls. The delay-based rate knows the RTT from reports only; without any it
+/// assumes 200 ms. Pushback by a congestion window is not implemented.
 ///
 /// # Example
 ///
@@ -63,6 +67,7 @@ pub struct Libwebrtc {
     probe_rate: ProbeRate,
     loss: LossModel,
     reports: ByReport,
+    standing_queue: Option<StandingQueue>,
     settled: Settled,
     receiver_estimate: Option<DataRate>,
     /// Whether any packet feedback has been received.
@@ -110,6 +115,7 @@ impl Libwebrtc {
             probe_rate: ProbeRate::new(config.probe_rate),
             loss,
             reports: ByReport::new(reports, limits.start),
+            standing_queue: config.standing_queue.map(StandingQueue::new),
             settled: Settled::new(limits, config.round_trip),
             receiver_estimate: None,
             has_packet_reports: false,
@@ -179,7 +185,9 @@ impl Libwebrtc {
         self.has_packet_reports = true;
         if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, packets)) {
             self.settled.on_round_trip(now, round_trip);
-            self.aimd.on_round_trip(round_trip);
+            if feedback.round_trip.is_some() || self.config.feedback_round_trip {
+                self.aimd.on_round_trip(round_trip);
+            }
         }
         let limited = self.application_limited.since();
         self.probing.on_application_limited(now, limited);
@@ -188,18 +196,33 @@ impl Libwebrtc {
         let probe = packets.iter().filter_map(|packet| self.probe_rate.on_packet(packet).rate()).last();
         self.delay.on_packets(now, packets);
         if packets.iter().any(|packet| packet.arrival.is_some()) {
+            let full = self.full_queue(now, packets);
+            let signal = if full.is_some() { Signal::OverUse } else { self.delay.signal() };
             let seen = Observation {
-                delay: self.delay(),
+                delay: DelayReading { signal, ..self.delay() },
                 acknowledged,
                 probe,
                 application_limited: limited.is_some(),
             };
-            self.delay_cause = self.aimd.update(now, &seen).cause;
+            let decision = self.aimd.update(now, &seen);
+            self.delay_cause = full.map_or(decision.cause, |ratio| Cause::Loss { ratio });
+            if decision.to < decision.from
+                && let Some(queue) = &mut self.standing_queue
+            {
+                queue.on_decrease();
+            }
         }
         if let Some(acknowledged) = acknowledged {
             self.loss.set_acknowledged(acknowledged);
         }
         self.loss.update(packets, Some(self.aimd.rate()), limited.is_some());
+    }
+
+    /// Loss ratio, 0 to 1, if a queue that stays full loses packets.
+    fn full_queue(&mut self, now: Timestamp, packets: &[PacketReport]) -> Option<f64> {
+        let queue = self.standing_queue.as_mut()?;
+        queue.on_packets(now, packets);
+        queue.full()
     }
 
     /// Handles feedback without packet reports: a receiver report, or the receiver's estimate.
@@ -237,10 +260,11 @@ impl Libwebrtc {
     fn wanted(&self) -> (DataRate, Cause) {
         let (rate, cause) = if self.has_packet_reports {
             let delay_based = self.aimd.rate();
-            let by_loss = self.loss.cause().zip(self.loss.estimate().rate);
-            match by_loss {
-                Some((cause, rate)) if rate < delay_based => (rate, cause),
-                _ => (delay_based, self.delay_cause),
+            // The loss model's rate changes once in an observation. It holds the target below a delay-based rate
+            // that has risen since, even while losses have no effect.
+            match self.loss.estimate().rate.filter(|&rate| rate < delay_based) {
+                Some(rate) => (rate, self.loss.cause().unwrap_or(self.delay_cause)),
+                None => (delay_based, self.delay_cause),
             }
         } else {
             (self.reports.rate(), self.reports.cause().unwrap_or_default())
@@ -354,8 +378,8 @@ impl Controller for Libwebrtc {
     }
 
     /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates are reset, and the
-    /// initial probes are sent again. Whether the sender is application-limited does not depend on the path
-    /// and is kept.
+    /// initial probes are sent again. Whether the sender is application-limited and which feedback it gets do
+    /// not depend on the path and are kept; so packets are still paced at 1.1 times the target.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;
@@ -366,6 +390,8 @@ impl Controller for Libwebrtc {
         self.settled = old.settled;
         self.settled.restart(now, self.config.limits);
         self.application_limited = old.application_limited;
+        self.has_packet_reports = old.has_packet_reports;
+        self.has_reports = old.has_reports;
         self.probing = old.probing;
         self.probing.reset();
         self.start(now);

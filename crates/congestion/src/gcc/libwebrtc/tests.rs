@@ -7,7 +7,6 @@ use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_paced, run_with},
-    feedback::PacketReport,
     limits::Limits,
 };
 
@@ -194,7 +193,7 @@ fn a_fall_to_a_fifth_of_the_link_is_followed() {
     let link = |t| if t < 30.0 { 3.0 } else { 0.6 };
     let outcome = run(kind(), Scenario { link, ..Scenario::default() });
     let (min, max) = outcome.targets(35.0, 60.0);
-    assert!(min > 0.3 && max < 0.72, "{min} {max}");
+    assert!(min > 0.3 && max < 0.75, "{min} {max}");
     assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
     assert!(outcome.mbps(35.0, 60.0) > 0.48, "{}", outcome.mbps(35.0, 60.0));
 }
@@ -312,4 +311,21 @@ fn the_first_deadlines_are_the_start_and_the_probe_timeout() {
     controller.on_timeout(due, &QueueState::default());
     assert_eq!(controller.next_timeout(), None);
     assert_eq!(controller.target().media, kbps(300));
+}
+
+#[test]
+fn a_new_route_starts_anew_and_keeps_the_pacing_factor() {
+    let (mut controller, mut now) = (unit(), 123);
+    transmit(&mut controller, &mut now, 0);
+    assert_eq!(controller.target().pacing, scaled(controller.target().media, 1.1));
+    while controller.next_probe().is_some() {}
+    controller.on_route_change(ms(now));
+    let Target { media, pacing, padding, .. } = controller.target();
+    assert_eq!((media, pacing, padding), (kbps(60), kbps(66), DataRate::ZERO));
+    assert_eq!((controller.acknowledged(), controller.loss().is_ready()), (None, false));
+    let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
+    assert_eq!(probes, [kbps(180), kbps(300)]);
+    // The new path carries more than the start rate.
+    assert!(transmit(&mut controller, &mut now, 0) > kbps(60));
+    assert!(controller.loss().is_ready());
 }

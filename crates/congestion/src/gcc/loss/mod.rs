@@ -1,12 +1,13 @@
 //! Loss-based part of Google Congestion Control.
 //!
-//! Two algorithms that do not depend on each other or on the delay controller, except that each receives the
-//! delay-based rate:
+//! Algorithms that do not depend on each other or on the delay controller, except that the first two receive
+//! the delay-based rate:
 //!
 //! | part | module | input |
 //! |---|---|---|
 //! | a threshold rule, one step per report | [`by_report`] | the loss ratio |
 //! | a model of the path, fitted to the fate of each packet | [`model`] | every packet |
+//! | losses from a queue that stays full (ours) | [`standing`] | every packet |
 //!
 //! # Sources
 //!
@@ -17,6 +18,8 @@
 
 pub mod by_report;
 pub mod model;
+pub mod standing;
 
 pub use by_report::{ByReport, Increase, ReportConfig};
 pub use model::{InvalidConfig, LossEstimate, LossModel, LossState, Measure, ModelConfig};
+pub use standing::{StandingQueue, StandingQueueConfig};

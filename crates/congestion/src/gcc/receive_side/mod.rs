@@ -13,6 +13,8 @@ mod incoming;
 mod probes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
 
 pub use config::ReceiveSideConfig;
 pub use incoming::IncomingRate;

@@ -1,0 +1,169 @@
+//! `gcc:libwebrtc` beside libwebrtc's own controller: the same events in, the targets compared.
+//!
+//! `libwebrtc/README.md` says where the histories come from, and describes their format.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a history that cannot be read fails the test"
+)]
+
+use giusto_congestion::{
+    Algorithm, Controller, Feedback, Limits, LossReport, PacketReport, QueueState, SentPacket,
+};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+
+/// Rates after feedback, ours and libwebrtc's, and the probes.
+#[derive(Debug, Default)]
+struct Trajectory {
+    /// Our target and libwebrtc's, in bit/s.
+    targets: Vec<(u64, u64)>,
+    /// Our padding rate and libwebrtc's, in bit/s.
+    paddings: Vec<(u64, u64)>,
+    /// Rates of the probes in bit/s, ours and libwebrtc's.
+    probes: (Vec<u64>, Vec<u64>),
+}
+
+/// Share of the pairs in which the first is within 1 % of the second.
+fn agreement(pairs: &[(u64, u64)]) -> f64 {
+    let near = |&&(ours, theirs): &&(u64, u64)| ours.abs_diff(theirs) * 100 <= theirs;
+    pairs.iter().filter(near).count() as f64 / pairs.len() as f64
+}
+
+fn units(text: &str) -> i64 {
+    text.parse().unwrap()
+}
+
+fn bps(text: &str) -> DataRate {
+    DataRate::from_bps(text.parse().unwrap())
+}
+
+/// Feeds a history to `gcc:libwebrtc`.
+struct Replay {
+    controller: Box<dyn Controller>,
+    now: Timestamp,
+    /// Latest arrival, in steps of 250 µs. Starts at 1 s, so that no reordering makes it negative.
+    arrival: i64,
+    sent: Vec<SentPacket>,
+    in_flight: DataSize,
+    /// libwebrtc's current target and padding rate in bit/s.
+    theirs: (u64, u64),
+    /// Whether the rates after the latest feedback have not been compared yet.
+    compares: bool,
+    trajectory: Trajectory,
+}
+
+impl Replay {
+    fn run(history: &str) -> Trajectory {
+        let mut lines = history.lines();
+        let start: Vec<_> = lines.next().unwrap().split(' ').skip(1).map(bps).collect();
+        let limits = Limits { min: start[1], start: start[0], max: start[2] };
+        let mut this = Self {
+            controller: "gcc:libwebrtc".parse::<Algorithm>().unwrap().build(limits),
+            now: Timestamp::ZERO,
+            arrival: 4000,
+            sent: Vec::new(),
+            in_flight: DataSize::ZERO,
+            theirs: (start[0].as_bps(), 0),
+            compares: false,
+            trajectory: Trajectory::default(),
+        };
+        lines.for_each(|line| this.on_line(line));
+        this.compare();
+        this.trajectory
+    }
+
+    fn on_line(&mut self, line: &str) {
+        let fields: Vec<_> = line.split(' ').collect();
+        match fields[0] {
+            "=" => return self.theirs = (fields[1].parse().unwrap(), fields[3].parse().unwrap()),
+            "+" => return self.trajectory.probes.1.push(fields[2].parse().unwrap()),
+            _ => self.compare(),
+        }
+        self.now += TimeDelta::from_micros(100 * units(fields[1]));
+        let now = self.now;
+        match fields[0] {
+            "p" => self.controller.on_timeout(now, &QueueState::default()),
+            "s" => self.on_sent(DataSize::from_bytes(fields[2].parse().unwrap()), fields.get(3)),
+            "r" => {
+                let round_trip = Some(TimeDelta::from_micros(100 * units(fields[2])));
+                self.controller.on_feedback(now, &Feedback { round_trip, ..Feedback::default() });
+            }
+            "l" => {
+                let (lost, received) = (units(fields[2]), units(fields[3]));
+                let expected_packets = u64::try_from(lost + received).unwrap();
+                let ratio = lost as f64 / (lost + received) as f64;
+                let loss = Some(LossReport { ratio, expected_packets });
+                self.controller.on_feedback(now, &Feedback { loss, ..Feedback::default() });
+            }
+            "f" => self.on_packets(DataSize::from_bytes(fields[2].parse().unwrap()), &fields[3..]),
+            other => panic!("unknown event {other}"),
+        }
+        while let Some(probe) = self.controller.next_probe() {
+            self.trajectory.probes.0.push(probe.rate.as_bps());
+        }
+    }
+
+    fn on_sent(&mut self, size: DataSize, probe: Option<&&str>) {
+        self.in_flight += size;
+        let packet = SentPacket {
+            sequence: self.sent.len() as u64,
+            at: self.now,
+            size,
+            probe: probe.map(|cluster| cluster.parse().unwrap()),
+            in_flight: self.in_flight,
+        };
+        self.sent.push(packet);
+        self.controller.on_sent(self.now, &packet);
+    }
+
+    fn on_packets(&mut self, in_flight: DataSize, fields: &[&str]) {
+        self.in_flight = in_flight;
+        let first: usize = fields[0].trim_start_matches('@').parse().unwrap();
+        let mut packets = Vec::new();
+        for (sent, field) in self.sent[first..].iter().zip(&fields[1..]) {
+            let arrival = (*field != "-").then(|| {
+                self.arrival += units(field);
+                PeerTimestamp::from_nanos(u64::try_from(self.arrival).unwrap() * 250_000)
+            });
+            packets.push(PacketReport { sent: *sent, arrival, ecn: Ecn::NotEct });
+        }
+        let feedback = Feedback { packets: &packets, in_flight, ..Feedback::default() };
+        self.controller.on_feedback(self.now, &feedback);
+        self.compares = true;
+    }
+
+    fn compare(&mut self) {
+        if std::mem::take(&mut self.compares) {
+            let target = self.controller.target();
+            self.trajectory.targets.push((target.media.as_bps(), self.theirs.0));
+            self.trajectory.paddings.push((target.padding.as_bps(), self.theirs.1));
+        }
+    }
+}
+
+/// In `overload` one decrease comes 250 ms later than libwebrtc's: 0.992 of its feedback messages.
+const HISTORIES: [(&str, &str); 6] = [
+    ("clean", include_str!("libwebrtc/clean.txt")),
+    ("overload", include_str!("libwebrtc/overload.txt")),
+    ("loss5", include_str!("libwebrtc/loss5.txt")),
+    ("loss20", include_str!("libwebrtc/loss20.txt")),
+    ("up", include_str!("libwebrtc/up.txt")),
+    ("down", include_str!("libwebrtc/down.txt")),
+];
+
+#[test]
+fn rates_are_within_1_percent_of_libwebrtcs() {
+    for (name, history) in HISTORIES {
+        let Trajectory { targets, paddings, probes } = Replay::run(history);
+        let [target, padding] = [&targets, &paddings].map(|pairs| agreement(pairs));
+        eprintln!("{name}: target {target:.4}, padding {padding:.4} of {} feedbacks", targets.len());
+        assert!(targets.len() >= 597, "{name}: {} feedbacks", targets.len());
+        assert!(target >= 0.99, "{name}: target in {target} of {} feedbacks", targets.len());
+        assert!(padding >= 0.98, "{name}: padding in {padding} of {} feedbacks", targets.len());
+        assert_eq!(probes.0.len(), probes.1.len(), "{name}: {probes:?}");
+        let probes: Vec<_> = probes.0.into_iter().zip(probes.1).collect();
+        assert!(probes.iter().all(|probe| agreement(&[*probe]) > 0.0), "{name}: {probes:?}");
+    }
+}
