@@ -11,6 +11,9 @@ use crate::feedback::QueueState;
 const MEDIAN: usize = 51;
 /// Minimum share of the ramp near the last congestion point.
 const SLOWEST: f64 = 0.2;
+/// Share of the target below which the media, not the path, limits the rate: then the rate does not fall. As in the authors'
+/// implementation of January 2018 (`ScreamTx.cpp`, `updateTargetBitrate`).
+const USED: f64 = 0.8;
 
 /// The media rate, in bit/s.
 #[derive(Debug, Clone)]
@@ -163,8 +166,15 @@ impl MediaRate {
         }
         // As in the text: the queue in bits is subtracted from bits per second, as if it had to be sent
         // within a second.
-        let mut delta =
-            measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
+        let scaled = measured.current * (1.0 - config.guard * seen.trend);
+        let mut delta = scaled - config.queue_factor * measured.waiting;
+        if let Some(above) = config.target_above {
+            let excess = self.target - delta - above * scaled;
+            // Media that use less than the target say nothing about the path.
+            if excess > 0.0 && measured.media >= USED * self.target {
+                delta = -excess;
+            }
+        }
         if delta > 0.0 {
             delta = (delta * scale).min(step);
         }

@@ -179,3 +179,19 @@ fn with_marks_the_queue_is_short_1_s_after_a_capacity_drop() {
     assert!(outcome.queue_delay_p95(31.0, 32.0) < 100.0, "{}", outcome.queue_delay_p95(31.0, 32.0));
     assert!((0.9..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
 }
+
+/// As published the increment is not compared with the target: at 0.5 Mbit/s the target stays above what the path carries, and frames
+/// wait at the sender, whose reaction to its queue is slow (§4.1.3).
+#[test]
+fn frames_wait_briefly_if_the_target_is_compared_with_the_rate() {
+    let link = |_| 0.5;
+    let waits = |config| {
+        let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(link));
+        assert!((0.42..=0.505).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
+        outcome.sender_delay_p95(20.0, 60.0)
+    };
+    let ours = Rfc8298Config::giusto(limits(150_000));
+    let (short, long) = (waits(ours), waits(Rfc8298Config { target_above: None, ..ours }));
+    assert!((5.0..=150.0).contains(&short), "{short}");
+    assert!(long > 2.0 * short, "{short} {long}");
+}
