@@ -207,8 +207,12 @@ impl Controller for ScreamD00 {
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
         let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
+        let newest = arrived().max_by_key(|(packet, _)| packet.sent.sequence);
+        if let Some((packet, arrival)) = newest {
+            self.follow.on_packet(packet.sent.at, arrival);
+        }
         self.follow.on_arrived(now, size);
-        if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
+        if let Some((packet, arrival)) = newest
             && self.flight.on_arrival(now, &packet.sent)
         {
             self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();

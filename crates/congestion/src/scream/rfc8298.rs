@@ -45,7 +45,8 @@
 //!   delay therefore stays above 100 ms for three to six seconds, although the text requires a reaction
 //!   within an RTT (§1). In the variant the window is limited, once per RTT while the queueing delay is above
 //!   its target, to the data received in an RTT at the target's queueing delay. The media rate is limited to
-//!   the received rate.
+//!   the received rate. What arrives during a stall, in which the one-way delay grows by more than 50 ms from one packet to the next, is
+//!   not judged: after a fade of 200 ms the rate is measured afresh, and the increment of that interval is left out.
 //! - **The delay target rises only with evidence.** While the delay is constant, the text sets the target to
 //!   the mean delay plus a standard deviation (§4.1.2.3). A flow without competition keeps its delay at the
 //!   target, so the target rises step by step until the queue is full: the false positive of which the
@@ -284,8 +285,11 @@ impl Controller for ScreamRfc8298 {
         let bytes = self.flight.on_feedback(now, feedback);
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
-        for (packet, _) in arrived() {
+        for (packet, arrival) in arrived() {
             self.media.on_arrival(packet.sent.size);
+            if self.follow.on_packet(packet.sent.at, arrival) && self.config.follow {
+                self.media.on_stall();
+            }
         }
         let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
         self.follow.on_arrived(now, size);

@@ -32,6 +32,8 @@ pub(super) struct MediaRate {
     /// Queue size at the beginning of the interval, and its minimum since.
     waiting: DataSize,
     min_waiting: Option<DataSize>,
+    /// Whether the path stood still in this interval, so that its rates say nothing about the capacity.
+    stalled: bool,
     media: VecDeque<f64>,
 }
 
@@ -71,6 +73,7 @@ impl MediaRate {
             acknowledged: DataSize::ZERO,
             waiting: DataSize::ZERO,
             min_waiting: None,
+            stalled: false,
             media: VecDeque::new(),
         }
     }
@@ -95,6 +98,11 @@ impl MediaRate {
     pub(super) fn on_queue(&mut self, queue: &QueueState) {
         let min = self.min_waiting.map_or(queue.size, |min| min.min(queue.size));
         self.min_waiting = Some(min);
+    }
+
+    /// Handles a time during which the path stood still: rates that cover it are not judged.
+    pub(super) fn on_stall(&mut self) {
+        self.stalled = true;
     }
 
     /// `on loss`.
@@ -136,7 +144,8 @@ impl MediaRate {
         let measured = self.measure(time, queue);
         (self.begun, self.sent, self.acknowledged) = (Some(now), DataSize::ZERO, DataSize::ZERO);
         (self.waiting, self.min_waiting) = (queue.size, None);
-        let measured = measured?;
+        let stalled = std::mem::take(&mut self.stalled);
+        let measured = measured.filter(|_| !stalled)?;
         let before = self.target;
         let mut moved = self.adjust(&measured, seen);
         let limit = measured.current.max(measured.media).max(self.median()) * (2.0 - seen.peak);
