@@ -187,12 +187,12 @@ struct Tally {
 }
 
 impl ScreamV2 {
-    /// Its requirements. The window may delay packets: packets older than 2 s are discarded, as in
+    /// Its requirements. The window may delay packets: packets older than 400 ms are discarded, as in
     /// [`scream:rfc8298`](super::rfc8298::ScreamRfc8298::REQUIREMENTS).
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
         pacer: PacerSettings::SINGLE,
-        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         delay_target: true,
         sender_queue: true,
         marks: true,
