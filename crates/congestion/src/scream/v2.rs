@@ -27,6 +27,8 @@
 //!   marks, once per virtual RTT, but only graded marks are scaled for that.
 //! - The delay does not set the time at which congestion was detected, unlike in the text's code: only losses
 //!   and marks delay multiplicative growth.
+//! - The rule against policers of -01 is off: the authors removed it from the text of -02 (11 August 2026, not yet submitted) after
+//!   IETF 126. That is the only change of the algorithm since -01. [`LossesConfig::policer_threshold`] turns it on.
 //! - Losses at the end of a period without feedback have already been reacted to and are not counted.
 //!   Otherwise the rule against policers, which looks for many losses and a short queue, would limit the
 //!   window of an outage for minutes.
