@@ -22,6 +22,13 @@
 //! ([`D00Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
 //! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.
 //!
+//! What the draft leaves to the implementation and is not done here:
+//!
+//! - It starts at the minimum rate (`scaleFactor = scaleFactorMin`, §9.1.6); here at [`Limits::start`](crate::Limits).
+//! - Retransmission, for which §9.1.1 puts a packet first in the queue: lost packets are not sent again. A media session repairs them
+//!   independently of the controller.
+//! - The run-length coding of the ACK vector, which §3 allows: the message has the bit vector of Figure 1.
+//!
 //! # Variant
 //!
 //! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of

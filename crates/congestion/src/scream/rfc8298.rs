@@ -67,6 +67,9 @@
 //!   count as a queue. At 30 frames per second each interval of 0.2 s would end with one.
 //! - `MSS` is the size of the largest packet sent, headers included.
 //! - Until the RTT is known, packets are paced at the media rate.
+//! - The feedback is that of RFC 8888, not the XR blocks of §4.2.1 (loss RLE and packet receipt times), with the interval of
+//!   `scream:v2`: after a marker or 16 packets, otherwise 40 ms. §4.2.2 asks for `min(50, max(2.5, rate / 10000))` messages per second:
+//!   fewer at low rates (400 ms at 25 kbit/s), and 20 ms above 500 kbit/s.
 //! - Marks are counted per packet as RFC 8888 reports them, not by `n_ECN`.
 //! - Priorities of streams (§4.1.2.8) and the discarding of old packets (§4.1.3) are done by the sender, for
 //!   example a media session; see [`ScreamRfc8298::REQUIREMENTS`].
