@@ -39,7 +39,7 @@
 //!   implementation of January 2018 subtracts the target from the increment (`ScreamTx.cpp`, `updateTargetBitrate`; their issue 20). In
 //!   the variant the rate falls to the rate sent or received plus 5 %, less the sender's queue, if it is above that, unless the media
 //!   uses less than 80 % of it, as there. Below, it ramps as in the text: with the authors' increment of at most 5 % of the rate, a loss
-//!   of 1 % at random leaves 13 % of a link of 3 Mbit/s, otherwise 43 %.
+//!   of 1 % at random leaves 8 % of a link of 3 Mbit/s, otherwise 43 %.
 //! - **The window follows the received rate.** Above the delay target the text reduces the window by a few
 //!   packets per RTT (§4.1.2.2), as LEDBAT does. When the capacity falls from 3 to 1 Mbit/s, the queueing
 //!   delay therefore stays above 100 ms for three to six seconds, although the text requires a reaction
