@@ -44,6 +44,8 @@ pub struct History {
     report_clock: NtpShortUnwrapper,
     scream: ScreamDraft,
     report_count: ReportCount,
+    /// Whether packets leave as Not-ECT, so that no router may mark them.
+    is_not_ect: bool,
     ntp_offset: u64,
     /// Reports of the current message. Kept to reuse the allocation.
     reports: Vec<PacketReport>,
@@ -79,6 +81,13 @@ impl History {
     #[must_use]
     pub fn with_report_count(self, count: ReportCount) -> Self {
         Self { report_count: count, ..self }
+    }
+
+    /// Sets the codepoint of the packets. Default: one that can be marked. Marks on packets that are sent as Not-ECT are ignored: a router
+    /// drops such packets instead (RFC 3168 §5), so the mark is an error or forged.
+    #[must_use]
+    pub fn with_ecn(self, ecn: Ecn) -> Self {
+        Self { is_not_ect: !ecn.is_capable(), ..self }
     }
 
     /// Records a packet that is sent at `now`. Pass the result to
@@ -132,6 +141,9 @@ impl History {
         }
         if self.packets.first() != first {
             self.forget_numbers();
+        }
+        if self.is_not_ect {
+            self.reports.iter_mut().for_each(|report| report.ecn = Ecn::NotEct);
         }
         self.feedback(&news)
     }

@@ -242,6 +242,22 @@ fn rfc_8888_feedback_gives_arrival_times_and_marks() {
 }
 
 #[test]
+fn marks_on_packets_sent_as_not_ect_are_ignored() {
+    for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
+        let mut history = sent(10).with_ecn(ecn);
+        let reception = PacketReception { ecn: Ecn::Ce, offset: ArrivalOffset::from_delta(TimeDelta::ZERO) };
+        let stream = StreamFeedback { ssrc: SSRC, begin_sequence: FIRST, packets: vec![Some(reception)] };
+        let time = NtpShort::from_timestamp(at(1000));
+        let message = CongestionFeedback { sender_ssrc: 1, streams: vec![stream], time };
+        let reports = summary(history.on_packets(at(50), &[Packet::CongestionFeedback(message)]).as_ref());
+        assert_eq!(reports, [(0, Some(1000), is_marked)], "{ecn:?}");
+        // The draft's message counts marks.
+        let (_, reported) = on_scream(&mut sent(10).with_ecn(ecn), 3, 10, 0b111 << 29, 2);
+        assert_eq!(reported.iter().any(|one| one.2), is_marked, "{ecn:?}");
+    }
+}
+
+#[test]
 fn a_receiver_report_gives_losses_and_the_round_trip_time() {
     // This sender's sender reports give 1000 s at its time zero.
     let ntp = NtpTimestamp::from_timestamp(at(1_000_000));

@@ -22,6 +22,13 @@
 //! ([`D00Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
 //! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.
 //!
+//! What the draft leaves to the implementation and is not done here:
+//!
+//! - It starts at the minimum rate (`scaleFactor = scaleFactorMin`, §9.1.6); here at [`Limits::start`](crate::Limits).
+//! - Retransmission, for which §9.1.1 puts a packet first in the queue: lost packets are not sent again. A media session repairs them
+//!   independently of the controller.
+//! - The run-length coding of the ACK vector, which §3 allows: the message has the bit vector of Figure 1.
+//!
 //! # Variant
 //!
 //! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of
@@ -207,8 +214,12 @@ impl Controller for ScreamD00 {
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
         let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
+        let newest = arrived().max_by_key(|(packet, _)| packet.sent.sequence);
+        if let Some((packet, arrival)) = newest {
+            self.follow.on_packet(packet.sent.at, arrival);
+        }
         self.follow.on_arrived(now, size);
-        if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
+        if let Some((packet, arrival)) = newest
             && self.flight.on_arrival(now, &packet.sent)
         {
             self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();

@@ -2,11 +2,15 @@
 
 use std::collections::VecDeque;
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 /// Window of the received rate: half of the 200 ms of `rate_ack` (RFC 8298 §4.1.3), because packets that
 /// arrived before the path became slower would distort it.
 const SPAN: TimeDelta = TimeDelta::from_millis(100);
+/// Increase of the one-way delay from one packet to the next that shows a stall: the path carried nothing, as in a fade or a handover.
+/// A slow link does not, unless a packet alone takes longer on it: 1200 bytes at 192 kbit/s. Half of the window: a shorter
+/// stall reduces the rate measured over it by less than half.
+const STALL: TimeDelta = TimeDelta::from_millis(50);
 /// Maximum number of reports that are stored.
 const MAX: usize = 1024;
 
@@ -16,6 +20,8 @@ pub(super) struct Follow {
     /// Times and sizes of reported arrivals.
     arrived: VecDeque<(Timestamp, DataSize)>,
     followed: Option<Timestamp>,
+    /// Apparent one-way delay of the latest packet.
+    delay: Option<TimeDelta>,
 }
 
 /// Measurements of the path, in seconds.
@@ -38,6 +44,17 @@ pub(super) struct Enough {
 }
 
 impl Follow {
+    /// Handles an arrived packet. Returns whether the path stood still before it. Then the received rate is measured from here, because
+    /// what arrived during a stall says nothing about the capacity after it.
+    pub(super) fn on_packet(&mut self, sent: Timestamp, arrival: PeerTimestamp) -> bool {
+        let delay = -arrival.apparent_delay(sent);
+        let stalled = self.delay.replace(delay).is_some_and(|before| delay - before > STALL);
+        if stalled {
+            self.arrived.clear();
+        }
+        stalled
+    }
+
     /// Handles the report of arrived bytes.
     pub(super) fn on_arrived(&mut self, now: Timestamp, size: DataSize) {
         self.arrived.push_back((now, size));
@@ -96,6 +113,23 @@ mod tests {
         let Some(Enough { window, rate }) = one_megabit().on_delay(at(200), &LONG) else { panic!() };
         assert!((rate - 1e6).abs() < 1.0 && (window - 18_750.0).abs() < 1.0, "{rate} {window}");
         assert_eq!(one_megabit().on_delay(at(200), &Path { delay: 0.1, ..LONG }), None);
+    }
+
+    #[test]
+    fn after_a_stall_the_rate_is_measured_afresh() {
+        for (stall, is_stall) in [(50, false), (51, true)] {
+            let mut follow = one_megabit();
+            let arrival = |millis| PeerTimestamp::from_nanos(at(millis).as_nanos());
+            assert!(!follow.on_packet(at(100), arrival(5000)), "the first packet");
+            assert!(!follow.on_packet(at(110), arrival(5010)) && !follow.on_packet(at(120), arrival(5000)));
+            assert_eq!(follow.on_packet(at(130), arrival(5010 + stall)), is_stall);
+            // After a stall the next 100 ms count, in which 4 Mbit/s arrive.
+            follow.on_arrived(at(200), DataSize::from_bytes(1200));
+            assert_eq!(follow.on_delay(at(200), &LONG).is_none(), is_stall);
+            follow.on_arrived(at(300), DataSize::from_bytes(50_000));
+            let rate = follow.on_delay(at(500), &LONG).map(|enough| enough.rate);
+            assert!(!is_stall || rate.is_some_and(|rate| (rate - 4e6 / 3.0).abs() < 1.0), "{rate:?}");
+        }
     }
 
     #[test]

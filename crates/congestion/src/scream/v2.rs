@@ -27,6 +27,8 @@
 //!   marks, once per virtual RTT, but only graded marks are scaled for that.
 //! - The delay does not set the time at which congestion was detected, unlike in the text's code: only losses
 //!   and marks delay multiplicative growth.
+//! - The rule against policers of -01 is off: the authors removed it from the text of -02 (11 August 2026, not yet submitted) after
+//!   IETF 126. That is the only change of the algorithm since -01. [`LossesConfig::policer_threshold`] turns it on.
 //! - Losses at the end of a period without feedback have already been reacted to and are not counted.
 //!   Otherwise the rule against policers, which looks for many losses and a short queue, would limit the
 //!   window of an outage for minutes.
@@ -187,12 +189,12 @@ struct Tally {
 }
 
 impl ScreamV2 {
-    /// Its requirements. The window may delay packets: packets older than 2 s are discarded, as in
+    /// Its requirements. The window may delay packets: packets older than 400 ms are discarded, as in
     /// [`scream:rfc8298`](super::rfc8298::ScreamRfc8298::REQUIREMENTS).
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
         pacer: PacerSettings::SINGLE,
-        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_seconds(2)) },
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         delay_target: true,
         sender_queue: true,
         marks: true,

@@ -104,7 +104,7 @@ impl MediaSender {
             pacing: target.pacing,
             due: None,
             decision,
-            history: History::new(),
+            history: History::new().with_ecn(config.ecn),
             next_transport_sequence: 0,
             padding_at: Timestamp::ZERO,
             report_at: None,

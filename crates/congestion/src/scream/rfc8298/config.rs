@@ -57,6 +57,9 @@ pub struct Rfc8298Config {
     /// The delay target rises only while the delay is above this multiple of it, which shows that other flows
     /// fill the queue. Default `None`: as §4.1.2.3 specifies; 1.1 in [`giusto`](Self::giusto).
     pub evidence: Option<f64>,
+    /// The media rate falls to the rate sent or received, less the sender's queue, if it is above that by more than this share. Default
+    /// `None`: §4.1.3 does not compare it with the target. 0.05 in [`giusto`](Self::giusto), see [Variant](super#variant).
+    pub target_above: Option<f64>,
     /// Minimum pacing rate. `RATE_PACE_MIN`: 50 kbit/s.
     pub min_pacing: DataRate,
 }
@@ -88,13 +91,14 @@ impl Rfc8298Config {
             queue_scale: 0.95,
             follow: false,
             evidence: None,
+            target_above: None,
             min_pacing: DataRate::from_bps(50_000),
         }
     }
 
     /// `scream:rfc8298+giusto`: with the two [variations](super#variant) that follow the received rate.
     pub fn giusto(limits: Limits) -> Self {
-        Self { follow: true, evidence: Some(1.1), ..Self::within(limits) }
+        Self { follow: true, evidence: Some(1.1), target_above: Some(0.05), ..Self::within(limits) }
     }
 }
 

@@ -11,6 +11,9 @@ use crate::feedback::QueueState;
 const MEDIAN: usize = 51;
 /// Minimum share of the ramp near the last congestion point.
 const SLOWEST: f64 = 0.2;
+/// Share of the target below which the media, not the path, limits the rate: then the rate does not fall. As in the authors'
+/// implementation of January 2018 (`ScreamTx.cpp`, `updateTargetBitrate`).
+const USED: f64 = 0.8;
 
 /// The media rate, in bit/s.
 #[derive(Debug, Clone)]
@@ -29,6 +32,8 @@ pub(super) struct MediaRate {
     /// Queue size at the beginning of the interval, and its minimum since.
     waiting: DataSize,
     min_waiting: Option<DataSize>,
+    /// Whether the path stood still in this interval, so that its rates say nothing about the capacity.
+    stalled: bool,
     media: VecDeque<f64>,
 }
 
@@ -68,6 +73,7 @@ impl MediaRate {
             acknowledged: DataSize::ZERO,
             waiting: DataSize::ZERO,
             min_waiting: None,
+            stalled: false,
             media: VecDeque::new(),
         }
     }
@@ -92,6 +98,11 @@ impl MediaRate {
     pub(super) fn on_queue(&mut self, queue: &QueueState) {
         let min = self.min_waiting.map_or(queue.size, |min| min.min(queue.size));
         self.min_waiting = Some(min);
+    }
+
+    /// Handles a time during which the path stood still: rates that cover it are not judged.
+    pub(super) fn on_stall(&mut self) {
+        self.stalled = true;
     }
 
     /// `on loss`.
@@ -133,7 +144,8 @@ impl MediaRate {
         let measured = self.measure(time, queue);
         (self.begun, self.sent, self.acknowledged) = (Some(now), DataSize::ZERO, DataSize::ZERO);
         (self.waiting, self.min_waiting) = (queue.size, None);
-        let measured = measured?;
+        let stalled = std::mem::take(&mut self.stalled);
+        let measured = measured.filter(|_| !stalled)?;
         let before = self.target;
         let mut moved = self.adjust(&measured, seen);
         let limit = measured.current.max(measured.media).max(self.median()) * (2.0 - seen.peak);
@@ -163,8 +175,15 @@ impl MediaRate {
         }
         // As in the text: the queue in bits is subtracted from bits per second, as if it had to be sent
         // within a second.
-        let mut delta =
-            measured.current * (1.0 - config.guard * seen.trend) - config.queue_factor * measured.waiting;
+        let scaled = measured.current * (1.0 - config.guard * seen.trend);
+        let mut delta = scaled - config.queue_factor * measured.waiting;
+        if let Some(above) = config.target_above {
+            let excess = self.target - delta - above * scaled;
+            // Media that use less than the target say nothing about the path.
+            if excess > 0.0 && measured.media >= USED * self.target {
+                delta = -excess;
+            }
+        }
         if delta > 0.0 {
             delta = (delta * scale).min(step);
         }

@@ -1,9 +1,12 @@
 //! Behaviour of `scream:rfc8298`.
 
+use giusto_units::PeerTimestamp;
+
 use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Scenario, run, run_with},
+    feedback::PacketReport,
     limits::Limits,
 };
 
@@ -178,4 +181,82 @@ fn with_marks_the_queue_is_short_1_s_after_a_capacity_drop() {
     let outcome = run(kind(), Scenario { ecn, mark_above, ..scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }) });
     assert!(outcome.queue_delay_p95(31.0, 32.0) < 100.0, "{}", outcome.queue_delay_p95(31.0, 32.0));
     assert!((0.9..=1.5).contains(&outcome.mbps(40.0, 60.0)), "{}", outcome.mbps(40.0, 60.0));
+}
+
+/// As published the increment is not compared with the target: at 0.5 Mbit/s the target stays above what the path carries, and frames
+/// wait at the sender, whose reaction to its queue is slow (§4.1.3).
+#[test]
+fn frames_wait_briefly_if_the_target_is_compared_with_the_rate() {
+    let link = |_| 0.5;
+    let waits = |config| {
+        let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(link));
+        assert!((0.42..=0.505).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
+        outcome.sender_delay_p95(20.0, 60.0)
+    };
+    let ours = Rfc8298Config::giusto(limits(150_000));
+    let (short, long) = (waits(ours), waits(Rfc8298Config { target_above: None, ..ours }));
+    assert!((5.0..=150.0).contains(&short), "{short}");
+    assert!(long > 2.0 * short, "{short} {long}");
+}
+
+/// The lowest and the last target within a second, in Mbit/s, of a sender of 3 Mbit/s on an unlimited queue. `link` is the capacity in
+/// Mbit/s at a time in ms, in which something changes at 2000 ms.
+fn targets_of_a_constant_sender(config: Rfc8298Config, link: fn(i64) -> f64) -> (f64, f64) {
+    let at = |millis: i64| Timestamp::ZERO + TimeDelta::from_millis(millis);
+    let size = DataSize::from_bytes(1200);
+    let mut controller = ScreamRfc8298::new(config);
+    let (mut waiting, mut arrived) = (std::collections::VecDeque::new(), Vec::new());
+    let (mut credit, mut sequence, mut lowest, mut in_flight) = (0.0, 0, f64::MAX, DataSize::ZERO);
+    for millis in 0..3000 {
+        // One packet of 9600 bits each 3.2 ms.
+        while sequence * 32 <= millis as u64 * 10 {
+            in_flight += size;
+            let sent = SentPacket { sequence, at: at(millis), size, probe: None, in_flight };
+            controller.on_sent(at(millis), &sent);
+            waiting.push_back(sent);
+            sequence += 1;
+        }
+        credit = f64::min(credit + link(millis) * 1e3, if waiting.is_empty() { 0.0 } else { f64::MAX });
+        while credit >= 9600.0
+            && let Some(sent) = waiting.pop_front()
+        {
+            credit -= 9600.0;
+            let arrival = Some(PeerTimestamp::from_nanos(at(millis + 25).as_nanos()));
+            arrived.push(PacketReport { sent, arrival, ecn: Ecn::NotEct });
+        }
+        if millis % 20 == 0 {
+            in_flight = in_flight.saturating_sub(size * arrived.len() as u64);
+            let feedback = Feedback { packets: &arrived, in_flight, ..Feedback::default() };
+            controller.on_feedback(at(millis + 50), &feedback);
+            arrived.clear();
+        }
+        if millis % 50 == 0 {
+            controller.on_timeout(at(millis + 50), &QueueState::default());
+        }
+        if millis >= 2000 {
+            lowest = lowest.min(controller.target().media.as_bps() as f64 / 1e6);
+        }
+    }
+    (lowest, controller.target().media.as_bps() as f64 / 1e6)
+}
+
+#[test]
+fn a_fade_does_not_reduce_the_rate_to_what_arrives_in_it() {
+    let ours = Rfc8298Config::giusto(limits(3_000_000));
+    for fade in [
+        (|ms| if (2000..2200).contains(&ms) { 0.0 } else { 6.0 }) as fn(i64) -> f64,
+        |ms| if (2000..2200).contains(&ms) { 0.05 } else { 6.0 },
+        |ms| if (2000..2400).contains(&ms) { 0.0 } else { 6.0 },
+    ] {
+        let (lowest, last) = targets_of_a_constant_sender(ours, fade);
+        assert!(lowest >= 2.5 && last >= 2.7, "{lowest} {last}");
+    }
+    // A lower capacity that stays is followed at once.
+    for (link, most) in [
+        ((|ms| if ms < 2000 { 6.0 } else { 1.0 }) as fn(i64) -> f64, 1.3),
+        (|ms| if ms < 2000 { 6.0 } else { 0.5 }, 0.8),
+    ] {
+        let (lowest, last) = targets_of_a_constant_sender(ours, link);
+        assert!((0.15..=most).contains(&last) && lowest <= most, "{lowest} {last}");
+    }
 }

@@ -126,16 +126,16 @@ fn a_link_loss_does_not_hide_a_mark() {
 }
 
 #[test]
-fn losses_without_a_queue_set_a_policer_limit() {
+fn losses_without_a_queue_set_a_policer_limit_if_enabled() {
     let after = |config: &ScreamV2Config| {
         let mut hand = Hand::new(config);
         (0..200).for_each(|_| hand.report(0, &[GOOD, GOOD, GOOD, None]));
         (0..400).for_each(|_| hand.report(0, &[GOOD; 20]));
         hand.window()
     };
-    let losses = LossesConfig { policer_threshold: 1.0, ..LossesConfig::default() };
+    let losses = LossesConfig { policer_threshold: 0.1, ..LossesConfig::default() };
     let (policed, free) =
-        (after(&ScreamV2Config::default()), after(&ScreamV2Config { losses, ..ScreamV2Config::default() }));
+        (after(&ScreamV2Config { losses, ..ScreamV2Config::default() }), after(&ScreamV2Config::default()));
     assert!(free > 2.0 * policed, "{free} {policed}");
     assert!(policed >= 3000.0);
 }

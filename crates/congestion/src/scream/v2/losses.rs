@@ -15,8 +15,8 @@ pub struct LossesConfig {
     /// short. Default 1 % (§"Link layer losses and rate policers", `LOSS_RATE_THRESHOLD`). Zero: each loss
     /// counts, as in §"Reference Window Reduction" without that section.
     pub threshold: f64,
-    /// Above this loss rate a policer is detected, if the queue is short. Default 10 %
-    /// (`LOSS_RATE_THRESHOLD_POLICER`).
+    /// Above this loss rate a policer is detected, if the queue is short. Default 1, never: the text of -02 has no such rule. In -01 it
+    /// is 10 % (`LOSS_RATE_THRESHOLD_POLICER`).
     pub policer_threshold: f64,
     /// Factor on the window when a policer is detected; the result becomes a limit. Default 0.9
     /// (`BETA_LOSS_POLICER`).
@@ -30,7 +30,7 @@ impl Default for LossesConfig {
         Self {
             reordering: TimeDelta::from_millis(30),
             threshold: 0.01,
-            policer_threshold: 0.1,
+            policer_threshold: 1.0,
             policer_beta: 0.9,
             policer_lift: 0.001,
         }
