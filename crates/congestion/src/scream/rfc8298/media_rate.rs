@@ -178,7 +178,8 @@ impl MediaRate {
         let scaled = measured.current * (1.0 - config.guard * seen.trend);
         let mut delta = scaled - config.queue_factor * measured.waiting;
         if let Some(above) = config.target_above {
-            let excess = self.target - delta - above * scaled;
+            // What the last interval added has not been carried yet.
+            let excess = self.target - delta - (above * scaled).max(step);
             // Media that use less than the target say nothing about the path.
             if excess > 0.0 && measured.media >= USED * self.target {
                 delta = -excess;
