@@ -60,7 +60,7 @@
 //! | the window follows | 246 | |
 //! | evidence | 238 | |
 //! | window and evidence | 267 | 80 ms |
-//! | `scream:rfc8298+giusto` | 266 | 31 ms |
+//! | `scream:rfc8298+giusto` | 267 | 88 ms |
 //!
 //! The first four rows were measured with queues discarded after 2 s and without the rule for stalls. The price of the first rule: after
 //! a drop from 3 to 0.6 Mbit/s the rate is too low for about 4 s, because the queue in bits is subtracted from it.
