@@ -52,6 +52,12 @@ pub trait Controller: Send + std::fmt::Debug {
         None
     }
 
+    /// One frame in this number should not be encoded, at least 2: too much is in flight, and the target does not say so. `None` (the
+    /// default): all frames may be encoded.
+    fn frame_drop_interval(&self) -> Option<u32> {
+        None
+    }
+
     /// Handles the state of the sender's streams, before each [`on_timeout`](Self::on_timeout) and always in the same order. Ignored by
     /// default.
     fn on_streams(&mut self, _now: Timestamp, _streams: &[StreamState]) {}

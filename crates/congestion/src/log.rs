@@ -163,6 +163,10 @@ impl Controller for Logged {
         Some(probe)
     }
 
+    fn frame_drop_interval(&self) -> Option<u32> {
+        self.controller.frame_drop_interval()
+    }
+
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {
         self.call(now, &Call::Streams(streams));
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use giusto_congestion::{Algorithm, Limits};
+use giusto_congestion::{Algorithm, Controller, Decision, Feedback, Limits, QueueState, SentPacket, Target};
 use giusto_session::media::{
     Datagram, Frame, FrameArrival, FrameError, MAX_FRAME_SIZE, MediaEndpoint, MediaEvent, MediaReceiver,
     MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, PADDING_TYPE, Payload, PayloadFormat,
@@ -235,6 +235,60 @@ fn a_pushed_frame_is_sent_without_a_timeout() {
     assert_eq!(datagram.ecn, Ecn::NotEct);
     assert!(sender.stream_target(VIDEO).unwrap() > mbps(3));
     assert_eq!(sender.stream_target(2), None);
+}
+
+/// 1 Mbit/s, and one frame in three is to be dropped.
+#[derive(Debug)]
+struct Dropping(Decision);
+
+impl Controller for Dropping {
+    fn on_sent(&mut self, _: Timestamp, _: &SentPacket) {}
+    fn on_feedback(&mut self, _: Timestamp, _: &Feedback<'_>) {}
+    fn on_timeout(&mut self, _: Timestamp, _: &QueueState) {}
+    fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+    fn on_route_change(&mut self, _: Timestamp) {}
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn target(&self) -> Target {
+        Target { media: mbps(1), pacing: mbps(1), ..Target::default() }
+    }
+
+    fn frame_drop_interval(&self) -> Option<u32> {
+        Some(3)
+    }
+
+    fn decision(&self) -> &Decision {
+        &self.0
+    }
+}
+
+#[test]
+fn a_controller_drops_video_frames_but_no_audio() {
+    let limits = RateRange::new(DataRate::from_bps(100_000), mbps(8)).unwrap();
+    let audio = MediaStream::audio(2, 111, 48_000, DataRate::from_bps(32_000));
+    let streams = vec![MediaStream::video(1, 96, limits), audio];
+    let controller = Box::new(Dropping(Decision::default()));
+    let mut sender = MediaSender::new(MediaSenderConfig::default(), controller, streams);
+    let wanted: Vec<_> = (0..7_u32)
+        .map(|n| {
+            let at = ms(33 * u64::from(n));
+            assert!(sender.wants_frame(at, AUDIO));
+            let wanted = sender.wants_frame(at, VIDEO);
+            assert_eq!(sender.wants_frame(at, VIDEO), wanted, "asking twice changes nothing");
+            if wanted {
+                let payload = Payload::from(vec![7; 100]);
+                let frame = Frame { captured: at, media_timestamp: 3000 * n, payload, key: false };
+                sender.push_frame(at, VIDEO, frame).unwrap();
+            } else {
+                sender.skip_frame(at, VIDEO);
+            }
+            wanted
+        })
+        .collect();
+    assert_eq!(wanted, [false, true, true, false, true, true, false]);
 }
 
 proptest! {

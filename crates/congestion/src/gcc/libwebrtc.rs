@@ -16,7 +16,7 @@ use super::{
     loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
-        Probing, RobustThroughput, round_trip::propagation,
+        Probing, PushBack, RobustThroughput, round_trip::propagation,
     },
     settled::Settled,
 };
@@ -42,7 +42,8 @@ use crate::{
 /// The target is the minimum of the delay-based rate, the loss-based rate and the receiver's estimate. Once
 /// there are three observations of losses, it rises only with a new one, every 250 ms. While the RTT is above
 /// its limit the target only falls. The delay-based rate knows the RTT from reports only; without any it
-/// assumes 200 ms. Pushback by a congestion window is not implemented.
+/// assumes 200 ms. While too much is in flight, frames are
+/// dropped ([`PushBack`]).
 ///
 /// # Example
 ///
@@ -68,6 +69,7 @@ pub struct Libwebrtc {
     loss: LossModel,
     reports: ByReport,
     standing_queue: Option<StandingQueue>,
+    push_back: Option<PushBack>,
     settled: Settled,
     receiver_estimate: Option<DataRate>,
     /// Whether any packet feedback has been received.
@@ -116,6 +118,7 @@ impl Libwebrtc {
             loss,
             reports: ByReport::new(reports, limits.start),
             standing_queue: config.standing_queue.map(StandingQueue::new),
+            push_back: config.push_back.map(PushBack::new),
             settled: Settled::new(limits, config.round_trip),
             receiver_estimate: None,
             has_packet_reports: false,
@@ -321,6 +324,9 @@ impl Controller for Libwebrtc {
         if self.application_limited.on_sent(now, packet.size) {
             self.probing.on_application_limited(now, self.application_limited.since());
         }
+        if let Some(push_back) = &mut self.push_back {
+            push_back.on_sent(now, self.settled.target(), packet.in_flight);
+        }
     }
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
@@ -334,6 +340,13 @@ impl Controller for Libwebrtc {
             self.delay.recovered()
         };
         self.settle(now, recovered);
+        if let Some(push_back) = &mut self.push_back
+            && !feedback.packets.is_empty()
+        {
+            let arrived = feedback.packets.iter().filter(|packet| packet.arrival.is_some());
+            let round_trip = arrived.map(|packet| now - packet.sent.at).max();
+            push_back.on_feedback(now, self.settled.target(), round_trip, feedback.in_flight);
+        }
     }
 
     fn on_timeout(&mut self, now: Timestamp, _queue: &QueueState) {
@@ -409,9 +422,18 @@ impl Controller for Libwebrtc {
         Target {
             media,
             pacing: scaled(media, factor),
-            padding: if pads { media } else { DataRate::ZERO },
+            padding: match &self.push_back {
+                _ if !pads => DataRate::ZERO,
+                Some(push_back) => push_back.pushed(media).max(self.config.limits.min),
+                None => media,
+            },
             window: None,
         }
+    }
+
+    fn frame_drop_interval(&self) -> Option<u32> {
+        let push_back = self.push_back.as_ref()?;
+        push_back.frame_drop_interval(self.settled.target(), self.config.limits.min)
     }
 
     fn next_probe(&mut self) -> Option<Probe> {

@@ -42,7 +42,8 @@ pub enum MediaEvent {
         at: Timestamp,
     },
     /// A frame was skipped because its stream's queue was too old
-    /// ([`MediaStream::skip_after`](super::MediaStream::skip_after)).
+    /// ([`MediaStream::skip_after`](super::MediaStream::skip_after)), or because the controller drops frames
+    /// ([`Controller::frame_drop_interval`](giusto_congestion::Controller::frame_drop_interval)).
     Skipped {
         /// The stream's synchronisation source.
         ssrc: u32,

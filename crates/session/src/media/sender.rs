@@ -190,7 +190,7 @@ impl MediaSender {
             return false;
         }
         self.prepare(now);
-        self.streams.wants_frame(now, stream)
+        self.streams.wants_frame(now, stream, self.controller.frame_drop_interval())
     }
 
     /// Pushes an encoded frame of the stream with this index.

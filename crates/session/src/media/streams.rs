@@ -85,6 +85,8 @@ struct Line {
     wants_key_frame: bool,
     packets: u64,
     size: DataSize,
+    /// Frames pushed or skipped.
+    frames: u64,
     skipped_frames: u64,
     discarded_packets: u64,
     /// Time at which its queue was last discarded.
@@ -105,6 +107,7 @@ impl Line {
             queue: SendQueue::default(),
             packets: 0,
             size: DataSize::ZERO,
+            frames: 0,
             skipped_frames: 0,
             discarded_packets: 0,
             discarded_at: None,
@@ -235,9 +238,14 @@ impl Streams {
         self.lines.get(stream).map(|line| line.rate)
     }
 
-    /// Whether the next frame of a stream is to be encoded.
-    pub(super) fn wants_frame(&self, now: Timestamp, stream: usize) -> bool {
-        self.lines.get(stream).is_some_and(|line| !line.skips(now))
+    /// Whether the next frame of a stream is to be encoded. The controller drops one adaptive frame in
+    /// `drop_interval`.
+    pub(super) fn wants_frame(&self, now: Timestamp, stream: usize, drop_interval: Option<u32>) -> bool {
+        let Some(line) = self.lines.get(stream) else { return false };
+        let adapts = line.stream.limits.min() < line.stream.limits.max();
+        let drops = adapts
+            && drop_interval.is_some_and(|interval| line.frames.is_multiple_of(interval.max(2).into()));
+        !drops && !line.skips(now)
     }
 
     /// Whether the next frame of a stream is to be a key frame.
@@ -248,6 +256,7 @@ impl Streams {
     /// Counts a skipped frame.
     pub(super) fn skip_frame(&mut self, now: Timestamp, stream: usize, events: &mut Events) {
         if let Some(line) = self.lines.get_mut(stream) {
+            line.frames += 1;
             line.skipped_frames += 1;
             events.push(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
         }
@@ -276,6 +285,7 @@ impl Streams {
         if count == 0 {
             return Err(FrameError::NoUnits);
         }
+        line.frames += 1;
         line.wants_key_frame &= !key;
         line.rtp.on_frame(captured, media_timestamp);
         for (number, payload) in payloads.into_iter().enumerate() {

@@ -7,8 +7,8 @@ use crate::{
         delay::{DelayConfig, DelayConfigError},
         loss::{InvalidConfig, ModelConfig, ReportConfig, StandingQueueConfig},
         rate::{
-            AimdConfig, ApplicationLimitedConfig, ProbeRateConfig, ProbingConfig, RobustThroughputConfig,
-            RoundTripConfig,
+            AimdConfig, ApplicationLimitedConfig, ProbeRateConfig, ProbingConfig, PushBackConfig,
+            RobustThroughputConfig, RoundTripConfig,
         },
     },
     limits::Limits,
@@ -51,6 +51,8 @@ pub struct LibwebrtcConfig {
     pub feedback_round_trip: bool,
     /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
     pub standing_queue: Option<StandingQueueConfig>,
+    /// Frames dropped while too much is in flight; `None`: none.
+    pub push_back: Option<PushBackConfig>,
     /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
     /// (`goog_cc_network_control.cc`).
     pub pacing_before_feedback: f64,
@@ -140,6 +142,7 @@ impl Default for LibwebrtcConfig {
             round_trip: RoundTripConfig::default(),
             feedback_round_trip: false,
             standing_queue: None,
+            push_back: Some(PushBackConfig::default()),
             pacing_before_feedback: 2.5,
             pacing: 1.1,
             pacer: PacerSettings::LIBWEBRTC,

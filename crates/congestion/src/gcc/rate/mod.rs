@@ -14,6 +14,7 @@
 //! | decision when to probe | [`probing`] |
 //! | result of a probe | [`probe_rate`] |
 //! | reduction at a high RTT | [`round_trip`] |
+//! | fewer frames at a stall | [`push_back`] |
 //!
 //! Sources: *draft* is draft-ietf-rmcat-gcc-02 (July 2016); *libwebrtc* is its `goog_cc` in the state of July
 //! 2026, without field trials; *thesis* is the draft with the parameters of a student's simulation
@@ -25,6 +26,7 @@ pub mod capacity;
 pub mod convergence;
 pub mod probe_rate;
 pub mod probing;
+pub mod push_back;
 pub mod round_trip;
 pub mod throughput;
 pub mod windowed;
@@ -35,6 +37,7 @@ pub use capacity::{Capacity, CapacityConfig};
 pub use convergence::{Convergence, ConvergenceConfig};
 pub use probe_rate::{ProbeRate, ProbeRateConfig, ProbeResult};
 pub use probing::{Constraint, ProbeOutcome, Probing, ProbingConfig};
+pub use push_back::{PushBack, PushBackConfig};
 pub use round_trip::{RoundTripBackOff, RoundTripConfig};
 pub use throughput::{RobustThroughput, RobustThroughputConfig};
 pub use windowed::WindowedRate;
