@@ -130,6 +130,8 @@ fn over_time(about: &FlowRecord, [sent, received]: [Timeline; 2], path: Timeline
         received_packets: fitted(received.received_packets, windows),
         received_bytes: fitted(received.received_bytes, windows),
         received_rate_bps: fitted(received.received_rate_bps, windows),
+        goodput_bytes: fitted(received.goodput_bytes, windows),
+        goodput_bps: fitted(received.goodput_bps, windows),
         gauges,
         media: Some(media),
         ..crossed

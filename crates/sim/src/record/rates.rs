@@ -74,6 +74,7 @@ impl Timeline {
             sent_bytes: column(|flow| &flow.sent_bytes),
             received_packets: column(|flow| &flow.received_packets),
             received_bytes: column(|flow| &flow.received_bytes),
+            goodput_bytes: column(|flow| &flow.goodput_bytes),
             dropped_packets: column(|flow| &flow.dropped_packets),
             delay_mean_ms: (0..self.t_s.len()).map(delay).collect(),
             ..FlowTimeline::default()
@@ -105,11 +106,13 @@ impl FlowTimeline {
             (all > 0).then(|| dropped as f64 / all as f64)
         };
         self.loss_ratio = dropped.into_iter().zip(received).map(loss).collect();
-        let span = (MIN_STREAM_SPAN_S / width_s.max(1e-9)) as usize;
+        let stream_span = ((MIN_STREAM_SPAN_S / width_s.max(1e-9)) as usize).min(t_s.len() / 2);
+        let goodput_span = if self.media.is_some() { span.max(stream_span) } else { span };
+        self.goodput_bps = rates(&self.goodput_bytes, goodput_span, t_s, width_s);
         for StreamTimeline { frame_bytes, goodput_bps, .. } in
             self.media.iter_mut().flat_map(|media| &mut media.streams)
         {
-            *goodput_bps = rates(frame_bytes, span.min(t_s.len() / 2), t_s, width_s);
+            *goodput_bps = rates(frame_bytes, stream_span, t_s, width_s);
         }
     }
 }

@@ -255,10 +255,15 @@ fn the_goodput_of_tcp_is_the_in_order_data() {
     simulation.deliver(answers, sender);
     let flow =
         PlannedFlow { flow: data, answers: Some(answers), window: ms(0)..END, ..PlannedFlow::default() };
-    let mut recorder = Recorder::new(RecordPlan { end: END, flows: vec![flow], ..RecordPlan::default() });
+    let timeline = Some(TimelineOptions::default());
+    let mut recorder =
+        Recorder::new(RecordPlan { end: END, flows: vec![flow], timeline, ..RecordPlan::default() });
     simulation.run_until(END, &mut recorder);
     let (record, _) = recorder.finish(&simulation, END);
     let flow = &record.flows[0];
+    let over_time = &record.timeline.as_ref().unwrap().flows[0];
+    assert_eq!(over_time.goodput_bytes.iter().sum::<u64>(), 1_000_000);
+    assert!(over_time.goodput_bps.iter().any(|&bps| bps > 0));
     // All data once, even if segments were retransmitted or duplicated.
     assert_eq!(flow.goodput_bps.map(f64::round), Some((8e6_f64 / 21.0).round()));
     assert!(flow.received_rate_bps > 8e6 / 21.0 && flow.duplicate_packets > 0 && flow.lost_packets > 0);

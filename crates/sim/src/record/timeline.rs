@@ -58,6 +58,7 @@ struct FlowWindow {
     sent_bytes: u64,
     received_packets: u64,
     received_bytes: u64,
+    goodput_bytes: u64,
     dropped_packets: u64,
     delay_sum_ns: u64,
     delay_max: TimeDelta,
@@ -290,10 +291,18 @@ impl TimelineRecorder {
     }
 
     pub(super) fn on_note(&mut self, now: Timestamp, note: &Note) {
-        if !matches!(note, Note::Decided { .. } | Note::Frame { .. }) {
+        if !matches!(note, Note::Decided { .. } | Note::Frame { .. } | Note::Received { .. }) {
             return;
         }
         self.advance(now);
+        if let (Note::Frame { size, .. } | Note::Received { size, .. }, Some(window)) =
+            (note, self.flow(note.flow()))
+        {
+            window.goodput_bytes += size.as_bytes();
+        }
+        if matches!(note, Note::Received { .. }) {
+            return;
+        }
         let (windows, max, place) = (self.windows, self.max_decisions, (self.current, self.width_ns));
         let Some(series) = self.single(note.flow()) else { return };
         let media = series.media.get_or_insert_with(|| Box::new(MediaSeries::new(windows, max)));
@@ -374,6 +383,7 @@ impl FlowWindow {
             sent_bytes: self.sent_bytes + next.sent_bytes,
             received_packets: self.received_packets + next.received_packets,
             received_bytes: self.received_bytes + next.received_bytes,
+            goodput_bytes: self.goodput_bytes + next.goodput_bytes,
             dropped_packets: self.dropped_packets + next.dropped_packets,
             delay_sum_ns: self.delay_sum_ns + next.delay_sum_ns,
             delay_max: self.delay_max.max(next.delay_max),
@@ -405,6 +415,7 @@ impl FlowSeries {
         let of_received = |of: fn(&FlowWindow) -> f64| {
             shown().map(|window| (window.received_packets > 0).then(|| of(window))).collect()
         };
+        let has_goodput = self.windows.iter().any(|window| window.goodput_bytes > 0);
         FlowTimeline {
             id: self.id,
             members: self.members,
@@ -412,9 +423,11 @@ impl FlowSeries {
             sent_bytes: shown().map(|window| window.sent_bytes).collect(),
             received_packets: shown().map(|window| window.received_packets).collect(),
             received_bytes: shown().map(|window| window.received_bytes).collect(),
+            goodput_bytes: shown().filter(|_| has_goodput).map(|window| window.goodput_bytes).collect(),
             dropped_packets: shown().map(|window| window.dropped_packets).collect(),
             sent_rate_bps: Vec::new(),
             received_rate_bps: Vec::new(),
+            goodput_bps: Vec::new(),
             loss_ratio: Vec::new(),
             delay_mean_ms: of_received(|window| {
                 let mean = window.delay_sum_ns / window.received_packets.max(1);

@@ -149,6 +149,7 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
     let streams: Vec<_> = media.streams.iter().map(|own| (own.ssrc, own.frame_bytes.clone())).collect();
     assert_eq!(streams, [(1, vec![0, 0, 22, 0]), (2, vec![0, 0, 21, 80])]);
     assert_eq!((media.decisions.len(), media.omitted_decisions), (3, 0));
+    assert_eq!(timeline.flows[0].goodput_bytes, [0, 0, 43, 80]);
 }
 
 #[test]

@@ -333,6 +333,10 @@ pub struct FlowTimeline {
     pub received_packets: Vec<u64>,
     /// Their bytes, all headers included.
     pub received_bytes: Vec<u64>,
+    /// Of TCP the bytes delivered to the application in order, of media the payload of the frames that became complete. Empty if the
+    /// flow had neither.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goodput_bytes: Vec<u64>,
     /// Packets dropped on the path.
     pub dropped_packets: Vec<u64>,
     /// Sent rate, all headers included: a moving mean over as many windows as hold 25 packets, at least three.
@@ -341,6 +345,9 @@ pub struct FlowTimeline {
     /// Received rate, over the same time.
     #[serde(default)]
     pub received_rate_bps: Vec<u64>,
+    /// Goodput, over the same time, for media at least half a second.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub goodput_bps: Vec<u64>,
     /// Packets dropped over packets dropped or received, over the same time.
     #[serde(default)]
     pub loss_ratio: Vec<Option<f64>>,

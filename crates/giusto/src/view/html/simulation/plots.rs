@@ -33,8 +33,10 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
         });
         with_lines(chart(page, title, caption, axis), lines)
     });
-    [rates(page, overview, &busy), delays(page, overview), distribution(page)]
+    [rates(page, overview, &busy)]
         .into_iter()
+        .chain(goodput(page, overview))
+        .chain([delays(page, overview), distribution(page)])
         .chain(queues)
         .chain([drops(page, overview)])
         .chain(gauges(page))
@@ -106,6 +108,19 @@ fn rates(page: &SimulationPage<'_>, overview: &Overview, busy: &[&LinkRecord]) -
     let caption = format!("All headers included, as a moving mean.{bound}");
     let chart = chart(page, "Received rate", caption, ("rate", "bit/s")).with_full_width();
     with_lines(chart, lines.into_iter().chain(limits))
+}
+
+/// The goodput of the largest flows, if some of them have one.
+fn goodput(page: &SimulationPage<'_>, overview: &Overview) -> Option<Chart> {
+    let lines = overview.largest.iter().filter_map(|&place| {
+        let flow = page.timeline.flows.get(place).filter(|flow| !flow.goodput_bps.is_empty())?;
+        Some(Series::line(name(flow), page.column(&format!("timeline/flows/{place}/goodput_bps"))))
+    });
+    let lines: Vec<Series> = lines.collect();
+    let caption =
+        "Payload as a moving mean: of TCP what was delivered in order, of media the complete frames.";
+    let chart = || chart(page, "Goodput", caption, ("rate", "bit/s")).with_full_width();
+    (!lines.is_empty()).then(|| with_lines(chart(), lines))
 }
 
 fn delays(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
