@@ -359,6 +359,9 @@ impl Controller for Libwebrtc {
         let outcome = self.probing.on_timeout(now);
         self.note(outcome);
         self.settle(now, false);
+        if let Some(push_back) = &mut self.push_back {
+            push_back.on_timeout(now, self.settled.target());
+        }
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {

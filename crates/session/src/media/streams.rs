@@ -85,8 +85,10 @@ struct Line {
     wants_key_frame: bool,
     packets: u64,
     size: DataSize,
-    /// Frames pushed or skipped.
-    frames: u64,
+    /// Frames that were due while the controller dropped frames (libwebrtc, `video_stream_encoder.cc`, `cwnd_frame_counter_`).
+    droppable_frames: u64,
+    /// Whether the frame that is due is one of them.
+    may_drop: bool,
     skipped_frames: u64,
     discarded_packets: u64,
     /// Time at which its queue was last discarded.
@@ -107,7 +109,8 @@ impl Line {
             queue: SendQueue::default(),
             packets: 0,
             size: DataSize::ZERO,
-            frames: 0,
+            droppable_frames: 0,
+            may_drop: false,
             skipped_frames: 0,
             discarded_packets: 0,
             discarded_at: None,
@@ -119,6 +122,10 @@ impl Line {
     /// Whether a frame that is due now must be skipped.
     fn skips(&self, now: Timestamp) -> bool {
         self.stream.skip_after.is_some_and(|limit| self.queue.age(now) > limit.max(TimeDelta::ZERO))
+    }
+
+    fn count_droppable(&mut self) {
+        self.droppable_frames += u64::from(std::mem::take(&mut self.may_drop));
     }
 
     /// Time at which the whole queue becomes too old, if no packet is sent.
@@ -240,11 +247,12 @@ impl Streams {
 
     /// Whether the next frame of a stream is to be encoded. The controller drops one adaptive frame in
     /// `drop_interval`.
-    pub(super) fn wants_frame(&self, now: Timestamp, stream: usize, drop_interval: Option<u32>) -> bool {
-        let Some(line) = self.lines.get(stream) else { return false };
+    pub(super) fn wants_frame(&mut self, now: Timestamp, stream: usize, drop_interval: Option<u32>) -> bool {
+        let Some(line) = self.lines.get_mut(stream) else { return false };
         let adapts = line.stream.limits.min() < line.stream.limits.max();
-        let drops = adapts
-            && drop_interval.is_some_and(|interval| line.frames.is_multiple_of(interval.max(2).into()));
+        let interval = drop_interval.filter(|_| adapts).map(|interval| u64::from(interval.max(2)));
+        line.may_drop = interval.is_some();
+        let drops = interval.is_some_and(|interval| line.droppable_frames.is_multiple_of(interval));
         !drops && !line.skips(now)
     }
 
@@ -256,7 +264,7 @@ impl Streams {
     /// Counts a skipped frame.
     pub(super) fn skip_frame(&mut self, now: Timestamp, stream: usize, events: &mut Events) {
         if let Some(line) = self.lines.get_mut(stream) {
-            line.frames += 1;
+            line.count_droppable();
             line.skipped_frames += 1;
             events.push(MediaEvent::Skipped { ssrc: line.stream.ssrc, at: now });
         }
@@ -285,7 +293,7 @@ impl Streams {
         if count == 0 {
             return Err(FrameError::NoUnits);
         }
-        line.frames += 1;
+        line.count_droppable();
         line.wants_key_frame &= !key;
         line.rtp.on_frame(captured, media_timestamp);
         for (number, payload) in payloads.into_iter().enumerate() {

@@ -74,7 +74,7 @@ impl PushBack {
 
     /// Handles a sent packet; `in_flight` includes it.
     pub fn on_sent(&mut self, now: Timestamp, target: DataRate, in_flight: DataSize) {
-        self.process(now, target);
+        self.on_timeout(now, target);
         self.in_flight = in_flight;
         self.update();
     }
@@ -88,7 +88,7 @@ impl PushBack {
         round_trip: Option<TimeDelta>,
         in_flight: DataSize,
     ) {
-        self.process(now, target);
+        self.on_timeout(now, target);
         self.in_flight = in_flight;
         self.update();
         let Some(round_trip) = round_trip else { return };
@@ -121,7 +121,7 @@ impl PushBack {
     }
 
     /// Makes up for the periodic processing since the last call.
-    fn process(&mut self, now: Timestamp, target: DataRate) {
+    pub fn on_timeout(&mut self, now: Timestamp, target: DataRate) {
         let now = self.clock.clamp(now);
         let mut processed = self.processed.unwrap_or(now);
         let interval = self.config.interval.max(TimeDelta::from_millis(1));
