@@ -204,6 +204,7 @@ fn finish(result: &BenchmarkResult, out: Option<&Path>, json: bool) -> anyhow::R
     let mut files = Files::default();
     if let Some(folder) = out {
         files.add_result(folder, result)?;
+        files.add_report(folder, &html::benchmark(&summary, command_line()))?;
     }
     let written = files.commit()?;
     if json {

@@ -357,6 +357,7 @@ impl Sketch {
         };
         self.lost = Some(lost);
         self.path.more.push(format!("loss = {}", ratio(lost)));
+        self.repair_mostly();
         self.alone();
     }
 
@@ -372,7 +373,13 @@ impl Sketch {
             ratio(to_good),
             ratio(bad)
         ));
+        self.repair_mostly();
         self.alone();
+    }
+
+    /// Where every controller loses packets, most calls repair them: without it, so few frames are whole that nothing else counts.
+    fn repair_mostly(&mut self) {
+        self.encoder.repair = self.own.chance(0.8);
     }
 
     fn jitter(&mut self) {

@@ -1,6 +1,6 @@
 //! The figures of one run, and its utility.
 
-use giusto_measure::ErrorHistogram;
+use giusto_measure::{ErrorHistogram, mos::EModel};
 use giusto_sim::{
     packet::{FlowId, Packet},
     trace::{Event, Note, Observer},
@@ -30,28 +30,27 @@ const RISEN: f64 = 0.9;
 /// Part of a run, at its end, over which calls must share equally.
 const JAIN_PART: f64 = 1.0 / 3.0;
 
-/// Quality lost by each halving of the rate: see [`Utility::rate`].
-const PER_OCTAVE: f64 = 0.25;
+/// Quality lost by each halving of the rate. ITU-T G.1070 (06/2018) §11, with its coefficients for H.264 in VGA: from 62 kbit/s to 1
+/// Mbit/s the quality of coding rises by 0.52 of 3.46 in each doubling.
+const PER_OCTAVE: f64 = 0.15;
 
-/// Share of missing frames that divides the quality by e: see [`Utility::frames`].
-const MISSING_SCALE: f64 = 0.2;
-
-/// Rating factor without impairments: ITU-T G.107 (06/2015), table 3.
-const BEST_RATING: f64 = 93.2;
+/// Share of missing frames that divides the quality by e. ITU-T G.1070 §11, with the same coefficients: that share of packets is 5.9 %
+/// at 0.5 Mbit/s, 2.7 % at 1 Mbit/s and 1.0 % at 2 Mbit/s, which damage 11 %, 10 % and 8 % of the frames of 30 Hz.
+const MISSING_SCALE: f64 = 0.1;
 
 /// The utility of a run and its parts, each from 0 to 1. `docs/reference/benchmark.md` argues for each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Utility {
     /// The product of the parts.
     pub total: f64,
-    /// Of the use *u*: `1 + 0.25 · log2(u)`, at least 0. Where others compete, use above the fair share counts as 1/*u*, otherwise as 1.
+    /// Of the use *u*: `1 + 0.15 · log2(u)`, at least 0. Where others compete, use above the fair share counts as 1/*u*, otherwise as 1.
     /// Several calls: their mean.
     pub rate: f64,
-    /// Of the 95th percentile of the frame delay: 1 − `Idd`/93.2, with `Idd` of ITU-T G.107 §7.4.
+    /// Of the 95th percentile of the frame delay: the rating factor of ITU-T G.107 with this absolute delay, over that without.
     pub delay: f64,
-    /// Of the share *m* of frames that did not arrive whole and in time: e^(−*m*/0.2), the form of ITU-T G.1070 §8.
+    /// Of the share *m* of frames that did not arrive whole and in time: e^(−*m*/0.1), the form of ITU-T G.1070 §11.
     pub frames: f64,
-    /// Of freezes: the form of ITU-T P.1203.3 §8.
+    /// Of *n* freezes per minute that take the share *s* of the time: e^(−*n*/9.35) · e^(−*s*/0.919), from ITU-T P.1203.3 §8.4.
     pub freezes: f64,
 }
 
@@ -418,16 +417,6 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// The delay impairment `Idd` of ITU-T G.107 (06/2015) §7.4, equations 7-27 and 7-28, for a delay in ms.
-fn delay_impairment(ms: f64) -> f64 {
-    if ms <= 100.0 {
-        return 0.0;
-    }
-    let x = math::log2(ms / 100.0);
-    let root = |value: f64| math::pow(1.0 + math::powi(value, 6), 1.0 / 6.0);
-    25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
-}
-
 /// The utility of a run.
 pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
     let of_use = |used: f64| {
@@ -435,7 +424,9 @@ pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
         if used > 0.0 { (1.0 + PER_OCTAVE * math::log2(used)).max(0.0) } else { 0.0 }
     };
     let rate = quotient(figures.flows.iter().copied().map(of_use).sum(), figures.flows.len() as f64);
-    let delay = (1.0 - delay_impairment(figures.frame_delay_p95_ms) / BEST_RATING).clamp(0.0, 1.0);
+    let delayed = TimeDelta::from_seconds_f64(figures.frame_delay_p95_ms / 1e3);
+    let rating = |absolute_delay| EModel { absolute_delay, ..EModel::default() }.rate().r_factor;
+    let delay = quotient(rating(delayed), rating(TimeDelta::ZERO));
     let lost = figures.skipped_ratio + figures.missing_ratio + figures.late_ratio;
     let frames = math::exp(-lost / MISSING_SCALE);
     let freezes = math::exp(-figures.freezes_per_minute / FREEZES_SCALE - figures.freeze_ratio / FREEZE_RATIO_SCALE);
@@ -444,6 +435,7 @@ pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
     Utility { total: any * rate * delay * frames * freezes, rate, delay, frames, freezes }
 }
 
-/// ITU-T P.1203.3 §8: the number of stalling events that divides the quality by e, here in a minute, and the share of time.
-const FREEZES_SCALE: f64 = 9.35;
-const FREEZE_RATIO_SCALE: f64 = 0.91;
+/// ITU-T P.1203.3 (10/2017) §8.4, equation 29: the number of stalling events, here in a minute, and their share of the time that
+/// divide the quality by e each. Its third term, of the distance between stalling events, is left out.
+const FREEZES_SCALE: f64 = 9.351_586_84;
+const FREEZE_RATIO_SCALE: f64 = 0.918_908_15;

@@ -16,7 +16,8 @@ pub(super) struct Encoder {
     frame_rates: (u64, u64),
     start: f64,
     model: String,
-    repair: bool,
+    /// Whether lost packets are repaired.
+    pub(super) repair: bool,
     /// Further keys of each call.
     pub(super) more: Vec<String>,
 }
