@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
 mod args;
+mod benchmark;
 mod call;
 mod cbr;
 mod compare;
@@ -90,6 +91,10 @@ enum Command {
     Link(Box<link::LinkArgs>),
     /// Simulate a scenario with many values and seeds
     Sweep(sweep::SweepArgs),
+    /// Judge congestion controllers on random scenarios
+    Benchmark(benchmark::BenchmarkArgs),
+    /// Merge the results of the shards of a benchmark
+    Merge(benchmark::MergeArgs),
     /// Run a recorded session through congestion controllers
     Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
@@ -166,6 +171,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Benchmark(args) => benchmark::run(&args, &stop),
+        Command::Merge(args) => benchmark::merge(&args),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),

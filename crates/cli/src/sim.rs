@@ -310,7 +310,7 @@ fn check_cities(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
 }
 
 /// A time since the start of a run.
-fn moment(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     if text.trim_start().starts_with('-') {
         return Err("it lies before the start: use \"0 s\" or later".to_owned());
     }

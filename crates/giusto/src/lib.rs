@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`benchmark`] | random scenarios and a judgement of controllers on them |
 //! | [`capture`] | session logs, packet captures and Chrome traces of simulated runs |
 //! | [`scenario`] | what is simulated, and what is expected of it |
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
@@ -15,6 +16,7 @@
 //! | [`view`] | tables, HTML pages, trace files |
 //! | [`whole_file`] | files that are complete or absent |
 
+pub mod benchmark;
 pub mod call;
 pub mod capture;
 pub mod city;

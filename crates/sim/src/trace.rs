@@ -135,6 +135,22 @@ pub enum Note {
         /// Whether it became complete after its playout deadline.
         late: bool,
     },
+    /// A frame was encoded and queued at the sender.
+    Queued {
+        /// The flow.
+        flow: FlowId,
+        /// The stream.
+        ssrc: u32,
+        /// The time of its capture.
+        captured: Timestamp,
+    },
+    /// The sender sent padding.
+    Padding {
+        /// The flow.
+        flow: FlowId,
+        /// Its size on the wire.
+        size: DataSize,
+    },
     /// TCP delivered in-order data to the application.
     Received {
         /// The flow.
@@ -191,6 +207,8 @@ impl Note {
         match *self {
             Self::Decided { flow, .. }
             | Self::Frame { flow, .. }
+            | Self::Queued { flow, .. }
+            | Self::Padding { flow, .. }
             | Self::Received { flow, .. }
             | Self::Skipped { flow, .. }
             | Self::Discarded { flow, .. }

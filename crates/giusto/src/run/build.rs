@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
-    link::queue::{CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Queue, QueueError, Red, StepMark},
+    link::queue::{CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Policer, Queue, QueueError, Red, StepMark},
     network::RouteError,
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
@@ -126,6 +126,7 @@ pub(crate) fn queue_of(spec: &QueueSpec, random: impl Fn() -> Random) -> Result<
         QueueSpec::DualPi2(config) => Box::new(DualPi2::new(*config)?),
         QueueSpec::StepMark(config) => Box::new(StepMark::new(*config)?),
         QueueSpec::DelayThreshold(config) => Box::new(DelayThreshold::new(*config)?),
+        QueueSpec::Policer(config) => Box::new(Policer::new(*config)?),
     })
 }
 
@@ -217,6 +218,7 @@ fn traffic(
             let ends = media::Ends::SIMULATED;
             let sender = media::sender(spec, controller, ends, flow.start, |part| own.random(part), None)?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
+            let sender = sender.changing_route(&spec.route_changes);
             let sender =
                 media::pauses(spec).fold(sender, |sender, (stream, pauses)| sender.pausing(stream, &pauses));
             let receiver = media::receiver(spec, media::Ends::SIMULATED)?;

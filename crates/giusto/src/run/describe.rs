@@ -89,6 +89,9 @@ pub(super) fn queue(queue: &QueueSpec) -> String {
         QueueSpec::DualPi2(config) => ("DualPI2", config.limit),
         QueueSpec::StepMark(config) => ("step mark", config.limit),
         QueueSpec::DelayThreshold(config) => ("delay threshold", config.limit),
+        QueueSpec::Policer(config) => {
+            return format!("policer, {}, burst {}", config.rate, config.burst);
+        }
     };
     match limit {
         Limit::Packets(packets) => format!("{law}, {packets} packets"),

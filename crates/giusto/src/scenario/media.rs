@@ -51,6 +51,8 @@ pub struct MediaSpec {
     pub max_payload: DataSize,
     /// Intervals, from and to, in which all videos pause.
     pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// Times at which the controller is told that the route has changed. The links do not change by this.
+    pub route_changes: Vec<Timestamp>,
     /// ECN codepoint of the packets.
     pub ecn: Ecn,
     /// Repair of lost packets.
@@ -283,6 +285,7 @@ impl MediaSpec {
             audio,
             max_payload: DEFAULT_MAX_PAYLOAD,
             pauses: Vec::new(),
+            route_changes: Vec::new(),
             ecn: Ecn::NotEct,
             repair: RepairSpec::default(),
         };

@@ -5,8 +5,8 @@ use giusto_sim::{
     link::{
         LinkConfig,
         queue::{
-            CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, RedConfig,
-            StepMarkConfig,
+            CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, PolicerConfig,
+            RedConfig, StepMarkConfig,
         },
         rate::RateProfile,
     },
@@ -226,6 +226,8 @@ pub enum QueueSpec {
     StepMark(StepMarkConfig),
     /// Drops or marks at the head above a delay, with a hold-off time.
     DelayThreshold(DelayThresholdConfig),
+    /// Drops what exceeds a token bucket.
+    Policer(PolicerConfig),
 }
 
 impl Default for QueueSpec {

@@ -153,6 +153,7 @@ fn queue(queue: &QueueSpec) -> Result<(), QueueError> {
         QueueSpec::DualPi2(config) => config.validate(),
         QueueSpec::StepMark(config) => config.validate(),
         QueueSpec::DelayThreshold(config) => config.validate(),
+        QueueSpec::Policer(config) => config.validate(),
     }
 }
 

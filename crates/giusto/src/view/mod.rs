@@ -1,5 +1,6 @@
 //! Views of records and results: tables, HTML pages, trace files.
 
+pub mod benchmark;
 pub mod city;
 pub mod comparison;
 pub mod decision;

@@ -41,6 +41,20 @@ pub enum MediaEvent {
         /// The time of the request.
         at: Timestamp,
     },
+    /// A frame was encoded and queued at the sender.
+    Queued {
+        /// The stream's synchronisation source.
+        ssrc: u32,
+        /// The time of its capture.
+        captured: Timestamp,
+    },
+    /// The sender has sent padding.
+    PaddingSent {
+        /// Its UDP payload.
+        size: DataSize,
+        /// The time.
+        at: Timestamp,
+    },
     /// A frame was skipped because its stream's queue was too old
     /// ([`MediaStream::skip_after`](super::MediaStream::skip_after)), or because the controller drops frames
     /// ([`Controller::frame_drop_interval`](giusto_congestion::Controller::frame_drop_interval)).

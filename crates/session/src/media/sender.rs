@@ -204,7 +204,9 @@ impl MediaSender {
             return Err(FrameError::Stopped);
         }
         self.prepare(now);
-        self.streams.push_frame(now, stream, frame)?;
+        let captured = frame.captured;
+        let ssrc = self.streams.push_frame(now, stream, frame)?;
+        self.events.push(MediaEvent::Queued { ssrc, captured });
         self.is_settled = false;
         Ok(())
     }
@@ -417,6 +419,8 @@ impl MediaSender {
         let id = self.padding_stream().id(0);
         let transport_sequence = self.on_sent(now, Some(id), (size, probe));
         let payload = size.saturating_sub(self.streams.headers());
+        let sent = size.saturating_sub(self.config.overhead);
+        self.events.push(MediaEvent::PaddingSent { size: sent, at: now });
         let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
         let feedback = self.config.feedback;
         let head = self.padding_stream().write(now, feedback, fields);

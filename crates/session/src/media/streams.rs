@@ -270,13 +270,13 @@ impl Streams {
         }
     }
 
-    /// Divides a frame into packets and queues them.
+    /// Divides a frame into packets and queues them. Returns the source of its stream.
     pub(super) fn push_frame(
         &mut self,
         now: Timestamp,
         stream: usize,
         frame: Frame,
-    ) -> Result<(), FrameError> {
+    ) -> Result<u32, FrameError> {
         let line = self.lines.get_mut(stream).ok_or(FrameError::NoStream(stream))?;
         let Frame { captured, media_timestamp, payload, key } = frame;
         let (size, packetizer, framing) = (payload.size(), line.stream.packetizer, line.stream.framing);
@@ -312,7 +312,7 @@ impl Streams {
         if line.stream.paced {
             self.scheduler.on_queued(stream);
         }
-        Ok(())
+        Ok(line.stream.ssrc)
     }
 
     // ---- what waits -----------------------------------------------------------------------------------------------------

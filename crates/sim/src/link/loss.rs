@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use giusto_units::Timestamp;
 use rand::RngExt;
 
 use crate::random::Random;
@@ -14,6 +15,8 @@ pub enum Loss {
     None,
     /// Independent losses with this probability, 0 to 1.
     Random(f64),
+    /// Independent losses whose probability, 0 to 1, changes at these times, in order. Before the first, there is no loss.
+    Steps(Vec<(Timestamp, f64)>),
     /// A channel with a good and a bad state: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of
     /// Error Rates for Codes on Burst-Noise Channels", 1963. It begins in the good state and may change state after each
     /// packet.
@@ -56,6 +59,9 @@ impl Loss {
         match *self {
             Self::None | Self::List(_) => Ok(()),
             Self::Random(ratio) => probability("loss", ratio),
+            Self::Steps(ref steps) => {
+                steps.iter().try_for_each(|&(_, ratio)| probability("loss", ratio))
+            }
             Self::GilbertElliott { to_bad, to_good, good, bad } => {
                 probability("the transition probability from good to bad", to_bad)?;
                 probability("the transition probability from bad to good", to_good)?;
@@ -65,11 +71,12 @@ impl Loss {
         }
     }
 
-    /// Long-term loss ratio; 0 for a list.
+    /// Long-term loss ratio; that of the last step; 0 for a list.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::None | Self::List(_) => 0.0,
             Self::Random(ratio) => ratio,
+            Self::Steps(ref steps) => steps.last().map_or(0.0, |&(_, ratio)| ratio),
             Self::GilbertElliott { to_bad, to_good, good, bad } => {
                 let changes = to_bad + to_good;
                 let in_bad = if changes > 0.0 { to_bad / changes } else { 0.0 };
@@ -95,17 +102,22 @@ impl LossProcess {
 
     /// Whether the next transmitted packet is lost.
     #[inline]
-    pub(super) fn is_next_lost(&mut self) -> bool {
-        !matches!(self.loss, Loss::None) && self.draw()
+    pub(super) fn is_next_lost(&mut self, now: Timestamp) -> bool {
+        !matches!(self.loss, Loss::None) && self.draw(now)
     }
 
     #[inline(never)]
-    fn draw(&mut self) -> bool {
+    fn draw(&mut self, now: Timestamp) -> bool {
         let index = self.transmitted;
         self.transmitted += 1;
         match &self.loss {
             Loss::None => false,
             Loss::Random(ratio) => self.random.random::<f64>() < *ratio,
+            Loss::Steps(steps) => {
+                let reached = steps.partition_point(|(from, _)| *from <= now).checked_sub(1);
+                let ratio = reached.and_then(|step| steps.get(step)).map_or(0.0, |&(_, ratio)| ratio);
+                self.random.random::<f64>() < ratio
+            }
             Loss::GilbertElliott { to_bad, to_good, good, bad } => {
                 // Always draws twice, so that the states do not depend on the losses.
                 let (lost, changes) = (self.random.random::<f64>(), self.random.random::<f64>());
@@ -125,7 +137,7 @@ mod tests {
 
     fn losses(loss: Loss, packets: usize) -> Vec<bool> {
         let mut process = LossProcess::new(loss, random::stream(7, "loss"));
-        (0..packets).map(|_| process.is_next_lost()).collect()
+        (0..packets).map(|number| process.is_next_lost(Timestamp::from_nanos(number as u64))).collect()
     }
 
     fn ratio(losses: &[bool]) -> f64 {
@@ -161,10 +173,20 @@ mod tests {
     }
 
     #[test]
+    fn steps_change_the_probability_at_their_times() {
+        let from = |packet| Timestamp::from_nanos(packet);
+        let losses = losses(Loss::Steps(vec![(from(10_000), 0.2), (from(60_000), 0.0)]), 80_000);
+        let (before, during, after) = (&losses[..10_000], &losses[10_000..60_000], &losses[60_000..]);
+        assert_eq!((ratio(before), ratio(after)), (0.0, 0.0));
+        assert!((0.195..0.205).contains(&ratio(during)), "{}", ratio(during));
+    }
+
+    #[test]
     fn rejects_probabilities_out_of_range() {
         assert!(Loss::Random(f64::NAN).check().is_err());
         let message = Loss::Random(1.5).check().unwrap_err().to_string();
         assert_eq!(message, "loss must lie between 0 and 1, found 1.5");
+        assert!(Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, -0.1)]).check().is_err());
         assert!(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, good: 0.0, bad: -0.1 }.check().is_err());
     }
 }

@@ -490,7 +490,7 @@ impl Link {
         (packet, sojourn): (&mut Packet, TimeDelta),
         observer: &mut impl Observer,
     ) {
-        if self.loss.is_next_lost() {
+        if self.loss.is_next_lost(transmitted) {
             return self.lose(now, *packet, sojourn, observer);
         }
         if self.corruption.is_some() {

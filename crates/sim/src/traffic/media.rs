@@ -28,6 +28,8 @@ pub struct Media {
     stop: Option<Timestamp>,
     /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
+    /// Times at which the controller is told that the route has changed, in order.
+    route_changes: VecDeque<Timestamp>,
     /// Received frames, if they are kept.
     arrivals: Option<VecDeque<FrameArrival>>,
 }
@@ -35,7 +37,7 @@ pub struct Media {
 impl Media {
     /// An endpoint that sends on `flow` from `start` on, with notes for the flow `about`.
     pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
-        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new(), arrivals: None }
+        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new(), route_changes: VecDeque::new(), arrivals: None }
     }
 
     /// It sends a BYE at `stop`.
@@ -50,6 +52,14 @@ impl Media {
         let turns = pauses.iter().flat_map(|&(from, to)| [(from, stream, true), (to, stream, false)]);
         self.pauses.extend(turns);
         self.pauses.make_contiguous().sort_by_key(|&(at, ..)| at);
+        self
+    }
+
+    /// The controller is told at each of `times` that the route has changed.
+    #[must_use]
+    pub fn changing_route(mut self, times: &[Timestamp]) -> Self {
+        self.route_changes.extend(times);
+        self.route_changes.make_contiguous().sort();
         self
     }
 
@@ -98,6 +108,10 @@ impl Agent for Media {
             self.pauses.pop_front();
             self.endpoint.set_paused(now, stream, paused);
         }
+        while self.route_changes.front().is_some_and(|&at| at <= now) {
+            self.route_changes.pop_front();
+            self.on_route_change(now);
+        }
         if self.stop.is_some_and(|stop| now >= stop) {
             self.stop = None;
             self.endpoint.stop(now);
@@ -117,7 +131,8 @@ impl Agent for Media {
 
     fn poll_timeout(&self) -> Option<Timestamp> {
         let pause = self.pauses.front().map(|&(at, ..)| at);
-        let next = Timestamp::earliest([self.endpoint.poll_timeout(), self.stop, pause]);
+        let route = self.route_changes.front().copied();
+        let next = Timestamp::earliest([self.endpoint.poll_timeout(), self.stop, pause, route]);
         next.map(|next| next.max(self.start))
     }
 
@@ -155,6 +170,8 @@ pub fn note_of(flow: FlowId, event: &MediaEvent) -> Option<Note> {
             let (repaired, late) = (frame.repaired > 0, frame.late);
             Some(Note::Frame { flow, ssrc, delay, size, repaired, late })
         }
+        MediaEvent::Queued { ssrc, captured } => Some(Note::Queued { flow, ssrc, captured }),
+        MediaEvent::PaddingSent { size, .. } => Some(Note::Padding { flow, size: size + UDP_HEADERS }),
         MediaEvent::Skipped { ssrc, .. } => Some(Note::Skipped { flow, ssrc }),
         MediaEvent::Discarded { ssrc, packets, .. } => Some(Note::Discarded { flow, ssrc, packets }),
         MediaEvent::RepairSent { ssrc, kind, size, .. } => {

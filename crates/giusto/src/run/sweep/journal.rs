@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{outcome::Finished, plan::Planned};
 
@@ -96,6 +96,32 @@ impl Journal {
         scenario: &str,
         planned: &[Planned],
     ) -> Result<(Self, Vec<Finished>), JournalError> {
+        let (journal, known): (Self, Vec<Finished>) = Self::resume_lines(folder, scenario)?;
+        let fingerprints: BTreeMap<_, &String> =
+            planned.iter().map(|planned| (planned.key(), &planned.fingerprint)).collect();
+        let changed = |run: &&Finished| {
+            let now = fingerprints.get(&(run.parameters.clone(), run.seed.clone()));
+            now.is_some_and(|now| **now != run.fingerprint)
+        };
+        if let Some(run) = known.iter().find(changed) {
+            let seed = &run.seed;
+            let of = format!("the scenario as it was before it was changed (run of seed {seed})");
+            return Err(JournalError::Other { path: journal.path, of });
+        }
+        Ok((journal, known))
+    }
+
+    /// Opens the journal in `folder`, whose lines are of any kind. Returns what is in it as well.
+    ///
+    /// An incomplete last line is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`]: there is none, it is of another name, or a line cannot be read.
+    pub fn resume_lines<T: DeserializeOwned>(
+        folder: &Path,
+        scenario: &str,
+    ) -> Result<(Self, Vec<T>), JournalError> {
         let path = folder.join(NAME);
         let failure = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => JournalError::Missing(folder.to_owned()),
@@ -126,17 +152,7 @@ impl Journal {
             None => journal.write(&expected)?,
         }
         let read = |(line, number)| serde_json::from_str(line).map_err(|error| unreadable(number, error));
-        let known: Vec<Finished> = lines.map(read).collect::<Result<_, _>>()?;
-        let fingerprints: BTreeMap<_, &String> =
-            planned.iter().map(|planned| (planned.key(), &planned.fingerprint)).collect();
-        let changed = |run: &&Finished| {
-            let now = fingerprints.get(&(run.parameters.clone(), run.seed.clone()));
-            now.is_some_and(|now| **now != run.fingerprint)
-        };
-        if let Some(run) = known.iter().find(changed) {
-            let seed = &run.seed;
-            return Err(other(format!("the scenario as it was before it was changed (run of seed {seed})")));
-        }
+        let known = lines.map(read).collect::<Result<_, _>>()?;
         Ok((journal, known))
     }
 
@@ -145,7 +161,7 @@ impl Journal {
     /// # Errors
     ///
     /// [`JournalError::Io`].
-    pub fn append(&mut self, run: &Finished) -> Result<(), JournalError> {
+    pub fn append(&mut self, run: &impl Serialize) -> Result<(), JournalError> {
         self.write(run)
     }
 

@@ -128,6 +128,10 @@ impl Read for Loss {
             let (good, bad) = (keys.optional("good").unwrap_or(0.0), keys.optional("bad").unwrap_or(1.0));
             Self::GilbertElliott { to_bad, to_good, good, bad }
         };
+        let steps = |keys: &mut Table<'_>| Self::Steps(keys.required("steps"));
+        if node.get_ref().get("steps").is_some() {
+            return one_of(node, Some("steps"), &[("steps", &steps)]);
+        }
         one_of(node, Some("packets"), &[("packets", &packets), ("gilbert-elliott", &channel)])
     }
 }

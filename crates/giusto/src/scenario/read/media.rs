@@ -44,6 +44,7 @@ fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>) -> MediaSpe
     media.controller = controller.unwrap_or(media.controller);
     media.limits = media.limits_where_given(rates);
     keys.set("pauses", &mut media.pauses);
+    keys.set("route-changes", &mut media.route_changes);
     keys.set("delay-target", &mut media.delay_target);
     keys.set("receiver-limit", &mut media.receiver_limit);
     keys.set("ecn", &mut media.ecn);

@@ -2,7 +2,7 @@
 
 use giusto_sim::link::queue::{
     CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold,
-    PieConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
+    PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
 };
 
 use super::value::{Found, Kind, Node, Read, Table, one_of, wrong};
@@ -10,7 +10,7 @@ use crate::scenario::model::QueueSpec;
 
 impl Read for QueueSpec {
     fn read(node: &Node<'_>) -> Found<Self> {
-        let kinds: [Kind<'_, '_, Self>; 8] = [
+        let kinds: [Kind<'_, '_, Self>; 9] = [
             ("drop-tail", &drop_tail),
             ("codel", &codel),
             ("fq-codel", &fq_codel),
@@ -19,6 +19,7 @@ impl Read for QueueSpec {
             ("dualpi2", &dual_pi2),
             ("step-mark", &step_mark),
             ("delay-threshold", &delay_threshold),
+            ("policer", &policer),
         ];
         one_of(node, None, &kinds)
     }
@@ -133,6 +134,12 @@ fn delay_threshold(keys: &mut Table<'_>) -> QueueSpec {
     keys.set("ecn", &mut config.ecn);
     keys.set("limit", &mut config.limit);
     QueueSpec::DelayThreshold(config)
+}
+
+fn policer(keys: &mut Table<'_>) -> QueueSpec {
+    let mut config = PolicerConfig::new(keys.required("rate"), keys.required("burst"));
+    keys.set("limit", &mut config.limit);
+    QueueSpec::Policer(config)
 }
 
 fn step_mark(keys: &mut Table<'_>) -> QueueSpec {

@@ -98,6 +98,7 @@ fn limit(queue: &QueueSpec) -> Result<(), KeyError> {
         QueueSpec::DualPi2(config) => config.limit,
         QueueSpec::StepMark(config) => config.limit,
         QueueSpec::DelayThreshold(config) => config.limit,
+        QueueSpec::Policer(config) => config.limit,
         QueueSpec::FqCodel(_) => return Ok(()),
     };
     let Limit::Time(time) = limit else { return Ok(()) };

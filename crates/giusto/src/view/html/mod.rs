@@ -14,6 +14,7 @@
 //! assert!(report.to_html().contains(r"\u003c/script>"));
 //! ```
 
+mod benchmark;
 #[cfg(feature = "browser")]
 mod browser;
 mod chart;
@@ -37,6 +38,7 @@ use serde::Serialize;
 
 use super::format;
 pub use crate::whole_file::WriteError;
+pub use benchmark::benchmark;
 #[cfg(feature = "browser")]
 pub use browser::browser_call;
 pub use chart::{Chart, Event, Gaps, Mark, Points, Scale, Series};

@@ -1,6 +1,6 @@
 //! Validation of queue configurations.
 
-use giusto_units::{DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 /// An invalid queue configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -57,6 +57,10 @@ impl Check {
 
     pub(super) fn time(self, field: &'static str, value: TimeDelta) -> Result<(), QueueError> {
         self.that(value >= TimeDelta::ZERO, field, "0 ns or more", format!("{} ns", value.as_nanos()))
+    }
+
+    pub(super) fn positive_rate(self, field: &'static str, value: DataRate) -> Result<(), QueueError> {
+        self.that(value > DataRate::ZERO, field, "above 0 bit/s", format!("{} bit/s", value.as_bps()))
     }
 
     pub(super) fn positive_size(self, field: &'static str, value: DataSize) -> Result<(), QueueError> {

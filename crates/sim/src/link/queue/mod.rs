@@ -8,6 +8,7 @@
 //! | [`DropTail`] | queue length | arrival | – |
 //! | [`StepMark`] | sojourn time or queue length | departure or arrival | Alizadeh et al. 2010; RFC 9332 Appendix A |
 //! | [`DelayThreshold`] | sojourn time, with a hold-off | departure | after Sågfors et al. 2003 |
+//! | [`Policer`] | tokens | arrival | Flach et al. 2016 |
 //! | [`Red`] | average queue length | arrival | Floyd & Jacobson 1993 |
 //! | [`CoDel`] | minimum sojourn time in an interval | departure | RFC 8289 |
 //! | [`FqCodel`] | as [`CoDel`], for each flow | departure | RFC 8290 |
@@ -27,6 +28,7 @@ mod fifo;
 mod fq_codel;
 mod limit;
 mod pie;
+mod policer;
 mod red;
 mod step_mark;
 
@@ -44,5 +46,6 @@ pub use error::QueueError;
 pub use fq_codel::{FqCodel, FqCodelConfig};
 pub use limit::Limit;
 pub use pie::{LatencyEstimate, Pie, PieConfig};
+pub use policer::{Policer, PolicerConfig};
 pub use red::{Red, RedConfig, Thresholds};
 pub use step_mark::{MarkThreshold, StepMark, StepMarkConfig};

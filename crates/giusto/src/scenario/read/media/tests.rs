@@ -110,6 +110,7 @@ size-scale = 0.06",
             audio: Some(AudioConfig { rate: rate("32 kbit/s"), packet_time, clock }),
             max_payload: DataSize::from_bytes(1000),
             pauses: vec![(at(40), at(60)), (at(70), at(71))],
+            route_changes: Vec::new(),
             ecn: Ecn::Ect1,
             repair: RepairSpec::default(),
         }

@@ -1,0 +1,300 @@
+//! `giusto benchmark` and `giusto merge`: controllers on random scenarios.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use clap::Args;
+use giusto_congestion::Algorithm;
+use giusto_units::{TimeDelta, Timestamp};
+
+use crate::{
+    args::whole,
+    command_line,
+    console::{Progress, print_json, print_text},
+    files::Files,
+    sim::{make_folder, moment},
+    timed,
+    usage::{UsageError, misuse},
+};
+use giusto::{
+    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard, VERSION},
+    record::{RunRecord, TimelineOptions},
+    run::{
+        RecordOptions,
+        comparison::Controllers,
+        sweep::{Journal, JournalError},
+    },
+    view::{
+        benchmark as view, html, tables,
+        why::{self, Why},
+    },
+    whole_file::{self, Content},
+};
+
+/// Scenarios unless a number is given: four of each family, and with --quick one of each.
+const SCENARIOS: u64 = 72;
+const QUICK_SCENARIOS: u64 = 36;
+
+/// The seed of development. Judgements use others.
+const SEED: &str = "development";
+
+/// Flags of `giusto benchmark`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto benchmark --quick --out quick
+  giusto benchmark --seed 2026-11 --scenarios 1000 --out judged
+  giusto benchmark --scenarios 1000 --shard 1/4 --out part-1 && giusto merge part-*/result.json --out whole
+  giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --why
+  giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --out run-17
+
+Scenario I of a seed is the same for every number of scenarios, shard and controller. --out writes result.json, report.html
+and journal.jsonl, which --resume continues; with --replay scenario.toml, result.json and report.html.
+docs/reference/benchmark.md states the distributions, the figures and the utility.")]
+pub(crate) struct BenchmarkArgs {
+    /// Seed: any text
+    #[arg(long, value_name = "TEXT", default_value = SEED)]
+    seed: String,
+
+    /// Number of scenarios [default: 72; 36 with --quick]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000))]
+    scenarios: Option<u64>,
+
+    /// Two scenarios of each family: about three minutes on two cores
+    #[arg(long, conflicts_with = "scenarios")]
+    quick: bool,
+
+    /// Congestion controllers, comma-separated, or all [default: all but fixed]
+    #[arg(long, visible_alias = "controllers", value_name = "A,B,C")]
+    controller: Option<Controllers>,
+
+    /// Run one of several equal parts, such as 1/4
+    #[arg(long, value_name = "I/N", requires = "out")]
+    shard: Option<Shard>,
+
+    /// Number of runs at a time [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1024))]
+    jobs: Option<u16>,
+
+    /// Write the results to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Continue the benchmark whose journal is in the directory of --out
+    #[arg(long, requires = "out")]
+    resume: bool,
+
+    /// Run this scenario once more, under one controller
+    #[arg(long, value_name = "I", requires = "controller", conflicts_with_all = ["shard", "resume", "quick", "scenarios"],
+          value_parser = whole::<u64>(0, u64::MAX))]
+    replay: Option<u64>,
+
+    /// With --replay: explain the target rate at this time [default: where the frame delay was longest]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay", value_parser = moment)]
+    why: Option<Option<Timestamp>>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Flags of `giusto merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  giusto merge part-*/result.json --out whole
+
+Exit status: 0 success, 2 a file is no result, they are of different benchmarks, or runs are missing.")]
+pub(crate) struct MergeArgs {
+    /// Results of shards: the files result.json that `giusto benchmark --out` wrote
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Write result.json and report.html to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let controllers = args.controller.clone().map_or_else(Plan::default_controllers, |given| given.0);
+    let scenarios = args.scenarios.unwrap_or(if args.quick { QUICK_SCENARIOS } else { SCENARIOS });
+    let plan = Plan::new(&args.seed, scenarios, controllers).map_err(UsageError::new)?;
+    let plan = Plan { shard: args.shard.unwrap_or_default(), ..plan };
+    if let Some(number) = args.replay {
+        return replay(args, &plan, number, stop);
+    }
+    let (journal, known) = journal(args, &plan)?;
+    let runs = plan.numbers().count() as u64 * plan.controllers.len() as u64;
+    let progress = Progress::new(runs);
+    progress.say(format!("benchmark of seed {:?}", plan.seed));
+    (0..known.len()).for_each(|_| progress.step());
+    let (result, trouble) = in_parallel(args.jobs, &plan, known, (stop, &progress), journal)?;
+    progress.clear();
+    let written = finish(&result, args.out.as_deref(), args.json)?;
+    for path in &written {
+        progress.wrote(path);
+    }
+    if (result.runs.len() as u64) < runs {
+        let fix = if args.out.is_some() { "continue with --resume" } else { "use --out to continue such benchmarks" };
+        progress.note(&format!("{} of {runs} runs are missing: {fix}", runs - result.runs.len() as u64));
+    }
+    match trouble {
+        Some(error) => Err(error.into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The journal that --out asks for, and the runs that are in it.
+fn journal(args: &BenchmarkArgs, plan: &Plan) -> anyhow::Result<(Option<Journal>, Vec<RunRow>)> {
+    let Some(out) = &args.out else { return Ok((None, Vec::new())) };
+    let names: Vec<&str> = plan.controllers.iter().map(|own| own.name()).collect();
+    let name = format!(
+        "benchmark {VERSION} of seed {}, {} scenarios, shard {}, {}",
+        plan.seed,
+        plan.scenarios,
+        plan.shard,
+        names.join(",")
+    );
+    let opened = if args.resume {
+        Journal::resume_lines(out, &name)
+    } else {
+        make_folder(out)?;
+        Journal::create(out, &name).map(|journal| (journal, Vec::new()))
+    };
+    match opened {
+        Ok((journal, known)) => Ok((Some(journal), known)),
+        Err(error @ JournalError::Io { .. }) => Err(error.into()),
+        Err(error) => misuse!("--out {error}"),
+    }
+}
+
+/// Runs what is not known. A journal that cannot be written ends the benchmark; finished runs are kept.
+fn in_parallel(
+    jobs: Option<u16>,
+    plan: &Plan,
+    known: Vec<RunRow>,
+    (stop, progress): (&AtomicBool, &Progress),
+    mut journal: Option<Journal>,
+) -> anyhow::Result<(BenchmarkResult, Option<JournalError>)> {
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).into()).build()?;
+    let trouble = OnceLock::new();
+    let is_over = || stop.load(Ordering::Relaxed) || trouble.get().is_some();
+    let finished = |row: &RunRow| {
+        progress.step();
+        if let Some(Err(error)) = journal.as_mut().map(|journal| journal.append(row)) {
+            let _ = trouble.set(error);
+        }
+    };
+    let result = threads.install(|| benchmark::run(plan, known, is_over, finished));
+    Ok((result, trouble.into_inner()))
+}
+
+/// Prints the result and writes its files; gives their paths.
+fn finish(result: &BenchmarkResult, out: Option<&Path>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let summary = benchmark::summary(result);
+    let mut files = Files::default();
+    if let Some(folder) = out {
+        files.add_result(folder, result)?;
+        files.add_report(folder, &html::benchmark(&summary, command_line()))?;
+    }
+    let written = files.commit()?;
+    if json {
+        print_json(&summary)?;
+    } else {
+        print_text(&view::text(&summary))?;
+    }
+    Ok(written)
+}
+
+pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    args.out.as_deref().map(make_folder).transpose()?;
+    let parts = args.files.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
+    let parts = parts.collect::<Result<Vec<_>, UsageError>>()?;
+    let result = benchmark::merge(parts).map_err(UsageError::new)?;
+    for path in finish(&result, args.out.as_deref(), args.json)? {
+        crate::console::complain(&format!("wrote {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`")))?;
+    serde_json::from_str(&text).map_err(|error| {
+        UsageError::new(format!("{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"))
+    })
+}
+
+/// Runs one scenario under one controller, with a timeline if it is asked for.
+fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let [controller] = plan.controllers[..] else {
+        misuse!("--replay runs one controller, found {}: name one", plan.controllers.len())
+    };
+    args.out.as_deref().map(make_folder).transpose()?;
+    let drawn = benchmark::draw(&plan.seed, number);
+    let scenario = drawn.scenario(controller)?;
+    let page = args.out.as_ref().map(|_| TimelineOptions::default());
+    let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
+    let progress = Progress::live();
+    let ends = |now: Timestamp| {
+        progress.say(format!("{}: {:.1} of {} s", scenario.name(), now.as_seconds(), scenario.end().as_seconds()));
+        stop.load(Ordering::Relaxed)
+    };
+    let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
+    progress.clear();
+    let answer = args.why.map(|at| explained(&record, at));
+    if let Some(folder) = &args.out {
+        write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
+    }
+    record.timeline = None;
+    let judged = judged(&drawn, controller, stop);
+    match (answer, args.json) {
+        (Some(answer), true) => print_json(&answer)?,
+        (None, true) => print_json(&judged)?,
+        (Some(answer), false) => print_text(&answer.in_words())?,
+        (None, false) => print_text(&(tables::tables(&record) + &view::run(judged.as_ref())))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The figures by which the run is judged, unless it is ended early.
+fn judged(drawn: &benchmark::Drawn, controller: Algorithm, stop: &AtomicBool) -> Option<benchmark::Figures> {
+    use std::ops::ControlFlow::{Break, Continue};
+    benchmark::simulate(drawn, controller, |_| if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) })
+}
+
+/// Why the target is as it is at `at`, or where the frame delay was longest.
+fn explained(record: &RunRecord, at: Option<Timestamp>) -> Why {
+    let longest = || {
+        let timeline = record.timeline.as_ref()?;
+        let judged = timeline.flows.iter().filter(|flow| flow.id.starts_with("call"));
+        let delays = judged.filter_map(|flow| flow.media.as_ref()).flat_map(|media| {
+            timeline.t_s.iter().zip(&media.frame_delay_max_ms).filter_map(|(t, delay)| Some((*t, (*delay)?)))
+        });
+        delays.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t)
+    };
+    let at = at.unwrap_or_else(|| Timestamp::ZERO + TimeDelta::from_seconds_f64(longest().unwrap_or(0.0)));
+    why::why(record, at, None)
+}
+
+/// Writes the scenario, the record and its page; gives their paths.
+fn write_replay(folder: &Path, text: &str, record: &RunRecord) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Files::default();
+    files.add_result(folder, record)?;
+    files.add_report(folder, &html::simulation(record, command_line()))?;
+    let mut written = files.commit()?;
+    let path = folder.join("scenario.toml");
+    whole_file::write(&path, Content { name: "scenario", example: "scenario.toml" }, text.as_bytes())?;
+    written.push(path);
+    Ok(written)
+}

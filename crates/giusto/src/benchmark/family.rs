@@ -1,0 +1,564 @@
+//! The families of scenarios, and the distributions that they are drawn from.
+
+mod media;
+mod path;
+
+use giusto_congestion::Algorithm;
+use serde::{Deserialize, Serialize};
+
+use self::{
+    media::{Call, Encoder},
+    path::{Path, QueueChoice},
+};
+use super::{
+    VERSION,
+    draw::{Draw, rate, ratio, seed_of, size, steps, time},
+};
+use crate::scenario::{Scenario, ScenarioError};
+
+/// The prefix of the ids of the judged flows.
+pub(super) const JUDGED: &str = "call";
+
+/// The id of the judged link.
+pub(super) const BOTTLENECK: &str = "bottleneck";
+
+/// The stand-ins in the text of a scenario for what depends on the controller: its name, and the codepoint of its packets.
+const CONTROLLER: &str = "@controller@";
+const ECN: &str = "@ecn ";
+
+/// Capacity of the bottleneck, bit/s.
+const CAPACITY: (f64, f64) = (0.1e6, 50e6);
+
+/// Simulated time of a run, s, and of one in which flows share.
+const DURATION: f64 = 40.0;
+const SHARED_DURATION: f64 = 60.0;
+
+/// A family of scenarios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Constant capacity.
+    Static,
+    /// The capacity rises.
+    StepUp,
+    /// The capacity falls.
+    StepDown,
+    /// The capacity follows a random walk with fades.
+    Fades,
+    /// The capacity of a user of a simulated LTE network.
+    Lte,
+    /// The link stops for short times, as Wi-Fi does.
+    Stalls,
+    /// Independent losses.
+    RandomLoss,
+    /// Losses in bursts.
+    BurstLoss,
+    /// Jitter, with and without reordering.
+    Jitter,
+    /// Feedback is lost or delayed.
+    ReturnPath,
+    /// A token-bucket policer.
+    Policer,
+    /// One long TCP connection.
+    LongTcp,
+    /// Several short TCP transfers.
+    ShortTcp,
+    /// Two to eight calls with the same controller.
+    EqualCalls,
+    /// Calls with the same controller, and calls with another.
+    MixedCalls,
+    /// The encoder pauses, or cannot use the capacity.
+    ApplicationLimited,
+    /// Capacity, delay and loss change at once.
+    RouteChange,
+    /// `DualPI2` with L4S marks.
+    L4s,
+}
+
+impl Family {
+    /// All families: scenario number *i* is of number *i* modulo their count.
+    pub const ALL: [Self; 18] = [
+        Self::Static,
+        Self::StepUp,
+        Self::StepDown,
+        Self::Fades,
+        Self::Lte,
+        Self::Stalls,
+        Self::RandomLoss,
+        Self::BurstLoss,
+        Self::Jitter,
+        Self::ReturnPath,
+        Self::Policer,
+        Self::LongTcp,
+        Self::ShortTcp,
+        Self::EqualCalls,
+        Self::MixedCalls,
+        Self::ApplicationLimited,
+        Self::RouteChange,
+        Self::L4s,
+    ];
+
+    /// The family of scenario number `number`.
+    pub fn of(number: u64) -> Self {
+        let place = number % Self::ALL.len() as u64;
+        Self::ALL.get(place as usize).copied().unwrap_or(Self::Static)
+    }
+
+    /// Its name: `random-loss`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::StepUp => "step-up",
+            Self::StepDown => "step-down",
+            Self::Fades => "fades",
+            Self::Lte => "lte",
+            Self::Stalls => "stalls",
+            Self::RandomLoss => "random-loss",
+            Self::BurstLoss => "burst-loss",
+            Self::Jitter => "jitter",
+            Self::ReturnPath => "return-path",
+            Self::Policer => "policer",
+            Self::LongTcp => "long-tcp",
+            Self::ShortTcp => "short-tcp",
+            Self::EqualCalls => "equal-calls",
+            Self::MixedCalls => "mixed-calls",
+            Self::ApplicationLimited => "application-limited",
+            Self::RouteChange => "route-change",
+            Self::L4s => "l4s",
+        }
+    }
+}
+
+/// A drawn scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawn {
+    /// Its number.
+    pub number: u64,
+    /// Its family.
+    pub family: Family,
+    /// The moment at which the path changes, in seconds, if it changes once.
+    pub change_s: Option<f64>,
+    /// Ratio of the capacity after the change to that before, if it changes once.
+    pub change_ratio: Option<f64>,
+    /// Base round-trip time before any change, ms.
+    pub rtt_ms: f64,
+    /// What the judged flows share the bottleneck with: `cubic`, ….
+    pub rival: Option<String>,
+    /// Share of packets that the path loses, where the family is that of independent losses.
+    pub random_loss: Option<f64>,
+    text: String,
+}
+
+impl Drawn {
+    /// The scenario as a file, in which `controller` is judged.
+    ///
+    /// The packets of a controller that does not react to congestion marks do not carry an ECN codepoint.
+    pub fn text(&self, controller: Algorithm) -> String {
+        self.written(controller.name(), controller.requirements().marks)
+    }
+
+    fn written(&self, controller: &str, marks: bool) -> String {
+        let mut text = self.text.replace(CONTROLLER, controller);
+        for (stand_in, codepoint) in [("off", "off"), ("ect0", "ect0"), ("ect1", "ect1")] {
+            let codepoint = if marks { codepoint } else { "off" };
+            text = text.replace(&format!("{ECN}{stand_in}@"), codepoint);
+        }
+        text
+    }
+
+    /// The scenario, in which `controller` is judged.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] if the scenario is not valid, which is a bug.
+    pub fn scenario(&self, controller: Algorithm) -> Result<Scenario, ScenarioError> {
+        let text = self.written("fixed", controller.requirements().marks);
+        let scenario = Scenario::parse(&text, "benchmark")?;
+        let judged: Vec<String> = judged(&scenario).map(str::to_owned).collect();
+        judged.iter().try_fold(scenario, |scenario, id| scenario.with_controller(id, controller))
+    }
+}
+
+/// The ids of the judged flows.
+pub(super) fn judged(scenario: &Scenario) -> impl Iterator<Item = &str> {
+    scenario.flows().iter().map(|flow| flow.id.as_str()).filter(|id| id.starts_with(JUDGED))
+}
+
+/// Draws scenario number `number` of `seed`.
+pub fn draw(seed: &str, number: u64) -> Drawn {
+    let family = Family::of(number);
+    let mut sketch = Sketch::new(seed_of(seed, number));
+    sketch.fill(family);
+    let rtt_ms = sketch.path.rtt * 1e3;
+    let text = format!(
+        "# giusto benchmark, version {VERSION}: scenario {number} of seed {seed:?}\n\
+         name = \"{} {number}\"\nduration = {}\nseed = {}\n\n{}{}",
+        family.name(),
+        time(sketch.duration),
+        sketch.seed,
+        sketch.path.text(),
+        sketch.flows.concat(),
+    );
+    Drawn {
+        number,
+        family,
+        change_s: sketch.change.map(|(at, _)| at),
+        change_ratio: sketch.change.map(|(_, ratio)| ratio),
+        rtt_ms,
+        rival: sketch.rival.map(str::to_owned),
+        random_loss: sketch.lost,
+        text,
+    }
+}
+
+/// A scenario that is being drawn.
+struct Sketch {
+    seed: u64,
+    duration: f64,
+    path: Path,
+    encoder: Encoder,
+    flows: Vec<String>,
+    change: Option<(f64, f64)>,
+    rival: Option<&'static str>,
+    lost: Option<f64>,
+    /// The random numbers of what distinguishes the family.
+    own: Draw,
+}
+
+impl Sketch {
+    fn new(seed: u64) -> Self {
+        let path = Path::draw(&mut Draw::new(seed, "path"), CAPACITY);
+        let encoder = Encoder::draw(&mut Draw::new(seed, "encoder"));
+        let own = Draw::new(seed, "family");
+        Self {
+            seed,
+            duration: DURATION,
+            path,
+            encoder,
+            flows: Vec::new(),
+            change: None,
+            rival: None,
+            lost: None,
+            own,
+        }
+    }
+
+    fn fill(&mut self, family: Family) {
+        match family {
+            Family::Static => self.alone(),
+            Family::StepUp => self.step(true),
+            Family::StepDown => self.step(false),
+            Family::Fades => self.fades(),
+            Family::Lte => self.lte(),
+            Family::Stalls => self.stalls(),
+            Family::RandomLoss => self.random_loss(),
+            Family::BurstLoss => self.burst_loss(),
+            Family::Jitter => self.jitter(),
+            Family::ReturnPath => self.return_path(),
+            Family::Policer => self.policer(),
+            Family::LongTcp => self.long_tcp(),
+            Family::ShortTcp => self.short_tcp(),
+            Family::EqualCalls => self.equal_calls(),
+            Family::MixedCalls => self.mixed_calls(),
+            Family::ApplicationLimited => self.application_limited(),
+            Family::RouteChange => self.route_change(),
+            Family::L4s => self.l4s(),
+        }
+    }
+
+    /// One call that uses at most `peak` bit/s.
+    fn call_up_to(&mut self, peak: f64) {
+        let call = Call { share: self.path.capacity, peak, ecn: self.path.ecn, ..Call::new(JUDGED) };
+        self.flows.push(self.encoder.text(&call));
+    }
+
+    /// One call, and a queue of any kind.
+    fn alone(&mut self) {
+        self.path.queue = QueueChoice::Any;
+        self.path.decide();
+        self.call_up_to(self.path.capacity);
+    }
+
+    /// One call on a capacity that varies: the queue is limited in bytes, and any kind but those that are set in time.
+    fn alone_on(&mut self, rates: String, peak: f64) {
+        self.path.queue = QueueChoice::Any;
+        self.path.decide();
+        self.path.rate = rates;
+        self.call_up_to(peak);
+    }
+
+    fn step(&mut self, up: bool) {
+        let ratio = if up {
+            self.own.log_uniform(1.5, 6.0)
+        } else if self.own.chance(0.5) {
+            3.0
+        } else {
+            self.own.log_uniform(1.5, 6.0)
+        };
+        // Both rates are within the range of capacities.
+        let low = math_low(&mut self.own, ratio);
+        let (before, after) = if up { (low, low * ratio) } else { (low * ratio, low) };
+        let at = self.own.uniform(14.0, 18.0);
+        self.path.capacity = before;
+        self.change = Some((at, after / before));
+        self.alone_on(steps([(0.0, rate(before)), (at, rate(after))]), low * ratio);
+    }
+
+    /// A random walk of the logarithm, every 100 ms, that returns to its mean, with fades.
+    fn fades(&mut self) {
+        let draw = &mut self.own;
+        let (pull, spread) = (draw.log_uniform(0.01, 0.2), draw.uniform(0.03, 0.2));
+        let every = draw.log_uniform(2.0, 15.0);
+        let (mut walk, mut fade_for, mut depth) = (0.0_f64, 0_u64, 1.0_f64);
+        let mut peak = self.path.capacity;
+        let mut rates = Vec::new();
+        for step in 0..(DURATION * 10.0) as u32 {
+            walk += spread * draw.normal() - pull * walk;
+            walk = walk.clamp(-1.5, 1.0);
+            if fade_for > 0 {
+                fade_for -= 1;
+            } else if draw.chance(0.1 / every) {
+                (fade_for, depth) = (draw.whole(0, 9), draw.log_uniform(0.02, 0.4));
+            } else {
+                depth = 1.0;
+            }
+            let bps = (self.path.capacity * giusto_units::math::exp(walk) * depth).clamp(5e3, 50e6);
+            peak = peak.max(bps);
+            rates.push((f64::from(step) / 10.0, rate(bps)));
+        }
+        self.alone_on(steps(rates), peak);
+    }
+
+    fn lte(&mut self) {
+        let (rates, mean, peak) = path::lte(&mut self.own, self.duration);
+        self.path.capacity = mean;
+        self.alone_on(rates, peak);
+    }
+
+    fn stalls(&mut self) {
+        let (every, length) = (self.own.log_uniform(0.3, 4.0), self.own.log_uniform(0.02, 0.3));
+        let whole = rate(self.path.capacity);
+        let mut rates = vec![(0.0, whole.clone())];
+        let mut now = 1.0 + self.own.exponential(every);
+        while now < self.duration - 1.0 {
+            let until = now + (length * self.own.uniform(0.3, 1.7)).max(0.005);
+            rates.push((now, "\"0\"".to_owned()));
+            rates.push((until, whole.clone()));
+            now = until + 0.02 + self.own.exponential(every);
+        }
+        self.alone_on(steps(rates), self.path.capacity);
+    }
+
+    fn random_loss(&mut self) {
+        let lost = if self.own.chance(0.5) {
+            self.own.log_uniform(0.001, 0.06)
+        } else {
+            self.own.uniform(0.06, 0.2)
+        };
+        self.lost = Some(lost);
+        self.path.more.push(format!("loss = {}", ratio(lost)));
+        self.repair_mostly();
+        self.alone();
+    }
+
+    fn burst_loss(&mut self) {
+        let (mean, packets) = (self.own.log_uniform(0.005, 0.1), self.own.log_uniform(2.0, 20.0));
+        // In the bad state 70 to 100 % are lost; the share of the bad state follows from the mean.
+        let bad = self.own.uniform(0.7, 1.0);
+        let (to_good, in_bad) = (1.0 / packets, mean / bad);
+        let to_bad = to_good * in_bad / (1.0 - in_bad);
+        self.path.more.push(format!(
+            "loss = {{ kind = \"gilbert-elliott\", to-bad = {}, to-good = {}, bad = {} }}",
+            ratio(to_bad),
+            ratio(to_good),
+            ratio(bad)
+        ));
+        self.repair_mostly();
+        self.alone();
+    }
+
+    /// Where every controller loses packets, most calls repair them: without it, so few frames are whole that nothing else counts.
+    fn repair_mostly(&mut self) {
+        self.encoder.repair = self.own.chance(0.8);
+    }
+
+    fn jitter(&mut self) {
+        let spread = self.own.log_uniform(0.001, 0.03);
+        self.path.more.push(if self.own.chance(0.5) {
+            format!("jitter = {{ kind = \"truncated-gaussian\", std = {} }}", time(spread))
+        } else {
+            format!("jitter = {{ kind = \"uniform\", max = {} }}", time(2.0 * spread))
+        });
+        if self.own.chance(0.5) {
+            self.path.more.push("reorder = true".to_owned());
+        }
+        self.alone();
+    }
+
+    fn return_path(&mut self) {
+        let kind = self.own.whole(0, 2);
+        if kind != 1 {
+            self.path.back.push(format!("loss = {}", ratio(self.own.log_uniform(0.02, 0.5))));
+        }
+        if kind != 0 {
+            let back = self.own.log_uniform(64e3, 1e6);
+            let queue = self.own.log_uniform(0.05, 0.5);
+            self.path.back.push(format!("rate = {}", rate(back)));
+            self.path.back.push(format!("queue = {{ kind = \"drop-tail\", limit = {} }}", time(queue)));
+            let (load, on, off) =
+                (self.own.uniform(0.7, 1.3), self.own.uniform(0.3, 4.0), self.own.uniform(0.3, 4.0));
+            self.flows.push(format!(
+                "[[flow]]\nid = \"cross\"\nkind = \"on-off\"\nfrom = \"receiver\"\nto = \"sender\"\nrate = {}\nsize = \"1000 B\"\n\
+                 on = {{ exponential = {} }}\noff = {{ exponential = {} }}\n\n",
+                rate(back * load),
+                time(on),
+                time(off)
+            ));
+        }
+        self.alone();
+    }
+
+    fn policer(&mut self) {
+        let (burst, faster) = (self.own.log_uniform(0.01, 0.3), self.own.log_uniform(1.5, 10.0));
+        let bytes = (self.path.capacity / 8.0 * burst).max(6000.0);
+        self.path.queue = QueueChoice::Given(format!(
+            "{{ kind = \"policer\", rate = {}, burst = {} }}",
+            rate(self.path.capacity),
+            size(bytes)
+        ));
+        self.path.decide();
+        self.path.rate = rate(self.path.capacity * faster);
+        self.call_up_to(self.path.capacity);
+    }
+
+    fn long_tcp(&mut self) {
+        self.share(0.3e6);
+        let control = self.own.pick(&["cubic", "new-reno", "bbr", "prague", "cubic", "new-reno"], "cubic");
+        self.rival = Some(control);
+        let start = if self.own.chance(0.5) { 0.0 } else { self.own.uniform(0.0, 15.0) };
+        self.flows.push(format!(
+            "[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"{control}\"\nfrom = \"sender\"\nto = \"receiver\"\nstart = {}\n\n",
+            time(start)
+        ));
+        self.path.queue = QueueChoice::Any;
+        self.path.decide();
+        let call = Call {
+            share: self.path.capacity / 2.0,
+            peak: self.path.capacity,
+            ecn: self.path.ecn,
+            ..Call::new(JUDGED)
+        };
+        self.flows.push(self.encoder.text(&call));
+    }
+
+    fn short_tcp(&mut self) {
+        self.share(0.3e6);
+        let count = self.own.whole(2, 10);
+        let load = self.own.uniform(0.1, 0.4);
+        let idle = self.own.log_uniform(1.0, 8.0);
+        // Each flow has one transfer in about its idle time, so that all together offer `load` of the capacity.
+        let mean = (self.path.capacity * load / count as f64 * idle / 8.0).max(3000.0);
+        let control = self.own.pick(&["cubic", "new-reno", "bbr"], "cubic");
+        self.rival = Some(control);
+        self.flows.push(format!(
+            "[[flow]]\nid = \"short\"\nkind = \"short-flows\"\ncontrol = \"{control}\"\nfrom = \"sender\"\nto = \"receiver\"\ncount = {count}\n\
+             size = [{}, {}]\nidle = {}\n\n",
+            size(mean * 0.5),
+            size(mean * 1.5),
+            time(idle)
+        ));
+        self.alone();
+    }
+
+    /// The capacity and the duration of scenarios in which several flows share.
+    fn share(&mut self, least: f64) {
+        self.duration = SHARED_DURATION;
+        let draw = &mut Draw::new(self.seed, "shared capacity");
+        self.path.capacity = draw.log_uniform(least, CAPACITY.1);
+    }
+
+    fn equal_calls(&mut self) {
+        let count = self.own.whole(2, 8);
+        self.share(0.15e6 * count as f64);
+        self.calls(JUDGED, CONTROLLER, (count, count));
+    }
+
+    fn mixed_calls(&mut self) {
+        let (own, others) = (self.own.whole(1, 3), self.own.whole(1, 3));
+        self.share(0.15e6 * (own + others) as f64);
+        let other = self.own.pick(&["gcc:libwebrtc", "scream:v2", "nada"], "gcc:libwebrtc");
+        self.rival = Some(other);
+        self.calls(JUDGED, CONTROLLER, (own, own + others));
+        self.calls("other", other, (others, own + others));
+    }
+
+    /// `count` calls among `all`, half of which start at once and the others within 30 s.
+    fn calls(&mut self, id: &str, controller: &str, (count, all): (u64, u64)) {
+        if self.flows.is_empty() {
+            self.path.queue = QueueChoice::Any;
+            self.path.decide();
+        }
+        let capacity = self.path.capacity;
+        for number in 1..=count {
+            let late = number > count.div_ceil(2) || self.own.chance(0.2);
+            let start = if late { self.own.uniform(5.0, 30.0) } else { self.own.uniform(0.0, 1.0) };
+            let id = format!("{id}-{number}");
+            let call = Call { start, controller, share: capacity / all as f64, peak: capacity, ..Call::new(&id) };
+            // Only the judged controller has the codepoint of its own.
+            let ecn = if controller == CONTROLLER { self.path.ecn } else { "off" };
+            self.flows.push(self.encoder.text(&Call { ecn, ..call }));
+        }
+    }
+
+    fn application_limited(&mut self) {
+        self.encoder.limited = self.own.chance(0.5).then(|| self.own.uniform(0.2, 0.9));
+        if self.encoder.limited.is_none() || self.own.chance(0.5) {
+            let mut pauses = Vec::new();
+            let mut now = self.own.uniform(6.0, 12.0);
+            while now < self.duration - 4.0 {
+                let until = (now + self.own.log_uniform(0.5, 8.0)).min(self.duration - 2.0);
+                pauses.push(format!("[{}, {}]", time(now), time(until)));
+                now = until + self.own.uniform(2.0, 10.0);
+            }
+            self.encoder.more.push(format!("pauses = [{}]", pauses.join(", ")));
+        }
+        if self.own.chance(0.5) {
+            self.encoder.more.push("audio = \"20 kbit/s\"".to_owned());
+        }
+        self.alone();
+    }
+
+    fn route_change(&mut self) {
+        let draw = &mut self.own;
+        let at = draw.uniform(14.0, 18.0);
+        let before = self.path.capacity;
+        let after = (before * draw.log_uniform(0.25, 4.0)).clamp(CAPACITY.0, CAPACITY.1);
+        let rtt = draw.log_uniform(0.004, 0.4);
+        let mut lost = [0.0; 2];
+        for lost in &mut lost {
+            *lost = if draw.chance(0.5) { 0.0 } else { draw.log_uniform(0.001, 0.05) };
+        }
+        let [from, to] = lost.map(ratio);
+        self.path.more.push(format!("loss = {}", steps([(0.0, from), (at, to)])));
+        let delays = [(0.0, time(self.path.rtt / 2.0)), (at, time(rtt / 2.0))];
+        self.path.delay = steps(delays);
+        if draw.chance(0.5) {
+            self.encoder.more.push(format!("route-changes = [{}]", time(at)));
+        }
+        self.change = Some((at, after / before));
+        self.alone_on(steps([(0.0, rate(before)), (at, rate(after))]), before.max(after));
+    }
+
+    fn l4s(&mut self) {
+        let bytes = self.path.queue_bytes();
+        self.path.queue = QueueChoice::Given(format!("{{ kind = \"dualpi2\", limit = {} }}", size(bytes)));
+        self.path.decide();
+        self.path.ecn = "ect1";
+        self.call_up_to(self.path.capacity);
+    }
+}
+
+/// The lower of two capacities of this ratio, log-uniform.
+fn math_low(draw: &mut Draw, ratio: f64) -> f64 {
+    draw.log_uniform(CAPACITY.0, CAPACITY.1 / ratio)
+}

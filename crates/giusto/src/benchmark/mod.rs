@@ -1,0 +1,39 @@
+//! Random scenarios and a judgement of controllers on them.
+//!
+//! Scenario number *i* of a seed depends on the [`VERSION`], the seed and *i* alone. It is TOML text ([`Drawn::text`]), so that each
+//! can be written to a file and run as any other scenario. `docs/reference/benchmark.md` states the distributions, the figures of a run
+//! and the utility.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto::benchmark::{self, Plan};
+//!
+//! let plan = Plan::new("an example", 2, vec!["gcc:libwebrtc".parse()?])?;
+//! let result = benchmark::run(&plan, Vec::new(), || false, |_| {});
+//! assert_eq!(result.runs.len(), 2);
+//! assert!(result.runs.iter().all(|run| (0.0..=1.0).contains(&run.figures.utility.total)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod draw;
+mod family;
+mod judge;
+mod plan;
+mod result;
+mod share;
+mod simulate;
+mod summary;
+
+pub use family::{Drawn, Family, draw};
+pub use judge::{Figures, Utility};
+pub use plan::{Plan, PlanError, Shard};
+pub use result::{BenchmarkResult, MergeError, RunRow, merge};
+pub use simulate::{run, simulate};
+pub use summary::{ControllerSummary, FamilySummary, Goal, Pair, Spread, Summary, WorstRun, summary};
+
+/// The version of the distributions, the figures and the utility. Results of different versions cannot be compared.
+pub const VERSION: &str = "1";
+
+#[cfg(test)]
+mod tests;

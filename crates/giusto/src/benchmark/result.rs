@@ -1,0 +1,189 @@
+//! The result of a benchmark, and of its parts.
+
+use std::collections::BTreeSet;
+
+use giusto_congestion::Algorithm;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    VERSION,
+    family::{Drawn, Family},
+    judge::Figures,
+    plan::Plan,
+};
+
+/// One scenario under one controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRow {
+    /// Number of the scenario.
+    pub scenario: u64,
+    /// Its family.
+    pub family: Family,
+    /// The controller.
+    pub controller: String,
+    /// Base round-trip time before any change, ms.
+    pub rtt_ms: f64,
+    /// Ratio of the capacity after a change to that before, if it changes once.
+    pub change_ratio: Option<f64>,
+    /// What the judged flows share the bottleneck with: `cubic`, ….
+    pub rival: Option<String>,
+    /// Share of packets that the path loses, where the family is that of independent losses.
+    pub random_loss: Option<f64>,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+impl RunRow {
+    pub(super) fn new(drawn: &Drawn, controller: Algorithm, figures: Figures) -> Self {
+        Self {
+            scenario: drawn.number,
+            family: drawn.family,
+            controller: controller.name().to_owned(),
+            rtt_ms: drawn.rtt_ms,
+            change_ratio: drawn.change_ratio,
+            rival: drawn.rival.clone(),
+            random_loss: drawn.random_loss,
+            figures,
+        }
+    }
+}
+
+/// The runs of a benchmark, or of some of its shards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkResult {
+    /// Version of the benchmark.
+    pub version: String,
+    /// Version of giusto.
+    pub giusto: String,
+    /// Digest of the sources of the algorithms.
+    pub algorithms: String,
+    /// Seed.
+    pub seed: String,
+    /// Number of scenarios of the whole benchmark.
+    pub scenarios: u64,
+    /// The judged controllers.
+    pub controllers: Vec<String>,
+    /// The runs, by scenario and then in the order of the controllers.
+    pub runs: Vec<RunRow>,
+}
+
+/// Results that cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// There is nothing to merge.
+    #[error("no result: name the files that --out wrote")]
+    Nothing,
+    /// A result is of another benchmark.
+    #[error("{name}: its {what} is {found}, that of {first} {expected}: merge shards of one benchmark, made by one program")]
+    Other {
+        /// Name of that result.
+        name: String,
+        /// What differs.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// Name of the first result.
+        first: String,
+        /// The value there.
+        expected: String,
+    },
+    /// A run is in two results.
+    #[error("{name}: scenario {scenario} under {controller} is in another file too: name each shard once")]
+    Twice {
+        /// Name of the second result.
+        name: String,
+        /// Number of the scenario.
+        scenario: u64,
+        /// Controller.
+        controller: String,
+    },
+    /// Runs are missing.
+    #[error("{missing} of {all} runs are missing, the first is scenario {scenario} under {controller}: add the file of its shard")]
+    Missing {
+        /// Number of missing runs.
+        missing: u64,
+        /// Number of all runs.
+        all: u64,
+        /// Number of the first scenario with a missing run.
+        scenario: u64,
+        /// Its controller.
+        controller: String,
+    },
+}
+
+impl BenchmarkResult {
+    pub(super) fn new(plan: &Plan, runs: Vec<RunRow>) -> Self {
+        let mut result = Self {
+            version: VERSION.to_owned(),
+            giusto: env!("CARGO_PKG_VERSION").to_owned(),
+            algorithms: env!("GIUSTO_ALGORITHMS").to_owned(),
+            seed: plan.seed.clone(),
+            scenarios: plan.scenarios,
+            controllers: plan.controllers.iter().map(|own| own.name().to_owned()).collect(),
+            runs,
+        };
+        result.sort();
+        result
+    }
+
+    fn sort(&mut self) {
+        let place = |row: &RunRow| self.controllers.iter().position(|own| *own == row.controller);
+        self.runs.sort_by_key(|row| (row.scenario, place(row)));
+    }
+
+    /// What must agree between results that are merged.
+    fn identity(&self) -> [(&'static str, String); 6] {
+        [
+            ("benchmark version", self.version.clone()),
+            ("version of giusto", self.giusto.clone()),
+            ("digest of the algorithms", self.algorithms.clone()),
+            ("seed", format!("{:?}", self.seed)),
+            ("number of scenarios", self.scenarios.to_string()),
+            ("list of controllers", self.controllers.join(",")),
+        ]
+    }
+
+    /// Whether each scenario was run under each controller.
+    pub fn is_complete(&self) -> bool {
+        self.runs.len() as u64 == self.scenarios * self.controllers.len() as u64
+    }
+}
+
+/// Puts the results of all shards of a benchmark together; each has a name for error messages.
+///
+/// # Errors
+///
+/// [`MergeError`]: they are of different benchmarks, or a run is missing or there twice.
+pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, MergeError> {
+    let mut parts = parts.into_iter();
+    let (first, mut whole) = parts.next().ok_or(MergeError::Nothing)?;
+    let key = |row: &RunRow| (row.scenario, row.controller.clone());
+    let mut seen: BTreeSet<(u64, String)> = BTreeSet::new();
+    let mut take = |name: &str, runs: &[RunRow]| {
+        let twice = runs.iter().find(|row| !seen.insert(key(row)));
+        twice.map_or(Ok(()), |row| {
+            let (scenario, controller) = key(row);
+            Err(MergeError::Twice { name: name.to_owned(), scenario, controller })
+        })
+    };
+    take(&first, &whole.runs)?;
+    for (name, part) in parts {
+        let differing = whole.identity().into_iter().zip(part.identity()).find(|(a, b)| a != b);
+        if let Some(((what, expected), (_, found))) = differing {
+            return Err(MergeError::Other { name, what, found, first, expected });
+        }
+        take(&name, &part.runs)?;
+        whole.runs.extend(part.runs);
+    }
+    let all = whole.scenarios * whole.controllers.len() as u64;
+    let planned = (0..whole.scenarios)
+        .flat_map(|number| whole.controllers.iter().map(move |controller| (number, controller.clone())));
+    if let Some((scenario, controller)) = planned.into_iter().find(|key| !seen.contains(key)) {
+        let missing = all.saturating_sub(seen.len() as u64);
+        return Err(MergeError::Missing { missing, all, scenario, controller });
+    }
+    whole.sort();
+    Ok(whole)
+}

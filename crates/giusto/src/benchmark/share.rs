@@ -1,0 +1,175 @@
+//! What each judged flow could carry: its max-min fair share of the bottleneck.
+
+use giusto_sim::link::loss::Loss;
+use giusto_units::{TimeDelta, Timestamp};
+
+use super::family::{BOTTLENECK, JUDGED};
+use crate::scenario::{FlowKind, FlowSpec, LinkSpec, MediaSpec, QueueSpec, Scenario, Start, Transfers};
+
+/// Width of the bins of shares and of received data.
+pub(super) const BIN: TimeDelta = TimeDelta::from_millis(100);
+
+/// Start-up of a judged flow that no figure contains.
+pub(super) const START_UP: TimeDelta = TimeDelta::from_seconds(5);
+
+/// What the judged flows of a scenario could carry.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FairShares {
+    /// The judged flows, in the order of the scenario.
+    pub(super) flows: Vec<FairShare>,
+    /// Whether nothing competes with the only judged flow.
+    pub(super) is_alone: bool,
+    /// Whether taking more than the fair share harms a flow that is not judged, or another judged flow.
+    pub(super) competes: bool,
+    /// End of the run.
+    pub(super) end: Timestamp,
+}
+
+/// What one flow could carry.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FairShare {
+    /// Where the figures begin.
+    pub(super) from: Timestamp,
+    /// Bits that could arrive in each bin of the run; 0 before the figures begin.
+    pub(super) bits: Vec<f64>,
+    /// Intervals in which its video pauses.
+    pub(super) pauses: Vec<(Timestamp, Timestamp)>,
+}
+
+/// The demand of a flow in bit/s; `None` if it takes what there is.
+fn demand(flow: &FlowSpec, at: Timestamp) -> Option<f64> {
+    match &flow.kind {
+        FlowKind::Media(media) if is_paused(media, at) => {
+            Some(media.audio.map_or(0.0, |audio| audio.rate.as_bps() as f64))
+        }
+        FlowKind::Media(media) => Some(media.limits.max.as_bps() as f64),
+        FlowKind::Tcp { transfers: Transfers::Unlimited, .. } => None,
+        FlowKind::Tcp { transfers: Transfers::Short { sizes, idle, .. }, .. } => {
+            let mean_bits = (sizes.0 + sizes.1) as f64 * 4.0;
+            Some(mean_bits / idle.as_seconds().max(1e-3))
+        }
+        _ => Some(0.0),
+    }
+}
+
+fn is_paused(media: &MediaSpec, at: Timestamp) -> bool {
+    media.pauses.iter().any(|&(from, to)| (from..to).contains(&at))
+}
+
+fn start_of(flow: &FlowSpec) -> Timestamp {
+    match flow.start {
+        Start::At(at) => at,
+        Start::Uniform(_) => Timestamp::ZERO,
+    }
+}
+
+/// The bits that the link can carry in each bin.
+fn capacities(link: &LinkSpec, bins: usize) -> Vec<f64> {
+    let mut before = 0.0;
+    let policed = match &link.queue {
+        QueueSpec::Policer(config) => config.rate.as_bps() as f64 * BIN.as_seconds(),
+        _ => f64::INFINITY,
+    };
+    let bin = |number: usize| {
+        let until = Timestamp::ZERO + BIN * (number as i64 + 1);
+        let now = link.config.rate.capacity(until).map_or(f64::INFINITY, |size| size.as_bits() as f64);
+        let own = (now - before).max(0.0).min(policed);
+        before = now;
+        own
+    };
+    (0..bins).map(bin).collect()
+}
+
+/// The share of packets that the path loses at `at`.
+fn loss(link: &LinkSpec, at: Timestamp) -> f64 {
+    match &link.config.loss {
+        Loss::Steps(steps) => {
+            let reached = steps.iter().rev().find(|(from, _)| *from <= at);
+            reached.map_or(0.0, |&(_, ratio)| ratio)
+        }
+        loss => loss.mean(),
+    }
+}
+
+/// The max-min fair shares of `capacity` for flows of these demands; `None` is without bound.
+pub(super) fn max_min(capacity: f64, demands: &[Option<f64>]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    let demand = |place: usize| demands.get(place).copied().flatten().unwrap_or(f64::INFINITY);
+    order.sort_by(|&a, &b| demand(a).total_cmp(&demand(b)));
+    let (mut left, mut shares) = (capacity, vec![0.0; demands.len()]);
+    for (done, &place) in order.iter().enumerate() {
+        let share = demand(place).min(left / (order.len() - done) as f64);
+        left -= share;
+        if let Some(own) = shares.get_mut(place) {
+            *own = share;
+        }
+    }
+    shares
+}
+
+impl FairShares {
+    /// Those of a drawn scenario.
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        let bins = usize::try_from(scenario.duration().as_nanos() / BIN.as_nanos()).unwrap_or(0);
+        let link = scenario.links().iter().find(|link| link.id == BOTTLENECK);
+        let capacities = link.map(|link| capacities(link, bins)).unwrap_or_default();
+        let towards = |flow: &&FlowSpec| link.is_none_or(|link| flow.to == link.to);
+        let flows: Vec<&FlowSpec> = scenario.flows().iter().filter(towards).collect();
+        let is_judged = |flow: &&FlowSpec| flow.id.starts_with(JUDGED);
+        let own = |flow: &FlowSpec| FairShare {
+            from: start_of(flow) + START_UP,
+            bits: vec![0.0; bins],
+            pauses: match &flow.kind {
+                FlowKind::Media(media) => media.pauses.clone(),
+                _ => Vec::new(),
+            },
+        };
+        let mut shares: Vec<FairShare> = flows.iter().copied().map(own).collect();
+        for (number, capacity) in capacities.into_iter().enumerate() {
+            let at = Timestamp::ZERO + BIN * number as i64;
+            let demands: Vec<Option<f64>> = flows
+                .iter()
+                .flat_map(|flow| {
+                    let demand = if start_of(flow) <= at { demand(flow, at) } else { Some(0.0) };
+                    std::iter::once(demand.map(|bps| bps * BIN.as_seconds() * f64::from(flow.count)))
+                })
+                .collect();
+            let passed = 1.0 - link.map_or(0.0, |link| loss(link, at));
+            for (share, bits) in shares.iter_mut().zip(max_min(capacity, &demands)) {
+                if let Some(bin) = share.bits.get_mut(number).filter(|_| at >= share.from) {
+                    *bin = bits * passed;
+                }
+            }
+        }
+        let others = flows.iter().any(|flow| !is_judged(&flow));
+        let judged: Vec<FairShare> = flows
+            .iter()
+            .zip(shares)
+            .filter(|(flow, _)| is_judged(flow))
+            .map(|(_, share)| share)
+            .collect();
+        let several = judged.len() > 1;
+        let elastic = flows.iter().any(|flow| !is_judged(&flow) && demand(flow, scenario.end()).is_none());
+        let calls = flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Media(_))).count();
+        Self {
+            is_alone: !others && !several,
+            competes: elastic || calls > 1,
+            flows: judged,
+            end: scenario.end(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_flow_cannot_use_goes_to_the_others() {
+        assert_eq!(max_min(9.0, &[None, None, None]), [3.0, 3.0, 3.0]);
+        assert_eq!(max_min(9.0, &[None, Some(1.0), None]), [4.0, 1.0, 4.0]);
+        assert_eq!(max_min(9.0, &[Some(2.0), Some(3.5), Some(8.0)]), [2.0, 3.5, 3.5]);
+        assert_eq!(max_min(9.0, &[Some(1.0), Some(2.0)]), [1.0, 2.0]);
+        assert_eq!(max_min(9.0, &[]), Vec::<f64>::new());
+    }
+}

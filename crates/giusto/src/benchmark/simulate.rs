@@ -1,0 +1,100 @@
+//! Runs scenarios under controllers.
+
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Mutex};
+
+use giusto_congestion::Algorithm;
+use giusto_units::Timestamp;
+use rayon::prelude::*;
+
+use super::{
+    family::{Drawn, JUDGED, draw},
+    judge::{Figures, Watch},
+    plan::Plan,
+    result::{BenchmarkResult, RunRow},
+    share::FairShares,
+};
+use crate::{run::build, scenario::Scenario};
+
+/// The number of times that a run asks whether to go on.
+const QUESTIONS: u64 = 100;
+
+/// Runs a drawn scenario under a controller. `None` if `watch` ended it.
+///
+/// # Panics
+///
+/// If the scenario is not valid, which is a bug.
+pub fn simulate(
+    drawn: &Drawn,
+    controller: Algorithm,
+    watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Option<Figures> {
+    let scenario = scenario(drawn, controller);
+    judged_run(drawn, &scenario, &FairShares::of(&scenario), watch)
+}
+
+#[expect(clippy::expect_used, reason = "what is drawn is valid, which a test checks")]
+fn scenario(drawn: &Drawn, controller: Algorithm) -> Scenario {
+    drawn.scenario(controller).expect("a drawn scenario is valid")
+}
+
+fn judged_run(
+    drawn: &Drawn,
+    scenario: &Scenario,
+    shares: &FairShares,
+    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Option<Figures> {
+    let mut built = build::simulation_with(scenario, scenario.seed(), &mut ());
+    let judged = built.flows.iter().filter(|flow| flow.name.starts_with(JUDGED)).map(|flow| flow.forwards);
+    let judged: Vec<_> = judged.collect();
+    let mut figures = Watch::new(shares, &judged, drawn.change_s);
+    for question in 1..=QUESTIONS {
+        let end = u128::from(shares.end.as_nanos()) * u128::from(question) / u128::from(QUESTIONS);
+        let end = Timestamp::from_nanos(end as u64);
+        built.simulation.run_until(end, &mut figures);
+        if question < QUESTIONS && watch(end).is_break() {
+            return None;
+        }
+    }
+    Some(figures.figures(drawn.change_ratio))
+}
+
+/// Runs what is planned and not among `known`, on the threads of rayon's current pool.
+///
+/// Once `is_over` returns true, no run is started and those that run are ended. `finished` is called with each run as it ends, in
+/// any order, one at a time.
+pub fn run(
+    plan: &Plan,
+    known: Vec<RunRow>,
+    is_over: impl Fn() -> bool + Sync,
+    finished: impl FnMut(&RunRow) + Send,
+) -> BenchmarkResult {
+    let known: BTreeMap<(u64, String), RunRow> =
+        known.into_iter().map(|row| ((row.scenario, row.controller.clone()), row)).collect();
+    let finished = Mutex::new(finished);
+    let numbers: Vec<u64> = plan.numbers().collect();
+    let of_scenario = |number: u64| {
+        let is_known = |controller: &&Algorithm| known.contains_key(&(number, controller.name().to_owned()));
+        let wanted: Vec<Algorithm> = plan.controllers.iter().filter(|own| !is_known(own)).copied().collect();
+        if wanted.is_empty() || is_over() {
+            return Vec::new();
+        }
+        let drawn = draw(&plan.seed, number);
+        let row = |&controller: &Algorithm| {
+            if is_over() {
+                return None;
+            }
+            let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            let figures = simulate(&drawn, controller, watch)?;
+            let row = RunRow::new(&drawn, controller, figures);
+            if let Ok(mut finished) = finished.lock() {
+                finished(&row);
+            }
+            Some(row)
+        };
+        wanted.par_iter().with_max_len(1).filter_map(row).collect()
+    };
+    let rows: Vec<Vec<RunRow>> =
+        numbers.into_par_iter().with_max_len(1).map(of_scenario).collect();
+    let rows = rows.into_iter().flatten().chain(known.into_values()).collect();
+    BenchmarkResult::new(plan, rows)
+}

@@ -1,0 +1,194 @@
+//! A benchmark as tables.
+
+use comfy_table::CellAlignment;
+
+use crate::{
+    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
+    view::{
+        format::{percent, short},
+        table::of_cells,
+    },
+};
+
+const LEFT: CellAlignment = CellAlignment::Left;
+const RIGHT: CellAlignment = CellAlignment::Right;
+
+/// Pairs that are listed at most: those of the best controller.
+const NOTE: &str = "Medians over the runs; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
+
+/// All tables, the best controller first.
+pub fn text(summary: &Summary) -> String {
+    let ranked = ranked(summary);
+    let tables = [
+        overview(&ranked),
+        NOTE.to_owned(),
+        heading("Utility by family, median"),
+        families(&ranked),
+        heading("Goals"),
+        goals(&ranked),
+        pairs(summary, &ranked),
+        worst(&ranked),
+    ];
+    tables.concat()
+}
+
+fn heading(text: &str) -> String {
+    format!("\n{text}\n")
+}
+
+/// The controllers by their median utility.
+pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
+    let mut ranked: Vec<&ControllerSummary> = summary.controllers.iter().collect();
+    ranked.sort_by(|a, b| b.all.utility.total_cmp(&a.all.utility));
+    ranked
+}
+
+fn overview(ranked: &[&ControllerSummary]) -> String {
+    let columns = [
+        ("controller", LEFT),
+        ("runs", RIGHT),
+        ("utility", RIGHT),
+        ("utility\np10", RIGHT),
+        ("use", RIGHT),
+        ("frame delay\np95 ms", RIGHT),
+        ("queueing delay\np95 ms", RIGHT),
+        ("missed\nframes", RIGHT),
+        ("collapsed", RIGHT),
+    ];
+    let row = |own: &&ControllerSummary| {
+        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, .. } = own.all;
+        let [low, _] = own.all.spread.utility;
+        vec![
+            own.name.clone(),
+            own.all.runs.to_string(),
+            two(utility),
+            two(low),
+            two(utilisation_ratio),
+            short(frame_delay_p95_ms),
+            short(queue_delay_p95_ms),
+            percent(own.all.missed_frames_ratio),
+            percent(own.all.collapsed_ratio),
+        ]
+    };
+    of_cells(&columns, ranked.iter().map(row).collect())
+}
+
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn families(ranked: &[&ControllerSummary]) -> String {
+    let names: Vec<&str> = ranked.iter().map(|own| own.name.as_str()).collect();
+    let columns = std::iter::once(("family", LEFT)).chain(names.iter().map(|name| (*name, RIGHT)));
+    let row = |family: Family| {
+        let of = |own: &&ControllerSummary| own.families.get(family.name()).map(|own| two(own.utility));
+        let cells: Option<Vec<String>> = ranked.iter().map(of).collect();
+        Some(std::iter::once(family.name().to_owned()).chain(cells?).collect())
+    };
+    of_cells(&columns.collect::<Vec<_>>(), Family::ALL.into_iter().filter_map(row).collect())
+}
+
+/// The goals and how they are written.
+const GOALS: &[(&str, &str, fn(f64) -> String)] = &[
+    ("dominated_families", "families with another better in use and delay", |value| format!("{value:.0}")),
+    ("dominated_runs_ratio", "runs with another better in use and delay", percent),
+    ("collapsed_ratio", "collapsed, alone", percent),
+    ("steady_utilisation_ratio", "steady: use", two),
+    ("steady_queue_delay_p95_ms", "steady: queueing delay p95, ms", short),
+    ("steady_missed_frames_ratio", "steady: missed frames", percent),
+    ("fading_missed_frames_ratio", "fades and stalls: missed frames", percent),
+    ("tcp_fair_ratio", "0.5 to 1.5 of the share beside CUBIC, NewReno", percent),
+    ("equal_calls_fair_ratio", "equal calls: Jain of 0.95 or more", percent),
+    ("loss_to_6_utilisation_ratio", "random loss to 6 %: use", two),
+    ("loss_to_20_utilisation_ratio", "random loss above 6 %: use", two),
+    ("rise_within_3_s_ratio", "90 % of a step up within 3 s", percent),
+    ("queue_delay_after_fall_p95_ms", "after a fall to a third: queueing delay p95, ms", short),
+    ("l4s_utilisation_ratio", "L4S: use", two),
+    ("l4s_queue_delay_p95_ms", "L4S: queueing delay p95, ms", short),
+];
+
+/// A row for each goal: its name, and the figure of each controller.
+pub fn goal_rows(ranked: &[&ControllerSummary]) -> Vec<Vec<String>> {
+    let row = |(key, name, write): &(&str, &str, fn(f64) -> String)| {
+        let of = |own: &&ControllerSummary| {
+            own.goals.get(key).map_or_else(|| "–".to_owned(), |goal| write(goal.value))
+        };
+        std::iter::once((*name).to_owned()).chain(ranked.iter().map(of)).collect()
+    };
+    GOALS.iter().map(row).collect()
+}
+
+fn goals(ranked: &[&ControllerSummary]) -> String {
+    let names: Vec<&str> = ranked.iter().map(|own| own.name.as_str()).collect();
+    let columns = std::iter::once(("", LEFT)).chain(names.iter().map(|name| (*name, RIGHT)));
+    of_cells(&columns.collect::<Vec<_>>(), goal_rows(ranked))
+}
+
+/// The best controller against each other one.
+fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
+    let Some((best, others)) = ranked.split_first() else { return String::new() };
+    let row = |other: &&ControllerSummary| {
+        let (difference, [low, high], wins) = difference(summary, &best.name, &other.name)?;
+        Some(vec![
+            other.name.clone(),
+            format!("{difference:+.3}"),
+            format!("{low:+.3} to {high:+.3}"),
+            percent(wins),
+        ])
+    };
+    let rows: Vec<Vec<String>> = others.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns =
+        [("", LEFT), ("mean difference\nof utility", RIGHT), ("95 % interval", RIGHT), ("wins", RIGHT)];
+    heading(&format!("{} against", best.name)) + &of_cells(&columns, rows)
+}
+
+/// The mean difference of utility of `a` and `b`, its interval and the share of wins of `a`.
+pub fn difference(summary: &Summary, a: &str, b: &str) -> Option<(f64, [f64; 2], f64)> {
+    summary.pairs.iter().find_map(|pair| {
+        let [low, high] = pair.interval;
+        if (pair.a.as_str(), pair.b.as_str()) == (a, b) {
+            Some((pair.utility_difference, [low, high], pair.wins_ratio))
+        } else if (pair.a.as_str(), pair.b.as_str()) == (b, a) {
+            Some((-pair.utility_difference, [-high, -low], 1.0 - pair.wins_ratio))
+        } else {
+            None
+        }
+    })
+}
+
+/// The worst run of each controller.
+fn worst(ranked: &[&ControllerSummary]) -> String {
+    let line = |own: &&ControllerSummary| {
+        let worst = own.worst.first()?;
+        Some(format!(
+            "{}: utility {:.2}, the best had {:.2}: {}\n",
+            own.name, worst.utility, worst.best_utility, worst.command
+        ))
+    };
+    heading("The run of each in which it was furthest behind") + &ranked.iter().filter_map(line).collect::<String>()
+}
+
+/// The figures of one run; empty without a run.
+pub fn run(figures: Option<&Figures>) -> String {
+    let Some(own) = figures else { return String::new() };
+    let Utility { total, rate, delay, frames, freezes } = own.utility;
+    format!(
+        "\nJudged: use {:.2}, frame delay {} / {} / {} ms (p50, p95, p99), queueing delay p95 {} ms, loss {}\n\
+         frames skipped {}, never whole {}, late {}, repaired {}; freezes {} of the time\n\
+         utility {total:.2} = rate {rate:.2} × delay {delay:.2} × frames {frames:.2} × freezes {freezes:.2}\n",
+        own.utilisation_ratio,
+        short(own.frame_delay_p50_ms),
+        short(own.frame_delay_p95_ms),
+        short(own.frame_delay_p99_ms),
+        short(own.queue_delay_p95_ms),
+        percent(own.loss_ratio),
+        percent(own.skipped_ratio),
+        percent(own.missing_ratio),
+        percent(own.late_ratio),
+        percent(own.repaired_ratio),
+        percent(own.freeze_ratio),
+    )
+}

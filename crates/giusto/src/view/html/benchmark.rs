@@ -1,0 +1,253 @@
+//! The page of a benchmark: who wins where.
+
+use super::{Block, Cell, Chart, Column, Event, Mark, Prose, Report, Series, Table, Tone, format::percent};
+use crate::{
+    benchmark::{ControllerSummary, Family, FamilySummary, Summary},
+    view::{
+        benchmark::{difference, goal_rows, ranked},
+        format::short,
+    },
+};
+
+/// The page of a benchmark; `command` makes it again.
+pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
+    let ranked = ranked(summary);
+    let title = format!("giusto benchmark, version {}, seed {}", summary.version, summary.seed);
+    let mut report = Report::new(title, headline(summary, &ranked)).with_command(command);
+    report.push(utilities(&ranked));
+    report.push(pareto(&ranked));
+    report.push(overview(&ranked));
+    report.push(by_family(
+        "Utility by family",
+        "The median over the runs of a family, 0 to 1. Marked: the highest of each row, and those below two thirds of it.",
+        &ranked,
+        |own| format!("{:.2}", own.utility),
+        |own, all| match own.utility {
+            utility if utility >= highest(all) => Tone::Good,
+            utility if utility < highest(all) * 2.0 / 3.0 => Tone::Bad,
+            _ => Tone::Plain,
+        },
+    ));
+    report.push(by_family(
+        "Use and frame delay by family",
+        "Medians of the use of the fair capacity, and of the 95th percentile of the frame delay in ms. Marked: no other controller is better in both.",
+        &ranked,
+        |own| format!("{:.2} / {}", own.utilisation_ratio, short(own.frame_delay_p95_ms)),
+        |own, all| if all.iter().any(|other| beats(other, own)) { Tone::Plain } else { Tone::Good },
+    ));
+    report.push(by_family(
+        "Parts of the utility by family",
+        "Medians of rate × delay × frames × freezes.",
+        &ranked,
+        |own| {
+            let parts = [own.parts.rate, own.parts.delay, own.parts.frames, own.parts.freezes];
+            parts.map(|part| format!("{part:.2}")).join(" · ")
+        },
+        |_, _| Tone::Plain,
+    ).folded());
+    report.push(goals(&ranked));
+    report.push(pairs(summary, &ranked));
+    for own in &ranked {
+        report.push(worst(own));
+    }
+    report.push(how(summary));
+    report
+}
+
+fn highest(all: &[&FamilySummary]) -> f64 {
+    all.iter().map(|own| own.utility).fold(0.0, f64::max)
+}
+
+fn beats(a: &FamilySummary, b: &FamilySummary) -> bool {
+    a.utilisation_ratio > b.utilisation_ratio && a.frame_delay_p95_ms < b.frame_delay_p95_ms
+}
+
+/// The figures of all controllers in a family.
+fn row_of<'a>(ranked: &[&'a ControllerSummary], family: Family) -> Vec<&'a FamilySummary> {
+    ranked.iter().filter_map(|own| own.families.get(family.name())).collect()
+}
+
+fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
+    let Some(best) = ranked.first() else { return "No controller was judged.".to_owned() };
+    let rows: Vec<Vec<&FamilySummary>> =
+        Family::ALL.into_iter().map(|family| row_of(ranked, family)).filter(|row| !row.is_empty()).collect();
+    let wins = rows.iter().filter(|row| row.first().is_some_and(|own| own.utility >= highest(row))).count();
+    let early = match summary.missing_runs {
+        0 => String::new(),
+        missing => format!("{missing} runs are missing. "),
+    };
+    format!(
+        "{early}{} has the highest median utility, {:.2}, and the highest in {wins} of {} families. It used {} of the fair capacity \
+         with a frame delay (p95) of {} ms.",
+        best.name,
+        best.all.utility,
+        rows.len(),
+        percent(best.all.utilisation_ratio),
+        short(best.all.frame_delay_p95_ms),
+    )
+}
+
+fn utilities(ranked: &[&ControllerSummary]) -> Chart {
+    let estimate = |own: &&ControllerSummary| {
+        let [low, high] = own.all.spread.utility;
+        (own.name.clone(), own.all.utility, low, high)
+    };
+    let mut chart = Chart::new("Utility", "Median over all runs; the lines reach from the 10th to the 90th percentile.")
+        .with_series(Series::Estimates { name: "utility".to_owned(), estimates: ranked.iter().map(estimate).collect() });
+    chart.y.title = "utility".to_owned();
+    chart.y.range = Some((0.0, 1.0));
+    chart
+}
+
+fn pareto(ranked: &[&ControllerSummary]) -> Chart {
+    let mut chart = Chart::new(
+        "Use against frame delay",
+        "Medians over all runs. The better, the further to the upper left.",
+    )
+    .with_axes("frame delay p95 (ms)", "use of the fair capacity")
+    .with_log_x()
+    .with_mark(Mark::AtY(1.0, "fair share".to_owned()));
+    for own in ranked {
+        let FamilySummary { utilisation_ratio, frame_delay_p95_ms, .. } = own.all;
+        let text = format!("{}: use {utilisation_ratio:.2}, frame delay {} ms", own.name, short(frame_delay_p95_ms));
+        let event = Event { x: frame_delay_p95_ms, y: utilisation_ratio, text };
+        chart = chart.with_series(Series::Events { name: own.name.clone(), events: vec![event] });
+    }
+    chart
+}
+
+fn overview(ranked: &[&ControllerSummary]) -> Table {
+    let columns = ["utility", "use", "frame delay p95 (ms)", "queueing delay p95 (ms)", "loss", "missed frames", "collapsed"];
+    let row = |own: &&ControllerSummary| -> Vec<Cell> {
+        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, loss_ratio, .. } = own.all;
+        let collapsed = own.all.collapsed_ratio;
+        let tone = if collapsed > 0.05 { Tone::Bad } else { Tone::Plain };
+        vec![
+            own.name.clone().into(),
+            format!("{utility:.2}").into(),
+            format!("{utilisation_ratio:.2}").into(),
+            short(frame_delay_p95_ms).into(),
+            short(queue_delay_p95_ms).into(),
+            percent(loss_ratio).into(),
+            percent(own.all.missed_frames_ratio).into(),
+            Cell::toned(percent(collapsed), tone),
+        ]
+    };
+    Table {
+        title: "Controllers".to_owned(),
+        caption: "Medians over all runs. Missed frames: mean share of the frames that were skipped, never whole, or more than 400 ms \
+                  late. Collapsed: use below 0.4 with nothing competing."
+            .to_owned(),
+        columns: std::iter::once(Column::words("controller")).chain(columns.map(Column::number)).collect(),
+        rows: ranked.iter().map(row).collect(),
+        folded: false,
+    }
+}
+
+/// A row for each family, a column for each controller.
+fn by_family(
+    title: &str,
+    caption: &str,
+    ranked: &[&ControllerSummary],
+    text: impl Fn(&FamilySummary) -> String,
+    tone: impl Fn(&FamilySummary, &[&FamilySummary]) -> Tone,
+) -> Table {
+    let row = |family: Family| {
+        let all = row_of(ranked, family);
+        let cells = all.iter().map(|own| Cell::toned(text(own), tone(own, &all)));
+        let complete = !all.is_empty() && all.len() == ranked.len();
+        complete.then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect())
+    };
+    Table {
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        columns: columns("family", ranked),
+        rows: Family::ALL.into_iter().filter_map(row).collect(),
+        folded: false,
+    }
+}
+
+fn columns(first: &str, ranked: &[&ControllerSummary]) -> Vec<Column> {
+    let names = ranked.iter().map(|own| Column::number(own.name.clone()));
+    std::iter::once(Column::words(first)).chain(names).collect()
+}
+
+impl Table {
+    fn folded(self) -> Self {
+        Self { folded: true, ..self }
+    }
+}
+
+fn goals(ranked: &[&ControllerSummary]) -> Table {
+    Table {
+        title: "Single questions".to_owned(),
+        caption: "Each over the runs that it is about; docs/reference/benchmark.md defines them.".to_owned(),
+        columns: columns("", ranked),
+        rows: goal_rows(ranked).into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect(),
+        folded: false,
+    }
+}
+
+/// Each controller against each other one.
+fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
+    let row = |own: &&ControllerSummary| {
+        let cell = |other: &&ControllerSummary| match difference(summary, &own.name, &other.name) {
+            Some((mean, [low, high], _)) => {
+                let tone = if low > 0.0 {
+                    Tone::Good
+                } else if high < 0.0 {
+                    Tone::Bad
+                } else {
+                    Tone::Plain
+                };
+                Cell::toned(format!("{mean:+.2} ± {:.2}", (high - low) / 2.0), tone)
+            }
+            None => Cell::from("–"),
+        };
+        std::iter::once(Cell::from(own.name.clone())).chain(ranked.iter().map(cell)).collect()
+    };
+    Table {
+        title: "Pairs".to_owned(),
+        caption: "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap). Marked: \
+                  the interval does not contain 0."
+            .to_owned(),
+        columns: columns("", ranked),
+        rows: ranked.iter().map(row).collect(),
+        folded: true,
+    }
+}
+
+fn worst(own: &ControllerSummary) -> Table {
+    let row = |run: &crate::benchmark::WorstRun| -> Vec<Cell> {
+        vec![
+            run.family.name().into(),
+            run.scenario.to_string().into(),
+            format!("{:.2}", run.utility).into(),
+            format!("{:.2}", run.best_utility).into(),
+            format!("{:.2}", run.utilisation_ratio).into(),
+            short(run.frame_delay_p95_ms).into(),
+            format!("`{}`", run.command).into(),
+        ]
+    };
+    let numbers = ["scenario", "utility", "best utility", "use", "frame delay p95 (ms)"].map(Column::number);
+    let columns = std::iter::once(Column::words("family")).chain(numbers);
+    Table {
+        title: format!("{}: the runs in which it was furthest behind", own.name),
+        caption: "The command repeats the run and explains the target where the frame delay was longest; with --out it writes the scenario and \
+                  its page."
+            .to_owned(),
+        columns: columns.chain([Column::words("command")]).collect(),
+        rows: own.worst.iter().map(row).collect(),
+        folded: true,
+    }
+}
+
+fn how(summary: &Summary) -> Prose {
+    let text = format!(
+        "{} scenarios of seed {:?}, drawn by version {} of the benchmark, each under every controller with the same random numbers. Figures \
+         begin 5 s after the start of a call. Frame delay is the time from the capture of a frame until it, or a later one, was complete, so \
+         that frames that were skipped or never whole count. docs/reference/benchmark.md states the distributions, the figures and the utility.",
+        summary.scenarios, summary.seed, summary.version
+    );
+    Prose::new("How it was judged", vec![Block::Paragraph(text)])
+}

@@ -1,0 +1,158 @@
+//! Token-bucket policer in front of a tail-drop queue.
+
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use super::{
+    discipline::Queue,
+    error::{Check, QueueError},
+    fifo::Fifo,
+    limit::Limit,
+};
+use crate::packet::{DropReason, Dropped, Packet};
+
+/// Work of a byte, in bit·ns/s, so that the tokens of a whole number of nanoseconds are a whole number.
+const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
+
+/// Configuration of a [`Policer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicerConfig {
+    /// Token rate, above 0 bit/s.
+    pub rate: DataRate,
+    /// Size of the bucket, above 0 B. It is full at the start.
+    pub burst: DataSize,
+    /// Capacity of the queue behind it. Default: 1000 packets, our choice.
+    pub limit: Limit,
+}
+
+impl PolicerConfig {
+    /// A policer with the default queue behind it.
+    pub const fn new(rate: DataRate, burst: DataSize) -> Self {
+        Self { rate, burst, limit: Limit::Packets(1000) }
+    }
+
+    /// Checks that every field is within its range.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] if a rate or a size is zero.
+    pub fn validate(&self) -> Result<(), QueueError> {
+        let check = Check("policer");
+        check.positive_rate("rate", self.rate)?;
+        check.positive_size("burst", self.burst)
+    }
+}
+
+/// Drops each arriving packet for which there are too few tokens, as policers of access networks do (Flach et al., "An
+/// Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016, §2.1). Packets never wait for tokens. Those with tokens enter a FIFO with
+/// tail drop.
+///
+/// A token bucket that lets packets wait is a rate of the link:
+/// [`RateProfile::TokenBucket`](crate::link::rate::RateProfile::TokenBucket).
+#[derive(Debug)]
+pub struct Policer {
+    config: PolicerConfig,
+    /// Tokens at `at`, in bit·ns/s.
+    tokens: u128,
+    at: Timestamp,
+    fifo: Fifo,
+}
+
+impl Policer {
+    /// Creates an empty queue behind a full bucket. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been called.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Range`] if a rate or a size is zero.
+    pub fn new(config: PolicerConfig) -> Result<Self, QueueError> {
+        config.validate()?;
+        let tokens = work(config.burst);
+        Ok(Self { config, tokens, at: Timestamp::ZERO, fifo: Fifo::new(config.limit) })
+    }
+
+    /// Takes the tokens of `size`, if there are enough.
+    fn take(&mut self, now: Timestamp, size: DataSize) -> bool {
+        let elapsed = u128::from(now.saturating_since(self.at).max(TimeDelta::ZERO).as_nanos().unsigned_abs());
+        let filled = self.tokens.saturating_add(elapsed * u128::from(self.config.rate.as_bps()));
+        self.tokens = filled.min(work(self.config.burst));
+        self.at = self.at.max(now);
+        let left = self.tokens.checked_sub(work(size));
+        self.tokens = left.unwrap_or(self.tokens);
+        left.is_some()
+    }
+}
+
+fn work(size: DataSize) -> u128 {
+    u128::from(size.as_bytes()) * WORK_PER_BYTE
+}
+
+impl Queue for Policer {
+    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
+        if self.fifo.admits(&packet) && self.take(now, packet.size()) {
+            self.fifo.push(now, packet);
+        } else {
+            drops.push(Dropped { packet, reason: DropReason::Overflow });
+        }
+    }
+
+    fn dequeue(&mut self, _now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        self.fifo.pop()
+    }
+
+    fn packets(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn size(&self) -> DataSize {
+        self.fifo.size()
+    }
+
+    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
+        self.fifo.set_drain(drain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(policer: &mut Policer, millis: u64, bytes: u32) -> bool {
+        let (now, mut drops) = (Timestamp::from_nanos(millis * 1_000_000), Vec::new());
+        policer.enqueue(now, Packet { bytes, ..Packet::default() }, &mut drops);
+        policer.dequeue(now, &mut drops).is_some() && drops.is_empty()
+    }
+
+    #[test]
+    fn a_packet_without_tokens_is_dropped_and_costs_none() {
+        // 1000 B of tokens each millisecond, at most 2500 B.
+        let config = PolicerConfig::new(DataRate::from_bps(8_000_000), DataSize::from_bytes(2500));
+        let mut policer = Policer::new(config).unwrap();
+        let passed = [0, 0, 0, 1, 1, 1].map(|at| offer(&mut policer, at, 1000));
+        assert_eq!(passed, [true, true, false, true, false, false]);
+        // 500 B were left and 1000 B come in each millisecond: full after two, and no fuller after a minute.
+        let passed = [60_000; 4].map(|at| offer(&mut policer, at, 1000));
+        assert_eq!(passed, [true, true, false, false]);
+        // A packet above the size of the bucket never passes.
+        assert!(!offer(&mut policer, 120_000, 2501));
+        assert!(offer(&mut policer, 120_000, 2500));
+    }
+
+    #[test]
+    fn it_carries_its_rate_in_the_long_term() {
+        let config = PolicerConfig::new(DataRate::from_bps(3_000_000), DataSize::from_bytes(15_000));
+        let mut policer = Policer::new(config).unwrap();
+        // Twice the rate for ten seconds: 1000 B in each millisecond and a third.
+        let passed = (0..7500).filter(|packet| offer(&mut policer, packet * 4 / 3, 1000)).count();
+        // 3.75 MB and the first burst.
+        assert!((3749..=3766).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn rejects_a_policer_without_rate_or_burst() {
+        let message = |rate, burst| {
+            let config = PolicerConfig::new(DataRate::from_bps(rate), DataSize::from_bytes(burst));
+            Policer::new(config).unwrap_err().to_string()
+        };
+        assert_eq!(message(0, 1), "policer: rate must be above 0 bit/s, found 0 bit/s");
+        assert_eq!(message(1, 0), "policer: burst must be above 0 B, found 0 B");
+    }
+}
