@@ -144,7 +144,11 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
         progress.wrote(path);
     }
     if (result.runs.len() as u64) < runs {
-        let fix = if args.out.is_some() { "continue with --resume" } else { "use --out to continue such benchmarks" };
+        let fix = if args.out.is_some() {
+            "continue with --resume"
+        } else {
+            "use --out to continue such benchmarks"
+        };
         progress.note(&format!("{} of {runs} runs are missing: {fix}", runs - result.runs.len() as u64));
     }
     match trouble {
@@ -228,10 +232,13 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 
 fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
     let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`")))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`"))
+    })?;
     serde_json::from_str(&text).map_err(|error| {
-        UsageError::new(format!("{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"))
+        UsageError::new(format!(
+            "{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"
+        ))
     })
 }
 
@@ -247,7 +254,12 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
     let progress = Progress::live();
     let ends = |now: Timestamp| {
-        progress.say(format!("{}: {:.1} of {} s", scenario.name(), now.as_seconds(), scenario.end().as_seconds()));
+        progress.say(format!(
+            "{}: {:.1} of {} s",
+            scenario.name(),
+            now.as_seconds(),
+            scenario.end().as_seconds()
+        ));
         stop.load(Ordering::Relaxed)
     };
     let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
@@ -270,7 +282,9 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
 /// The figures by which the run is judged, unless it is ended early.
 fn judged(drawn: &benchmark::Drawn, controller: Algorithm, stop: &AtomicBool) -> Option<benchmark::Figures> {
     use std::ops::ControlFlow::{Break, Continue};
-    benchmark::simulate(drawn, controller, |_| if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) })
+    benchmark::simulate(drawn, controller, |_| {
+        if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) }
+    })
 }
 
 /// Why the target is as it is at `at`, or where the frame delay was longest.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
+mod support;
+
 use std::collections::VecDeque;
 
 use giusto_congestion::{
@@ -10,15 +12,13 @@ use giusto_congestion::{
 };
 use giusto_rtp::rtcp::{NadaFeedback, Packet};
 use giusto_session::media::{
-    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PayloadFormat, RateRange, pacer_config,
+    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, PayloadFormat,
 };
-use giusto_sim::traffic::{
-    EncodedEndpoint,
-    encoder::{MediaSource, PerfectConfig, PerfectEncoder},
-};
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use giusto_sim::traffic::EncodedEndpoint;
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use proptest::prelude::*;
+
+use support::video_sender;
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
@@ -30,25 +30,8 @@ fn limits(max: u64) -> Limits {
 }
 
 fn sender(config: NadaConfig) -> EncodedEndpoint {
-    let needs = "nada".parse::<Algorithm>().unwrap().requirements();
-    let Limits { min, max, .. } = config.limits;
-    let range = RateRange::new(min, max).unwrap();
-    let source =
-        PerfectEncoder::new(PerfectConfig { limits: range, ..PerfectConfig::default() }, Timestamp::ZERO)
-            .unwrap();
-    let video = MediaStream {
-        timestamp_offset: 65_000,
-        start_rate: source.target(),
-        ..MediaStream::video(7, 96, range)
-    };
-    let media = MediaSenderConfig {
-        feedback: needs.feedback,
-        pacer: pacer_config(needs.pacer),
-        ecn: Ecn::Ect0,
-        ..MediaSenderConfig::default()
-    };
-    let sender = MediaSender::new(media, Box::new(Nada::new(config)), vec![video]);
-    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(source)])
+    let requirements = "nada".parse::<Algorithm>().unwrap().requirements();
+    video_sender(config.limits, requirements, Box::new(Nada::new(config)))
 }
 
 fn receiver() -> EncodedEndpoint {

@@ -2,20 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
+mod support;
+
 use std::collections::VecDeque;
 
 use giusto_congestion::{Algorithm, Cause, FeedbackKind, Limits};
 use giusto_rtp::rtcp::{Packet, ReceptionTime, ScreamFeedback};
 use giusto_session::media::{
-    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PayloadFormat, RateRange, pacer_config,
+    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, PayloadFormat,
 };
-use giusto_sim::traffic::{
-    EncodedEndpoint,
-    encoder::{MediaSource, PerfectConfig, PerfectEncoder},
-};
+use giusto_sim::traffic::EncodedEndpoint;
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use proptest::prelude::*;
+
+use support::video_sender;
 
 fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap()
@@ -27,24 +27,7 @@ fn at(millis: u64) -> Timestamp {
 
 fn sender(limits: Limits) -> EncodedEndpoint {
     let kind = algorithm("scream:d00+giusto");
-    let range = RateRange::new(limits.min, limits.max).unwrap();
-    let source =
-        PerfectEncoder::new(PerfectConfig { limits: range, ..PerfectConfig::default() }, Timestamp::ZERO)
-            .unwrap();
-    let video = MediaStream {
-        timestamp_offset: 65_000,
-        start_rate: source.target(),
-        ..MediaStream::video(7, 96, range)
-    };
-    let config = MediaSenderConfig {
-        feedback: kind.requirements().feedback,
-        pacer: pacer_config(kind.requirements().pacer),
-        ecn: Ecn::Ect0,
-        queue_limit: None,
-        ..MediaSenderConfig::default()
-    };
-    let sender = MediaSender::new(config, kind.build(limits), vec![video]);
-    EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(source)])
+    video_sender(limits, kind.requirements(), kind.build(limits))
 }
 
 /// Path: rate in Mbit/s, queueing delay above which packets are marked, times at which messages are lost, in

@@ -503,7 +503,8 @@ impl Sketch {
             let late = number > count.div_ceil(2) || self.own.chance(0.2);
             let start = if late { self.own.uniform(5.0, 30.0) } else { self.own.uniform(0.0, 1.0) };
             let id = format!("{id}-{number}");
-            let call = Call { start, controller, share: capacity / all as f64, peak: capacity, ..Call::new(&id) };
+            let call =
+                Call { start, controller, share: capacity / all as f64, peak: capacity, ..Call::new(&id) };
             // Only the judged controller has the codepoint of its own.
             let ecn = if controller == CONTROLLER { self.path.ecn } else { "off" };
             self.flows.push(self.encoder.text(&Call { ecn, ..call }));

@@ -56,7 +56,8 @@ fn overview(ranked: &[&ControllerSummary]) -> String {
         ("collapsed", RIGHT),
     ];
     let row = |own: &&ControllerSummary| {
-        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, .. } = own.all;
+        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, .. } =
+            own.all;
         let [low, _] = own.all.spread.utility;
         vec![
             own.name.clone(),
@@ -168,7 +169,8 @@ fn worst(ranked: &[&ControllerSummary]) -> String {
             own.name, worst.utility, worst.best_utility, worst.command
         ))
     };
-    heading("The run of each in which it was furthest behind") + &ranked.iter().filter_map(line).collect::<String>()
+    heading("The run of each in which it was furthest behind")
+        + &ranked.iter().filter_map(line).collect::<String>()
 }
 
 /// The figures of one run; empty without a run.

@@ -37,7 +37,15 @@ pub struct Media {
 impl Media {
     /// An endpoint that sends on `flow` from `start` on, with notes for the flow `about`.
     pub fn new(endpoint: EncodedEndpoint, flow: FlowId, about: FlowId, start: Timestamp) -> Self {
-        Self { endpoint, flows: (flow, about), start, stop: None, pauses: VecDeque::new(), route_changes: VecDeque::new(), arrivals: None }
+        Self {
+            endpoint,
+            flows: (flow, about),
+            start,
+            stop: None,
+            pauses: VecDeque::new(),
+            route_changes: VecDeque::new(),
+            arrivals: None,
+        }
     }
 
     /// It sends a BYE at `stop`.

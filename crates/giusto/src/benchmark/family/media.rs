@@ -56,7 +56,8 @@ impl Encoder {
                 if draw.chance(0.3) {
                     let size = ratio(draw.uniform(2.0, 6.0));
                     let frames = draw.whole(60, 300);
-                    text += &format!(", key-frames = {{ size = {size}, repaid-in = 8, interval = {frames} }}");
+                    text +=
+                        &format!(", key-frames = {{ size = {size}, repaid-in = 8, interval = {frames} }}");
                 }
                 text
             }
@@ -80,7 +81,8 @@ impl Encoder {
         let start = self.start.clamp(min, max);
         let frame_rate =
             if self.model.contains("\"trace\"") { String::new() } else { format!(", frame-rate = {frames}") };
-        let ecn = if call.controller == CONTROLLER { format!("{ECN}{}@", call.ecn) } else { call.ecn.to_owned() };
+        let ecn =
+            if call.controller == CONTROLLER { format!("{ECN}{}@", call.ecn) } else { call.ecn.to_owned() };
         let more = self.more.iter().fold(String::new(), |text, key| text + key + "\n");
         format!(
             "[[flow]]\nid = \"{}\"\nkind = \"media\"\ncontroller = \"{}\"\nfrom = \"sender\"\nto = \"receiver\"\nstart = {}\n\
