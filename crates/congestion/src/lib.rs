@@ -11,18 +11,24 @@
 //! | [`history`] | converts RTCP messages to feedback |
 //! | [`log`] | reports the input and the output of a controller |
 //! | [`fixed`] | a constant rate |
+//! | [`drain`] | a media rate that drains the sender's queue |
+//! | [`copa`] | Copa |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`nada`] | NADA (RFC 8698) |
 //! | [`scream`] | SCReAM in three generations |
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
+mod acknowledgement;
 pub mod algorithm;
 #[cfg(test)]
 mod any_order;
 #[cfg(test)]
 mod closed_loop;
 pub mod controller;
+pub mod copa;
+pub mod drain;
 mod entry;
+mod extremes;
 pub mod feedback;
 pub mod fixed;
 pub mod gcc;
@@ -34,6 +40,8 @@ pub mod requirements;
 #[cfg(test)]
 mod runtime;
 pub mod scream;
+#[cfg(test)]
+mod shared_queue;
 mod table;
 pub mod target;
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "thesis")]
 use crate::gcc::thesis::ThesisController;
 use crate::{
+    copa::{Copa, CopaConfig},
     entry::Entry,
     fixed::Fixed,
     gcc::{
@@ -67,6 +68,12 @@ pub(crate) static TABLE: &[Entry] = &[
         summary: "gcc:draft-02 as simulated in a thesis of 2017",
         requirements: ThesisController::REQUIREMENTS,
         build: &|limits, _| Box::new(ThesisController::within(limits)),
+    },
+    Entry {
+        name: "copa",
+        summary: "Copa (NSDI 2018), its window as a media rate",
+        requirements: Copa::REQUIREMENTS,
+        build: &|limits, _| Box::new(Copa::new(CopaConfig::within(limits))),
     },
     Entry {
         name: "nada",

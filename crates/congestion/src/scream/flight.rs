@@ -34,7 +34,7 @@ const SHORTEST: f64 = 1e-3;
 
 /// Bytes in flight and RTT.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Flight {
+pub(crate) struct Flight {
     /// Bytes in flight as the sender counts them, at the last sent packet or feedback.
     outstanding: DataSize,
     /// The part of it that was written off.
@@ -51,7 +51,7 @@ pub(super) struct Flight {
 
 impl Flight {
     /// Handles a sent packet.
-    pub(super) fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
+    pub(crate) fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         // The sender discards packets that were not reported for a minute. These are the oldest ones, and
         // therefore written off. The write-off is reduced by them; otherwise the window would permit the same
         // amount again.
@@ -63,7 +63,7 @@ impl Flight {
 
     /// Handles packet feedback. Returns the bytes that are no longer in flight, whether they arrived or were
     /// lost.
-    pub(super) fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) -> DataSize {
+    pub(crate) fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) -> DataSize {
         let left = self.outstanding.saturating_sub(feedback.in_flight);
         // The oldest packets leave the flight first, and these are the ones that were written off.
         let counted = left.saturating_sub(self.given_up);
@@ -76,7 +76,7 @@ impl Flight {
 
     /// Handles the arrival of the packet with this number. Returns whether it is the highest one so far; then
     /// it gives an RTT sample since `sent`.
-    pub(super) fn on_arrival(&mut self, now: Timestamp, packet: &SentPacket) -> bool {
+    pub(crate) fn on_arrival(&mut self, now: Timestamp, packet: &SentPacket) -> bool {
         if self.highest.is_some_and(|highest| highest >= packet.sequence) {
             return false;
         }
@@ -93,9 +93,8 @@ impl Flight {
     }
 
     /// Writes off the bytes in flight if the timeout has expired. Returns whether it did.
-    pub(super) fn gives_up(&mut self, now: Timestamp) -> bool {
-        let patience = if self.silent { AGAIN } else { self.timeout() };
-        if self.since.is_none_or(|since| now.saturating_since(since) < patience) {
+    pub(crate) fn gives_up(&mut self, now: Timestamp) -> bool {
+        if self.since.is_none_or(|since| now.saturating_since(since) < self.patience()) {
             return false;
         }
         self.given_up = self.outstanding;
@@ -104,18 +103,32 @@ impl Flight {
         true
     }
 
+    /// When the bytes in flight are written off, if no feedback arrives.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.since.map(|since| since + self.patience())
+    }
+
+    /// Whether bytes were written off since the latest feedback.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    fn patience(&self) -> TimeDelta {
+        if self.silent { AGAIN } else { self.timeout() }
+    }
+
     /// Bytes in flight without the written-off ones.
-    pub(super) fn bytes(&self) -> DataSize {
+    pub(crate) fn bytes(&self) -> DataSize {
         self.outstanding.saturating_sub(self.given_up)
     }
 
     /// The window that permits this many bytes in flight, besides the written-off ones.
-    pub(super) fn window(&self, bytes: f64) -> DataSize {
+    pub(crate) fn window(&self, bytes: f64) -> DataSize {
         DataSize::from_bytes(bytes as u64) + self.given_up
     }
 
     /// The smoothed RTT in seconds, if it was measured.
-    pub(super) fn round_trip(&self) -> Option<f64> {
+    pub(crate) fn round_trip(&self) -> Option<f64> {
         self.round_trip.map(|(mean, _)| mean.max(SHORTEST))
     }
 
@@ -181,10 +194,12 @@ mod tests {
         let mut flight = Flight::default();
         sent(&mut flight, 0, 1);
         sent(&mut flight, 500, 2);
+        assert_eq!((flight.deadline(), flight.is_silent()), (Some(at(1000)), false));
         assert!(!flight.gives_up(at(999)));
         assert!(flight.gives_up(at(1000)));
         assert_eq!((flight.bytes(), flight.window(3000.0)), (DataSize::ZERO, SIZE * 5));
         // If nothing is sent, no feedback is missing.
+        assert_eq!((flight.deadline(), flight.is_silent()), (None, true));
         assert!(!flight.gives_up(at(100_000)));
         sent(&mut flight, 100_000, 3);
         assert!(!flight.gives_up(at(100_479)));

@@ -9,7 +9,7 @@
 mod competing;
 pub mod d00;
 pub(crate) mod decided;
-mod flight;
+pub(crate) mod flight;
 mod follow;
 mod losses;
 mod queue_delay;

@@ -1,0 +1,171 @@
+//! Several senders of smooth media in one drop-tail queue, to compare controllers with the theory of their equilibria.
+
+use std::collections::VecDeque;
+
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+};
+
+/// Bytes of a packet.
+pub(crate) const PACKET: u64 = 1200;
+/// Step of the simulation.
+const STEP: TimeDelta = TimeDelta::from_micros(250);
+
+/// The path of all flows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path {
+    pub(crate) mbps: f64,
+    pub(crate) one_way: TimeDelta,
+    /// Length of the queue.
+    pub(crate) queue: TimeDelta,
+    /// Interval of feedback.
+    pub(crate) feedback: TimeDelta,
+    /// One packet in this number is lost behind the queue; zero: none.
+    pub(crate) loss_every: u64,
+    pub(crate) seconds: u64,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            mbps: 3.0,
+            one_way: TimeDelta::from_millis(25),
+            queue: TimeDelta::from_millis(300),
+            feedback: TimeDelta::from_millis(25),
+            loss_every: 0,
+            seconds: 60,
+        }
+    }
+}
+
+/// A flow, whose media are produced at the target rate, up to `media`.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) begin: Timestamp,
+    pub(crate) media: DataRate,
+    credit: f64,
+    sequence: u64,
+    in_flight: DataSize,
+    flight: VecDeque<(SentPacket, Option<Timestamp>)>,
+    reports: VecDeque<(Timestamp, Vec<PacketReport>)>,
+    next_report: Timestamp,
+}
+
+impl Flow {
+    pub(crate) fn new(controller: Box<dyn Controller>, begin_s: u64) -> Self {
+        let begin = Timestamp::from_nanos(begin_s * 1_000_000_000);
+        Self {
+            controller,
+            begin,
+            media: DataRate::from_bps(u64::MAX),
+            credit: 0.0,
+            sequence: 0,
+            in_flight: DataSize::ZERO,
+            flight: VecDeque::new(),
+            reports: VecDeque::new(),
+            next_report: begin,
+        }
+    }
+}
+
+/// What happened in the second half.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Arrived rate of each flow, in Mbit/s.
+    pub(crate) mbps: Vec<f64>,
+    /// Mean and 95th percentile of the queueing delay, in ms, sampled at each step.
+    pub(crate) queue_ms: f64,
+    pub(crate) queue_p95_ms: f64,
+    /// Share of the packets that the queue dropped.
+    pub(crate) dropped: f64,
+}
+
+/// Runs flows over `path`.
+pub(crate) fn run(path: Path, flows: &mut [Flow]) -> Outcome {
+    let steps = path.seconds * 1_000_000_000 / STEP.as_nanos() as u64;
+    let half = Timestamp::from_nanos(path.seconds * 500_000_000);
+    let mut arrived = vec![0.0; flows.len()];
+    let (mut backlog, mut queue, mut sent, mut dropped) = (0.0_f64, Vec::new(), 0.0, 0.0);
+    let size = DataSize::from_bytes(PACKET);
+    for step in 0..steps {
+        let now = Timestamp::from_nanos(step * STEP.as_nanos() as u64);
+        backlog = (backlog - path.mbps * 1e6 * STEP.as_seconds()).max(0.0);
+        if now >= half {
+            queue.push(backlog / path.mbps / 1e3);
+        }
+        for (place, flow) in flows.iter_mut().enumerate().filter(|(_, flow)| now >= flow.begin) {
+            receive(flow, now, path);
+            if flow.controller.next_timeout().is_some_and(|due| due <= now) {
+                flow.controller.on_timeout(now, &QueueState::default());
+            }
+            let target = flow.controller.target();
+            flow.credit += target.media.min(flow.media).as_bps() as f64 / 8.0 * STEP.as_seconds();
+            while flow.credit >= PACKET as f64 {
+                if target.window.is_some_and(|window| flow.in_flight + size > window) {
+                    flow.credit = PACKET as f64;
+                    break;
+                }
+                flow.credit -= PACKET as f64;
+                flow.in_flight += size;
+                let packet = SentPacket {
+                    sequence: flow.sequence,
+                    at: now,
+                    size,
+                    probe: None,
+                    in_flight: flow.in_flight,
+                };
+                flow.sequence += 1;
+                let wait = TimeDelta::from_seconds_f64(backlog / path.mbps / 1e6);
+                let is_dropped = wait > path.queue;
+                let is_lost = path.loss_every > 0 && flow.sequence.is_multiple_of(path.loss_every);
+                let arrival = (!is_dropped && !is_lost).then_some(now + wait + path.one_way);
+                if !is_dropped {
+                    backlog += size.as_bits() as f64;
+                }
+                if now >= half {
+                    sent += 1.0;
+                    dropped += f64::from(u8::from(is_dropped));
+                    arrived[place] += if arrival.is_some() { size.as_bits() as f64 } else { 0.0 };
+                }
+                flow.flight.push_back((packet, arrival));
+                flow.controller.on_sent(now, &packet);
+            }
+        }
+    }
+    let mean = queue.iter().sum::<f64>() / queue.len() as f64;
+    queue.sort_by(f64::total_cmp);
+    let time = path.seconds as f64 / 2.0;
+    Outcome {
+        mbps: arrived.iter().map(|bits| bits / time / 1e6).collect(),
+        queue_ms: mean,
+        queue_p95_ms: queue[queue.len() * 95 / 100],
+        dropped: dropped / f64::max(sent, 1.0),
+    }
+}
+
+fn receive(flow: &mut Flow, now: Timestamp, path: Path) {
+    if flow.next_report <= now {
+        flow.next_report += path.feedback;
+        let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= now);
+        if let Some(last) = flow.flight.iter().rposition(|(_, arrival)| came(arrival)) {
+            let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / 250_000 * 250_000);
+            let reports = flow.flight.drain(..=last).map(|(sent, arrival)| PacketReport {
+                sent,
+                arrival: arrival.map(steps),
+                ecn: Ecn::NotEct,
+            });
+            flow.reports.push_back((now + path.one_way, reports.collect()));
+        }
+    }
+    while let Some((_, packets)) = flow.reports.pop_front_if(|(at, _)| *at <= now) {
+        if let Some(last) = packets.last() {
+            flow.in_flight = DataSize::from_bytes(PACKET) * (flow.sequence - last.sent.sequence - 1);
+        }
+        let feedback = Feedback { packets: &packets, in_flight: flow.in_flight, ..Feedback::default() };
+        flow.controller.on_feedback(now, &feedback);
+    }
+}
