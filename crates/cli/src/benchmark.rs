@@ -38,9 +38,9 @@ use giusto::{
     whole_file::{self, Content},
 };
 
-/// Scenarios unless a number is given: four of each family, and with --quick one of each.
-const SCENARIOS: u64 = 72;
-const QUICK_SCENARIOS: u64 = 36;
+/// Scenarios unless a number is given: twenty of each family, and with --quick six.
+const SCENARIOS: u64 = 360;
+const QUICK_SCENARIOS: u64 = 108;
 
 /// The seed of development. Judgements use others.
 const SEED: &str = "development";
@@ -62,11 +62,11 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, value_name = "TEXT", default_value = SEED)]
     seed: String,
 
-    /// Number of scenarios [default: 72; 36 with --quick]
+    /// Number of scenarios [default: 360; 108 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000))]
     scenarios: Option<u64>,
 
-    /// Two scenarios of each family: about three minutes on two cores
+    /// Six scenarios of each family: at most three minutes on two cores
     #[arg(long, conflicts_with = "scenarios")]
     quick: bool,
 
@@ -96,12 +96,26 @@ pub(crate) struct BenchmarkArgs {
     replay: Option<u64>,
 
     /// With --replay: explain the target rate at this time [default: where the frame delay was longest]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay", value_parser = moment)]
-    why: Option<Option<Timestamp>>,
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay",
+          default_missing_value = "longest", hide_default_value = true, value_parser = explained_moment)]
+    why: Option<Explained>,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// The moment that --why explains.
+#[derive(Debug, Clone, Copy)]
+enum Explained {
+    /// Where the frame delay was longest.
+    Longest,
+    /// This one.
+    At(Timestamp),
+}
+
+fn explained_moment(text: &str) -> Result<Explained, String> {
+    if text == "longest" { Ok(Explained::Longest) } else { moment(text).map(Explained::At) }
 }
 
 /// Flags of `giusto merge`.
@@ -144,7 +158,11 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
         progress.wrote(path);
     }
     if (result.runs.len() as u64) < runs {
-        let fix = if args.out.is_some() { "continue with --resume" } else { "use --out to continue such benchmarks" };
+        let fix = if args.out.is_some() {
+            "continue with --resume"
+        } else {
+            "use --out to continue such benchmarks"
+        };
         progress.note(&format!("{} of {runs} runs are missing: {fix}", runs - result.runs.len() as u64));
     }
     match trouble {
@@ -228,10 +246,13 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 
 fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
     let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`")))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`"))
+    })?;
     serde_json::from_str(&text).map_err(|error| {
-        UsageError::new(format!("{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"))
+        UsageError::new(format!(
+            "{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"
+        ))
     })
 }
 
@@ -247,12 +268,17 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
     let progress = Progress::live();
     let ends = |now: Timestamp| {
-        progress.say(format!("{}: {:.1} of {} s", scenario.name(), now.as_seconds(), scenario.end().as_seconds()));
+        progress.say(format!(
+            "{}: {:.1} of {} s",
+            scenario.name(),
+            now.as_seconds(),
+            scenario.end().as_seconds()
+        ));
         stop.load(Ordering::Relaxed)
     };
     let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
     progress.clear();
-    let answer = args.why.map(|at| explained(&record, at));
+    let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &args.out {
         write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
     }
@@ -270,11 +296,13 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
 /// The figures by which the run is judged, unless it is ended early.
 fn judged(drawn: &benchmark::Drawn, controller: Algorithm, stop: &AtomicBool) -> Option<benchmark::Figures> {
     use std::ops::ControlFlow::{Break, Continue};
-    benchmark::simulate(drawn, controller, |_| if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) })
+    benchmark::simulate(drawn, controller, |_| {
+        if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) }
+    })
 }
 
 /// Why the target is as it is at `at`, or where the frame delay was longest.
-fn explained(record: &RunRecord, at: Option<Timestamp>) -> Why {
+fn explained(record: &RunRecord, moment: Explained) -> Why {
     let longest = || {
         let timeline = record.timeline.as_ref()?;
         let judged = timeline.flows.iter().filter(|flow| flow.id.starts_with("call"));
@@ -283,7 +311,10 @@ fn explained(record: &RunRecord, at: Option<Timestamp>) -> Why {
         });
         delays.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t)
     };
-    let at = at.unwrap_or_else(|| Timestamp::ZERO + TimeDelta::from_seconds_f64(longest().unwrap_or(0.0)));
+    let at = match moment {
+        Explained::At(at) => at,
+        Explained::Longest => Timestamp::ZERO + TimeDelta::from_seconds_f64(longest().unwrap_or(0.0)),
+    };
     why::why(record, at, None)
 }
 

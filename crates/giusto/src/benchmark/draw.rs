@@ -104,7 +104,6 @@ pub(super) fn ratio(value: f64) -> String {
 
 /// A list of pairs of a time in seconds and a value.
 pub(super) fn steps(pairs: impl IntoIterator<Item = (f64, String)>) -> String {
-    let list: Vec<String> =
-        pairs.into_iter().map(|(at, value)| format!("[{}, {value}]", time(at))).collect();
+    let list: Vec<String> = pairs.into_iter().map(|(at, value)| format!("[{}, {value}]", time(at))).collect();
     format!("{{ steps = [{}] }}", list.join(", "))
 }

@@ -31,7 +31,7 @@ const CAPACITY: (f64, f64) = (0.1e6, 50e6);
 
 /// Simulated time of a run, s, and of one in which flows share.
 const DURATION: f64 = 40.0;
-const SHARED_DURATION: f64 = 60.0;
+const SHARED_DURATION: f64 = 80.0;
 
 /// A family of scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -503,7 +503,8 @@ impl Sketch {
             let late = number > count.div_ceil(2) || self.own.chance(0.2);
             let start = if late { self.own.uniform(5.0, 30.0) } else { self.own.uniform(0.0, 1.0) };
             let id = format!("{id}-{number}");
-            let call = Call { start, controller, share: capacity / all as f64, peak: capacity, ..Call::new(&id) };
+            let call =
+                Call { start, controller, share: capacity / all as f64, peak: capacity, ..Call::new(&id) };
             // Only the judged controller has the codepoint of its own.
             let ecn = if controller == CONTROLLER { self.path.ecn } else { "off" };
             self.flows.push(self.encoder.text(&Call { ecn, ..call }));

@@ -241,11 +241,16 @@ impl<'a> Watch<'a> {
 
     /// Jain's index of the rates of the judged flows, each over its own share, in the last part of the run.
     fn jain(&self) -> Option<f64> {
-        let own: Vec<f64> = self.flows.iter().zip(&self.shares.flows).map(|(flow, share)| {
-            let from = (flow.received.len() as f64 * (1.0 - JAIN_PART)) as usize;
-            let bits = flow.received.iter().skip(from).sum::<u64>() as f64 * 8.0;
-            quotient(bits, share.bits.iter().skip(from).sum())
-        }).collect();
+        let own: Vec<f64> = self
+            .flows
+            .iter()
+            .zip(&self.shares.flows)
+            .map(|(flow, share)| {
+                let from = (flow.received.len() as f64 * (1.0 - JAIN_PART)) as usize;
+                let bits = flow.received.iter().skip(from).sum::<u64>() as f64 * 8.0;
+                quotient(bits, share.bits.iter().skip(from).sum())
+            })
+            .collect();
         let (sum, squares) = own.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
         (own.len() > 1).then(|| quotient(sum * sum, own.len() as f64 * squares))
     }
@@ -310,10 +315,12 @@ impl Observer for Watch<'_> {
                 own.sample(now, from);
                 own.target = Some(decision.to.as_bps() as f64);
             }
-            Note::Queued { ssrc, captured, .. } if ssrc >= FIRST_VIDEO_SSRC => own.due.push((captured, false)),
+            Note::Queued { ssrc, captured, .. } if ssrc >= FIRST_VIDEO_SSRC => {
+                own.due.push((captured, false))
+            }
             Note::Skipped { .. } => own.due.push((now, true)),
-            Note::Frame { ssrc, delay: Some(delay), repaired, late, .. } if ssrc >= FIRST_VIDEO_SSRC => {
-                own.whole.push((now - delay, now, [late, repaired]));
+            Note::Frame { ssrc, at, delay: Some(delay), repaired, late, .. } if ssrc >= FIRST_VIDEO_SSRC => {
+                own.whole.push((at - delay, at, [late, repaired]));
             }
             Note::Padding { size, .. } => own.padding += size.as_bytes(),
             Note::Discarded { packets, .. } if now >= from => self.discarded += packets,
@@ -429,7 +436,8 @@ pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
     let delay = quotient(rating(delayed), rating(TimeDelta::ZERO));
     let lost = figures.skipped_ratio + figures.missing_ratio + figures.late_ratio;
     let frames = math::exp(-lost / MISSING_SCALE);
-    let freezes = math::exp(-figures.freezes_per_minute / FREEZES_SCALE - figures.freeze_ratio / FREEZE_RATIO_SCALE);
+    let freezes =
+        math::exp(-figures.freezes_per_minute / FREEZES_SCALE - figures.freeze_ratio / FREEZE_RATIO_SCALE);
     // Without a single frame there is no quality.
     let any = f64::from(u8::from(figures.frames > 0 && lost < 1.0));
     Utility { total: any * rate * delay * frames * freezes, rate, delay, frames, freezes }

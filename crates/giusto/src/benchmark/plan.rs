@@ -95,7 +95,8 @@ impl Plan {
             return Err(PlanError::Scenarios(scenarios));
         }
         let earlier = |place: usize| controllers.iter().take(place);
-        let twice = controllers.iter().enumerate().find(|&(place, own)| earlier(place).any(|other| other == own));
+        let twice =
+            controllers.iter().enumerate().find(|&(place, own)| earlier(place).any(|other| other == own));
         if let Some((_, twice)) = twice {
             return Err(PlanError::Twice(twice.name().to_owned()));
         }

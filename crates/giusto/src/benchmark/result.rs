@@ -76,7 +76,9 @@ pub enum MergeError {
     #[error("no result: name the files that --out wrote")]
     Nothing,
     /// A result is of another benchmark.
-    #[error("{name}: its {what} is {found}, that of {first} {expected}: merge shards of one benchmark, made by one program")]
+    #[error(
+        "{name}: its {what} is {found}, that of {first} {expected}: merge shards of one benchmark, made by one program"
+    )]
     Other {
         /// Name of that result.
         name: String,
@@ -100,7 +102,9 @@ pub enum MergeError {
         controller: String,
     },
     /// Runs are missing.
-    #[error("{missing} of {all} runs are missing, the first is scenario {scenario} under {controller}: add the file of its shard")]
+    #[error(
+        "{missing} of {all} runs are missing, the first is scenario {scenario} under {controller}: add the file of its shard"
+    )]
     Missing {
         /// Number of missing runs.
         missing: u64,

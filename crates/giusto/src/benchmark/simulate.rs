@@ -93,8 +93,7 @@ pub fn run(
         };
         wanted.par_iter().with_max_len(1).filter_map(row).collect()
     };
-    let rows: Vec<Vec<RunRow>> =
-        numbers.into_par_iter().with_max_len(1).map(of_scenario).collect();
+    let rows: Vec<Vec<RunRow>> = numbers.into_par_iter().with_max_len(1).map(of_scenario).collect();
     let rows = rows.into_iter().flatten().chain(known.into_values()).collect();
     BenchmarkResult::new(plan, rows)
 }

@@ -224,7 +224,11 @@ impl<'a> Runs<'a> {
             .filter_map(|family| Some(dominated(self.medians.get(&(family, name))?, family)))
             .collect();
         put("dominated_families", families.iter().filter(|is| **is).count() as f64, own.len());
-        put("dominated_runs_ratio", share(own, &|row| self.others(row).any(|other| beats(other, row))), own.len());
+        put(
+            "dominated_runs_ratio",
+            share(own, &|row| self.others(row).any(|other| beats(other, row))),
+            own.len(),
+        );
 
         let alone = of(&|row| row.is_alone());
         put("collapsed_ratio", share(&alone, &|row| row.figures.collapsed), alone.len());
@@ -246,13 +250,27 @@ impl<'a> Runs<'a> {
             calls.len(),
         );
         let up_to_6 = of(&|row| row.random_loss.is_some_and(|loss| loss <= 0.06));
-        put("loss_to_6_utilisation_ratio", median(&up_to_6, |row| row.figures.utilisation_ratio), up_to_6.len());
+        put(
+            "loss_to_6_utilisation_ratio",
+            median(&up_to_6, |row| row.figures.utilisation_ratio),
+            up_to_6.len(),
+        );
         let up_to_20 = of(&|row| row.random_loss.is_some_and(|loss| loss > 0.06));
-        put("loss_to_20_utilisation_ratio", median(&up_to_20, |row| row.figures.utilisation_ratio), up_to_20.len());
+        put(
+            "loss_to_20_utilisation_ratio",
+            median(&up_to_20, |row| row.figures.utilisation_ratio),
+            up_to_20.len(),
+        );
         let rises = of(&|row| {
-            row.family == Family::StepUp && row.change_ratio.is_some_and(|by| by >= 3.0) && row.rtt_ms <= 200.0
+            row.family == Family::StepUp
+                && row.change_ratio.is_some_and(|by| by >= 3.0)
+                && row.rtt_ms <= 200.0
         });
-        put("rise_within_3_s_ratio", share(&rises, &|row| row.figures.rise_s.is_some_and(|s| s <= 3.0)), rises.len());
+        put(
+            "rise_within_3_s_ratio",
+            share(&rises, &|row| row.figures.rise_s.is_some_and(|s| s <= 3.0)),
+            rises.len(),
+        );
         let falls = of(&|row| {
             row.family == Family::StepDown
                 && row.change_ratio.is_some_and(|by| (by - 1.0 / 3.0).abs() < 1e-3)
@@ -269,7 +287,9 @@ impl<'a> Runs<'a> {
 
     fn worst(&self, result: &BenchmarkResult, name: &str) -> Vec<WorstRun> {
         let best = |row: &RunRow| {
-            self.others(row).map(|other| other.figures.utility.total).fold(row.figures.utility.total, f64::max)
+            self.others(row)
+                .map(|other| other.figures.utility.total)
+                .fold(row.figures.utility.total, f64::max)
         };
         let behind = |row: &RunRow| best(row) - row.figures.utility.total;
         let mut rows: Vec<&RunRow> = self.own(name).to_vec();
@@ -305,7 +325,15 @@ impl<'a> Runs<'a> {
                 if differences.is_empty() {
                     continue;
                 }
-                let wins = differences.iter().map(|&d| if d > 0.0 { 1.0 } else if d < 0.0 { 0.0 } else { 0.5 });
+                let wins = differences.iter().map(|&d| {
+                    if d > 0.0 {
+                        1.0
+                    } else if d < 0.0 {
+                        0.0
+                    } else {
+                        0.5
+                    }
+                });
                 pairs.push(Pair {
                     a: a.clone(),
                     b: b.clone(),
@@ -335,7 +363,8 @@ fn beats(a: &RunRow, b: &RunRow) -> bool {
 /// The command that repeats a run.
 fn replay(seed: &str, scenario: u64, controller: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:+".contains(c);
-    let quoted = if seed.chars().all(plain) { seed.to_owned() } else { format!("'{}'", seed.replace('\'', "'\\''")) };
+    let quoted =
+        if seed.chars().all(plain) { seed.to_owned() } else { format!("'{}'", seed.replace('\'', "'\\''")) };
     format!("giusto benchmark --seed {quoted} --replay {scenario} --controllers {controller} --why")
 }
 

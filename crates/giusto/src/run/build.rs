@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
-    link::queue::{CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Policer, Queue, QueueError, Red, StepMark},
+    link::queue::{
+        CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Policer, Queue, QueueError, Red, StepMark,
+    },
     network::RouteError,
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},

@@ -59,9 +59,7 @@ impl Loss {
         match *self {
             Self::None | Self::List(_) => Ok(()),
             Self::Random(ratio) => probability("loss", ratio),
-            Self::Steps(ref steps) => {
-                steps.iter().try_for_each(|&(_, ratio)| probability("loss", ratio))
-            }
+            Self::Steps(ref steps) => steps.iter().try_for_each(|&(_, ratio)| probability("loss", ratio)),
             Self::GilbertElliott { to_bad, to_good, good, bad } => {
                 probability("the transition probability from good to bad", to_bad)?;
                 probability("the transition probability from bad to good", to_good)?;

@@ -117,7 +117,8 @@ impl Path {
         let defaults = ["rate = \"unlimited\"", "queue = \"drop-tail\"", "loss = 0.0"];
         let key = |text: &str| text.split('=').next().unwrap_or_default().to_owned();
         let given: Vec<String> = self.back.iter().map(|text| key(text)).collect();
-        let defaults = defaults.iter().filter(|text| !given.contains(&key(text))).map(|text| (*text).to_owned());
+        let defaults =
+            defaults.iter().filter(|text| !given.contains(&key(text))).map(|text| (*text).to_owned());
         let back: Vec<String> = self.back.iter().cloned().chain(defaults).collect();
         format!(
             "[[link]]\nid = \"{BOTTLENECK}\"\nfrom = \"sender\"\nto = \"receiver\"\nrate = {rate}\ndelay = {delay}\nqueue = {queue}\n{more}\

@@ -35,16 +35,19 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
         |own| format!("{:.2} / {}", own.utilisation_ratio, short(own.frame_delay_p95_ms)),
         |own, all| if all.iter().any(|other| beats(other, own)) { Tone::Plain } else { Tone::Good },
     ));
-    report.push(by_family(
-        "Parts of the utility by family",
-        "Medians of rate × delay × frames × freezes.",
-        &ranked,
-        |own| {
-            let parts = [own.parts.rate, own.parts.delay, own.parts.frames, own.parts.freezes];
-            parts.map(|part| format!("{part:.2}")).join(" · ")
-        },
-        |_, _| Tone::Plain,
-    ).folded());
+    report.push(
+        by_family(
+            "Parts of the utility by family",
+            "Medians of rate × delay × frames × freezes.",
+            &ranked,
+            |own| {
+                let parts = [own.parts.rate, own.parts.delay, own.parts.frames, own.parts.freezes];
+                parts.map(|part| format!("{part:.2}")).join(" · ")
+            },
+            |_, _| Tone::Plain,
+        )
+        .folded(),
+    );
     report.push(goals(&ranked));
     report.push(pairs(summary, &ranked));
     for own in &ranked {
@@ -92,9 +95,13 @@ fn utilities(ranked: &[&ControllerSummary]) -> Chart {
         let [low, high] = own.all.spread.utility;
         (own.name.clone(), own.all.utility, low, high)
     };
-    let mut chart = Chart::new("Utility", "Median over all runs; the lines reach from the 10th to the 90th percentile.")
-        .with_series(Series::Estimates { name: "utility".to_owned(), estimates: ranked.iter().map(estimate).collect() });
-    chart.y.title = "utility".to_owned();
+    let mut chart =
+        Chart::new("Utility", "Median over all runs; the lines reach from the 10th to the 90th percentile.")
+            .with_series(Series::Estimates {
+                name: "utility".to_owned(),
+                estimates: ranked.iter().map(estimate).collect(),
+            });
+    "utility".clone_into(&mut chart.y.title);
     chart.y.range = Some((0.0, 1.0));
     chart
 }
@@ -109,7 +116,8 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
     .with_mark(Mark::AtY(1.0, "fair share".to_owned()));
     for own in ranked {
         let FamilySummary { utilisation_ratio, frame_delay_p95_ms, .. } = own.all;
-        let text = format!("{}: use {utilisation_ratio:.2}, frame delay {} ms", own.name, short(frame_delay_p95_ms));
+        let text =
+            format!("{}: use {utilisation_ratio:.2}, frame delay {} ms", own.name, short(frame_delay_p95_ms));
         let event = Event { x: frame_delay_p95_ms, y: utilisation_ratio, text };
         chart = chart.with_series(Series::Events { name: own.name.clone(), events: vec![event] });
     }
@@ -117,9 +125,24 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
 }
 
 fn overview(ranked: &[&ControllerSummary]) -> Table {
-    let columns = ["utility", "use", "frame delay p95 (ms)", "queueing delay p95 (ms)", "loss", "missed frames", "collapsed"];
+    let columns = [
+        "utility",
+        "use",
+        "frame delay p95 (ms)",
+        "queueing delay p95 (ms)",
+        "loss",
+        "missed frames",
+        "collapsed",
+    ];
     let row = |own: &&ControllerSummary| -> Vec<Cell> {
-        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, loss_ratio, .. } = own.all;
+        let FamilySummary {
+            utility,
+            utilisation_ratio,
+            frame_delay_p95_ms,
+            queue_delay_p95_ms,
+            loss_ratio,
+            ..
+        } = own.all;
         let collapsed = own.all.collapsed_ratio;
         let tone = if collapsed > 0.05 { Tone::Bad } else { Tone::Plain };
         vec![

@@ -71,7 +71,8 @@ impl Policer {
 
     /// Takes the tokens of `size`, if there are enough.
     fn take(&mut self, now: Timestamp, size: DataSize) -> bool {
-        let elapsed = u128::from(now.saturating_since(self.at).max(TimeDelta::ZERO).as_nanos().unsigned_abs());
+        let elapsed =
+            u128::from(now.saturating_since(self.at).max(TimeDelta::ZERO).as_nanos().unsigned_abs());
         let filled = self.tokens.saturating_add(elapsed * u128::from(self.config.rate.as_bps()));
         self.tokens = filled.min(work(self.config.burst));
         self.at = self.at.max(now);
