@@ -24,7 +24,10 @@ fn what_version_1_draws_does_not_change() {
     let digest = Sha256::digest(texts.concat());
     let hex = digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     // If this fails, the scenarios differ from those of published results: raise the version, or undo the change.
-    assert_eq!((VERSION, hex.as_str()), ("1", "?"));
+    assert_eq!(
+        (VERSION, hex.as_str()),
+        ("1", "758c50d7d25f6a085aa2d714d71267f31cc73c29db3bb341d8716c1c057cca55")
+    );
 }
 
 #[test]
