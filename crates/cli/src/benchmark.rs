@@ -38,9 +38,9 @@ use giusto::{
     whole_file::{self, Content},
 };
 
-/// Scenarios unless a number is given: four of each family, and with --quick one of each.
-const SCENARIOS: u64 = 72;
-const QUICK_SCENARIOS: u64 = 36;
+/// Scenarios unless a number is given: twenty of each family, and with --quick six.
+const SCENARIOS: u64 = 360;
+const QUICK_SCENARIOS: u64 = 108;
 
 /// The seed of development. Judgements use others.
 const SEED: &str = "development";
@@ -62,11 +62,11 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, value_name = "TEXT", default_value = SEED)]
     seed: String,
 
-    /// Number of scenarios [default: 72; 36 with --quick]
+    /// Number of scenarios [default: 360; 108 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000))]
     scenarios: Option<u64>,
 
-    /// Two scenarios of each family: about three minutes on two cores
+    /// Six scenarios of each family: at most three minutes on two cores
     #[arg(long, conflicts_with = "scenarios")]
     quick: bool,
 
@@ -96,12 +96,26 @@ pub(crate) struct BenchmarkArgs {
     replay: Option<u64>,
 
     /// With --replay: explain the target rate at this time [default: where the frame delay was longest]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay", value_parser = moment)]
-    why: Option<Option<Timestamp>>,
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay",
+          default_missing_value = "longest", hide_default_value = true, value_parser = explained_moment)]
+    why: Option<Explained>,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// The moment that --why explains.
+#[derive(Debug, Clone, Copy)]
+enum Explained {
+    /// Where the frame delay was longest.
+    Longest,
+    /// This one.
+    At(Timestamp),
+}
+
+fn explained_moment(text: &str) -> Result<Explained, String> {
+    if text == "longest" { Ok(Explained::Longest) } else { moment(text).map(Explained::At) }
 }
 
 /// Flags of `giusto merge`.
@@ -264,7 +278,7 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     };
     let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
     progress.clear();
-    let answer = args.why.map(|at| explained(&record, at));
+    let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &args.out {
         write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
     }
@@ -288,7 +302,7 @@ fn judged(drawn: &benchmark::Drawn, controller: Algorithm, stop: &AtomicBool) ->
 }
 
 /// Why the target is as it is at `at`, or where the frame delay was longest.
-fn explained(record: &RunRecord, at: Option<Timestamp>) -> Why {
+fn explained(record: &RunRecord, moment: Explained) -> Why {
     let longest = || {
         let timeline = record.timeline.as_ref()?;
         let judged = timeline.flows.iter().filter(|flow| flow.id.starts_with("call"));
@@ -297,7 +311,10 @@ fn explained(record: &RunRecord, at: Option<Timestamp>) -> Why {
         });
         delays.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t)
     };
-    let at = at.unwrap_or_else(|| Timestamp::ZERO + TimeDelta::from_seconds_f64(longest().unwrap_or(0.0)));
+    let at = match moment {
+        Explained::At(at) => at,
+        Explained::Longest => Timestamp::ZERO + TimeDelta::from_seconds_f64(longest().unwrap_or(0.0)),
+    };
     why::why(record, at, None)
 }
 

@@ -126,6 +126,8 @@ pub enum Note {
         flow: FlowId,
         /// The stream.
         ssrc: u32,
+        /// Arrival of its last packet. The note may be later: that a frame is complete can depend on a packet of the one before.
+        at: Timestamp,
         /// Frame delay, from its capture, if known.
         delay: Option<TimeDelta>,
         /// Its size.

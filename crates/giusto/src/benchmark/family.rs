@@ -31,7 +31,7 @@ const CAPACITY: (f64, f64) = (0.1e6, 50e6);
 
 /// Simulated time of a run, s, and of one in which flows share.
 const DURATION: f64 = 40.0;
-const SHARED_DURATION: f64 = 60.0;
+const SHARED_DURATION: f64 = 80.0;
 
 /// A family of scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

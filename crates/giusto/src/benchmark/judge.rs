@@ -319,8 +319,8 @@ impl Observer for Watch<'_> {
                 own.due.push((captured, false))
             }
             Note::Skipped { .. } => own.due.push((now, true)),
-            Note::Frame { ssrc, delay: Some(delay), repaired, late, .. } if ssrc >= FIRST_VIDEO_SSRC => {
-                own.whole.push((now - delay, now, [late, repaired]));
+            Note::Frame { ssrc, at, delay: Some(delay), repaired, late, .. } if ssrc >= FIRST_VIDEO_SSRC => {
+                own.whole.push((at - delay, at, [late, repaired]));
             }
             Note::Padding { size, .. } => own.padding += size.as_bytes(),
             Note::Discarded { packets, .. } if now >= from => self.discarded += packets,

@@ -141,11 +141,11 @@ impl FairShares {
                 }
             }
         }
-        let others = flows.iter().any(|flow| !is_judged(&flow));
+        let others = flows.iter().any(|flow| !is_judged(flow));
         let judged: Vec<FairShare> =
             flows.iter().zip(shares).filter(|(flow, _)| is_judged(flow)).map(|(_, share)| share).collect();
         let several = judged.len() > 1;
-        let elastic = flows.iter().any(|flow| !is_judged(&flow) && demand(flow, scenario.end()).is_none());
+        let elastic = flows.iter().any(|flow| !is_judged(flow) && demand(flow, scenario.end()).is_none());
         let calls = flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Media(_))).count();
         Self {
             is_alone: !others && !several,

@@ -24,12 +24,15 @@ fn what_version_1_draws_does_not_change() {
     let digest = Sha256::digest(texts.concat());
     let hex = digest.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     // If this fails, the scenarios differ from those of published results: raise the version, or undo the change.
-    assert_eq!((VERSION, hex.as_str()), ("1", "?"));
+    assert_eq!(
+        (VERSION, hex.as_str()),
+        ("1", "758c50d7d25f6a085aa2d714d71267f31cc73c29db3bb341d8716c1c057cca55")
+    );
 }
 
 #[test]
 fn every_drawn_scenario_is_valid_and_of_its_family() {
-    for number in 0..18 * 6 {
+    for number in 0..18 * 4 {
         let drawn = draw("valid", number);
         assert_eq!(drawn.family, Family::ALL[number as usize % 18]);
         for controller in ["gcc:libwebrtc", "scream:v2"] {

@@ -182,13 +182,14 @@ impl Observer for ChromeTrace {
                 let args = json!({"from_bps": decision.from.as_bps(), "to_bps": decision.to.as_bps(), "cause": decision.cause});
                 self.instant(decision.at, *flow, &decision_in_words(&record), &args);
             }
-            Note::Frame { flow, ssrc, delay, size, repaired, late } => {
+            Note::Frame { flow, ssrc, at: arrived, delay, size, repaired, late } => {
                 // Without a delay, the capture is unknown.
                 let Some(delay) = delay.filter(|delay| *delay >= TimeDelta::ZERO) else { return };
                 self.frames += 1;
                 let (id, process) = (self.frames.to_string(), FIRST_FLOW + u64::from(flow.0));
-                let captured = Timestamp::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos() as u64));
-                for (phase, at) in [("b", captured), ("e", now)] {
+                let captured =
+                    Timestamp::from_nanos(arrived.as_nanos().saturating_sub(delay.as_nanos() as u64));
+                for (phase, at) in [("b", captured), ("e", *arrived)] {
                     let args = json!({"ssrc": ssrc, "size_bytes": size.as_bytes(), "repaired": repaired, "late": late});
                     self.write(&json!({"ph": phase, "cat": "frame", "name": "frame", "id": id, "pid": process, "tid": 0, "ts": micros(at), "args": args}));
                 }

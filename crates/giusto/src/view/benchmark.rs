@@ -89,8 +89,11 @@ fn families(ranked: &[&ControllerSummary]) -> String {
     of_cells(&columns.collect::<Vec<_>>(), Family::ALL.into_iter().filter_map(row).collect())
 }
 
-/// The goals and how they are written.
-const GOALS: &[(&str, &str, fn(f64) -> String)] = &[
+/// A goal in a summary, its name in tables, and how its figure is written.
+type GoalRow = (&'static str, &'static str, fn(f64) -> String);
+
+/// The goals.
+const GOALS: &[GoalRow] = &[
     ("dominated_families", "families with another better in use and delay", |value| format!("{value:.0}")),
     ("dominated_runs_ratio", "runs with another better in use and delay", percent),
     ("collapsed_ratio", "collapsed, alone", percent),
@@ -110,7 +113,7 @@ const GOALS: &[(&str, &str, fn(f64) -> String)] = &[
 
 /// A row for each goal: its name, and the figure of each controller.
 pub fn goal_rows(ranked: &[&ControllerSummary]) -> Vec<Vec<String>> {
-    let row = |(key, name, write): &(&str, &str, fn(f64) -> String)| {
+    let row = |(key, name, write): &GoalRow| {
         let of = |own: &&ControllerSummary| {
             own.goals.get(key).map_or_else(|| "–".to_owned(), |goal| write(goal.value))
         };

@@ -53,7 +53,10 @@ fn frames_are_counted_when_complete() {
     for (at, delay) in [(99, Some(1)), (100, Some(40)), (200, None), (499, Some(60)), (500, Some(900))] {
         let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
         let ssrc = if at == 499 { 3 } else { 2 };
-        tally.on_note(ms(at), &Note::Frame { flow: FLOW, ssrc, delay, size, repaired: false, late: false });
+        tally.on_note(
+            ms(at),
+            &Note::Frame { flow: FLOW, ssrc, at: ms(at), delay, size, repaired: false, late: false },
+        );
     }
     let figures = tally.figures(ms(500));
     assert_eq!((figures.frames, tally.frame_delay().unwrap().count()), (Some(3), 2));

@@ -129,7 +129,7 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
             let (delay, size) = (delay.map(TimeDelta::from_millis), DataSize::from_bytes(at));
             timeline.on_note(
                 ms(at),
-                &Note::Frame { flow: FLOW, ssrc, delay, size, repaired: false, late: false },
+                &Note::Frame { flow: FLOW, ssrc, at: ms(at), delay, size, repaired: false, late: false },
             );
         };
         decide(timeline, 12, 0, 1000);

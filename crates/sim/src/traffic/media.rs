@@ -174,9 +174,9 @@ pub fn note_of(flow: FlowId, event: &MediaEvent) -> Option<Note> {
     match *event {
         MediaEvent::Decided(decision) => Some(Note::Decided { flow, decision }),
         MediaEvent::Frame(ref frame) => {
-            let (ssrc, delay, size) = (frame.ssrc, frame.delay, frame.payload.size());
+            let (ssrc, at, delay, size) = (frame.ssrc, frame.at, frame.delay, frame.payload.size());
             let (repaired, late) = (frame.repaired > 0, frame.late);
-            Some(Note::Frame { flow, ssrc, delay, size, repaired, late })
+            Some(Note::Frame { flow, ssrc, at, delay, size, repaired, late })
         }
         MediaEvent::Queued { ssrc, captured } => Some(Note::Queued { flow, ssrc, captured }),
         MediaEvent::PaddingSent { size, .. } => Some(Note::Padding { flow, size: size + UDP_HEADERS }),

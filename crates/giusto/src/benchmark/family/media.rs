@@ -51,13 +51,15 @@ impl Encoder {
                 let lag = if draw.chance(0.2) { 0.0 } else { draw.log_uniform(0.02, 0.5) };
                 let mut text = format!("model = \"perfect\", lag = {}", time(lag));
                 if draw.chance(0.5) {
-                    text += &format!(", noise = {}", ratio(draw.uniform(0.05, 0.3)));
+                    text.push_str(&[", noise = ", &ratio(draw.uniform(0.05, 0.3))].concat());
                 }
                 if draw.chance(0.3) {
                     let size = ratio(draw.uniform(2.0, 6.0));
                     let frames = draw.whole(60, 300);
-                    text +=
-                        &format!(", key-frames = {{ size = {size}, repaid-in = 8, interval = {frames} }}");
+                    let frames = frames.to_string();
+                    let keys =
+                        [", key-frames = { size = ", &size, ", repaid-in = 8, interval = ", &frames, " }"];
+                    text.push_str(&keys.concat());
                 }
                 text
             }

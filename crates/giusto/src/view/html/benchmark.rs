@@ -101,7 +101,7 @@ fn utilities(ranked: &[&ControllerSummary]) -> Chart {
                 name: "utility".to_owned(),
                 estimates: ranked.iter().map(estimate).collect(),
             });
-    chart.y.title = "utility".to_owned();
+    "utility".clone_into(&mut chart.y.title);
     chart.y.range = Some((0.0, 1.0));
     chart
 }

@@ -89,7 +89,7 @@ fn notes(observer: &mut impl Observer) {
     let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.25, threshold_ms: 12.5 };
     let frame = |flow: FlowId, delay| {
         let (ssrc, size) = (flow.0 + 2, DataSize::from_bytes(6250));
-        Note::Frame { flow, ssrc, delay, size, repaired: false, late: false }
+        Note::Frame { flow, ssrc, at: Timestamp::ZERO, delay, size, repaired: false, late: false }
     };
     observer.on_note(Timestamp::from_nanos(1), &decide(delay));
     observer.on_note(Timestamp::from_nanos(2), &frame(flow, Some(TimeDelta::from_millis(40))));
