@@ -24,7 +24,7 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard, VERSION},
+    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
     record::{RunRecord, TimelineOptions},
     run::{
         RecordOptions,
@@ -174,14 +174,7 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
 /// The journal that --out asks for, and the runs that are in it.
 fn journal(args: &BenchmarkArgs, plan: &Plan) -> anyhow::Result<(Option<Journal>, Vec<RunRow>)> {
     let Some(out) = &args.out else { return Ok((None, Vec::new())) };
-    let names: Vec<&str> = plan.controllers.iter().map(|own| own.name()).collect();
-    let name = format!(
-        "benchmark {VERSION} of seed {}, {} scenarios, shard {}, {}",
-        plan.seed,
-        plan.scenarios,
-        plan.shard,
-        names.join(",")
-    );
+    let name = plan.identity();
     let opened = if args.resume {
         Journal::resume_lines(out, &name)
     } else {

@@ -447,3 +447,7 @@ pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
 /// divide the quality by e each. Its third term, of the distance between stalling events, is left out.
 const FREEZES_SCALE: f64 = 9.351_586_84;
 const FREEZE_RATIO_SCALE: f64 = 0.918_908_15;
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use giusto_congestion::Algorithm;
 
+use super::VERSION;
+
 /// More scenarios are taken for a typing error.
 const MAX_SCENARIOS: u64 = 1_000_000;
 
@@ -109,6 +111,17 @@ impl Plan {
     /// The controllers that are judged unless others are named: all but the constant rate.
     pub fn default_controllers() -> Vec<Algorithm> {
         Algorithm::all().filter(|algorithm| algorithm.name() != "fixed").collect()
+    }
+
+    /// What its runs depend on, in one line: the name of its journal.
+    pub fn identity(&self) -> String {
+        let Self { seed, scenarios, controllers, shard } = self;
+        let names: Vec<&str> = controllers.iter().map(|own| own.name()).collect();
+        format!(
+            "benchmark {VERSION} of seed {seed}, {scenarios} scenarios, shard {shard}, {}, algorithms {}",
+            names.join(","),
+            env!("GIUSTO_ALGORITHMS"),
+        )
     }
 
     /// The numbers of the scenarios of the shard.

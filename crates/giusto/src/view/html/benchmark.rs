@@ -16,12 +16,13 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
     let mut report = Report::new(title, headline(summary, &ranked)).with_command(command);
     report.push(utilities(&ranked));
     report.push(pareto(&ranked));
+    report.push(winners(&ranked));
     report.push(overview(&ranked));
     report.push(by_family(
         "Utility by family",
         "The median over the runs of a family, 0 to 1. Marked: the highest of each row, and those below two thirds of it.",
         &ranked,
-        |own| format!("{:.2}", own.utility),
+        |own| two(own.utility),
         |own, all| match own.utility {
             utility if utility >= highest(all) => Tone::Good,
             utility if utility < highest(all) * 2.0 / 3.0 => Tone::Bad,
@@ -147,8 +148,8 @@ fn overview(ranked: &[&ControllerSummary]) -> Table {
         let tone = if collapsed > 0.05 { Tone::Bad } else { Tone::Plain };
         vec![
             own.name.clone().into(),
-            format!("{utility:.2}").into(),
-            format!("{utilisation_ratio:.2}").into(),
+            two(utility).into(),
+            two(utilisation_ratio).into(),
             short(frame_delay_p95_ms).into(),
             short(queue_delay_p95_ms).into(),
             percent(loss_ratio).into(),
@@ -165,6 +166,40 @@ fn overview(ranked: &[&ControllerSummary]) -> Table {
         rows: ranked.iter().map(row).collect(),
         folded: false,
     }
+}
+
+/// The two best controllers of each family.
+fn winners(ranked: &[&ControllerSummary]) -> Table {
+    let row = |family: Family| {
+        let of = |own: &&&ControllerSummary| own.families.contains_key(family.name());
+        let mut own: Vec<&&ControllerSummary> = ranked.iter().filter(of).collect();
+        let utility =
+            |own: &ControllerSummary| own.families.get(family.name()).map_or(0.0, |own| own.utility);
+        own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
+        let cells = |own: &&&ControllerSummary| [breakable(&own.name).into(), two(utility(own)).into()];
+        let cells: Vec<Cell> = own.iter().take(2).flat_map(cells).collect();
+        let runs = own.first().and_then(|own| own.families.get(family.name())).map(|own| own.runs)?;
+        Some([Cell::from(family.name()), runs.to_string().into()].into_iter().chain(cells).collect())
+    };
+    let second = [Column::words("next"), Column::number("utility")];
+    let columns =
+        [Column::words("family"), Column::number("runs"), Column::words("best"), Column::number("utility")];
+    Table {
+        title: "Who wins where".to_owned(),
+        caption: "The controllers with the highest median utility in each family of scenarios. Runs: of each controller.".to_owned(),
+        columns: columns.into_iter().chain(second.into_iter().filter(|_| ranked.len() > 1)).collect(),
+        rows: Family::ALL.into_iter().filter_map(row).collect(),
+        folded: false,
+    }
+}
+
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// A name that may be broken into lines at its signs, by zero-width spaces.
+fn breakable(name: &str) -> String {
+    name.replace(':', ":\u{200b}").replace('+', "\u{200b}+")
 }
 
 /// A row for each family, a column for each controller.
@@ -191,7 +226,7 @@ fn by_family(
 }
 
 fn columns(first: &str, ranked: &[&ControllerSummary]) -> Vec<Column> {
-    let names = ranked.iter().map(|own| Column::number(own.name.clone()));
+    let names = ranked.iter().map(|own| Column::number(breakable(&own.name)));
     std::iter::once(Column::words(first)).chain(names).collect()
 }
 
@@ -245,9 +280,9 @@ fn worst(own: &ControllerSummary) -> Table {
         vec![
             run.family.name().into(),
             run.scenario.to_string().into(),
-            format!("{:.2}", run.utility).into(),
-            format!("{:.2}", run.best_utility).into(),
-            format!("{:.2}", run.utilisation_ratio).into(),
+            two(run.utility).into(),
+            two(run.best_utility).into(),
+            two(run.utilisation_ratio).into(),
             short(run.frame_delay_p95_ms).into(),
             format!("`{}`", run.command).into(),
         ]
