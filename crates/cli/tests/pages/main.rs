@@ -237,6 +237,19 @@ fn the_page_of_a_reproduction_is_readable() {
 }
 
 #[test]
+fn the_page_of_a_benchmark_is_readable() {
+    let arguments = [
+        "benchmark",
+        "--scenarios",
+        "4",
+        "--controller",
+        "gcc:libwebrtc,gcc:remb,nada,scream:rfc8298+giusto,scream:v2",
+    ];
+    let html = written(&arguments, "report.html");
+    check("benchmark", &html, html.matches("\"kind\":\"chart\"").count());
+}
+
+#[test]
 fn the_page_of_a_city_is_readable() {
     let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
     let mut config = CityConfig {

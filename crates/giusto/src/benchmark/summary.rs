@@ -58,8 +58,12 @@ pub struct FamilySummary {
     pub runs: u64,
     /// Median use of the fair capacity.
     pub utilisation_ratio: f64,
+    /// Median over runs of the median frame delay.
+    pub frame_delay_p50_ms: f64,
     /// Median over runs of the 95th percentile of the frame delay.
     pub frame_delay_p95_ms: f64,
+    /// Median over runs of its 99th percentile.
+    pub frame_delay_p99_ms: f64,
     /// Median over runs of the 95th percentile of the queueing delay.
     pub queue_delay_p95_ms: f64,
     /// Median share of packets lost.
@@ -72,6 +76,16 @@ pub struct FamilySummary {
     pub collapsed_ratio: f64,
     /// Mean share of the frames that were skipped, never whole, or late.
     pub missed_frames_ratio: f64,
+    /// Of these: mean share of the frames that the sender skipped.
+    pub skipped_ratio: f64,
+    /// Of these: mean share that never became whole.
+    pub missing_ratio: f64,
+    /// Of these: mean share that was late.
+    pub late_ratio: f64,
+    /// Mean share of the frames that became whole because of a repair.
+    pub repaired_ratio: f64,
+    /// Median of the changes of the target, in octaves per minute.
+    pub target_octaves_per_minute: f64,
     /// Medians of the parts of the utility; the total is [`utility`](Self::utility).
     pub parts: Utility,
     /// 10th and 90th percentiles over the runs.
@@ -365,7 +379,7 @@ fn replay(seed: &str, scenario: u64, controller: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:+".contains(c);
     let quoted =
         if seed.chars().all(plain) { seed.to_owned() } else { format!("'{}'", seed.replace('\'', "'\\''")) };
-    format!("giusto benchmark --seed {quoted} --replay {scenario} --controllers {controller} --why")
+    format!("giusto benchmark --seed {quoted} --replay {scenario} --controller {controller} --why")
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -397,17 +411,25 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
         [quantile(&values, 0.1), quantile(&values, 0.9)]
     };
     let part = |part: fn(&Utility) -> f64| median(rows, |row| part(&row.figures.utility));
+    let share = |figure: fn(&RunRow) -> f64| mean(&sorted(rows, figure));
     let collapsed = rows.iter().filter(|row| row.figures.collapsed).count();
     FamilySummary {
         runs: rows.len() as u64,
         utilisation_ratio: median(rows, |row| row.figures.utilisation_ratio),
+        frame_delay_p50_ms: median(rows, |row| row.figures.frame_delay_p50_ms),
         frame_delay_p95_ms: median_delay(rows),
+        frame_delay_p99_ms: median(rows, |row| row.figures.frame_delay_p99_ms),
         queue_delay_p95_ms: median(rows, |row| row.figures.queue_delay_p95_ms),
         loss_ratio: median(rows, |row| row.figures.loss_ratio),
         freeze_ratio: median(rows, |row| row.figures.freeze_ratio),
         utility: part(|utility| utility.total),
         collapsed_ratio: collapsed as f64 / rows.len().max(1) as f64,
         missed_frames_ratio: missed(rows),
+        skipped_ratio: share(|row| row.figures.skipped_ratio),
+        missing_ratio: share(|row| row.figures.missing_ratio),
+        late_ratio: share(|row| row.figures.late_ratio),
+        repaired_ratio: share(|row| row.figures.repaired_ratio),
+        target_octaves_per_minute: median(rows, |row| row.figures.target_octaves_per_minute),
         parts: Utility {
             total: part(|utility| utility.total),
             rate: part(|utility| utility.rate),

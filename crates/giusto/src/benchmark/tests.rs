@@ -134,3 +134,40 @@ fn a_rate_above_the_link_is_judged_by_its_frames() {
         assert!(own.frame_delay_p50_ms <= own.frame_delay_p95_ms && own.frames > 400, "{own:?}");
     }
 }
+
+#[test]
+fn figures_agree_with_the_record_of_the_same_run() {
+    use crate::{
+        run::{RecordOptions, simulate as record},
+        scenario::{Document, Setting},
+    };
+    for (number, name) in [(0, "gcc:libwebrtc"), (17, "scream:v2"), (10, "gcc:libwebrtc")] {
+        let (drawn, controller) = (draw("frozen", number), name.parse().unwrap());
+        let figures = simulate(&drawn, controller, |_| ControlFlow::Continue(())).unwrap();
+        let warmup = Setting { path: "warmup".to_owned(), value: "5 s".to_owned() };
+        let scenario =
+            Document::parse(&drawn.text(controller), "drawn").unwrap().scenario(&[warmup]).unwrap();
+        let record = record(&scenario, scenario.seed(), RecordOptions::default(), &mut ());
+        let flow = &record.flows[0];
+        assert!(
+            (figures.loss_ratio - flow.loss_ratio.unwrap()).abs() < 2e-3,
+            "{number}: {figures:?} {flow:?}"
+        );
+        let queue = flow.queue_delay_ms.unwrap().p95;
+        assert!((figures.queue_delay_p95_ms - queue).abs() <= 0.01 * queue, "{number}: {figures:?} {flow:?}");
+        // The record has whole frames alone.
+        let delays = flow.frame_delay_ms.unwrap();
+        assert!(figures.frame_delay_p50_ms > 0.97 * delays.p50, "{number}: {figures:?} {delays:?}");
+        if figures.missing_ratio + figures.skipped_ratio == 0.0 {
+            assert!(
+                (figures.frame_delay_p95_ms / delays.p95 - 1.0).abs() < 0.03,
+                "{number}: {figures:?} {delays:?}"
+            );
+        }
+        // A policer passes its rate, which is not that of the link.
+        if number != 10 {
+            let used = flow.received_rate_bps / record.links[0].capacity_bps.unwrap();
+            assert!((figures.utilisation_ratio - used).abs() < 0.01, "{number}: {figures:?} {used}");
+        }
+    }
+}
