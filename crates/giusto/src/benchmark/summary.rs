@@ -72,7 +72,9 @@ pub struct FamilySummary {
     pub freeze_ratio: f64,
     /// Median utility.
     pub utility: f64,
-    /// Share of the runs that collapsed.
+    /// Mean utility.
+    pub utility_mean: f64,
+    /// Share of the runs with nothing competing that collapsed.
     pub collapsed_ratio: f64,
     /// Mean share of the frames that were skipped, never whole, or late.
     pub missed_frames_ratio: f64,
@@ -412,6 +414,7 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
     };
     let part = |part: fn(&Utility) -> f64| median(rows, |row| part(&row.figures.utility));
     let share = |figure: fn(&RunRow) -> f64| mean(&sorted(rows, figure));
+    let alone = rows.iter().filter(|row| row.is_alone()).count();
     let collapsed = rows.iter().filter(|row| row.figures.collapsed).count();
     FamilySummary {
         runs: rows.len() as u64,
@@ -423,7 +426,8 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
         loss_ratio: median(rows, |row| row.figures.loss_ratio),
         freeze_ratio: median(rows, |row| row.figures.freeze_ratio),
         utility: part(|utility| utility.total),
-        collapsed_ratio: collapsed as f64 / rows.len().max(1) as f64,
+        utility_mean: share(|row| row.figures.utility.total),
+        collapsed_ratio: collapsed as f64 / alone.max(1) as f64,
         missed_frames_ratio: missed(rows),
         skipped_ratio: share(|row| row.figures.skipped_ratio),
         missing_ratio: share(|row| row.figures.missing_ratio),

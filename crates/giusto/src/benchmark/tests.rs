@@ -155,12 +155,12 @@ fn figures_agree_with_the_record_of_the_same_run() {
         );
         let queue = flow.queue_delay_ms.unwrap().p95;
         assert!((figures.queue_delay_p95_ms - queue).abs() <= 0.01 * queue, "{number}: {figures:?} {flow:?}");
-        // The record has whole frames alone.
+        // The record has whole frames alone, and those of the last two seconds.
         let delays = flow.frame_delay_ms.unwrap();
         assert!(figures.frame_delay_p50_ms > 0.97 * delays.p50, "{number}: {figures:?} {delays:?}");
         if figures.missing_ratio + figures.skipped_ratio == 0.0 {
             assert!(
-                (figures.frame_delay_p95_ms / delays.p95 - 1.0).abs() < 0.03,
+                (figures.frame_delay_p95_ms / delays.p95 - 1.0).abs() < 0.1,
                 "{number}: {figures:?} {delays:?}"
             );
         }

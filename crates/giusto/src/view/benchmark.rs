@@ -14,7 +14,7 @@ const LEFT: CellAlignment = CellAlignment::Left;
 const RIGHT: CellAlignment = CellAlignment::Right;
 
 /// Pairs that are listed at most: those of the best controller.
-const NOTE: &str = "Medians over the runs; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
+const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
 
 /// All tables, the best controller first.
 pub fn text(summary: &Summary) -> String {
@@ -36,10 +36,10 @@ fn heading(text: &str) -> String {
     format!("\n{text}\n")
 }
 
-/// The controllers by their median utility.
+/// The controllers by their mean utility.
 pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     let mut ranked: Vec<&ControllerSummary> = summary.controllers.iter().collect();
-    ranked.sort_by(|a, b| b.all.utility.total_cmp(&a.all.utility));
+    ranked.sort_by(|a, b| b.all.utility_mean.total_cmp(&a.all.utility_mean));
     ranked
 }
 
@@ -47,8 +47,9 @@ fn overview(ranked: &[&ControllerSummary]) -> String {
     let columns = [
         ("controller", LEFT),
         ("runs", RIGHT),
-        ("utility", RIGHT),
-        ("utility\np10", RIGHT),
+        ("utility\nmean", RIGHT),
+        ("median", RIGHT),
+        ("p10", RIGHT),
         ("use", RIGHT),
         ("frame delay\np95 ms", RIGHT),
         ("queueing delay\np95 ms", RIGHT),
@@ -62,6 +63,7 @@ fn overview(ranked: &[&ControllerSummary]) -> String {
         vec![
             own.name.clone(),
             own.all.runs.to_string(),
+            two(own.all.utility_mean),
             two(utility),
             two(low),
             two(utilisation_ratio),

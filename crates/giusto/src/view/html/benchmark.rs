@@ -80,24 +80,30 @@ fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
         0 => String::new(),
         missing => format!("{missing} runs are missing. "),
     };
+    let lead = ranked.get(1).and_then(|next| Some((next, difference(summary, &best.name, &next.name)?.1)));
+    let lead = lead.map_or_else(String::new, |(next, [low, high])| {
+        let name = &next.name;
+        if low > 0.0 {
+            format!(", {low:.3} to {high:.3} more than {name}")
+        } else {
+            format!("; {name} is as good within the 95 % interval")
+        }
+    });
     format!(
-        "{early}{} has the highest median utility, {:.2}, and the highest in {wins} of {} families. It used {} of the fair capacity \
-         with a frame delay (p95) of {} ms.",
+        "{early}{} has the highest mean utility, {:.2}{lead}, and the highest median in {wins} of {} families.",
         best.name,
-        best.all.utility,
+        best.all.utility_mean,
         rows.len(),
-        percent(best.all.utilisation_ratio),
-        short(best.all.frame_delay_p95_ms),
     )
 }
 
 fn utilities(ranked: &[&ControllerSummary]) -> Chart {
     let estimate = |own: &&ControllerSummary| {
         let [low, high] = own.all.spread.utility;
-        (own.name.clone(), own.all.utility, low, high)
+        (own.name.clone(), own.all.utility_mean, low, high)
     };
     let mut chart =
-        Chart::new("Utility", "Median over all runs; the lines reach from the 10th to the 90th percentile.")
+        Chart::new("Utility", "Mean over all runs; the lines reach from the 10th to the 90th percentile.")
             .with_series(Series::Estimates {
                 name: "utility".to_owned(),
                 estimates: ranked.iter().map(estimate).collect(),
@@ -127,7 +133,8 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
 
 fn overview(ranked: &[&ControllerSummary]) -> Table {
     let columns = [
-        "utility",
+        "utility, mean",
+        "utility, median",
         "use",
         "frame delay p95 (ms)",
         "queueing delay p95 (ms)",
@@ -148,6 +155,7 @@ fn overview(ranked: &[&ControllerSummary]) -> Table {
         let tone = if collapsed > 0.05 { Tone::Bad } else { Tone::Plain };
         vec![
             own.name.clone().into(),
+            two(own.all.utility_mean).into(),
             two(utility).into(),
             two(utilisation_ratio).into(),
             short(frame_delay_p95_ms).into(),
