@@ -138,8 +138,9 @@ fn summed(times: &[f64], delays: &[f64], terms: impl Fn(f64, f64) -> [f64; 2]) -
     for ((part, &time), &delay) in parts.iter_mut().zip(last_times).zip(last_delays) {
         add(part, time, delay);
     }
-    let [[a, e], [b, f], [c, g], [d, h]] = parts;
-    [(a + b) + (c + d), (e + f) + (g + h)]
+    let sum = |one: [f64; 2], other: [f64; 2]| [one[0] + other[0], one[1] + other[1]];
+    let [first, second, third, fourth] = parts;
+    sum(sum(first, second), sum(third, fourth))
 }
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ impl Span {
 #[derive(Debug, Clone, Default)]
 struct Blocks {
     /// In order of arrival. The first one also counts packets that have left, and so is not used.
-    blocks: VecDeque<Block>,
+    kept: VecDeque<Block>,
     /// Number of packets of the first block that have left, and of packets in the last one.
     left: usize,
     in_last: usize,
@@ -250,7 +250,7 @@ struct Block {
 impl Blocks {
     /// Adds a packet that arrived `gap` after the previous one.
     fn push(&mut self, gap: u64, sent: Timestamp) {
-        match self.blocks.back_mut() {
+        match self.kept.back_mut() {
             Some(block) if self.in_last < BLOCK => {
                 block.gaps = larger(block.gaps, gap);
                 block.first_sent = block.first_sent.min(sent);
@@ -258,7 +258,7 @@ impl Blocks {
                 self.in_last += 1;
             }
             _ => {
-                self.blocks.push_back(Block { gaps: [gap, 0], first_sent: sent, last_sent: sent });
+                self.kept.push_back(Block { gaps: [gap, 0], first_sent: sent, last_sent: sent });
                 self.in_last = 1;
             }
         }
@@ -268,7 +268,7 @@ impl Blocks {
     fn pop(&mut self) {
         self.left += 1;
         if self.left == BLOCK {
-            self.blocks.pop_front();
+            self.kept.pop_front();
             self.left = 0;
         }
     }
@@ -280,7 +280,7 @@ impl Blocks {
 
     /// The blocks after the first, each with the place of its first packet in the window.
     fn whole(&self) -> impl Iterator<Item = (usize, &Block)> {
-        (BLOCK - self.left..).step_by(BLOCK).zip(self.blocks.iter().skip(1))
+        (BLOCK - self.left..).step_by(BLOCK).zip(self.kept.iter().skip(1))
     }
 }
 

@@ -122,7 +122,7 @@ impl ReceiveSide {
         let over_use = signal == Signal::OverUse
             && starts
             && incoming.is_some_and(|rate| self.aimd.may_decrease(now, Some(rate)));
-        let probe = probed.then(|| self.decision.clone());
+        let probe = probed.then_some(self.decision);
         if probed || is_due || over_use {
             self.look(now, signal, incoming);
         }
