@@ -12,6 +12,7 @@
 //! | [`log`] | reports the input and the output of a controller |
 //! | [`fixed`] | a constant rate |
 //! | [`drain`] | a media rate that drains the sender's queue |
+//! | [`bbr`] | BBR version 3 for media |
 //! | [`copa`] | Copa |
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`nada`] | NADA (RFC 8698) |
@@ -22,6 +23,7 @@ mod acknowledgement;
 pub mod algorithm;
 #[cfg(test)]
 mod any_order;
+pub mod bbr;
 #[cfg(test)]
 mod closed_loop;
 pub mod controller;

@@ -3,6 +3,7 @@
 #[cfg(feature = "thesis")]
 use crate::gcc::thesis::ThesisController;
 use crate::{
+    bbr::{Bbr, BbrConfig},
     copa::{Copa, CopaConfig},
     entry::Entry,
     fixed::Fixed,
@@ -68,6 +69,12 @@ pub(crate) static TABLE: &[Entry] = &[
         summary: "gcc:draft-02 as simulated in a thesis of 2017",
         requirements: ThesisController::REQUIREMENTS,
         build: &|limits, _| Box::new(ThesisController::within(limits)),
+    },
+    Entry {
+        name: "bbr",
+        summary: "BBR version 3, its pacing rate as a media rate",
+        requirements: Bbr::REQUIREMENTS,
+        build: &|limits, _| Box::new(Bbr::new(BbrConfig::within(limits))),
     },
     Entry {
         name: "copa",

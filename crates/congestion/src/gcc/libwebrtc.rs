@@ -12,11 +12,12 @@ use giusto_units::{DataRate, Timestamp};
 
 use super::{
     arithmetic::scaled,
+    by_arrival::ByArrival,
     delay::DelayEstimator,
     loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
-        Probing, PushBack, RobustThroughput, round_trip::propagation,
+        Probing, PushBack, RobustThroughput, round_trip::propagation_of,
     },
     settled::Settled,
 };
@@ -62,6 +63,7 @@ pub struct Libwebrtc {
     config: LibwebrtcConfig,
     delay: DelayEstimator,
     aimd: Aimd,
+    by_arrival: ByArrival,
     throughput: RobustThroughput,
     application_limited: ApplicationLimited,
     probing: Probing,
@@ -111,6 +113,7 @@ impl Libwebrtc {
         Ok(Self {
             delay: DelayEstimator::new(config.delay)?,
             aimd: Aimd::new(aimd, limits.start),
+            by_arrival: ByArrival::default(),
             throughput: RobustThroughput::new(config.throughput),
             application_limited: ApplicationLimited::new(config.application_limited),
             probing: Probing::new(config.probing),
@@ -186,7 +189,9 @@ impl Libwebrtc {
     fn on_packets(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let packets = feedback.packets;
         self.has_packet_reports = true;
-        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, packets)) {
+        self.by_arrival.fill(packets);
+        let times = self.by_arrival.packets().iter().map(|packet| (packet.sent, packet.arrival));
+        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation_of(now, times)) {
             self.settled.on_round_trip(now, round_trip);
             if feedback.round_trip.is_some() || self.config.feedback_round_trip {
                 self.aimd.on_round_trip(round_trip);
@@ -194,11 +199,13 @@ impl Libwebrtc {
         }
         let limited = self.application_limited.since();
         self.probing.on_application_limited(now, limited);
-        self.throughput.on_feedback(packets);
+        self.throughput.on_arrived(self.by_arrival.packets());
         let acknowledged = self.throughput.rate();
-        let probe = packets.iter().filter_map(|packet| self.probe_rate.on_packet(packet).rate()).last();
-        self.delay.on_packets(now, packets);
-        if packets.iter().any(|packet| packet.arrival.is_some()) {
+        let probes = packets.iter().filter(|packet| packet.sent.probe.is_some());
+        let probe = probes.filter_map(|packet| self.probe_rate.on_packet(packet).rate()).last();
+        self.by_arrival.order_simultaneous();
+        self.delay.on_arrived(now, self.by_arrival.packets());
+        if !self.by_arrival.packets().is_empty() {
             let full = self.full_queue(now, packets);
             let signal = if full.is_some() { Signal::OverUse } else { self.delay.signal() };
             let seen = Observation {

@@ -16,6 +16,7 @@
 //! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
 
 mod arithmetic;
+mod by_arrival;
 pub mod delay;
 pub mod draft;
 pub mod libwebrtc;

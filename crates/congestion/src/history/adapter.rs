@@ -219,13 +219,13 @@ impl History {
         // Work on a copy, so that a message without new reports changes nothing. If its time is before zero,
         // the clock restarts with it.
         let mut clock = self.transport_clock;
-        if clock.unwrap(feedback).is_none() {
+        if clock.times(feedback).is_none() {
             clock = TransportFeedbackUnwrapper::new();
         }
-        let Some(packets) = clock.unwrap(feedback) else { return };
+        let Some(arrivals) = clock.times(feedback) else { return };
         let before = self.reports.len();
         let base = self.transport.unwrap(feedback.base_sequence);
-        for (unwrapped, (_, arrival)) in (base..).zip(packets) {
+        for (unwrapped, arrival) in (base..).zip(arrivals) {
             if let Some(number) = self.transport.packet(unwrapped) {
                 self.reports.extend(self.packets.on_report(number, arrival, Ecn::NotEct));
             }

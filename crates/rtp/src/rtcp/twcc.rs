@@ -213,16 +213,27 @@ impl TransportFeedbackUnwrapper {
         // Work on copies, so that rejected feedback changes nothing.
         let mut tried = *self;
         let base = tried.sequence.unwrap_u16(feedback.base_sequence)?;
-        let reference =
-            tried.reference.unwrap_u32((feedback.reference_time as u32) << FREE_BITS)? >> FREE_BITS;
+        let times = tried.times(feedback)?;
         *self = tried;
+        Some((base..).zip(times))
+    }
+
+    /// Arrival times alone, as in [`unwrap`](Self::unwrap), from the base sequence number on: for a caller that
+    /// unwraps the numbers itself, and so knows those before the first one received.
+    ///
+    /// `None` if the times are before zero.
+    pub fn times<'a>(
+        &mut self,
+        feedback: &'a TransportFeedback,
+    ) -> Option<impl Iterator<Item = Option<PeerTimestamp>> + use<'a>> {
+        let reference =
+            self.reference.unwrap_u32((feedback.reference_time as u32) << FREE_BITS)? >> FREE_BITS;
         let first_tick = (reference as i64).saturating_mul(TICKS_PER_REFERENCE);
-        Some(feedback.packets.iter().zip(base..).map(move |(packet, sequence)| {
-            let at = packet.map(|arrival| {
+        Some(feedback.packets.iter().map(move |packet| {
+            packet.map(|arrival| {
                 let tick = first_tick.saturating_add(i64::from(arrival.0)).max(0).unsigned_abs();
                 PeerTimestamp::from_nanos(tick.saturating_mul(TICK_NANOS))
-            });
-            (sequence, at)
+            })
         }))
     }
 }

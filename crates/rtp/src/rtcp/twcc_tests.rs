@@ -336,6 +336,8 @@ fn feedback_times_survive_wraps_and_reordering() {
     let mut unwrapper = TransportFeedbackUnwrapper::new();
     assert!(unwrapper.unwrap(&feedback(0, 5)).is_some());
     assert!(unwrapper.unwrap(&feedback(65_535, 5)).is_none());
+    assert_eq!(unwrapper.times(&feedback(65_535, 5)).unwrap().collect::<Vec<_>>(), [at(5), None]);
+    assert!(unwrapper.times(&feedback(1, -1)).is_none());
     assert!(unwrapper.unwrap(&feedback(1, -1)).is_none());
     assert_eq!(unwrapper.unwrap(&feedback(1, 5)).unwrap().next(), Some((1, at(5))));
 }

@@ -18,7 +18,7 @@
 //! # Ok::<(), giusto_congestion::gcc::delay::DelayConfigError>(())
 //! ```
 
-use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     detector::{Detection, Detector, DetectorConfig},
@@ -28,7 +28,11 @@ use super::{
     kalman_two_state::{KalmanTwoState, KalmanTwoStateConfig},
     trend_line::{TrendLine, TrendLineConfig},
 };
-use crate::{feedback::PacketReport, target::Signal};
+use crate::{
+    feedback::PacketReport,
+    gcc::by_arrival::{Arrived, ByArrival},
+    target::Signal,
+};
 
 /// The filter and its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,9 +173,7 @@ pub struct DelayEstimator {
     last_reset: Option<(Timestamp, Reset)>,
     recovered: bool,
     output: FilterOutput,
-    /// Packets of one feedback message: arrival time, send time, sequence number, size. Kept to reuse the
-    /// allocation.
-    by_arrival: Vec<(PeerTimestamp, Timestamp, u64, DataSize)>,
+    by_arrival: ByArrival,
 }
 
 impl DelayEstimator {
@@ -191,48 +193,65 @@ impl DelayEstimator {
             last_reset: None,
             recovered: false,
             output: FilterOutput::default(),
-            by_arrival: Vec::new(),
+            by_arrival: ByArrival::default(),
         })
     }
 
     /// Processes the packets of one feedback message, in any order. Lost packets are ignored.
     pub fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
         let mut by_arrival = std::mem::take(&mut self.by_arrival);
-        by_arrival.clear();
-        by_arrival.extend(packets.iter().filter_map(|report| {
-            let arrival = report.arrival?;
-            Some((arrival, report.sent.at, report.sent.sequence, report.sent.size))
-        }));
-        by_arrival.sort_unstable_by_key(|&(arrival, sent, sequence, _)| (arrival, sent, sequence));
-        let mut recovered = false;
-        for &(arrival, sent, _, size) in &by_arrival {
-            self.on_packet(now, ReceivedPacket { sent, arrival, size });
-            recovered |= self.recovered;
-        }
-        self.recovered = recovered;
+        by_arrival.fill(packets);
+        by_arrival.order_simultaneous();
+        let signal = self.on_arrived(now, by_arrival.packets());
         self.by_arrival = by_arrival;
+        signal
+    }
+
+    /// Processes the arrived packets of one feedback message, in order of arrival; of those that arrived at the same time, in the order in
+    /// which they were sent.
+    pub(in crate::gcc) fn on_arrived(&mut self, now: Timestamp, packets: &[Arrived]) -> Signal {
+        let before = self.signal();
+        if !packets.is_empty() {
+            self.notice_silence(now);
+        }
+        self.recovered = before == Signal::UnderUse && self.signal() == Signal::Normal;
+        for &Arrived { arrival, sent, size, .. } in packets {
+            self.recovered |= self.follow(now, ReceivedPacket { sent, arrival, size });
+        }
         self.signal()
     }
 
     /// Processes one packet that became known at `now`. At the receiver this is its arrival time.
     pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Signal {
         let before = self.signal();
+        self.notice_silence(now);
+        self.follow(now, packet);
+        self.recovered = before == Signal::UnderUse && self.signal() == Signal::Normal;
+        self.signal()
+    }
+
+    fn notice_silence(&mut self, now: Timestamp) {
         if self.last_packet_at.is_some_and(|last| now.saturating_since(last) > self.config.stream_timeout) {
             self.begin_anew();
             self.last_reset = Some((now, Reset::StreamTimeout));
         }
         self.last_packet_at = self.last_packet_at.max(Some(now));
+    }
+
+    /// Returns whether the signal changed from under-use to normal.
+    fn follow(&mut self, now: Timestamp, packet: ReceivedPacket) -> bool {
         match self.grouping.on_packet(now, packet) {
             Grouped::Delta(delta) => {
-                self.output = self.filter.on_delta(&delta, self.detector.detection().signal);
+                let before = self.signal();
+                self.output = self.filter.on_delta(&delta, before);
                 let at = self.filter.time_of(&delta);
-                self.detector.on_output(self.output, delta.departure, at);
+                let signal = self.detector.on_output(self.output, delta.departure, at);
+                return before == Signal::UnderUse && signal == Signal::Normal;
             }
             Grouped::Reset(reset) => self.last_reset = Some((now, reset)),
             Grouped::Pending | Grouped::OutOfOrder => {}
         }
-        self.recovered = before == Signal::UnderUse && self.signal() == Signal::Normal;
-        self.signal()
+        false
     }
 
     /// The current signal.

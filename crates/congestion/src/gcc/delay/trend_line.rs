@@ -49,12 +49,17 @@ pub struct TrendLine {
     config: TrendLineConfig,
     accumulated_ms: f64,
     smoothed_ms: f64,
-    /// Time at which the group was closed, and the smoothed delay at that time, in milliseconds.
-    window: Vec<(PeerTimestamp, f64)>,
-    /// The window relative to its oldest point. Kept to reuse the allocation.
-    points: Vec<(f64, f64)>,
+    /// Time from which the times of the points are counted: that of the first group.
+    origin: Option<PeerTimestamp>,
+    /// Points, of which the latest [`window`](TrendLineConfig::window) count: the time at which the group was closed in nanoseconds, and
+    /// the smoothed delay at that time in milliseconds.
+    times: Vec<f64>,
+    delays: Vec<f64>,
     output: FilterOutput,
 }
+
+/// The points are moved to the front once there are this many windows of them.
+const WINDOWS: usize = 8;
 
 impl TrendLine {
     /// A filter without groups. A window below 2 counts as 2.
@@ -64,8 +69,9 @@ impl TrendLine {
             config,
             accumulated_ms: 0.0,
             smoothed_ms: 0.0,
-            window: Vec::with_capacity(config.window),
-            points: vec![(0.0, 0.0); config.window],
+            origin: None,
+            times: Vec::new(),
+            delays: Vec::new(),
             output: FilterOutput::default(),
         }
     }
@@ -75,37 +81,66 @@ impl TrendLine {
         self.accumulated_ms += delta.variation().as_millis();
         let kept = self.config.smoothing;
         self.smoothed_ms = kept * self.smoothed_ms + (1.0 - kept) * self.accumulated_ms;
-        if self.window.len() >= self.config.window {
-            self.window.remove(0);
-        }
-        self.window.push((delta.closed_at, self.smoothed_ms));
+        let origin = *self.origin.get_or_insert(delta.closed_at);
+        // Whole nanoseconds are exact for 104 days.
+        self.push((delta.closed_at - origin).as_nanos() as f64, self.smoothed_ms);
 
-        let full = self.window.len() == self.config.window;
-        let slope = if full { self.slope().unwrap_or(self.output.raw) } else { self.output.raw };
+        let slope = self.slope().unwrap_or(self.output.raw);
         let samples = self.output.samples.saturating_add(1);
         let trend_ms = amplification(samples, self.config.amplification) * slope * self.config.gain;
         self.output = FilterOutput { raw: slope, trend_ms, samples };
         self.output
     }
 
-    /// The slope of the full window by least squares; `None` if all groups arrived at the same time.
-    fn slope(&mut self) -> Option<f64> {
+    fn push(&mut self, time: f64, delay: f64) {
+        for (points, value) in [(&mut self.times, time), (&mut self.delays, delay)] {
+            if points.len() >= self.config.window.saturating_mul(WINDOWS) {
+                points.drain(..=points.len() - self.config.window);
+            }
+            points.push(value);
+        }
+    }
+
+    /// The slope of the full window by least squares; `None` if it is not full, or if all groups arrived at the same time.
+    fn slope(&self) -> Option<f64> {
+        let start = self.times.len().checked_sub(self.config.window)?;
+        let (times, delays) = (self.times.get(start..)?, self.delays.get(start..)?);
         // Times are relative to the oldest, so that equal ones are exactly equal and large ones keep their
         // precision.
-        let &(origin, base) = self.window.first()?;
-        let (mut sum_x, mut sum_y) = (0.0, 0.0);
-        for (point, &(at, delay)) in self.points.iter_mut().zip(&self.window) {
-            *point = ((at - origin).as_millis(), delay - base);
-            sum_x += point.0;
-            sum_y += point.1;
-        }
-        let count = self.window.len() as f64;
+        let (&oldest, &base) = (times.first()?, delays.first()?);
+        let count = times.len() as f64;
+        let [sum_x, sum_y] = summed(times, delays, |time, delay| [time - oldest, delay - base]);
         let (mean_x, mean_y) = (sum_x / count, sum_y / count);
-        let (covariance, variance) = self.points.iter().fold((0.0, 0.0), |(covariance, variance), (x, y)| {
-            (covariance + (x - mean_x) * (y - mean_y), variance + (x - mean_x) * (x - mean_x))
+        let [covariance, variance] = summed(times, delays, |time, delay| {
+            let x = time - oldest - mean_x;
+            [x * (delay - base - mean_y), x * x]
         });
-        (variance > 0.0).then(|| covariance / variance)
+        // Delays are in milliseconds, times in nanoseconds.
+        (variance > 0.0).then(|| covariance / variance * 1e6)
     }
+}
+
+/// Sums two terms over all points, in several parts that the processor adds at the same time.
+fn summed(times: &[f64], delays: &[f64], terms: impl Fn(f64, f64) -> [f64; 2]) -> [f64; 2] {
+    let add = |[first, second]: &mut [f64; 2], time: f64, delay: f64| {
+        let [one, other] = terms(time, delay);
+        *first += one;
+        *second += other;
+    };
+    let (times, last_times) = times.as_chunks::<4>();
+    let (delays, last_delays) = delays.as_chunks::<4>();
+    let mut parts = [[0.0; 2]; 4];
+    for (times, delays) in times.iter().zip(delays) {
+        for ((part, &time), &delay) in parts.iter_mut().zip(times).zip(delays) {
+            add(part, time, delay);
+        }
+    }
+    for ((part, &time), &delay) in parts.iter_mut().zip(last_times).zip(last_delays) {
+        add(part, time, delay);
+    }
+    let sum = |one: [f64; 2], other: [f64; 2]| [one[0] + other[0], one[1] + other[1]];
+    let [first, second, third, fourth] = parts;
+    sum(sum(first, second), sum(third, fourth))
 }
 
 #[cfg(test)]

@@ -171,6 +171,15 @@ fn bursts_of_40_ms_delay_the_detector() {
 }
 
 #[test]
+fn bursts_of_40_ms_hold_a_full_queue_in_overload() {
+    let scenario = Scenario { limits: limits(30, 12_000, 15_000), ..Scenario::default() };
+    let plain = run("gcc:libwebrtc".parse().unwrap(), scenario);
+    let queue = plain.queue_delay_p95(30.0, 60.0);
+    assert!((270.0..=301.0).contains(&queue) && plain.dropped_share() > 0.02, "{}", summary(&plain));
+    assert!(run(kind(), scenario).queue_delay_p95(30.0, 60.0) < 120.0);
+}
+
+#[test]
 fn a_start_at_four_times_the_link_loses_little() {
     let scenario = Scenario { limits: limits(30, 12_000, 15_000), seconds: 30, ..Scenario::default() };
     let outcome = run(kind(), scenario);
@@ -328,4 +337,64 @@ fn a_new_route_starts_anew_and_keeps_the_pacing_factor() {
     // The new path carries more than the start rate.
     assert!(transmit(&mut controller, &mut now, 0) > kbps(60));
     assert!(controller.loss().is_ready());
+}
+
+#[test]
+fn a_new_route_with_new_limits_is_probed_as_published() {
+    // ProbeOnRouteChange: twice the start rate, 20 times as maximum.
+    let mut controller = unit();
+    controller.on_timeout(ms(123), &QueueState::default());
+    while controller.next_probe().is_some() {}
+    controller.set_limits(ms(3123), limits(0, 120, 1200));
+    controller.on_route_change(ms(3123));
+    assert_eq!(controller.target().media, kbps(120));
+    let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
+    assert_eq!(probes, [kbps(360), kbps(720)]);
+}
+
+#[test]
+fn new_limits_apply_at_once_and_a_higher_maximum_is_probed() {
+    let (mut controller, mut now) = (unit(), 123);
+    let reached = transmit(&mut controller, &mut now, 0);
+    assert!(reached > kbps(100) && reached <= kbps(300), "{reached}");
+    while controller.next_probe().is_some() {}
+    controller.set_limits(ms(now), limits(0, 60, 80));
+    assert_eq!((controller.target().media, controller.next_probe()), (kbps(80), None));
+    // The minimum is above the target and above the maximum.
+    for (limits, target, probe) in
+        [(limits(90, 90, 80), kbps(90), kbps(90)), (limits(0, 60, 150), kbps(90), kbps(150))]
+    {
+        controller.set_limits(ms(now), limits);
+        let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
+        assert_eq!((controller.target().media, probes), (target, vec![probe]));
+    }
+}
+
+#[test]
+fn frames_are_dropped_by_default_while_the_path_stalls() {
+    for name in ["gcc:libwebrtc", "gcc:libwebrtc+giusto"] {
+        let mut controller = name.parse::<Algorithm>().unwrap().build(limits(30, 300, 2000));
+        let size = DataSize::from_bytes(1000);
+        let mut send = |at, in_flight| {
+            let sent = SentPacket { sequence: at, at: ms(at), size, probe: None, in_flight };
+            controller.on_sent(ms(at), &sent);
+            let interval = controller.frame_drop_interval();
+            let packets = [PacketReport {
+                sent,
+                arrival: Some(PeerTimestamp::from_nanos(ms(at + 50).as_nanos())),
+                ecn: Ecn::NotEct,
+            }];
+            let feedback = Feedback { packets: &packets, in_flight: size, ..Feedback::default() };
+            if in_flight == size {
+                controller.on_feedback(ms(at + 50), &feedback);
+            }
+            (interval, controller.target().media)
+        };
+        assert_eq!(send(0, size).0, None, "{name}");
+        let (_, target) = send(100, size);
+        // 300 kbit/s over 50 + 350 ms are 15 000 bytes; the stall lasts for 30 more packets.
+        let stalled: Vec<_> = (0..30).map(|n| send(200 + 10 * n, size * (n + 2))).collect();
+        assert_eq!(stalled[10].0, None, "{name}: {stalled:?}");
+        assert_eq!(stalled[29], (Some(2), target), "{name}: {stalled:?}");
+    }
 }

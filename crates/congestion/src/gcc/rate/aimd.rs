@@ -137,34 +137,42 @@ impl Aimd {
     /// prevented the change.
     pub fn update(&mut self, now: Timestamp, seen: &Observation) -> Decision {
         let now = self.clock.clamp(now);
-        let from = self.rate();
-        let acknowledged = seen.acknowledged.map(|rate| rate.as_bps() as f64);
-        let delay = Cause::Delay {
-            signal: seen.delay.signal,
-            trend_ms: seen.delay.trend_ms,
-            threshold_ms: seen.delay.threshold_ms,
-        };
         let over_use = seen.delay.signal == Signal::OverUse;
         let (rate, cause) = match (seen.probe, self.config.unknown) {
-            (_, Some(left)) if over_use && acknowledged.is_none() => {
+            (_, Some(left)) if over_use && seen.acknowledged.is_none() => {
                 self.changed = Some(now);
-                (self.rate * left, delay)
+                (self.rate * left, delay(seen))
             }
-            _ if over_use && !self.may_decrease(now, acknowledged) => (self.rate, delay),
+            _ if over_use && !self.may_decrease(now, seen.acknowledged) => (self.rate, delay(seen)),
             (Some(probe), _) if !over_use => {
                 self.changed = Some(now);
-                (self.probed(probe, acknowledged), Cause::Probe { rate_bps: probe.as_bps() as f64 })
+                (self.probed(probe, seen.acknowledged), Cause::Probe { rate_bps: probe.as_bps() as f64 })
             }
-            _ => {
-                self.acknowledged = acknowledged.unwrap_or(self.acknowledged);
-                self.turn(now, seen.delay.signal);
-                match self.state {
-                    State::Hold => (self.rate, delay),
-                    State::Increase => self.increase(now, seen.application_limited, delay),
-                    State::Decrease => (self.decrease(now), delay),
-                }
-            }
+            _ => self.follow(now, seen),
         };
+        self.decide(now, rate, cause)
+    }
+
+    /// Updates the rate as libwebrtc's receiver does (`aimd_rate_control.cc`, `Update`): over-use decreases it however short the time
+    /// since the last change, and an unknown received rate counts as unchanged. Probes are ignored.
+    pub fn update_at_interval(&mut self, now: Timestamp, seen: &Observation) -> Decision {
+        let now = self.clock.clamp(now);
+        let (rate, cause) = self.follow(now, seen);
+        self.decide(now, rate, cause)
+    }
+
+    fn follow(&mut self, now: Timestamp, seen: &Observation) -> (f64, Cause) {
+        self.acknowledged = seen.acknowledged.map_or(self.acknowledged, |rate| rate.as_bps() as f64);
+        self.turn(now, seen.delay.signal);
+        match self.state {
+            State::Hold => (self.rate, delay(seen)),
+            State::Increase => self.increase(now, seen.application_limited, delay(seen)),
+            State::Decrease => (self.decrease(now), delay(seen)),
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp, rate: f64, cause: Cause) -> Decision {
+        let from = self.rate();
         let rate = if rate.is_finite() { rate } else { self.rate };
         self.rate = within(&self.config, rate);
         // Half a bit: limits are whole numbers, rates are not.
@@ -208,15 +216,18 @@ impl Aimd {
         (self.round_trip + self.config.response).as_seconds().max(1e-3)
     }
 
-    fn may_decrease(&self, now: Timestamp, acknowledged: Option<f64>) -> bool {
+    /// Whether over-use may decrease the rate at `now`: not shortly after a change, unless the received rate is far below the rate
+    /// ([`AimdConfig::again`]).
+    pub fn may_decrease(&self, now: Timestamp, acknowledged: Option<DataRate>) -> bool {
         let (Some((min, max)), Some(changed)) = (self.config.again, self.changed) else { return true };
         now - changed >= self.round_trip.min(max).max(min)
-            || acknowledged.is_some_and(|rate| rate < self.config.again_below * self.rate)
+            || acknowledged.is_some_and(|rate| (rate.as_bps() as f64) < self.config.again_below * self.rate)
     }
 
     /// Rate after a probe: its result, but not far below the received rate.
-    fn probed(&self, probe: DataRate, acknowledged: Option<f64>) -> f64 {
-        let floor = acknowledged.map_or(0.0, |rate| (rate * self.config.probe_floor).min(self.rate));
+    fn probed(&self, probe: DataRate, acknowledged: Option<DataRate>) -> f64 {
+        let share = |rate: DataRate| (rate.as_bps() as f64 * self.config.probe_floor).min(self.rate);
+        let floor = acknowledged.map_or(0.0, share);
         (probe.as_bps() as f64).max(floor)
     }
 
@@ -308,6 +319,12 @@ impl Aimd {
         self.changed = Some(now);
         if self.config.over_use_may_raise { rate } else { rate.min(self.rate) }
     }
+}
+
+/// The detector's reading as a cause.
+fn delay(seen: &Observation) -> Cause {
+    let DelayReading { signal, trend_ms, threshold_ms } = seen.delay;
+    Cause::Delay { signal, trend_ms, threshold_ms }
 }
 
 fn within(config: &AimdConfig, rate: f64) -> f64 {

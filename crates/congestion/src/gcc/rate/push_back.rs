@@ -48,6 +48,7 @@ pub struct PushBack {
     clock: Forward,
     /// Longest RTT in each of the latest feedback messages.
     round_trips: VecDeque<TimeDelta>,
+    shortest_round_trip: Option<TimeDelta>,
     window: Option<DataSize>,
     in_flight: DataSize,
     /// Permitted share of the target, 0 to 1.
@@ -65,6 +66,7 @@ impl PushBack {
             config,
             clock: Forward::default(),
             round_trips: VecDeque::with_capacity(config.feedbacks),
+            shortest_round_trip: None,
             window: None,
             in_flight: DataSize::ZERO,
             share: 1.0,
@@ -96,6 +98,7 @@ impl PushBack {
             self.round_trips.pop_front();
         }
         self.round_trips.push_back(round_trip.max(TimeDelta::ZERO));
+        self.shortest_round_trip = self.round_trips.iter().min().copied();
         self.resize(target);
     }
 
@@ -137,7 +140,7 @@ impl PushBack {
     }
 
     fn resize(&mut self, target: DataRate) {
-        let Some(&round_trip) = self.round_trips.iter().min() else { return };
+        let Some(round_trip) = self.shortest_round_trip else { return };
         let window = target.size_in(round_trip + self.config.queue);
         let window = self
             .window
@@ -203,6 +206,24 @@ mod tests {
         let mut push_back = PushBack::new(PushBackConfig::default());
         push_back.on_feedback(at(0), MIN, Some(TimeDelta::ZERO), bytes(0));
         assert_eq!(push_back.window(), Some(bytes(3000)), "30 kbit/s over 350 ms are 1312 bytes");
+    }
+
+    /// The cases of libwebrtc's `congestion_window_pushback_controller_unittest.cc`: a window of 50 000 bytes.
+    #[test]
+    fn the_rate_is_pushed_as_published() {
+        let pushed = |push_back: &PushBack, bps| push_back.pushed(DataRate::from_bps(bps)).as_bps();
+        let mut push_back = begun(100_000);
+        push_back.on_sent(at(1), TARGET, bytes(100_000));
+        assert_eq!((pushed(&push_back, 80_000), pushed(&push_back, 35_000)), (72_000, 31_500));
+        push_back.on_sent(at(2), TARGET, bytes(100_000));
+        assert_eq!((pushed(&push_back, 72_000), pushed(&push_back, 31_500)), (58_320, 30_000));
+        assert_eq!(pushed(&push_back, 20_000), 20_000);
+        let mut push_back = begun(49_999);
+        push_back.on_sent(at(1), TARGET, bytes(49_999));
+        assert_eq!(pushed(&push_back, 80_000), 80_000);
+        let mut push_back = PushBack::new(PushBackConfig::default());
+        push_back.on_sent(at(1), TARGET, bytes(100_000_000));
+        assert_eq!(pushed(&push_back, 80_000), 80_000, "without feedback there is no window");
     }
 
     #[test]

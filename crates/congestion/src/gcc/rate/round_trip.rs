@@ -1,6 +1,6 @@
 //! Reduces the rate while the RTT is above its limit.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 use crate::{
@@ -132,8 +132,16 @@ impl Default for RoundTripBackOff {
 /// minus the delay of the report at the receiver (the time from the packet's arrival to the last packet's
 /// arrival). `None` if no packet arrived.
 pub fn propagation(now: Timestamp, packets: &[PacketReport]) -> Option<TimeDelta> {
-    let last = packets.iter().filter_map(|report| report.arrival).max()?;
-    let times = packets.iter().filter_map(|report| Some((now - report.sent.at) - (last - report.arrival?)));
+    propagation_of(now, packets.iter().filter_map(|report| Some((report.sent.at, report.arrival?))))
+}
+
+/// [`propagation`] of packets by their send and arrival times.
+pub(in crate::gcc) fn propagation_of(
+    now: Timestamp,
+    packets: impl Iterator<Item = (Timestamp, PeerTimestamp)> + Clone,
+) -> Option<TimeDelta> {
+    let last = packets.clone().map(|(_, arrival)| arrival).max()?;
+    let times = packets.map(|(sent, arrival)| (now - sent) - (last - arrival));
     times.min().map(|time| time.max(TimeDelta::ZERO))
 }
 

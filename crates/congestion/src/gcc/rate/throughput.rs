@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::feedback::PacketReport;
+use crate::{
+    feedback::PacketReport,
+    gcc::by_arrival::{Arrived, ByArrival},
+};
 
 /// Configuration of [`RobustThroughput`]. The defaults are libwebrtc's
 /// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
@@ -52,36 +55,13 @@ impl Default for RobustThroughputConfig {
 pub struct RobustThroughput {
     config: RobustThroughputConfig,
     /// In order of arrival.
-    window: VecDeque<Packet>,
+    window: VecDeque<Arrived>,
     /// Their bytes.
     arrived: DataSize,
-    /// The two largest gaps between two arrivals in ns; `None`: one of them has left the window.
-    gaps: Option<[u64; 2]>,
-    /// Number of packets that were sent later than the one that arrived next.
-    disordered: usize,
-    /// One feedback message in order of arrival. Kept to reuse the allocation.
-    sorted: Vec<Packet>,
+    blocks: Blocks,
+    by_arrival: ByArrival,
     /// Latest send time of the packets that have left the window.
-    left: Option<Timestamp>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    arrival: PeerTimestamp,
-    sent: Timestamp,
-    size: DataSize,
-}
-
-/// Computes the sent rate. Packets are added from the latest arrival to the earliest, so most were sent
-/// before the ones added earlier, which is fast to check.
-#[derive(Debug)]
-struct Span {
-    since: Timestamp,
-    first: Timestamp,
-    last: Timestamp,
-    last_size: DataSize,
-    sum: DataSize,
-    packets: usize,
+    left: Timestamp,
 }
 
 /// Minimum length of a span; shorter spans count as this.
@@ -94,71 +74,58 @@ impl RobustThroughput {
             config,
             window: VecDeque::new(),
             arrived: DataSize::ZERO,
-            gaps: Some([0, 0]),
-            disordered: 0,
-            sorted: Vec::new(),
-            left: None,
+            blocks: Blocks::default(),
+            by_arrival: ByArrival::default(),
+            left: Timestamp::ZERO,
         }
     }
 
     /// Handles the packets of one feedback message, in any order. Lost packets are ignored.
     pub fn on_feedback(&mut self, packets: &[PacketReport]) {
-        self.sorted.clear();
-        self.sorted.extend(packets.iter().filter_map(|report| {
-            let arrival = report.arrival?;
-            Some(Packet { arrival, sent: report.sent.at, size: report.sent.size })
-        }));
-        self.sorted.sort_by_key(|packet| packet.arrival);
-        for place in 0..self.sorted.len() {
-            let Some(&packet) = self.sorted.get(place) else { break };
-            if self.window.back().is_some_and(|last| last.arrival - packet.arrival > self.config.reordering) {
-                self.window.clear();
-                (self.arrived, self.gaps, self.disordered) = (DataSize::ZERO, Some([0, 0]), 0);
-                self.left = None;
+        let mut by_arrival = std::mem::take(&mut self.by_arrival);
+        by_arrival.fill(packets);
+        self.on_arrived(by_arrival.packets());
+        self.by_arrival = by_arrival;
+    }
+
+    /// Handles the arrived packets of one feedback message, in order of arrival.
+    pub(in crate::gcc) fn on_arrived(&mut self, packets: &[Arrived]) {
+        let mut in_order = true;
+        for &packet in packets {
+            let last = self.window.back().map_or(packet.arrival, |last| last.arrival);
+            if last - packet.arrival > self.config.reordering {
+                *self = Self { by_arrival: std::mem::take(&mut self.by_arrival), ..Self::new(self.config) };
+                in_order = true;
             }
-            self.insert(packet);
+            self.arrived += packet.size;
+            if last <= packet.arrival || self.window.is_empty() {
+                self.blocks.push(gap(last, packet.arrival), packet.sent);
+                self.window.push_back(packet);
+            } else {
+                let place = self.window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
+                self.window.insert(place.map_or(0, |place| place + 1), packet);
+                in_order = false;
+            }
         }
-        while self.is_too_much() {
-            self.remove_first();
+        if !in_order {
+            self.blocks = Blocks::default();
+            let mut last = self.window.front().map(|first| first.arrival).unwrap_or_default();
+            for packet in &self.window {
+                self.blocks.push(gap(last, packet.arrival), packet.sent);
+                last = packet.arrival;
+            }
         }
-        if self.gaps.is_none() {
-            self.gaps = Some(self.pairs().map(|(earlier, later)| gap(earlier, later)).fold([0, 0], larger));
-        }
-    }
-
-    /// Inserts `packet` in order of arrival: at the end, except for some packets of reordered messages.
-    fn insert(&mut self, packet: Packet) {
-        self.arrived += packet.size;
-        let Some(last) = self.window.back() else { return self.window.push_back(packet) };
-        if last.arrival <= packet.arrival {
-            self.gaps = self.gaps.map(|gaps| larger(gaps, gap(last, &packet)));
-            self.disordered += usize::from(last.sent > packet.sent);
-            self.window.push_back(packet);
-            return;
-        }
-        let place = self.window.iter().rposition(|earlier| earlier.arrival <= packet.arrival);
-        self.window.insert(place.map_or(0, |place| place + 1), packet);
-        self.gaps = None;
-        self.disordered = self.pairs().filter(|(earlier, later)| earlier.sent > later.sent).count();
-    }
-
-    fn remove_first(&mut self) {
-        let Some(oldest) = self.window.pop_front() else { return };
-        self.arrived = self.arrived.saturating_sub(oldest.size);
-        self.left = self.left.max(Some(oldest.sent));
-        if let Some(next) = self.window.front() {
-            let gap = gap(&oldest, next);
-            self.gaps = self.gaps.filter(|&[_, second]| gap == 0 || gap < second);
-            self.disordered -= usize::from(oldest.sent > next.sent);
+        while self.is_too_much()
+            && let Some(oldest) = self.window.pop_front()
+        {
+            self.arrived = self.arrived.saturating_sub(oldest.size);
+            self.left = self.left.max(oldest.sent);
+            self.blocks.pop();
         }
     }
 
-    /// The pairs of packets of which one arrived after the other.
-    fn pairs(&self) -> impl Iterator<Item = (&Packet, &Packet)> {
-        self.window.iter().zip(self.window.iter().skip(1))
-    }
-
-    /// The rate; `None` if there are too few packets in the window. Takes one pass over the window if packets were reordered.
+    /// The rate; `None` if there are too few packets in the window. Takes a pass over the blocks of 32 packets in the window, and one over the
+    /// packets of some.
     pub fn rate(&self) -> Option<DataRate> {
         let required = self.config.required.max(2);
         let (first, last) = (self.window.front()?, self.window.back()?);
@@ -166,31 +133,61 @@ impl RobustThroughput {
             return None;
         }
         let [largest, second] =
-            self.gaps?.map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
+            self.largest_gaps().map(|gap| TimeDelta::from_nanos(i64::try_from(gap).unwrap_or(i64::MAX)));
         let time = (last.arrival - first.arrival) - largest + second;
         let arrived = DataRate::of(self.arrived.saturating_sub(first.size), time.max(SHORTEST))?;
         let sent = self.sent();
         if sent.packets < required { Some(arrived) } else { Some(arrived.min(sent.rate()?)) }
     }
 
+    /// The two largest gaps between arrivals in the window.
+    fn largest_gaps(&self) -> [u64; 2] {
+        let oldest = self.window.range(..self.blocks.in_first(self.window.len()));
+        let pairs = oldest.clone().zip(oldest.skip(1));
+        let gaps = pairs.map(|(earlier, later)| gap(earlier.arrival, later.arrival));
+        let later = self.blocks.whole().flat_map(|(_, block)| block.gaps);
+        gaps.chain(later).fold([0, 0], larger)
+    }
+
     /// The span of the sent packets.
     fn sent(&self) -> Span {
-        let since = self.left.unwrap_or(Timestamp::ZERO);
-        let mut sent = Span::since(since);
-        let latest_first = self.window.iter().rev();
-        match self.window.front() {
-            Some(first) if self.disordered == 0 && first.sent >= since => {
-                // All count, and they arrived in the order in which they were sent.
-                let at_last =
-                    |packet: &&Packet| self.window.back().is_some_and(|last| packet.sent == last.sent);
-                latest_first.take_while(at_last).for_each(|packet| sent.add(packet));
-                Span { first: first.sent, sum: self.arrived, packets: self.window.len(), ..sent }
+        let since = self.left;
+        let mut span = Span {
+            first: Timestamp::from_nanos(u64::MAX),
+            last: since,
+            last_size: DataSize::ZERO,
+            sum: self.arrived,
+            packets: self.window.len(),
+        };
+        // Most blocks contain no late packet.
+        let add = |span: &mut Span, packets: std::ops::Range<usize>| {
+            for packet in self.window.range(packets) {
+                if packet.sent < since {
+                    span.sum = span.sum.saturating_sub(packet.size);
+                    span.packets -= 1;
+                } else {
+                    span.first = span.first.min(packet.sent);
+                    span.last = span.last.max(packet.sent);
+                }
             }
-            _ => {
-                latest_first.for_each(|packet| sent.add(packet));
-                sent
+        };
+        add(&mut span, 0..self.blocks.in_first(self.window.len()));
+        for (start, block) in self.blocks.whole() {
+            if block.first_sent < since {
+                add(&mut span, start..(start + BLOCK).min(self.window.len()));
+            } else {
+                span.first = span.first.min(block.first_sent);
+                span.last = span.last.max(block.last_sent);
             }
         }
+        // Of several packets sent last at the same time, the one that arrived first counts.
+        let mut whole = self.blocks.whole().filter(|(_, block)| block.last_sent == span.last);
+        let starts = [Some(0), whole.next().map(|(start, _)| start)];
+        let mut packets =
+            starts.into_iter().flatten().flat_map(|start| self.window.range(start..).take(BLOCK));
+        span.last_size =
+            packets.find(|packet| packet.sent == span.last).map_or(DataSize::ZERO, |last| last.size);
+        span
     }
 
     /// Number of packets in the window.
@@ -213,35 +210,83 @@ impl Default for RobustThroughput {
     }
 }
 
+/// The packets of the window that were sent no earlier than one that has left.
+#[derive(Debug)]
+struct Span {
+    first: Timestamp,
+    last: Timestamp,
+    last_size: DataSize,
+    sum: DataSize,
+    packets: usize,
+}
+
 impl Span {
-    /// For packets sent at `since` or later.
-    fn since(since: Timestamp) -> Self {
-        let first = Timestamp::from_nanos(u64::MAX);
-        Self { since, first, last: since, last_size: DataSize::ZERO, sum: DataSize::ZERO, packets: 0 }
-    }
-
-    /// Adds a packet that arrived no later than the previous one.
-    fn add(&mut self, packet: &Packet) {
-        if packet.sent < self.since {
-            return;
-        }
-        // Of several packets sent last at the same time, the one that arrived first counts.
-        if packet.sent >= self.last {
-            (self.last, self.last_size) = (packet.sent, packet.size);
-        }
-        self.first = self.first.min(packet.sent);
-        self.sum += packet.size;
-        self.packets += 1;
-    }
-
     fn rate(&self) -> Option<DataRate> {
         DataRate::of(self.sum.saturating_sub(self.last_size), (self.last - self.first).max(SHORTEST))
     }
 }
 
+/// Summaries of blocks of the window, so that a rate does not take a pass over all its packets.
+#[derive(Debug, Clone, Default)]
+struct Blocks {
+    /// In order of arrival. The first one also counts packets that have left, and so is not used.
+    kept: VecDeque<Block>,
+    /// Number of packets of the first block that have left, and of packets in the last one.
+    left: usize,
+    in_last: usize,
+}
+
+/// Number of packets in a block.
+const BLOCK: usize = 32;
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// The two largest gaps before its packets, in ns.
+    gaps: [u64; 2],
+    first_sent: Timestamp,
+    last_sent: Timestamp,
+}
+
+impl Blocks {
+    /// Adds a packet that arrived `gap` after the previous one.
+    fn push(&mut self, gap: u64, sent: Timestamp) {
+        match self.kept.back_mut() {
+            Some(block) if self.in_last < BLOCK => {
+                block.gaps = larger(block.gaps, gap);
+                block.first_sent = block.first_sent.min(sent);
+                block.last_sent = block.last_sent.max(sent);
+                self.in_last += 1;
+            }
+            _ => {
+                self.kept.push_back(Block { gaps: [gap, 0], first_sent: sent, last_sent: sent });
+                self.in_last = 1;
+            }
+        }
+    }
+
+    /// Removes the oldest packet.
+    fn pop(&mut self) {
+        self.left += 1;
+        if self.left == BLOCK {
+            self.kept.pop_front();
+            self.left = 0;
+        }
+    }
+
+    /// Number of packets in the first block, in a window of this many.
+    fn in_first(&self, packets: usize) -> usize {
+        packets.min(BLOCK - self.left)
+    }
+
+    /// The blocks after the first, each with the place of its first packet in the window.
+    fn whole(&self) -> impl Iterator<Item = (usize, &Block)> {
+        (BLOCK - self.left..).step_by(BLOCK).zip(self.kept.iter().skip(1))
+    }
+}
+
 /// The time between two arrivals in ns; the order of arrival makes it positive.
-fn gap(earlier: &Packet, later: &Packet) -> u64 {
-    later.arrival.as_nanos().saturating_sub(earlier.arrival.as_nanos())
+fn gap(earlier: PeerTimestamp, later: PeerTimestamp) -> u64 {
+    later.as_nanos().saturating_sub(earlier.as_nanos())
 }
 
 /// The two largest gaps of three.
@@ -409,18 +454,18 @@ mod tests {
 
     /// The definition, literally: sums and gaps over the packets of a window, in order of arrival.
     fn by_definition(throughput: &RobustThroughput) -> Option<DataRate> {
-        let window: Vec<Packet> = throughput.window.iter().copied().collect();
+        let window: Vec<Arrived> = throughput.window.iter().copied().collect();
         let mut gaps: Vec<_> = window.windows(2).map(|pair| pair[1].arrival - pair[0].arrival).collect();
         gaps.sort();
         let (first, last) = (window.first()?, window.last()?);
         if window.len() < 10 {
             return None;
         }
-        let size = |packets: &[Packet]| packets.iter().map(|packet| packet.size).sum::<DataSize>();
+        let size = |packets: &[Arrived]| packets.iter().map(|packet| packet.size).sum::<DataSize>();
         let time = last.arrival - first.arrival - gaps[gaps.len() - 1] + gaps[gaps.len() - 2];
         let arrived = DataRate::of(size(&window[1..]), time.max(SHORTEST))?;
         let mut sent = window.clone();
-        sent.retain(|packet| throughput.left.is_none_or(|left| packet.sent >= left));
+        sent.retain(|packet| packet.sent >= throughput.left);
         if sent.len() < 10 {
             return Some(arrived);
         }

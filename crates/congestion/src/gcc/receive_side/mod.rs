@@ -34,9 +34,10 @@ const MESSAGE: DataSize = DataSize::from_bytes(80);
 
 /// The receiver's estimate of the available rate.
 ///
-/// The estimate is updated when a packet arrives: at intervals, and at once on over-use. If the rate control
-/// does not limit repeated decreases ([`AimdConfig::again`](super::rate::AimdConfig::again) is `None`), only
-/// the start of over-use triggers an immediate update; then the intervals apply.
+/// The estimate is updated when a packet arrives: at intervals, after a probe, and on over-use at once if the rate control permits
+/// another decrease. If it does not limit repeated decreases ([`AimdConfig::again`](super::rate::AimdConfig::again) is `None`), only
+/// the start of over-use triggers an immediate update; then the intervals apply. An update at an interval may decrease the estimate
+/// however short the time since the last change, as in libwebrtc.
 ///
 /// # Example
 ///
@@ -51,7 +52,8 @@ const MESSAGE: DataSize = DataSize::from_bytes(80);
 ///     let now = Timestamp::from_nanos(30_000_000 + packet * 10_000_000);
 ///     receive_side.on_packet(now, sent, DataSize::from_bytes(1250));
 /// }
-/// assert_eq!(receive_side.estimate(), Some(DataRate::from_bps(1_000_000)));
+/// // The update after a probe adds 1 kbit/s.
+/// assert_eq!(receive_side.estimate(), Some(DataRate::from_bps(1_001_000)));
 /// # Ok::<(), giusto_congestion::gcc::delay::DelayConfigError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -116,14 +118,19 @@ impl ReceiveSide {
         let signal = self.delay.on_packet(now, packet);
         let incoming = self.incoming.rate(now);
         let is_due = self.looked.is_none_or(|looked| now - looked > self.interval());
+        let starts = before != Signal::OverUse || self.config.aimd.again.is_some();
         let over_use = signal == Signal::OverUse
-            && incoming.is_some()
-            && (before != Signal::OverUse || self.config.aimd.again.is_some());
-        if probed && signal != Signal::OverUse {
-            // libwebrtc also updates here, and adds its minimum step of 1 kbit/s to the result of the probe.
-            self.looked = Some(now);
-        } else if probed || is_due || over_use {
+            && starts
+            && incoming.is_some_and(|rate| self.aimd.may_decrease(now, Some(rate)));
+        let probe = probed.then_some(self.decision);
+        if probed || is_due || over_use {
             self.look(now, signal, incoming);
+        }
+        // The update after a probe adds libwebrtc's minimum step of 1 kbit/s.
+        if let Some(probe) = probe
+            && self.decision.to >= probe.to
+        {
+            self.decision = Decision { to: self.decision.to, ..probe };
         }
     }
 
@@ -200,7 +207,7 @@ impl ReceiveSide {
         let delay =
             DelayReading { signal, trend_ms: detection.trend_ms, threshold_ms: detection.threshold_ms };
         let seen = Observation { delay, acknowledged: incoming, ..Observation::default() };
-        let decision = self.aimd.update(now, &seen);
+        let decision = self.aimd.update_at_interval(now, &seen);
         self.looked = Some(now);
         if decision.from != decision.to || !self.known {
             self.known = true;

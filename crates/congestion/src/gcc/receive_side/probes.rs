@@ -26,6 +26,9 @@ const MAX_CLUSTERS: usize = 3;
 /// Maximum number of packets that are examined; libwebrtc has no limit.
 const MAX_PACKETS: usize = 256;
 
+/// libwebrtc's times are whole microseconds: departures and mean intervals are rounded down.
+const MICRO: i64 = 1000;
+
 /// Packets that may be probes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Probes {
@@ -64,6 +67,7 @@ impl Probes {
         if self.packets.len() >= MAX_PACKETS {
             self.packets.pop_front();
         }
+        let sent = PeerTimestamp::from_nanos(sent.as_nanos() - sent.as_nanos() % MICRO.unsigned_abs());
         self.packets.push_back(Packet { sent, at: now, size });
         let clusters = self.clusters();
         if clusters.is_empty() {
@@ -106,7 +110,7 @@ impl Probes {
 
 impl Cluster {
     fn takes(&self, sent: TimeDelta) -> bool {
-        self.count == 0 || (sent - self.sent / self.count).abs() < SPREAD
+        self.count == 0 || (sent - whole_micros(self.sent / self.count)).abs() < SPREAD
     }
 
     fn complete(self) -> Option<Self> {
@@ -117,11 +121,17 @@ impl Cluster {
 
     /// The minimum of the sent and the received rate; `None` if the intervals of arrival differ too much.
     fn rate(&self) -> Option<DataRate> {
-        let slower = (self.received - self.sent) / self.count;
+        let [sent, received] = [self.sent, self.received].map(|sum| whole_micros(sum / self.count));
         let tells = self.telling > self.count / 2;
-        if !tells || slower > MAX_SLOWER || -slower > MAX_FASTER {
+        if !tells || received - sent > MAX_SLOWER || sent - received > MAX_FASTER {
             return None;
         }
-        DataRate::of(self.size, self.sent.max(self.received))
+        let mean_size = DataSize::from_bytes(self.size.as_bytes() / self.count.unsigned_abs());
+        DataRate::of(mean_size, sent.max(received))
     }
+}
+
+/// Rounds towards zero.
+fn whole_micros(time: TimeDelta) -> TimeDelta {
+    TimeDelta::from_nanos(time.as_nanos() / MICRO * MICRO)
 }

@@ -110,8 +110,10 @@ fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
         assert_eq!(side.estimate(), None);
         side.on_packet(at(50 + packet * 5), PeerTimestamp::from_nanos(packet * 4_000_000), size);
     }
-    assert_eq!(side.estimate(), Some(mbps(2.0)));
+    // The update after the probe adds 1 kbit/s.
+    assert_eq!(side.estimate(), Some(mbps(2.001)));
     assert_eq!(side.decision().cause, Cause::Probe { rate_bps: 2e6 });
+    assert_eq!(side.decision().to, mbps(2.001));
     // Small packets are not probes. Neither are packets whose arrival interval is 3 ms longer than the send
     // interval.
     for (size, distance) in [(200, 5), (1250, 7)] {

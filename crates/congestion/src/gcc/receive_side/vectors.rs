@@ -235,12 +235,10 @@ fn drop_time(count: u64) -> u64 {
 #[test]
 fn half_the_capacity_is_noticed_in_the_published_time() {
     // CapacityDropOneStream, CapacityDropOneStreamWrap and CapacityDrop{Two, Three, Thirteen, Nineteen,
-    // Thirty}StreamsWrap: within 33 ms there, within three frames here. libwebrtc lowers the rate with the
-    // periodic update, however short the time since the last change; and packets during over-use do not
-    // postpone that update. RTP timestamps, which wrap in these cases, play no part.
+    // Thirty}StreamsWrap: within 33 ms. RTP timestamps, which wrap in these cases, play no part.
     for (count, expected) in [(1, 633), (2, 700), (3, 633), (13, 667), (19, 667), (30, 667)] {
         let found = drop_time(count);
-        assert!(found.abs_diff(expected) <= 101, "{count} streams: {found} ms, published {expected}");
+        assert!(found.abs_diff(expected) <= 33, "{count} streams: {found} ms, published {expected}");
     }
 }
 
@@ -311,24 +309,20 @@ fn probes_give_the_published_rates() {
     // TestProbeDetection: 800, then 1600 kbit/s.
     let found = probe(&[[(1000, 10, 10); 5], [(1000, 5, 5); 5]].concat());
     assert!(found.is_some_and(|rate| (1_500_001..=1_700_000).contains(&rate)), "{found:?}");
-    // TestProbeDetectionNonPacedPackets: a packet of 100 bytes after each. libwebrtc adds 1 kbit/s to the result and so exceeds 800
-    // kbit/s.
+    // TestProbeDetectionNonPacedPackets: a packet of 100 bytes after each. The update after the probe adds 1 kbit/s.
     let found = probe(&[[(1000, 5, 10), (100, 5, 0)]; 5].concat());
-    assert!(found.is_some_and(|rate| (799_000..=801_000).contains(&rate)), "{found:?}");
+    assert!(found.is_some_and(|rate| (800_001..=810_000).contains(&rate)), "{found:?}");
     // TestProbeDetectionTooHighBitrate: the second probe is spread on its way.
     near(probe(&[[(1000, 10, 10); 5], [(1000, 8, 5); 5]].concat()), 800_000);
-    // TestProbeDetectionSlightlyFasterArrival: faster by exactly the permitted 5 ms. libwebrtc truncates the
-    // abs-send-times to microseconds and accepts it; here the rounding to 3.8 µs makes it 5.0007 ms.
-    assert_eq!(probe(&[(1000, 5, 10); 5]), None);
-    near(probe(&[(1000, 6, 10); 5]), 800_000);
+    // TestProbeDetectionSlightlyFasterArrival: faster by exactly the permitted 5 ms.
+    let found = probe(&[(1000, 5, 10); 5]);
+    assert!(found.is_some_and(|rate| (800_001..=810_000).contains(&rate)), "{found:?}");
     // TestProbeDetectionFasterArrival
     assert_eq!(probe(&[(1000, 1, 10); 5]), None);
     // TestProbeDetectionSlowerArrival
     near(probe(&[(1000, 7, 5); 5]), 1_140_000);
-    // TestProbeDetectionSlowerArrivalHighBitrate: sent at exactly the minimum interval of 1 ms, which is 0.9995
-    // ms here for the same reason. libwebrtc finds 4 Mbit/s.
-    assert_eq!(probe(&[(1000, 2, 1); 5]), None);
-    near(probe(&[(1000, 3, 2); 5]), 2_666_667);
+    // TestProbeDetectionSlowerArrivalHighBitrate: sent at exactly the minimum interval of 1 ms.
+    near(probe(&[(1000, 2, 1); 5]), 4_000_000);
     // ProbingIgnoresSmallPackets
     assert_eq!(probe(&[(200, 10, 10); 5]), None);
     near(probe(&[[(200, 10, 10); 5], [(1000, 10, 10); 5]].concat()), 800_000);

@@ -159,6 +159,11 @@ impl Observations {
     fn count(&mut self, packet: &PacketReport) {
         self.packets += 1;
         self.size += packet.sent.size;
+        // Most packets come in order and after all lost ones.
+        let is_new = self.lost.last().is_none_or(|&(last, _)| last < packet.sent.sequence);
+        if is_new && packet.arrival.is_some() {
+            return;
+        }
         let place = self.lost.binary_search_by_key(&packet.sent.sequence, |&(sequence, _)| sequence);
         match (place, packet.arrival) {
             (Ok(place), Some(_)) => {
