@@ -6,7 +6,7 @@ use rand::RngExt;
 use super::interface::{Acknowledgment, CongestionControl, ConnectionStart, Feedback, Lost, RateSample};
 use crate::random::Random;
 
-/// Gains and bounds of draft-ietf-ccwg-bbr-03 §2.4 to §2.11.
+/// Gains and bounds of draft-ietf-ccwg-bbr-03 §2.4 to §2.14.
 const STARTUP_PACING_GAIN: f64 = 2.77;
 const DRAIN_PACING_GAIN: f64 = 0.5;
 const DOWN_PACING_GAIN: f64 = 0.9;
@@ -16,6 +16,7 @@ const UP_CWND_GAIN: f64 = 2.25;
 const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 /// Share of the estimated bandwidth at which the sender paces (`PacingMarginPercent`, §5.6.2).
 const PACING_SHARE: f64 = 0.99;
+/// Losses over the flight above which it is too high (`LossThresh`, §2.8).
 const LOSS_THRESHOLD: f64 = 0.02;
 const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.15;
@@ -223,7 +224,7 @@ impl Bbr {
         self.latest_rate = 0.0;
         self.latest_flight = 0.0;
         self.up_quota = f64::INFINITY;
-        // §5.3.3.5.1: 2 s to 3 s, and the round counter starts at 0 or 1.
+        // §5.3.3.5.3: 2 s to 3 s, and the round counter starts at 0 or 1.
         self.rounds_since_probe = self.random.random_range(0..=1);
         self.probe_wait = TimeDelta::from_micros(self.random.random_range(2_000_000..=3_000_000));
         self.cycle_start = now;
@@ -266,7 +267,7 @@ impl Bbr {
         }
     }
 
-    /// §5.5.10: the short-term bounds after a round with loss, unless it probes for bandwidth.
+    /// §5.5.10.3: the short-term bounds after a round with loss, unless it probes for bandwidth.
     fn adapt_lower_bounds(&mut self) {
         let probes = matches!(self.phase, Phase::Startup | Phase::Refill | Phase::Up);
         if probes || !self.loss_in_round {
@@ -344,7 +345,7 @@ impl Bbr {
         }
     }
 
-    /// §5.3.3.5.3
+    /// §5.3.3.6
     fn update_cycle(&mut self, now: Timestamp, flight: f64, is_limited: bool, rate: f64) {
         let waited = now.saturating_since(self.cycle_start) > self.probe_wait;
         let reno_rounds = ((self.target_flight() / self.segment) as u64).min(MAX_ROUNDS);
