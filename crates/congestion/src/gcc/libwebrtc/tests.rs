@@ -360,9 +360,9 @@ fn new_limits_apply_at_once_and_a_higher_maximum_is_probed() {
     while controller.next_probe().is_some() {}
     controller.set_limits(ms(now), limits(0, 60, 80));
     assert_eq!((controller.target().media, controller.next_probe()), (kbps(80), None));
-    // The minimum is above the target and above the maximum.
+    // First the minimum is above the target and the maximum. Then the estimates, which were higher all the time, apply again.
     for (limits, target, probe) in
-        [(limits(90, 90, 80), kbps(90), kbps(90)), (limits(0, 60, 150), kbps(90), kbps(150))]
+        [(limits(90, 90, 80), kbps(90), kbps(90)), (limits(0, 60, 150), kbps(150), kbps(150))]
     {
         controller.set_limits(ms(now), limits);
         let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
