@@ -50,7 +50,7 @@ pub struct BbrConfig {
     pub probe_wait: (TimeDelta, TimeDelta),
     /// Maximum number of rounds between two probes (§5.3.3.8.3). Default 63.
     pub max_probe_rounds: u64,
-    /// Whether the sender pads its media up to the target in the phases that look for bandwidth. Default `true`, as in libwebrtc's former
+    /// Whether the sender pads its media up to the target in the phases that look for bandwidth, unless they are paused. Default `true`, as in libwebrtc's former
     /// BBR (`bbr_network_controller.cc`, `pad_window`).
     pub pads: bool,
     /// The application limits the sender while the media use less than this part of the target. Ours. Default 0.8: `ProbeBW_UP` asks for

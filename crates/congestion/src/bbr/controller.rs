@@ -13,7 +13,7 @@ use crate::{
     acknowledgement::Acknowledgements,
     controller::Controller,
     extremes::WindowedMaximum,
-    feedback::{Feedback, QueueState, SentPacket},
+    feedback::{Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
     scream::{decided::Decided, flight::Flight},
@@ -45,6 +45,8 @@ pub struct Bbr {
     /// Packets of a report that have arrived. Kept to reuse the allocation.
     acked: Vec<(Timestamp, Sent)>,
     decided: Decided,
+    /// Whether all media that could use more are paused.
+    is_paused: bool,
     /// Share of losses and marks of the latest report.
     losses: (f64, f64),
     /// Whether the media rate is still to be derived from the model and the sender's queue.
@@ -77,6 +79,7 @@ impl Bbr {
             reported: None,
             acked: Vec::new(),
             decided: Decided::new(config.limits),
+            is_paused: false,
             losses: (0.0, 0.0),
             is_pending: false,
             processed: Timestamp::ZERO,
@@ -261,13 +264,19 @@ impl Controller for Bbr {
         } else {
             self.model.window()
         };
-        let pads = self.config.pads && self.model.phase.probes() && self.model.has_estimate();
+        let looks = self.model.phase.probes() && self.model.has_estimate();
+        let pads = self.config.pads && looks && !self.is_paused;
         Target {
             media,
             pacing: bits(self.permitted()).max(media).max(MIN_PACING),
             padding: if pads { media } else { DataRate::ZERO },
             window: Some(self.flight.window(window.max(self.model.packet))),
         }
+    }
+
+    fn on_streams(&mut self, _now: Timestamp, streams: &[StreamState]) {
+        let mut adaptive = streams.iter().filter(|stream| stream.usable.0 < stream.usable.1).peekable();
+        self.is_paused = adaptive.peek().is_some() && adaptive.all(|stream| stream.paused);
     }
 
     fn decision(&self) -> &Decision {

@@ -1,11 +1,13 @@
 //! The controller against queues.
 
-use giusto_units::{DataRate, Ecn, TimeDelta};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{
     algorithm::Algorithm,
-    bbr::{Bbr, BbrConfig},
+    bbr::{Bbr, BbrConfig, Phase},
     closed_loop::{Scenario, run, run_with},
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket, StreamState},
     limits::Limits,
     shared_queue::{self, Flow, Path},
     target::Cause,
@@ -158,4 +160,42 @@ fn missing_feedback_halves_the_rate_and_its_return_restores_it() {
     let kbps = outcome.mbps(36.0, 45.0) * 1e3;
     assert!((20.0..60.0).contains(&kbps), "{kbps}");
     assert!(outcome.target(60.0) > 1.7, "{}", outcome.target(60.0));
+}
+
+#[test]
+fn it_pads_neither_before_an_estimate_nor_while_the_media_are_paused() {
+    let mut bbr = Bbr::new(BbrConfig::default());
+    let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
+    bbr.on_timeout(at(0), &QueueState::default());
+    assert_eq!(bbr.target().padding, DataRate::ZERO);
+    let size = DataSize::from_bytes(1200);
+    for sequence in 0..3 {
+        let sent = SentPacket { sequence, at: at(sequence * 100), size, probe: None, in_flight: size };
+        bbr.on_sent(sent.at, &sent);
+        let arrival = Some(PeerTimestamp::from_nanos((sequence * 100 + 20) * 1_000_000));
+        let packets = [PacketReport { sent, arrival, ecn: Ecn::Ect0 }];
+        let now = at(sequence * 100 + 40);
+        bbr.on_feedback(now, &Feedback { packets: &packets, ..Feedback::default() });
+        bbr.on_timeout(now, &QueueState::default());
+    }
+    // 1200 bytes in 40 ms.
+    assert_eq!((bbr.phase(), bbr.bandwidth()), (Phase::Startup, DataRate::from_bps(240_000)));
+    assert_eq!(bbr.min_rtt(), Some(TimeDelta::from_millis(40)));
+    assert_eq!(bbr.target().padding, bbr.target().media);
+    let stream = |paused, max| StreamState {
+        priority: 1.0,
+        usable: (DataRate::from_bps(30_000), DataRate::from_bps(max)),
+        paused,
+        queue: QueueState::default(),
+    };
+    // The stream of a constant rate does not matter.
+    for (streams, pads) in [
+        ([stream(true, 2_000_000), stream(false, 30_000)], false),
+        ([stream(false, 2_000_000), stream(true, 30_000)], true),
+        ([stream(true, 2_000_000), stream(false, 1_000_000)], true),
+        ([stream(false, 30_000), stream(false, 30_000)], true),
+    ] {
+        bbr.on_streams(at(400), &streams);
+        assert_eq!(bbr.target().padding > DataRate::ZERO, pads, "{streams:?}");
+    }
 }
