@@ -110,7 +110,8 @@ fn an_ended_benchmark_continues() {
     let path = folder.path("kept/journal.jsonl");
     let kept = fs::read_to_string(&path).unwrap();
     // Only the first of the four runs was finished.
-    fs::write(&path, kept.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    let begun: Vec<&str> = kept.lines().take(2).collect();
+    fs::write(&path, begun.join("\n") + "\n").unwrap();
     assert_eq!(small(&folder, &["--out", "kept", "--resume"]), whole);
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 5);
     // A journal of another benchmark is not continued.

@@ -60,7 +60,7 @@ fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
     insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @r#"error: s.toml:7: link "wire": delay: "20": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#);
     insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss must lie between 0 and 1, found 1.5"#);
-    insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown name "codle": did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark, delay-threshold"#);
+    insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown name "codle": did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark, delay-threshold, policer"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"drop-tail\", limit = 100 }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: limit: expected "100 packets", "64 kB", "300 ms" or "unlimited", found 100"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: CoDel: target must be above 0 ns, found 0 ns"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", quantum = \"1 kB\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown key "quantum": known keys are kind, target, interval, max-packet, ecn, limit"#);

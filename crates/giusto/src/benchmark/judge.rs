@@ -316,7 +316,7 @@ impl Observer for Watch<'_> {
                 own.target = Some(decision.to.as_bps() as f64);
             }
             Note::Queued { ssrc, captured, .. } if ssrc >= FIRST_VIDEO_SSRC => {
-                own.due.push((captured, false))
+                own.due.push((captured, false));
             }
             Note::Skipped { .. } => own.due.push((now, true)),
             Note::Frame { ssrc, at, delay: Some(delay), repaired, late, .. } if ssrc >= FIRST_VIDEO_SSRC => {

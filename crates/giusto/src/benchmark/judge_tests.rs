@@ -137,7 +137,7 @@ fn taking_more_than_the_share_counts_only_where_others_compete() {
     assert!(
         near(with(&[2.0], false), 1.0) && near(with(&[2.0], true), 0.85) && near(with(&[0.5], true), 0.85)
     );
-    assert!(near(with(&[2.0, 0.25], true), (0.85 + 0.7) / 2.0));
+    assert!(near(with(&[2.0, 0.25], true), 0.775));
     assert!(near(with(&[0.0], false), 0.0) && near(with(&[0.001], false), 0.0));
 }
 
@@ -174,6 +174,8 @@ fn the_target_is_compared_each_second() {
 #[test]
 fn quantiles_are_the_smallest_values_that_enough_do_not_exceed() {
     let values: Vec<f64> = (1..=100).map(f64::from).collect();
-    assert_eq!([0.5, 0.95, 0.99].map(|share| quantile(&values, share)), [50.0, 95.0, 99.0]);
-    assert_eq!((quantile(&[3.0], 0.95), quantile(&[], 0.5)), (3.0, 0.0));
+    for (share, expected) in [(0.5, 50.0), (0.95, 95.0), (0.99, 99.0)] {
+        assert!(near(quantile(&values, share), expected));
+    }
+    assert!(near(quantile(&[3.0], 0.95), 3.0) && near(quantile(&[], 0.5), 0.0));
 }

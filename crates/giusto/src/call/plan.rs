@@ -460,7 +460,7 @@ mod tests {
             CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
         let media = plan.offer(0).sends.unwrap();
         let error = |media: &MediaOffer| spec_of(media, None).unwrap_err().to_string();
-        assert!(error(&MediaOffer { controller: "bbr".to_owned(), ..media.clone() }).contains("bbr"));
+        assert!(error(&MediaOffer { controller: "vegas".to_owned(), ..media.clone() }).contains("vegas"));
         assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
         assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
         let zero = DataRate::ZERO;

@@ -39,7 +39,7 @@ fn every_wrong_value_of_a_table_is_reported() {
     s.toml:7: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 5
     s.toml:8: link "wire": loss: expected a number without quotes or unit, such as 0.01, found "1 %"
     s.toml:9: link "wire": reorder: expected true or false, found 1
-    s.toml:10: link "wire": queue: expected a name or a table, such as { kind = "drop-tail|codel|fq-codel|pie|red|dualpi2|step-mark|delay-threshold" }, found 3
+    s.toml:10: link "wire": queue: expected a name or a table, such as { kind = "drop-tail|codel|fq-codel|pie|red|dualpi2|step-mark|delay-threshold|policer" }, found 3
     s.toml:11: link "wire": unknown key "repeat": known keys are id, from, to, duplex, rate, medium, delay, queue, loss, jitter, reorder, duplication, corruption, reverse
     s.toml:15: flow "bulk": mss: expected a size with its unit, such as "1200 B", found "536"
     s.toml:16: flow "bulk": control: unknown name "reno": use one of new-reno, cubic, prague, bbr

@@ -184,18 +184,18 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
         let utility =
             |own: &ControllerSummary| own.families.get(family.name()).map_or(0.0, |own| own.utility);
         own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
-        let cells = |own: &&&ControllerSummary| [breakable(&own.name).into(), two(utility(own)).into()];
-        let cells: Vec<Cell> = own.iter().take(2).flat_map(cells).collect();
-        let runs = own.first().and_then(|own| own.families.get(family.name())).map(|own| own.runs)?;
-        Some([Cell::from(family.name()), runs.to_string().into()].into_iter().chain(cells).collect())
+        let cell =
+            |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", breakable(&own.name), utility(own)));
+        let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
+        (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect())
     };
-    let second = [Column::words("next"), Column::number("utility")];
-    let columns =
-        [Column::words("family"), Column::number("runs"), Column::words("best"), Column::number("utility")];
+    let columns = ["family", "best", "next"].map(Column::words);
     Table {
         title: "Who wins where".to_owned(),
-        caption: "The controllers with the highest median utility in each family of scenarios. Runs: of each controller.".to_owned(),
-        columns: columns.into_iter().chain(second.into_iter().filter(|_| ranked.len() > 1)).collect(),
+        caption:
+            "The controllers with the highest median utility in each family of scenarios, with that utility."
+                .to_owned(),
+        columns: columns.into_iter().take(1 + ranked.len()).collect(),
         rows: Family::ALL.into_iter().filter_map(row).collect(),
         folded: false,
     }
