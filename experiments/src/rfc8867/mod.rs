@@ -7,6 +7,7 @@
 
 mod cases;
 mod expected;
+mod frames;
 mod metrics;
 mod page;
 mod scoreboard;
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 pub use cases::{CASES, Case, Variant};
+pub use frames::Frames;
 pub use metrics::{FlowMetrics, FlowPeriod, Metrics, Period};
 pub use scoreboard::{HeldOut, Score};
 
@@ -144,6 +146,8 @@ pub struct Printed<'a> {
     pub reproduction: Reproduction,
     /// Each controller judged by seeds and variants that were not used for tuning.
     pub held_out: Vec<HeldOut>,
+    /// The frames of each controller in all runs.
+    pub frames: Vec<Frames>,
     /// Whether it was ended before everything ran.
     pub interrupted: bool,
     /// The number of planned runs.

@@ -58,6 +58,7 @@ impl Findings for Scoreboard {
         Printed {
             reproduction: self.reproduction(),
             held_out: self.held_out(),
+            frames: self.frames(),
             interrupted: self.ended_early().is_some(),
             planned_runs: self.plan.runs(),
             runs: &self.runs,
@@ -89,10 +90,12 @@ impl Findings for Scoreboard {
             }
         }
         let unmet = if unmet.is_empty() { String::new() } else { of_cells(&columns, unmet) };
-        let (header, rows) = self.held_out_table();
-        let columns: Vec<_> = header.iter().map(|name| (name.as_str(), Right)).collect();
-        let held_out = of_cells(&columns, rows);
-        format!("{overview}\n{unmet}\n{held_out}† with rules of ours\n\n{}\n", self.headline())
+        let cells = |(header, rows): (Vec<String>, Vec<Vec<String>>)| {
+            let columns: Vec<_> = header.iter().map(|name| (name.as_str(), Right)).collect();
+            of_cells(&columns, rows)
+        };
+        let [held_out, frames] = [self.held_out_table(), self.frames_table()].map(cells);
+        format!("{overview}\n{unmet}\n{held_out}† with rules of ours\n\n{frames}\n{}\n", self.headline())
     }
     fn markdown(&self) -> String {
         let names = self.plan.controllers.iter().map(|controller| format!("`{controller}`"));
@@ -104,21 +107,36 @@ impl Findings for Scoreboard {
             [row.case.to_owned(), row.of.to_string()].into_iter().chain(row.scores.iter().map(cell)).collect()
         });
         let (held_out, judged) = self.held_out_table();
+        let (frames, of_frames) = self.frames_table();
         TEXT.replace("{headline}", &self.headline())
             .replace("{scoreboard}", &markdown_table(&header, scores))
             .replace("{held-out}", &markdown_table(&held_out, judged))
+            .replace("{frames}", &markdown_table(&frames, of_frames))
     }
 
     fn report(&self, command: &str) -> Report {
         let mut report = Report::new("giusto reproduce rfc8867", self.headline()).with_command(command);
         report.push(self.cards());
         report.push(self.overview());
-        let (header, rows) = self.held_out_table();
-        let header: Vec<String> = header.into_iter().map(|name| format!("#{name}")).collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        let caption = "The share of expectations met, each counted once for each run; † marks rules of ours. From \"unchanged\" on: \
-                       expectations that do not bound a rate.";
-        report.push(table(["Seeds and variants that were not used for tuning", caption], &header, rows));
+        let tables = [
+            (
+                self.held_out_table(),
+                "Seeds and variants that were not used for tuning",
+                "The share of expectations met, each counted once for each run; † marks rules of ours. From \"unchanged\" on: \
+                 expectations that do not bound a rate.",
+            ),
+            (
+                self.frames_table(),
+                "Frames",
+                "All media flows of all runs: the median and the 90th percentile of the flows' 95th percentiles of the frame delay, \
+                 from capture to complete arrival, and the share of the flows where it is at most 400 ms (ITU-T G.114).",
+            ),
+        ];
+        for ((header, rows), title, caption) in tables {
+            let header: Vec<String> = header.into_iter().map(|name| format!("#{name}")).collect();
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            report.push(table([title, caption], &header, rows));
+        }
         report.sections.extend(prose(TEXT).into_iter().map(Section::from));
         for (case, expected) in &self.cases {
             let drawn: Vec<Drawn<'_>> = self.drawn(case).collect();
