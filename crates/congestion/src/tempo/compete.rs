@@ -1,0 +1,130 @@
+//! Law: take a fair share beside flows that fill the queue.
+//!
+//! A shadow of CUBIC (RFC 9438): the window that CUBIC would have with our losses, as a rate over the round-trip time. It ends when
+//! sending more delivers no more (the queue is ours), and, with a memory of the rival's own backing off, when the queue stays empty.
+
+use giusto_units::{DataSize, TimeDelta, Timestamp, math};
+
+use super::path::Path;
+
+/// RFC 9438 §4.1: `C`, in segments per cubic second, and `β_cubic`. `α_cubic` of its Reno-friendly region (§4.3).
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// A segment, in bits: a full packet of media.
+const SEGMENT: f64 = 1250.0 * 8.0;
+/// Most growth over the window in one step of the shadow.
+const MAX_STEP: f64 = 1.5;
+
+/// The shadow window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compete {
+    since: Timestamp,
+    /// Window, its maximum before the latest reduction, and the Reno estimate at it; in bits.
+    window: f64,
+    max: f64,
+    reno: f64,
+    /// Time of the latest reduction.
+    reduced: Timestamp,
+    /// Time at which the queue was last seen standing.
+    busy: Timestamp,
+    /// Delivery rate at the begin.
+    delivered: f64,
+    /// Longest time in which the queue was empty and stood again.
+    gap: TimeDelta,
+}
+
+/// What follows from a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Competed {
+    /// It goes on.
+    NotYet,
+    /// The queue has been empty for so long that nobody fills it.
+    Gone,
+    /// More was sent, and no more arrived.
+    Alone,
+    /// It is time to see whether the queue is ours.
+    Test,
+}
+
+impl Compete {
+    /// Begins with this window, in bits.
+    pub(super) fn new(path: &Path, window: f64) -> Self {
+        Self {
+            since: path.now,
+            window,
+            max: window,
+            reno: window,
+            reduced: path.now,
+            busy: path.now,
+            delivered: path.delivered_long,
+            gap: TimeDelta::ZERO,
+        }
+    }
+
+    /// Window with which to begin beside a rival, in bits.
+    pub(super) fn first_window(before: f64, capacity: f64, path: &Path) -> f64 {
+        (0.6 * before).min(3.0 * capacity) * path.rtt.as_seconds()
+    }
+
+    /// The window, in bits.
+    pub(super) fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// The rate after this step, in bit/s, and what follows. `usual_loss`: the share that is lost whatever we do. `max`: the highest rate.
+    pub(super) fn step(&mut self, path: &Path, (rate, usual_loss, max): (f64, f64, f64)) -> (f64, Competed) {
+        let rtt = path.rtt.as_seconds().max(0.005);
+        let now = path.now;
+        if path.is_lost_now
+            && now.saturating_since(self.reduced) > path.rtt
+            && path.loss.ratio > 1.5 * usual_loss
+        {
+            // Fast convergence (§4.7).
+            self.max = if self.window < self.max { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+            self.window *= BETA;
+            self.reno = self.window;
+            self.reduced = now;
+        }
+        let t = now.saturating_since(self.reduced).as_seconds();
+        let k = math::cbrt(self.max / SEGMENT * (1.0 - BETA) / C);
+        let cubic = C * (t - k) * (t - k) * (t - k) * SEGMENT + self.max;
+        let reno = self.reno + ALPHA * SEGMENT * t / rtt;
+        let next = cubic.max(reno).min(self.window * MAX_STEP);
+        if rate < 1.7 * path.delivered_long + 60_000.0 {
+            self.window = self.window.max(next);
+        }
+        self.window = self.window.clamp(2.0 * SEGMENT, (max * rtt).max(2.0 * SEGMENT));
+        (self.window / rtt, self.judge(path))
+    }
+
+    fn judge(&mut self, path: &Path) -> Competed {
+        let now = path.now;
+        let empty = now.saturating_since(self.busy);
+        if path.is_congested() {
+            self.gap = self.gap.max(empty);
+            self.busy = now;
+        }
+        let since = now.saturating_since(self.since);
+        let rtt = path.rtt.as_seconds().max(0.005);
+        if since > TimeDelta::from_millis(500) + path.rtt * 2
+            && self.window / rtt > 1.3 * self.delivered
+            && path.delivered_long < 1.12 * self.delivered
+        {
+            return Competed::Alone;
+        }
+        // A rival that backs off lets the queue run empty for some round trips, and comes back.
+        if empty > TimeDelta::from_millis(400) + path.base_rtt + self.gap * 2 {
+            return Competed::Gone;
+        }
+        if since > TimeDelta::from_seconds(8) + path.rtt * 10 && path.is_congested() {
+            return Competed::Test;
+        }
+        Competed::NotYet
+    }
+}
+
+/// A packet of the shadow.
+pub(super) const fn segment() -> DataSize {
+    DataSize::from_bytes(1250)
+}

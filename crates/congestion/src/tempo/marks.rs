@@ -1,0 +1,72 @@
+//! Law: react to congestion marks.
+//!
+//! Once a packet is reported with ECT(1), marks are graded (RFC 9331): the share of marks, smoothed as in DCTCP (RFC 8257 §3.3), says how
+//! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
+//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511).
+
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+
+use super::path::Path;
+
+/// Weight of a round in the smoothed share: RFC 8257 §4.2 has 1/16 for rounds of many packets; a round of media has few.
+const WEIGHT: f64 = 0.125;
+/// Shortest round: the virtual round trip of draft-briscoe-iccrg-prague-congestion-control-04 §2.4.4.
+const MIN_ROUND: TimeDelta = TimeDelta::from_millis(25);
+/// For this time after a graded mark the path is taken for one that marks.
+const MEMORY: TimeDelta = TimeDelta::from_seconds(10);
+/// Factor at a classic mark: the queue is short, so less than for a loss (RFC 8511 §3.1: 0.85 for CUBIC).
+const CLASSIC: f64 = 0.9;
+
+/// Share of marked packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Marks {
+    is_graded: bool,
+    /// Of this round.
+    received: u32,
+    marked: u32,
+    since: Timestamp,
+    share: f64,
+    latest: Option<Timestamp>,
+}
+
+impl Marks {
+    /// Handles a packet that arrived with `ecn`.
+    pub(super) fn on_packet(&mut self, ecn: Ecn) {
+        self.is_graded |= ecn == Ecn::Ect1;
+        self.received = self.received.saturating_add(1);
+        self.marked = self.marked.saturating_add(u32::from(ecn == Ecn::Ce));
+    }
+
+    /// The factor on the rate and whether it comes from classic marks, after a feedback.
+    pub(super) fn step(&mut self, path: &Path) -> Option<(f64, f64)> {
+        let round = path.rtt.max(MIN_ROUND);
+        if path.now.saturating_since(self.since) < round || self.received == 0 {
+            return None;
+        }
+        let share = f64::from(self.marked) / f64::from(self.received);
+        (self.received, self.marked, self.since) = (0, 0, path.now);
+        if !self.is_graded {
+            return (share > 0.0).then_some((share, CLASSIC));
+        }
+        if self.latest.is_none() && share > 0.0 {
+            // The first mark: all of the overshoot of the start counts (RFC 8257 §4.2).
+            self.share = 1.0;
+        }
+        self.share += WEIGHT * (share - self.share);
+        if share == 0.0 {
+            return None;
+        }
+        self.latest = Some(path.now);
+        Some((share, 1.0 - self.share / 2.0))
+    }
+
+    /// Whether the path marks as for L4S.
+    pub(super) fn is_l4s(&self, now: Timestamp) -> bool {
+        self.is_graded && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
+    }
+
+    /// Whether marks are graded.
+    pub(super) fn is_graded(&self) -> bool {
+        self.is_graded
+    }
+}

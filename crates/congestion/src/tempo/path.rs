@@ -1,0 +1,62 @@
+//! The state of the path: what the estimators say, for the laws.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+use super::{loss_ratio::LossRatio, train_rate::TrainRate};
+
+/// A rate as a number, for a formula.
+pub(super) fn bps(rate: DataRate) -> f64 {
+    rate.as_bps() as f64
+}
+
+/// The path at one feedback.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Path {
+    pub(super) now: Timestamp,
+    /// Time since the feedback before.
+    pub(super) step: TimeDelta,
+    /// Standing queue, and the same less what has been in flight too short a time to count. `None` while too few packets arrive.
+    pub(super) queue: Option<TimeDelta>,
+    pub(super) queue_ahead: TimeDelta,
+    /// Above the first there is congestion; below the second there is none.
+    pub(super) high: TimeDelta,
+    pub(super) low: TimeDelta,
+    /// Variation of the delay within a window.
+    pub(super) spread: TimeDelta,
+    /// Delivery rate over 0.2 s and 0.6 s, in bit/s. Both at least 1.
+    pub(super) delivered: f64,
+    pub(super) delivered_long: f64,
+    pub(super) train: Option<TrainRate>,
+    /// Time that a packet takes at the bottleneck.
+    pub(super) packet_time: TimeDelta,
+    pub(super) rtt: TimeDelta,
+    pub(super) base_rtt: TimeDelta,
+    pub(super) loss: LossRatio,
+    /// Whether a loss was reported just now.
+    pub(super) is_lost_now: bool,
+    /// Size of the sender's queue, in bits.
+    pub(super) waiting: f64,
+    /// Whether the newest packet that arrived left while we sent clearly less than what arrived.
+    pub(super) has_yielded: bool,
+}
+
+impl Path {
+    /// The standing queue; zero while it is unknown.
+    pub(super) fn queue(&self) -> TimeDelta {
+        self.queue.unwrap_or_default()
+    }
+
+    /// Whether there is congestion by delay.
+    pub(super) fn is_congested(&self) -> bool {
+        self.queue.is_some_and(|queue| queue > self.high)
+    }
+
+    /// Time until a change of the rate is seen: round trip, and half of this for the encoder (100 to 200 ms in RFC 8593), the rest for
+    /// the window of the queue and the interval of feedback.
+    pub(super) fn reaction(&self) -> TimeDelta {
+        self.base_rtt + REACTION
+    }
+}
+
+/// See [`Path::reaction`].
+pub(super) const REACTION: TimeDelta = TimeDelta::from_millis(150);
