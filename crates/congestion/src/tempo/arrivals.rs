@@ -81,10 +81,6 @@ impl Arrivals {
     pub(super) fn newest(&self) -> Option<PeerTimestamp> {
         self.bins.back().map(|bin| bin.last)
     }
-
-    pub(super) fn clear(&mut self) {
-        self.bins.clear();
-    }
 }
 
 impl Bin {

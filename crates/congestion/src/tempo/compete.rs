@@ -28,10 +28,13 @@ pub(super) struct Compete {
     reduced: Timestamp,
     /// Time at which the queue was last seen standing.
     busy: Timestamp,
-    /// Delivery rate at the begin.
+    /// Window and delivery rate at the begin.
+    first: f64,
     delivered: f64,
     /// Longest time in which the queue was empty and stood again.
     gap: TimeDelta,
+    /// Time after which the test comes, besides ten round trips.
+    interval: TimeDelta,
 }
 
 /// What follows from a step.
@@ -41,15 +44,13 @@ pub(super) enum Competed {
     NotYet,
     /// The queue has been empty for so long that nobody fills it.
     Gone,
-    /// More was sent, and no more arrived.
-    Alone,
-    /// It is time to see whether the queue is ours.
+    /// It is time to see whether the queue is ours, or more was sent and no more arrived.
     Test,
 }
 
 impl Compete {
     /// Begins with this window, in bits.
-    pub(super) fn new(path: &Path, window: f64) -> Self {
+    pub(super) fn new(path: &Path, window: f64, interval: TimeDelta) -> Self {
         Self {
             since: path.now,
             window,
@@ -57,19 +58,26 @@ impl Compete {
             reno: window,
             reduced: path.now,
             busy: path.now,
+            first: window,
             delivered: path.delivered_long,
             gap: TimeDelta::ZERO,
+            interval,
         }
     }
 
     /// Window with which to begin beside a rival, in bits.
     pub(super) fn first_window(before: f64, capacity: f64, path: &Path) -> f64 {
-        (0.6 * before).min(3.0 * capacity) * path.rtt.as_seconds()
+        (0.6 * before).min(1.3 * capacity).max(capacity) * path.rtt.as_seconds()
     }
 
     /// The window, in bits.
     pub(super) fn window(&self) -> f64 {
         self.window
+    }
+
+    /// Time after which the test came.
+    pub(super) fn interval(&self) -> TimeDelta {
+        self.interval
     }
 
     /// The rate after this step, in bit/s, and what follows. `usual_loss`: the share that is lost whatever we do. `max`: the highest rate.
@@ -106,18 +114,14 @@ impl Compete {
             self.busy = now;
         }
         let since = now.saturating_since(self.since);
-        let rtt = path.rtt.as_seconds().max(0.005);
-        if since > TimeDelta::from_millis(500) + path.rtt * 2
-            && self.window / rtt > 1.3 * self.delivered
-            && path.delivered_long < 1.12 * self.delivered
-        {
-            return Competed::Alone;
-        }
+        let is_alone = since > TimeDelta::from_millis(500) + path.rtt * 2
+            && self.window > 1.3 * self.first
+            && path.delivered_long < 1.08 * self.delivered;
         // A rival that backs off lets the queue run empty for some round trips, and comes back.
-        if empty > TimeDelta::from_millis(400) + path.base_rtt + self.gap * 2 {
+        if empty > TimeDelta::from_millis(1000) + path.base_rtt * 4 + self.gap * 2 {
             return Competed::Gone;
         }
-        if since > TimeDelta::from_seconds(8) + path.rtt * 10 && path.is_congested() {
+        if path.is_congested() && (is_alone || since > self.interval + path.base_rtt * 10) {
             return Competed::Test;
         }
         Competed::NotYet

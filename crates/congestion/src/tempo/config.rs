@@ -9,12 +9,13 @@ use crate::limits::Limits;
 pub struct TempoConfig {
     /// Range and initial value of the target.
     pub limits: Limits,
-    /// Standing queue from which there is congestion, besides the two terms below. Default 12 ms: above the update interval of usual
-    /// clocks and radio schedulers, below what a listener or viewer notices.
+    /// Standing queue from which there is congestion, besides the two terms below. Default 5 ms: five steps of the timestamps of
+    /// RFC 8888, and the target of CoDel (RFC 8289 §4.2), which drops nothing below.
     pub congested_above: TimeDelta,
-    /// Standing queue up to which the path counts as empty. Default 4 ms: four steps of the timestamps of RFC 8888.
+    /// Standing queue up to which the path counts as empty. Default 1.5 ms: more than a step of those timestamps.
     pub empty_below: TimeDelta,
-    /// Share of the variation within a window that is added to the first limit; half of it to the second. Default 0.3.
+    /// Share of the variation within a window that is added to the first limit; half of it to the second. Default 0.2: the minimum of a window moves
+    /// by a fraction of what single delays do.
     pub spread_share: f64,
     /// Interval at which silence and the sender's queue are examined. Default 20 ms, less than a frame.
     pub look: TimeDelta,
@@ -45,9 +46,9 @@ impl TempoConfig {
     pub fn within(limits: Limits) -> Self {
         Self {
             limits,
-            congested_above: TimeDelta::from_millis(12),
-            empty_below: TimeDelta::from_millis(4),
-            spread_share: 0.3,
+            congested_above: TimeDelta::from_millis(5),
+            empty_below: TimeDelta::from_micros(1500),
+            spread_share: 0.2,
             look: TimeDelta::from_millis(20),
             presumed_rtt: TimeDelta::from_millis(300),
             laws: Laws { trains: true, compete: true, loss: true, window: true, skip: true },

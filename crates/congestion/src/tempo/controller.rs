@@ -10,7 +10,7 @@ use super::{
     delivery_rate::delivery_rate,
     drain::{Drain, Drained},
     grow::Grow,
-    loss::LossLaw,
+    loss::{LossLaw, MAX_USUAL},
     loss_ratio::Losses,
     marks::Marks,
     path::{Path, bps},
@@ -34,14 +34,16 @@ const BUSY_PERIODS: usize = 60;
 /// Windows of the delivery rate.
 const SHORT: TimeDelta = TimeDelta::from_millis(200);
 const LONG: TimeDelta = TimeDelta::from_millis(600);
-/// Time constant of the sending rate: about four frames.
-const SENDING: f64 = 0.12;
+/// A packet takes at most this at the bottleneck: about one frame interval. More would say that others use the link.
+const MAX_PACKET_TIME: f64 = 0.035;
 /// No law brings the rate below what still measures the path: a packet each 0.2 s. The configured minimum comes first.
 const MIN_RATE: f64 = 20_000.0;
-/// Loss above which the rate is bound to what arrives: no path that carries media loses so much at random.
-const HEAVY_LOSS: f64 = 0.25;
 /// For this time after others filled the queue, they are expected again.
 const RIVAL_MEMORY: TimeDelta = TimeDelta::from_seconds(15);
+/// Beside others, we test so often whether the queue is ours, and ten round trips later. The first tests come soon: calls of one kind that
+/// took each other for rivals test at the same time, and find out.
+const FIRST_TEST: TimeDelta = TimeDelta::from_seconds(2);
+const LAST_TEST: TimeDelta = TimeDelta::from_seconds(8);
 /// A frame is not encoded while the queues of network and sender need longer than this: it would come late.
 const SKIP_ABOVE: f64 = 0.25;
 /// With graded marks, media over pacing: frames are spread, and a larger frame is sent within a few intervals.
@@ -77,10 +79,6 @@ pub struct Tempo {
     newest: Newest,
     in_flight: DataSize,
     queue: QueueState,
-    /// Sending rate in bit/s, and since when it is clearly below what arrives.
-    sending: f64,
-    last_sent: Timestamp,
-    yields_since: Option<Timestamp>,
     // Laws.
     grow: Grow,
     loss: LossLaw,
@@ -88,8 +86,7 @@ pub struct Tempo {
     silence: Silence,
     /// Time of the latest end of a time beside others; the window then, if this is a test whether the queue is ours.
     rival: Option<Timestamp>,
-    tested: Option<f64>,
-    no_rival_until: Timestamp,
+    tested: Option<(f64, TimeDelta)>,
     /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
     stepped: Timestamp,
     looked: Timestamp,
@@ -134,16 +131,12 @@ impl Tempo {
             newest: Newest::default(),
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
-            sending: 0.0,
-            last_sent: Timestamp::ZERO,
-            yields_since: None,
             grow: Grow::new(),
             loss: LossLaw::new(),
             marks: Marks::default(),
             silence: Silence::default(),
             rival: None,
             tested: None,
-            no_rival_until: Timestamp::ZERO,
             stepped: Timestamp::ZERO,
             looked: Timestamp::ZERO,
             config,
@@ -200,7 +193,7 @@ impl Tempo {
         let link = bps(delivery_rate(&self.arrivals, LONG)).max(0.5 * self.rate).max(10_000.0);
         let train = self.trains.rate(now);
         let link = train.map_or(link, |train| link.max(bps(train.arrived)));
-        let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(0.15));
+        let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(MAX_PACKET_TIME));
         let short = SHORT.max(packet_time * 4).min(LONG);
         let standing = self.delay.base().and_then(|base| StandingQueue::of(&self.arrivals, base));
         let queue = standing.filter(|queue| queue.packets >= 3).map(|queue| queue.delay);
@@ -218,9 +211,12 @@ impl Tempo {
             let spread = standing.spread.min(TimeDelta::from_millis(100));
             self.spread += (spread - self.spread) / 20;
         }
-        let delivered = bps(delivery_rate(&self.arrivals, short)).max(1.0);
+        let loss = self.losses.ratio(TimeDelta::from_millis(80) + base_rtt / 4, self.loss.from());
+        let random = self.loss.usual().min(loss.ratio);
+        // What random loss takes has passed the bottleneck as well.
+        let passed = |rate: DataRate| (bps(rate) / (1.0 - random)).max(1.0);
+        let delivered = passed(delivery_rate(&self.arrivals, short));
         let flying = (self.in_flight.as_bits() as f64 / delivered - base_rtt.as_seconds()).clamp(0.0, 60.0);
-        let settle = TimeDelta::from_millis(80) + base_rtt / 4;
         Path {
             now,
             step: now.saturating_since(self.stepped).min(TimeDelta::from_millis(200)),
@@ -230,15 +226,15 @@ impl Tempo {
             low,
             spread: self.spread,
             delivered,
-            delivered_long: bps(delivery_rate(&self.arrivals, LONG)).max(1.0),
+            delivered_long: passed(delivery_rate(&self.arrivals, LONG)),
             train: train.filter(|_| config.laws.trains),
             packet_time,
+            packet_size: self.packet,
             rtt: self.rtt.unwrap_or(config.presumed_rtt),
             base_rtt,
-            loss: self.losses.ratio(settle, self.loss.from()),
+            loss,
             is_lost_now,
             waiting: self.queue.size.as_bits() as f64,
-            has_yielded: self.yields_since.is_some_and(|since| self.newest.sent >= since),
         }
     }
 
@@ -271,18 +267,24 @@ impl Tempo {
             }
         }
         if let Some((ratio, factor)) = self.marks.step(path) {
-            self.rate *= factor;
+            if !self.marks.is_graded() {
+                self.loss.on_managed();
+            }
+            // While packets are marked, what arrives is the capacity.
+            let least = (0.9 * path.delivered).min(self.rate);
+            self.rate = (factor * self.rate).max(least);
             self.cause = Cause::Marks { ratio };
             self.grow.restart();
         }
-        if path.loss.ratio > HEAVY_LOSS && path.loss.packets > 20.0 && !competes {
-            self.rate = self.rate.min((1.5 * path.delivered_long).max(60_000.0));
+        if path.loss.ratio > MAX_USUAL && path.loss.packets > 20.0 && !competes {
+            self.rate = self.rate.min((1.15 * path.delivered_long).max(60_000.0));
         }
     }
 
     fn grow(&mut self, path: &Path) {
+        let l4s = self.marks.limit(path.now);
         let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
-        match self.grow.step(path, self.rate, trusts) {
+        match self.grow.step(path, self.rate, (trusts && l4s.is_none(), l4s)) {
             Some(next) => {
                 let next = self.loss.limit(path, self.rate, next);
                 if next > self.rate {
@@ -314,9 +316,11 @@ impl Tempo {
                 self.tested = None;
                 Phase::Grow
             }
-            Drained::Rival if self.config.laws.compete && path.now >= self.no_rival_until => {
-                let first = Compete::first_window(drain.before(), drain.capacity(path), path);
-                let compete = Compete::new(path, self.tested.take().unwrap_or(first));
+            Drained::Rival if self.config.laws.compete => {
+                let first = Compete::first_window(drain.before(), drain.capacity(), path);
+                let interval = self.tested.map_or(FIRST_TEST, |(_, interval)| (interval * 2).min(LAST_TEST));
+                let window = self.tested.take().map_or(first, |(window, _)| window);
+                let compete = Compete::new(path, window, interval);
                 self.rate = compete.window() / path.rtt.as_seconds().max(0.005);
                 self.cause = delay_cause(path, Signal::OverUse);
                 self.rival = Some(path.now);
@@ -345,12 +349,8 @@ impl Tempo {
                 self.grow.restart();
                 Phase::Grow
             }
-            Competed::Alone => {
-                self.no_rival_until = path.now + TimeDelta::from_seconds(5);
-                Phase::Drain(Drain::new(path, self.rate))
-            }
             Competed::Test => {
-                self.tested = Some(compete.window());
+                self.tested = Some((compete.window(), compete.interval()));
                 Phase::Drain(Drain::new(path, self.rate))
             }
         }
@@ -374,12 +374,11 @@ impl Tempo {
                 let most = self.loss.pacing() * rate;
                 match self.path.train {
                     // Faster than this only moves what waits from here into the network.
-                    Some(train) => most.min((1.4 * bps(train.arrived)).max(1.15 * rate)),
+                    Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),
                     None => most,
                 }
             }
-            Phase::Drain(_) if !self.config.laws.window => 1.1 * rate,
-            Phase::Drain(_) => (0.95 * self.path.delivered).max(1.1 * rate),
+            Phase::Drain(drain) => drain.pacing(&self.path).max(1.05 * rate),
             Phase::Compete(_) => 1.5 * rate,
         }
     }
@@ -398,7 +397,7 @@ impl Tempo {
             }
             // What the path holds without a queue: nothing leaves until the queue is gone.
             Phase::Drain(drain) => {
-                let rate = path.delivered.max(0.7 * drain.capacity(path)).max(MIN_RATE);
+                let rate = path.delivered.max(0.7 * drain.capacity()).max(MIN_RATE);
                 (rate, (path.base_rtt + path.low).as_seconds() + 0.06, 2)
             }
         };
@@ -414,21 +413,8 @@ fn delay_cause(path: &Path, signal: Signal) -> Cause {
 impl Controller for Tempo {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         let now = self.begin(now);
-        let dt = now.saturating_since(self.last_sent).as_seconds().min(5.0);
-        let decay = giusto_units::math::exp(-dt / SENDING);
-        self.sending = self.sending * decay + packet.size.as_bits() as f64 / SENDING;
-        self.last_sent = now;
         self.in_flight = packet.in_flight;
         self.silence.on_sent(now);
-        let below = match &self.phase {
-            Phase::Drain(drain) => drain.yields_below(&self.path),
-            _ => 0.0,
-        };
-        if self.sending >= below {
-            self.yields_since = None;
-        } else {
-            self.yields_since.get_or_insert(packet.at);
-        }
     }
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {

@@ -4,29 +4,31 @@
 //! within a horizon, so that both shrink exponentially. The horizon is at least the reaction time, so the loop is stable: a first-order
 //! loop with a dead time below its time constant (gain × dead time ≤ 1 < π/2). A queue that stays although we yield is not ours.
 
-use std::collections::VecDeque;
-
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::path::Path;
 
-/// Shortest time constant of draining: three windows of the queue.
-const HORIZON: TimeDelta = TimeDelta::from_millis(300);
+/// Shortest time constant of draining: two and a half windows of the queue.
+const HORIZON: TimeDelta = TimeDelta::from_millis(250);
 /// Least share of the capacity for the media: the encoder keeps running.
 const LEAST: f64 = 0.15;
 /// Share of the capacity with which growth begins again. Together with [`grow`](super::grow) it sets the period of the sawtooth.
 const AFTER: f64 = 0.97;
-/// The capacity is the maximum of what arrived within this time. The longer memory is the reference for yielding.
-const RECENT: TimeDelta = TimeDelta::from_millis(400);
-const MEMORY: TimeDelta = TimeDelta::from_millis(1500);
-/// A queue that has not shrunk to this share while we yielded for [`PATIENCE`] and a round trip is held by others. Yielding means 12 %:
-/// in 0.5 s that is 60 ms of queue.
-const FALL: f64 = 0.85;
-const PATIENCE: TimeDelta = TimeDelta::from_millis(500);
+/// The window of the delivery rate, before which it contains what arrived earlier, and the growth of the queue in it that counts.
+const SETTLING: TimeDelta = TimeDelta::from_millis(200);
+const RISE: TimeDelta = TimeDelta::from_millis(3);
+/// Packets leave at this share of the capacity at most, and so does the media: alone we empty 100 ms of queue in a second.
+const YIELD: f64 = 0.9;
+/// A queue that shrinks by less than half of that is held by others. A late-comer that took the queue for its base delay has seen by then
+/// that it is none.
+const PROGRESS: f64 = 0.4;
+/// A path is slower if less than this share of the delivery rate is left. Others who grow do not take so much at once.
+const SLOWER: f64 = 0.5;
+const PATIENCE: TimeDelta = TimeDelta::from_millis(800);
 /// The same if others were there lately.
 const SHORT_PATIENCE: TimeDelta = TimeDelta::from_millis(300);
 /// A delay that moves by less than this while we yield is no queue: the route has become longer. Queues of others move by packets.
-const FLAT: TimeDelta = TimeDelta::from_millis(3);
+const FLAT: TimeDelta = TimeDelta::from_millis(2);
 
 /// What follows from a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,43 +49,60 @@ pub(super) struct Drain {
     /// The rate before, in bit/s.
     before: f64,
     since: Timestamp,
-    /// Delivery rates while the queue stood.
-    busy: VecDeque<(Timestamp, f64)>,
-    /// Highest queue.
-    peak: TimeDelta,
-    /// The queue when the first packet arrived that had left while we yielded, and its extremes since.
-    yielding: Option<Yielding>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Yielding {
-    since: Timestamp,
-    queue: TimeDelta,
-    /// Since the begin of the flat stretch.
-    flat_since: Timestamp,
-    min: TimeDelta,
-    max: TimeDelta,
+    /// What arrived while the queue grew, in bit/s.
+    capacity: f64,
+    /// An earlier queue, and its time.
+    previous: TimeDelta,
+    compared: Timestamp,
+    /// The highest queue from an earlier time on, below which it must shrink, and the delivery rate then.
+    progress: (Timestamp, TimeDelta),
+    reference: f64,
+    /// Whether the path has become slower meanwhile.
+    is_slower: bool,
+    /// Begin of a time with a constant queue, and its extremes.
+    flat: (Timestamp, TimeDelta, TimeDelta),
 }
 
 impl Drain {
     /// Begins with the rate that led to the queue.
     pub(super) fn new(path: &Path, rate: f64) -> Self {
-        Self { before: rate, since: path.now, busy: VecDeque::new(), peak: path.queue(), yielding: None }
+        Self {
+            before: rate,
+            since: path.now,
+            capacity: path.delivered,
+            previous: path.queue(),
+            compared: path.now,
+            progress: (path.now, path.queue()),
+            reference: path.delivered,
+            is_slower: false,
+            flat: (path.now, path.queue(), path.queue()),
+        }
     }
 
-    fn busy(&self, path: &Path, age: TimeDelta) -> f64 {
-        let recent = self.busy.iter().rev().take_while(|(at, _)| path.now.saturating_since(*at) <= age);
-        recent.map(|&(_, rate)| rate).fold(0.0, f64::max)
+    /// Capacity for us, in bit/s.
+    pub(super) fn capacity(&self) -> f64 {
+        self.capacity
     }
 
-    /// Capacity as lately seen, in bit/s; 0 before the first step.
-    pub(super) fn capacity(&self, path: &Path) -> f64 {
-        self.busy(path, RECENT)
+    /// Pacing rate, in bit/s: packets leave below the capacity, whatever the encoder does.
+    pub(super) fn pacing(&self, path: &Path) -> f64 {
+        YIELD * path.delivered
     }
 
-    /// The rate below which we yield.
-    pub(super) fn yields_below(&self, path: &Path) -> f64 {
-        0.88 * path.delivered.max(0.8 * self.busy(path, MEMORY))
+    /// What arrives is the capacity for us while the queue grows: more is sent than arrives. While it does not grow, less may arrive
+    /// because we send less, so the capacity only rises.
+    fn saturate(&mut self, path: &Path) {
+        let queue = path.queue();
+        let is_growing = queue > self.previous + RISE;
+        if is_growing || queue > path.high && path.now.saturating_since(self.since) < SETTLING {
+            self.capacity = path.delivered;
+        } else {
+            self.capacity = self.capacity.max(path.delivered);
+        }
+        // Compared over the window of the delivery rate.
+        if path.now.saturating_since(self.compared) >= SETTLING || queue < self.previous {
+            (self.previous, self.compared) = (queue, path.now);
+        }
     }
 
     /// The rate before.
@@ -95,54 +114,65 @@ impl Drain {
     pub(super) fn step(&mut self, path: &Path, expects_rival: bool) -> (f64, Drained) {
         let queue = path.queue();
         let since = path.now.saturating_since(self.since);
-        self.peak = self.peak.max(queue);
         let is_busy = queue > path.low;
         if is_busy {
-            self.busy.push_back((path.now, path.delivered));
-        }
-        while self.busy.front().is_some_and(|(at, _)| path.now.saturating_since(*at) > MEMORY) {
-            self.busy.pop_front();
+            self.saturate(path);
         }
         let is_empty =
             !is_busy || path.queue_ahead < path.low && queue < path.high && since * 2 > path.base_rtt;
         if is_empty {
-            let capacity = self.capacity(path);
-            let after = if capacity > 0.0 { AFTER * capacity } else { 0.9 * self.before };
+            let after = AFTER * self.capacity;
             // Where more arrived than was sent, the queue came of a burst, not of the rate.
             let most = if after > 1.1 * self.before { self.before } else { AFTER * self.before };
             return (after.min(most), Drained::Empty);
         }
-        let capacity = path.delivered.max(0.05 * self.before);
-        let horizon = HORIZON.max(path.reaction()).as_seconds();
+        let capacity = self.capacity.max(0.05 * self.before);
+        let horizon = horizon(path);
         let ahead = path.queue_ahead.as_seconds() + path.waiting / capacity - 0.5 * path.low.as_seconds();
-        let rate = (capacity * (1.0 - ahead / horizon).clamp(LEAST, AFTER)).min(self.before);
+        let rate = (capacity * (1.0 - ahead / horizon).clamp(LEAST, YIELD)).min(self.before);
         (rate, self.judge(path, expects_rival))
     }
 
     /// Who holds the queue.
     fn judge(&mut self, path: &Path, expects_rival: bool) -> Drained {
         let (now, queue) = (path.now, path.queue());
-        if !path.has_yielded {
-            self.yielding = None;
+        // What arrives from then on left below the capacity.
+        // A path that has just become slower gets the time again.
+        if path.delivered < SLOWER * self.reference && !self.is_slower {
+            self.since = now;
+            self.is_slower = true;
+        }
+        if now.saturating_since(self.since) < path.rtt + SETTLING {
+            self.progress = (now, queue);
+            self.reference = path.delivered;
+            self.flat = (now, queue, queue);
             return Drained::NotYet;
         }
-        let new = Yielding { since: now, queue, flat_since: now, min: queue, max: queue };
-        let this = self.yielding.get_or_insert(new);
-        if queue.as_seconds() < FALL * this.queue.as_seconds() {
-            *this = new;
-        }
-        (this.min, this.max) = (this.min.min(queue), this.max.max(queue));
-        if this.max - this.min > FLAT || path.is_lost_now {
-            (this.flat_since, this.min, this.max) = (now, queue, queue);
-        }
-        let is_flat = now.saturating_since(this.flat_since) > PATIENCE;
-        if now.saturating_since(this.flat_since) > PATIENCE * 2 + path.base_rtt * 2 {
+        let (flat_since, min, max) = self.flat;
+        let (min, max) = (min.min(queue), max.max(queue));
+        self.flat =
+            if max - min > FLAT || path.is_lost_now { (now, queue, queue) } else { (flat_since, min, max) };
+        let flat = now.saturating_since(self.flat.0);
+        if flat > TimeDelta::from_seconds(2) + path.base_rtt * 4 {
             return Drained::LongerRoute;
         }
-        let patience = if expects_rival { SHORT_PATIENCE } else { PATIENCE } + path.base_rtt;
-        let stays = now.saturating_since(this.since) > patience;
-        let since = now.saturating_since(self.since);
-        let lasts = since > TimeDelta::from_millis(2500) + path.rtt * 4 && queue * 2 > self.peak;
-        if (stays && !is_flat || lasts) && queue > path.high { Drained::Rival } else { Drained::NotYet }
+        self.progress.1 = self.progress.1.max(queue);
+        let (since, before) = self.progress;
+        let time = now.saturating_since(since);
+        if time < if expects_rival { SHORT_PATIENCE } else { PATIENCE + path.base_rtt } {
+            return Drained::NotYet;
+        }
+        let expected = time.as_seconds() * (1.0 - YIELD) * PROGRESS;
+        if (before - queue).as_seconds() >= expected {
+            self.progress = (now, queue);
+            self.reference = path.delivered;
+            return Drained::NotYet;
+        }
+        if queue > path.high && flat < PATIENCE { Drained::Rival } else { Drained::NotYet }
     }
+}
+
+/// Time constant of draining, in seconds.
+fn horizon(path: &Path) -> f64 {
+    HORIZON.max(path.reaction()).as_seconds()
 }

@@ -41,13 +41,14 @@ impl Grow {
         *self = Self { exponent: MIN_EXPONENT, is_start: false };
     }
 
-    pub(super) fn is_start(&self) -> bool {
-        self.is_start
-    }
-
     /// The rate after this step, in bit/s; `None` while the media does not use what it has. `trusts_trains`: nobody else seems to be
     /// there, so that what a train finds is ours.
-    pub(super) fn step(&mut self, path: &Path, rate: f64, trusts_trains: bool) -> Option<f64> {
+    pub(super) fn step(
+        &mut self,
+        path: &Path,
+        rate: f64,
+        (trusts_trains, limit): (bool, Option<f64>),
+    ) -> Option<f64> {
         let dt = path.step.as_seconds();
         let reaction = path.reaction().as_seconds();
         let fast = LN_2 / reaction * if self.is_start { START } else { 1.0 };
@@ -72,10 +73,12 @@ impl Grow {
             None => {}
         }
         self.exponent = self.exponent.clamp(MIN_EXPONENT, most.max(MIN_EXPONENT));
+        let exponent = limit.map_or(self.exponent, |limit| self.exponent.min(limit));
         let used = path.delivered_long / (1.0 - path.loss.ratio.min(0.6));
         if rate > HEADROOM * used + ALLOWANCE {
             return None;
         }
-        Some(rate * math::exp(self.exponent * dt) + ADDITIVE * (rate * 1e6).sqrt() * dt)
+        let additive = if limit.is_some() { 0.0 } else { ADDITIVE * (rate * 1e6).sqrt() * dt };
+        Some(rate * math::exp(exponent * dt) + additive)
     }
 }

@@ -12,6 +12,8 @@ use super::path::{Path, bps};
 const EXPERIMENT: TimeDelta = TimeDelta::from_millis(1400);
 /// The encoder needs this long to follow: earlier packets do not count.
 const ENCODER: TimeDelta = TimeDelta::from_millis(250);
+/// No path that carries media loses more than this at random.
+pub(super) const MAX_USUAL: f64 = 0.25;
 /// A ceiling is forgotten after this time.
 const CEILING: TimeDelta = TimeDelta::from_seconds(15);
 /// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts.
@@ -26,6 +28,7 @@ const BELOW_CEILING: f64 = 0.01;
 struct Experiment {
     since: Timestamp,
     ratio: f64,
+    deviation: f64,
     rate: f64,
     pacing: f64,
 }
@@ -107,6 +110,11 @@ impl LossLaw {
         next.min(rate * (1.0 + growth))
     }
 
+    /// Handles a sign that the queue is managed. Four are certainty.
+    pub(super) fn on_managed(&mut self) {
+        self.managed = (self.managed + 0.25).min(1.0);
+    }
+
     /// Time passes.
     pub(super) fn decay(&mut self, path: &Path) {
         self.managed *= math::exp(-path.step.as_seconds() / 15.0);
@@ -116,19 +124,27 @@ impl LossLaw {
     pub(super) fn step(&mut self, path: &Path, rate: f64, grows: bool) -> Option<f64> {
         let loss = path.loss;
         if let Some(experiment) = self.experiment {
-            return self.evaluate(path, experiment, rate);
+            // What is lost while a queue stands says nothing of loss without one.
+            if grows {
+                return self.evaluate(path, experiment, rate);
+            }
+            self.experiment = None;
+            self.pacing = experiment.pacing;
+            return None;
+        }
+        let dt = path.step.as_seconds();
+        if loss.packets >= 30.0 {
+            self.usual += (dt * 0.1).min(0.5) * (loss.ratio + 3.0 * loss.deviation() - self.usual).min(0.0);
         }
         let stands =
             path.queue() > TimeDelta::from_millis(4) + path.packet_time.min(TimeDelta::from_millis(100)) / 2;
         let is_few = loss.packets < 30.0;
         if path.is_lost_now && stands && (loss.ratio > self.usual + 0.003 || is_few && self.usual < 0.01) {
-            self.managed = (self.managed + 0.25).min(1.0);
+            self.on_managed();
         }
         if is_few || loss.packets * loss.ratio < 3.5 {
             return None;
         }
-        let dt = path.step.as_seconds();
-        self.usual += (dt * 0.03).min(0.1) * (loss.ratio - self.usual).min(0.0);
         self.pacing += (dt * 0.03).min(0.1) * (PACING - self.pacing);
         if stands && path.queue() * 2 > path.high {
             return None;
@@ -164,7 +180,7 @@ impl LossLaw {
             Some(ceiling) if rate < 0.92 * ceiling.above => {
                 // Less than what was too much is lost as well: it is not for the rate.
                 self.ceiling = None;
-                self.usual = self.usual.max(ratio);
+                self.usual = self.usual.max(ratio).min(MAX_USUAL);
                 self.margin = (self.margin * 1.7).min(0.3);
                 rate.max(0.95 * ceiling.above)
             }
@@ -178,33 +194,50 @@ impl LossLaw {
                 below
             }
             _ => {
-                self.experiment = Some(Experiment { since: now, ratio, rate, pacing: self.pacing });
+                self.experiment = Some(Experiment {
+                    since: now,
+                    ratio,
+                    deviation: path.loss.deviation(),
+                    rate,
+                    pacing: self.pacing,
+                });
                 self.pacing = SMOOTH;
                 self.from = now + ENCODER;
                 let arrives = path.delivered.max(0.9 * path.delivered_long);
-                (0.9 * arrives).min(rate * (1.0 - ratio) * 0.95).max(0.3 * rate)
+                (if is_heavy(ratio) { 0.6 } else { 0.95 } * rate * (1.0 - ratio)).min(arrives).max(0.3 * rate)
             }
         }
     }
 
     /// Ends an experiment that is due.
     fn evaluate(&mut self, path: &Path, experiment: Experiment, rate: f64) -> Option<f64> {
-        let Experiment { since, ratio, rate: before, pacing } = experiment;
-        let duration = EXPERIMENT + path.base_rtt + path.base_rtt / 2;
+        let Experiment { since, ratio, deviation, rate: before, pacing } = experiment;
+        let packets_per_second = path.delivered_long / path.packet_size.max(1.0);
+        // Twenty losses tell, if the loss stays.
+        let losses =
+            (20.0 / (ratio * packets_per_second).max(1.0)).clamp(0.3, EXPERIMENT.as_seconds() - 0.25);
+        let duration = ENCODER + TimeDelta::from_seconds_f64(losses) + path.base_rtt + path.base_rtt / 2;
         if path.now.saturating_since(since) <= duration {
             return None;
         }
         self.experiment = None;
         self.done = path.now;
-        if path.loss.ratio > 0.5 * ratio {
-            self.usual = path.loss.ratio.max(ratio);
+        // The experiment began at a peak of what varies.
+        let least = (ratio - 2.0 * deviation).max(0.0);
+        if path.loss.ratio > if is_heavy(ratio) { 0.7 } else { 0.5 } * least {
+            self.usual = path.loss.ratio.max(ratio).min(MAX_USUAL);
             self.margin = (self.margin * 1.7).min(0.3);
-            self.wait = (self.wait * 2).min(TimeDelta::from_seconds(20));
+            self.wait = (self.wait * 2).min(TimeDelta::from_seconds(60));
             self.pacing = pacing;
             return Some(rate.max(before));
         }
-        self.usual = path.loss.ratio;
+        self.usual = path.loss.ratio.min(MAX_USUAL);
         self.ceiling = Some(Ceiling { rate, above: before, since: path.now });
         None
     }
+}
+
+/// Calls that share a managed queue can fill what one of them leaves. From 8 % on an experiment leaves so much that they cannot.
+fn is_heavy(ratio: f64) -> bool {
+    ratio > 0.08
 }

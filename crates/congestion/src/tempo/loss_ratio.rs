@@ -127,10 +127,6 @@ impl Losses {
         let part = |a: u32, b: u32| if b == 0 { 0.0 } else { f64::from(a) / f64::from(b) };
         LossRatio { ratio: part(lost, packets), packets: packets.into(), burst: part(lost, runs).max(1.0) }
     }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self { newest: self.newest, ..Self::default() };
-    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,16 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::path::Path;
 
-/// Weight of a round in the smoothed share: RFC 8257 §4.2 has 1/16 for rounds of many packets; a round of media has few.
-const WEIGHT: f64 = 0.125;
+/// Weight of a round in the smoothed share: RFC 8257 §4.2 has 1/16, for a reduction in every round; here one in two.
+const WEIGHT: f64 = 0.25;
 /// Shortest round: the virtual round trip of draft-briscoe-iccrg-prague-congestion-control-04 §2.4.4.
 const MIN_ROUND: TimeDelta = TimeDelta::from_millis(25);
 /// For this time after a graded mark the path is taken for one that marks.
 const MEMORY: TimeDelta = TimeDelta::from_seconds(10);
+/// Growth in the second after a graded mark, per second.
+const GROWTH: f64 = 0.03;
+/// Most growth while the path is taken for one that marks: 2 % in a reaction time.
+const MAX_GROWTH: f64 = 0.15;
 /// Factor at a classic mark: the queue is short, so less than for a loss (RFC 8511 §3.1: 0.85 for CUBIC).
 const CLASSIC: f64 = 0.9;
 
@@ -27,6 +31,7 @@ pub(super) struct Marks {
     since: Timestamp,
     share: f64,
     latest: Option<Timestamp>,
+    reduced: Option<Timestamp>,
 }
 
 impl Marks {
@@ -48,21 +53,29 @@ impl Marks {
         if !self.is_graded {
             return (share > 0.0).then_some((share, CLASSIC));
         }
-        if self.latest.is_none() && share > 0.0 {
-            // The first mark: all of the overshoot of the start counts (RFC 8257 §4.2).
-            self.share = 1.0;
-        }
         self.share += WEIGHT * (share - self.share);
         if share == 0.0 {
             return None;
         }
         self.latest = Some(path.now);
+        // What arrives from then on left after the reduction.
+        if self.reduced.is_some_and(|at| path.now.saturating_since(at) < round * 2) {
+            return None;
+        }
+        self.reduced = Some(path.now);
         Some((share, 1.0 - self.share / 2.0))
     }
 
     /// Whether the path marks as for L4S.
     pub(super) fn is_l4s(&self, now: Timestamp) -> bool {
         self.is_graded && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
+    }
+
+    /// The highest exponent of growth, per second: with marks that are fresh there is no room. It doubles each second without them.
+    pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
+        let latest = self.latest.filter(|_| self.is_l4s(now))?;
+        let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
+        Some((GROWTH * giusto_units::math::exp(std::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
 
     /// Whether marks are graded.

@@ -29,6 +29,8 @@ pub(super) struct Path {
     pub(super) train: Option<TrainRate>,
     /// Time that a packet takes at the bottleneck.
     pub(super) packet_time: TimeDelta,
+    /// Mean size of a packet, in bits.
+    pub(super) packet_size: f64,
     pub(super) rtt: TimeDelta,
     pub(super) base_rtt: TimeDelta,
     pub(super) loss: LossRatio,
@@ -36,8 +38,6 @@ pub(super) struct Path {
     pub(super) is_lost_now: bool,
     /// Size of the sender's queue, in bits.
     pub(super) waiting: f64,
-    /// Whether the newest packet that arrived left while we sent clearly less than what arrived.
-    pub(super) has_yielded: bool,
 }
 
 impl Path {

@@ -26,7 +26,7 @@ impl TrainRate {
     /// Whether the path carried the train as fast as it was sent: there is room for more. 0.85, because a packet of other traffic
     /// between four of ours stretches a train by a fifth.
     pub(super) fn is_open(&self) -> bool {
-        bps(self.arrived) > 0.85 * bps(self.sent)
+        bps(self.arrived) > 0.96 * bps(self.sent)
     }
 }
 
@@ -105,11 +105,6 @@ impl Trains {
             return None;
         }
         Some(TrainRate { sent: DataRate::of(size, sent)?, arrived: DataRate::of(size, arrived)? })
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.open = None;
-        self.closed.clear();
     }
 }
 
