@@ -132,3 +132,61 @@ impl Compete {
 pub(super) const fn segment() -> DataSize {
     DataSize::from_bytes(1250)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: TimeDelta = TimeDelta::from_seconds(1);
+
+    #[test]
+    fn the_window_is_that_of_cubic() {
+        let start = Timestamp::ZERO + SECOND;
+        let mut now = Path { now: start, rtt: TimeDelta::from_millis(100), queue: Some(SECOND / 10), ..Path::example() };
+        // 50 segments, of which a loss leaves 35. K = cbrt(50 × 0.3 / 0.4) = 3.35 s.
+        let mut compete = Compete::new(&now, 50.0 * SEGMENT, SECOND * 100);
+        now.now = start + SECOND;
+        now.is_lost_now = true;
+        now.loss.ratio = 0.01;
+        let (rate, _) = compete.step(&now, (1e6, 0.0, 1e9));
+        let window = rate * 0.1 / SEGMENT;
+        assert!((window - 35.0).abs() < 0.1, "{window}");
+        now.is_lost_now = false;
+        // W(t) = 0.4 (t - 3.35)³ + 50, at least 35 + 0.53 t / RTT: after 1 s 44.8 against 40.3, after 3.35 s 50 against 52.7.
+        for (time, expected) in [(1.0, 44.8), (3.35, 52.7)] {
+            now.now = start + SECOND + TimeDelta::from_seconds_f64(time);
+            now.delivered_long = 1e9;
+            let (rate, _) = compete.step(&now, (1e6, 0.0, 1e9));
+            let window = rate * 0.1 / SEGMENT;
+            assert!((window - expected).abs() < 0.2, "{time} {window}");
+        }
+        // A loss that is usual does not count.
+        now.is_lost_now = true;
+        let (before, _) = compete.step(&now, (1e6, 0.02, 1e9));
+        let (after, _) = compete.step(&now, (1e6, 0.02, 1e9));
+        assert!(after >= before);
+    }
+
+    #[test]
+    fn it_tests_who_fills_the_queue_and_goes_when_nobody_does() {
+        let start = Path { queue: Some(SECOND / 10), ..Path::example() };
+        let outcome = |queue: fn(i64) -> i64| {
+            let mut compete = Compete::new(&start, 10.0 * SEGMENT, SECOND * 2);
+            (0..200)
+                .map(|step| {
+                    let time = TimeDelta::from_millis(step * 50);
+                    let queue = Some(TimeDelta::from_millis(queue(step * 50)));
+                    let now = Path { now: start.now + time, queue, delivered_long: 1e6 + step as f64 * 1e5, ..start };
+                    (step * 50, compete.step(&now, (1e5, 0.0, 1e9)).1)
+                })
+                .find(|&(_, next)| next != Competed::NotYet)
+        };
+        // 2 s and ten round trips of 50 ms.
+        assert_eq!(outcome(|_| 100), Some((2550, Competed::Test)));
+        // 1 s and four round trips without a queue.
+        assert_eq!(outcome(|_| 0), Some((1250, Competed::Gone)));
+        // A rival empties the queue for 0.6 s of each 1.2 s: it stays.
+        let (time, next) = outcome(|time| if time / 600 % 2 == 0 { 100 } else { 0 }).unwrap();
+        assert!(next == Competed::Test && time > 2500, "{time}");
+    }
+}

@@ -17,7 +17,7 @@ pub struct TempoConfig {
     /// Share of the variation within a window that is added to the first limit; half of it to the second. Default 0.2: the minimum of a window moves
     /// by a fraction of what single delays do.
     pub spread_share: f64,
-    /// Interval at which silence and the sender's queue are examined. Default 20 ms, less than a frame.
+    /// Interval at which silence and the sender's queue are examined. Default 25 ms, less than a frame.
     pub look: TimeDelta,
     /// RTT before the first measurement. Default 0.3 s, near that of RFC 9002 §6.2.2 (333 ms).
     pub presumed_rtt: TimeDelta,
@@ -49,7 +49,7 @@ impl TempoConfig {
             congested_above: TimeDelta::from_millis(5),
             empty_below: TimeDelta::from_micros(1500),
             spread_share: 0.2,
-            look: TimeDelta::from_millis(20),
+            look: TimeDelta::from_millis(25),
             presumed_rtt: TimeDelta::from_millis(300),
             laws: Laws { trains: true, compete: true, loss: true, window: true, skip: true },
         }

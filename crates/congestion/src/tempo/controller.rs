@@ -76,7 +76,8 @@ pub struct Tempo {
     /// Mean size of packets, in bits.
     packet: f64,
     path: Path,
-    newest: Newest,
+    /// The highest number of a packet that arrived.
+    newest: u64,
     in_flight: DataSize,
     queue: QueueState,
     // Laws.
@@ -90,13 +91,6 @@ pub struct Tempo {
     /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
     stepped: Timestamp,
     looked: Timestamp,
-}
-
-/// The newest packet that arrived, by number.
-#[derive(Debug, Clone, Copy, Default)]
-struct Newest {
-    sequence: u64,
-    sent: Timestamp,
 }
 
 impl Tempo {
@@ -128,7 +122,7 @@ impl Tempo {
             spread: TimeDelta::ZERO,
             packet: bps(DataRate::from_bps(segment().as_bits())),
             path: Path { base_rtt: config.presumed_rtt, rtt: config.presumed_rtt, ..Path::default() },
-            newest: Newest::default(),
+            newest: 0,
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
             grow: Grow::new(),
@@ -169,8 +163,8 @@ impl Tempo {
             self.delay.on_delay(now, delay);
             self.marks.on_packet(report.ecn);
             self.packet += 0.02 * (size.as_bits() as f64 - self.packet);
-            if sequence >= self.newest.sequence {
-                self.newest = Newest { sequence, sent };
+            if sequence >= self.newest {
+                self.newest = sequence;
                 newest = Some(sent);
                 self.trains.push(now, (sent, arrival, size), pause);
             }

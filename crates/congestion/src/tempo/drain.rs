@@ -176,3 +176,89 @@ impl Drain {
 fn horizon(path: &Path) -> f64 {
     HORIZON.max(path.reaction()).as_seconds()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: i64) -> TimeDelta {
+        TimeDelta::from_millis(ms)
+    }
+
+    fn at(path: Path, time: i64, queue: i64) -> Path {
+        Path { now: Timestamp::ZERO + ms(time), queue: Some(ms(queue)), queue_ahead: ms(queue), ..path }
+    }
+
+    #[test]
+    fn the_rate_is_the_capacity_less_what_empties_the_queue_within_the_horizon() {
+        let path = at(Path::example(), 1000, 52);
+        let mut drain = Drain::new(&path, 1.2e6);
+        // 1 - (52 ms - 2 ms) / 250 ms.
+        let (rate, next) = drain.step(&path, false);
+        assert!((rate - 0.8e6).abs() < 1.0, "{rate}");
+        assert_eq!(next, Drained::NotYet);
+        // The sender's queue counts as well: 50 000 bits are 50 ms more.
+        let (rate, _) = drain.step(&Path { waiting: 5e4, ..path }, false);
+        assert!((rate - 0.6e6).abs() < 1.0, "{rate}");
+        // Neither more than 0.9 nor less than 0.15 of the capacity, and packets leave at 0.9 of it.
+        let (most, _) = drain.step(&at(path, 1050, 12), false);
+        let (least, _) = drain.step(&at(path, 1100, 900), false);
+        assert!((most - 0.9e6).abs() < 1.0 && (least - 0.15e6).abs() < 1.0, "{most} {least}");
+        assert!((drain.pacing(&path) - 0.9e6).abs() < 1.0);
+        // A round trip of 350 ms makes the horizon 500 ms.
+        let far = Path { base_rtt: ms(350), ..path };
+        let (rate, _) = Drain::new(&far, 1.2e6).step(&far, false);
+        assert!((rate - 0.9e6).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn an_empty_queue_ends_it_a_little_below_the_capacity() {
+        let path = at(Path::example(), 1000, 30);
+        let mut drain = Drain::new(&path, 1.2e6);
+        drain.step(&path, false);
+        let (rate, next) = drain.step(&at(path, 1200, 3), false);
+        assert_eq!(next, Drained::Empty);
+        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        // What arrives because we yield is not the capacity.
+        let mut drain = Drain::new(&path, 1.2e6);
+        drain.step(&path, false);
+        drain.step(&Path { delivered: 0.5e6, ..at(path, 1300, 15) }, false);
+        let (rate, _) = drain.step(&at(path, 1350, 3), false);
+        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        // A queue that grows shows a path that has become slower.
+        drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
+        let (rate, _) = drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false);
+        assert!((rate - 0.485e6).abs() < 1.0, "{rate}");
+    }
+
+    /// The first outcome other than `NotYet`, and its time, for a queue of `queue(ms)` at that time.
+    fn outcome(expects_rival: bool, queue: impl Fn(i64) -> i64) -> (i64, Drained) {
+        let mut drain = Drain::new(&at(Path::example(), 0, queue(0)), 1e6);
+        (0..10_000)
+            .step_by(50)
+            .map(|time| (time, drain.step(&at(Path::example(), time, queue(time)), expects_rival).1))
+            .find(|&(_, next)| next != Drained::NotYet)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_queue_that_stays_although_we_yield_belongs_to_others() {
+        // It moves by 15 ms, and does not shrink: after 50 + 200 ms, 800 ms and another round trip.
+        let (time, next) = outcome(false, |time| 80 + time / 50 % 4 * 5);
+        assert_eq!(next, Drained::Rival);
+        assert!((1050..=1150).contains(&time), "{time}");
+        let (time, next) = outcome(true, |time| 80 + time / 50 % 4 * 5);
+        assert!(next == Drained::Rival && (500..=600).contains(&time), "{time}");
+        // Alone 100 ms shrink in a second.
+        let (time, next) = outcome(false, |time| (200 - time / 10).max(0));
+        assert!(next == Drained::Empty && (1900..2000).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn a_delay_that_does_not_move_at_all_is_a_longer_route() {
+        let (time, next) = outcome(false, |_| 80);
+        assert_eq!(next, Drained::LongerRoute);
+        // 2 s and four round trips after the first 250 ms.
+        assert!((2450..=2550).contains(&time), "{time}");
+    }
+}

@@ -82,3 +82,78 @@ impl Grow {
         Some(rate * math::exp(exponent * dt) + additive)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use giusto_units::{DataRate, TimeDelta};
+
+    use super::*;
+    use crate::tempo::train_rate::TrainRate;
+
+    fn train(sent: u64, arrived: u64) -> Option<TrainRate> {
+        Some(TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) })
+    }
+
+    /// Factor of the rate in one second from 1 Mbit/s, after congestion.
+    fn second(path: Path, trusts: bool) -> f64 {
+        let mut grow = Grow::new();
+        grow.restart();
+        let (mut rate, mut path) = (1e6, path);
+        for _ in 0..20 {
+            path.delivered_long = rate;
+            rate = grow.step(&path, rate, (trusts, None)).unwrap();
+        }
+        rate / 1e6
+    }
+
+    #[test]
+    fn growth_begins_slowly_and_doubles_in_two_reaction_times() {
+        // Reaction 0.2 s: the exponent is 0.03 × 2^(t/0.4 s), whose integral over a second is 0.03 × 0.577 × 4.66 = 0.081 for steps
+        // without delay; the additive part is 0.05.
+        let growth = second(Path::example(), true);
+        assert!((1.125..1.155).contains(&growth), "{growth}");
+        // A queue that stands below the limit of congestion stops the doubling: 3 % and the additive part.
+        let standing = Path { queue: Some(TimeDelta::from_millis(8)), ..Path::example() };
+        let growth = second(standing, true);
+        assert!((1.078..1.084).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn trains_that_show_room_are_used_unless_others_may_be_there() {
+        let open = Path { train: train(2_500_000, 2_450_000), ..Path::example() };
+        // From 0.7 × ln 2 / 0.2 s, a factor of 11 in a second, to ln 2 / 0.2 s, a factor of 32.
+        let (trusting, careful) = (second(open, true), second(open, false));
+        assert!((11.0..32.0).contains(&trusting), "{trusting}");
+        assert!((1.12..1.2).contains(&careful), "{careful}");
+        // At the capacity that trains measure: 8 % and the additive part at most.
+        let closed = Path { train: train(2_500_000, 1_000_000), ..Path::example() };
+        let growth = second(closed, true);
+        assert!((1.09..1.14).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn what_is_not_used_does_not_grow() {
+        let path = Path { delivered_long: 4e5, ..Path::example() };
+        assert_eq!(Grow::new().step(&path, 1e6, (true, None)), None);
+        assert!(Grow::new().step(&path, 7e5, (true, None)).is_some());
+    }
+
+    #[test]
+    fn a_small_flow_gains_on_a_large_one() {
+        // Two flows that grow and yield the same share: the ratio of 10 shrinks.
+        let ratio = second_from(4e6) / second_from(4e5);
+        // The additive part is 2.5 % of 4 Mbit/s, and 7.9 % of 0.4 Mbit/s.
+        assert!((0.94..0.96).contains(&ratio), "{ratio}");
+    }
+
+    fn second_from(begin: f64) -> f64 {
+        let mut grow = Grow::new();
+        grow.restart();
+        let (mut rate, mut path) = (begin, Path::example());
+        for _ in 0..20 {
+            path.delivered_long = rate;
+            rate = grow.step(&path, rate, (false, None)).unwrap();
+        }
+        rate / begin
+    }
+}

@@ -241,3 +241,62 @@ impl LossLaw {
 fn is_heavy(ratio: f64) -> bool {
     ratio > 0.08
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tempo::loss_ratio::LossRatio;
+
+    /// Runs for 20 s on a path that loses `loss(rate)`. Returns the law, the final rate and the number of steps in which it changed the rate.
+    fn run(loss: impl Fn(f64) -> f64) -> (LossLaw, f64, u32) {
+        let (mut law, mut rate, mut reactions) = (LossLaw::new(), 1e6, 0);
+        for step in 0..400 {
+            let ratio = loss(rate);
+            let path = Path {
+                now: Timestamp::ZERO + TimeDelta::from_millis(1000 + step * 50),
+                delivered: rate * (1.0 - ratio),
+                delivered_long: rate * (1.0 - ratio),
+                loss: LossRatio { ratio, packets: 200.0, burst: 1.0 },
+                ..Path::example()
+            };
+            if let Some(next) = law.step(&path, rate, true) {
+                rate = next;
+                reactions += 1;
+            }
+        }
+        (law, rate, reactions)
+    }
+
+    #[test]
+    fn loss_that_stays_is_usual_and_costs_no_rate() {
+        let (law, rate, reactions) = run(|_| 0.06);
+        assert!((law.usual() - 0.06).abs() < 1e-9 && (rate - 1e6).abs() < 1.0, "{} {rate}", law.usual());
+        assert!((2..=6).contains(&reactions), "{reactions}");
+    }
+
+    #[test]
+    fn a_policer_is_found_and_stayed_below() {
+        // It passes 0.8 Mbit/s.
+        let (law, rate, _) = run(|rate| (1.0 - 0.8e6 / rate).max(0.0));
+        assert!(law.usual() < 0.01 && (0.45e6..=0.81e6).contains(&rate), "{} {rate}", law.usual());
+        assert!(law.pacing() < 2.5);
+    }
+
+    #[test]
+    fn loss_with_a_queue_shows_a_managed_queue_and_starts_no_experiment() {
+        let mut law = LossLaw::new();
+        let loss = LossRatio { ratio: 0.05, packets: 200.0, burst: 1.0 };
+        let queue = Some(TimeDelta::from_millis(12));
+        let path = Path { loss, queue, is_lost_now: true, ..Path::example() };
+        for _ in 0..4 {
+            assert_eq!(law.step(&path, 1e6, false), None);
+        }
+        assert!((law.managed() - 1.0).abs() < 1e-12 && law.usual() == 0.0);
+    }
+
+    #[test]
+    fn no_usual_loss_is_above_a_quarter() {
+        let (law, ..) = run(|_| 0.4);
+        assert!(law.usual() <= 0.25, "{}", law.usual());
+    }
+}

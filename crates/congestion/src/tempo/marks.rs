@@ -83,3 +83,45 @@ impl Marks {
         self.is_graded
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shares and factors of rounds of ten packets, of which so many are marked.
+    fn rounds(capable: Ecn, marked: &[u32]) -> (Marks, Vec<Option<(f64, f64)>>) {
+        let mut marks = Marks::default();
+        let mut results = Vec::new();
+        for (round, &marked) in (1..).zip(marked) {
+            for packet in 0..10 {
+                marks.on_packet(if packet < marked { Ecn::Ce } else { capable });
+            }
+            let now = Timestamp::ZERO + TimeDelta::from_millis(50) * round;
+            results.push(marks.step(&Path { now, ..Path::example() }));
+        }
+        (marks, results)
+    }
+
+    #[test]
+    fn graded_marks_reduce_by_half_their_smoothed_share_in_one_round_of_two() {
+        let (marks, results) = rounds(Ecn::Ect1, &[0, 4, 4, 2, 0]);
+        // 0.1; then a round without reaction (0.175); then 0.175 + (0.2 - 0.175) / 4 = 0.18125.
+        let (share, factor) = results[1].unwrap();
+        assert!((share - 0.4).abs() < 1e-12 && (factor - 0.95).abs() < 1e-12, "{share} {factor}");
+        assert_eq!((results[0], results[2], results[4]), (None, None, None));
+        let (_, factor) = results[3].unwrap();
+        assert!((factor - (1.0 - 0.18125 / 2.0)).abs() < 1e-12, "{factor}");
+        let at = |ms| Timestamp::ZERO + TimeDelta::from_millis(ms);
+        assert!(marks.is_l4s(at(300)) && !marks.is_l4s(at(11_000)));
+        // 3 % a second at first, and never more than 15 %.
+        assert!((marks.limit(at(700)).unwrap() - 0.03).abs() < 1e-12);
+        assert!((marks.limit(at(5000)).unwrap() - 0.15).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_classic_mark_reduces_by_a_tenth_and_limits_no_growth() {
+        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 0]);
+        assert_eq!((results[0], results[1], results[2]), (None, Some((0.1, 0.9)), None));
+        assert_eq!(marks.limit(Timestamp::ZERO + TimeDelta::from_millis(200)), None);
+    }
+}

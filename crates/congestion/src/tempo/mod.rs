@@ -25,6 +25,8 @@ mod marks;
 mod path;
 mod silence;
 mod standing_queue;
+#[cfg(test)]
+mod tests;
 mod train_rate;
 
 pub use config::{Laws, TempoConfig};

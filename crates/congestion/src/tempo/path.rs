@@ -60,3 +60,26 @@ impl Path {
 
 /// See [`Path::reaction`].
 pub(super) const REACTION: TimeDelta = TimeDelta::from_millis(150);
+
+#[cfg(test)]
+impl Path {
+    /// An empty path of 1 Mbit/s and 50 ms, with a feedback each 50 ms.
+    pub(super) fn example() -> Self {
+        let ms = TimeDelta::from_millis;
+        Self {
+            now: Timestamp::ZERO + ms(1000),
+            step: ms(50),
+            queue: Some(TimeDelta::ZERO),
+            high: ms(10),
+            low: ms(4),
+            delivered: 1e6,
+            delivered_long: 1e6,
+            packet_time: ms(10),
+            packet_size: 1e4,
+            rtt: ms(50),
+            base_rtt: ms(50),
+            loss: LossRatio { ratio: 0.0, packets: 100.0, burst: 1.0 },
+            ..Self::default()
+        }
+    }
+}

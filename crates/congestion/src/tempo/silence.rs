@@ -52,3 +52,27 @@ impl Silence {
         self.given_up
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_falls_once_in_each_time_of_patience_and_what_flies_is_given_up() {
+        let ms = TimeDelta::from_millis;
+        let at = |time| Timestamp::ZERO + ms(time);
+        let size = DataSize::from_bytes(9000);
+        let mut silence = Silence::default();
+        silence.on_sent(at(5000));
+        silence.on_feedback(at(5000), size);
+        // Twice 50 ms is less than 0.3 s; with 0.2 s: after 0.5 s.
+        let steps: Vec<i64> =
+            (5000..7000).step_by(50).filter(|&time| silence.step(at(time), ms(50), size).is_some()).collect();
+        assert_eq!(steps, [5550, 6100, 6650]);
+        assert_eq!(silence.given_up(), size);
+        // Nothing in flight is no silence.
+        assert_eq!(silence.step(at(9000), ms(50), DataSize::ZERO), None);
+        silence.on_feedback(at(9000), DataSize::from_bytes(1000));
+        assert_eq!(silence.given_up(), DataSize::ZERO);
+    }
+}
