@@ -142,7 +142,12 @@ mod tests {
     #[test]
     fn the_window_is_that_of_cubic() {
         let start = Timestamp::ZERO + SECOND;
-        let mut now = Path { now: start, rtt: TimeDelta::from_millis(100), queue: Some(SECOND / 10), ..Path::example() };
+        let mut now = Path {
+            now: start,
+            rtt: TimeDelta::from_millis(100),
+            queue: Some(SECOND / 10),
+            ..Path::example()
+        };
         // 50 segments, of which a loss leaves 35. K = cbrt(50 × 0.3 / 0.4) = 3.35 s.
         let mut compete = Compete::new(&now, 50.0 * SEGMENT, SECOND * 100);
         now.now = start + SECOND;
@@ -176,7 +181,12 @@ mod tests {
                 .map(|step| {
                     let time = TimeDelta::from_millis(step * 50);
                     let queue = Some(TimeDelta::from_millis(queue(step * 50)));
-                    let now = Path { now: start.now + time, queue, delivered_long: 1e6 + step as f64 * 1e5, ..start };
+                    let now = Path {
+                        now: start.now + time,
+                        queue,
+                        delivered_long: 1e6 + step as f64 * 1e5,
+                        ..start
+                    };
                     (step * 50, compete.step(&now, (1e5, 0.0, 1e9)).1)
                 })
                 .find(|&(_, next)| next != Competed::NotYet)

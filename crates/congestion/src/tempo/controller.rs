@@ -8,7 +8,7 @@ use super::{
     compete::{Compete, Competed, segment},
     config::TempoConfig,
     delivery_rate::delivery_rate,
-    drain::{Drain, Drained},
+    drain::{self, Drain, Drained},
     grow::Grow,
     loss::{LossLaw, MAX_USUAL},
     loss_ratio::Losses,
@@ -372,7 +372,7 @@ impl Tempo {
                     None => most,
                 }
             }
-            Phase::Drain(drain) => drain.pacing(&self.path).max(1.05 * rate),
+            Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),
             Phase::Compete(_) => 1.5 * rate,
         }
     }

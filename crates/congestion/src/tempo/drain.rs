@@ -84,11 +84,6 @@ impl Drain {
         self.capacity
     }
 
-    /// Pacing rate, in bit/s: packets leave below the capacity, whatever the encoder does.
-    pub(super) fn pacing(&self, path: &Path) -> f64 {
-        YIELD * path.delivered
-    }
-
     /// What arrives is the capacity for us while the queue grows: more is sent than arrives. While it does not grow, less may arrive
     /// because we send less, so the capacity only rises.
     fn saturate(&mut self, path: &Path) {
@@ -172,6 +167,11 @@ impl Drain {
     }
 }
 
+/// Pacing rate while a queue drains, in bit/s: packets leave below the capacity, whatever the encoder does.
+pub(super) fn pacing(path: &Path) -> f64 {
+    YIELD * path.delivered
+}
+
 /// Time constant of draining, in seconds.
 fn horizon(path: &Path) -> f64 {
     HORIZON.max(path.reaction()).as_seconds()
@@ -204,7 +204,7 @@ mod tests {
         let (most, _) = drain.step(&at(path, 1050, 12), false);
         let (least, _) = drain.step(&at(path, 1100, 900), false);
         assert!((most - 0.9e6).abs() < 1.0 && (least - 0.15e6).abs() < 1.0, "{most} {least}");
-        assert!((drain.pacing(&path) - 0.9e6).abs() < 1.0);
+        assert!((pacing(&path) - 0.9e6).abs() < 1.0);
         // A round trip of 350 ms makes the horizon 500 ms.
         let far = Path { base_rtt: ms(350), ..path };
         let (rate, _) = Drain::new(&far, 1.2e6).step(&far, false);
@@ -251,7 +251,7 @@ mod tests {
         assert!(next == Drained::Rival && (500..=600).contains(&time), "{time}");
         // Alone 100 ms shrink in a second.
         let (time, next) = outcome(false, |time| (200 - time / 10).max(0));
-        assert!(next == Drained::Empty && (1900..2000).contains(&time), "{time}");
+        assert!(next == Drained::Empty && (1900..=2000).contains(&time), "{time}");
     }
 
     #[test]

@@ -56,22 +56,21 @@ impl Grow {
         let doublings = if is_empty { 0.5 } else { -1.0 } * dt / reaction;
         self.exponent *= math::exp(LN_2 * doublings);
         let train = path.train.filter(|train| bps(train.sent) > 1.3 * rate);
-        let mut most = fast;
-        match train {
-            Some(train) if train.is_open() => {
-                if trusts_trains {
-                    self.exponent = self.exponent.max(0.7 * fast);
+        let is_near = train.is_some_and(|train| !train.is_open() && rate > 0.85 * bps(train.arrived));
+        let most = if is_near { NEAR_CAPACITY.min(fast) } else { fast };
+        // Without trains a start is a little slower than with trains that show room.
+        let least = match train {
+            Some(train) if trusts_trains && !is_near => {
+                if train.is_open() {
+                    0.7
+                } else {
+                    0.5
                 }
             }
-            Some(train) if rate > 0.85 * bps(train.arrived) => most = NEAR_CAPACITY.min(fast),
-            Some(_) => {
-                if trusts_trains {
-                    self.exponent = self.exponent.max(0.5 * fast);
-                }
-            }
-            None if self.is_start && is_empty => self.exponent = self.exponent.max(0.6 * fast),
-            None => {}
-        }
+            None if self.is_start && is_empty => 0.6,
+            _ => 0.0,
+        };
+        self.exponent = self.exponent.max(least * fast);
         self.exponent = self.exponent.clamp(MIN_EXPONENT, most.max(MIN_EXPONENT));
         let exponent = limit.map_or(self.exponent, |limit| self.exponent.min(limit));
         let used = path.delivered_long / (1.0 - path.loss.ratio.min(0.6));
@@ -90,8 +89,8 @@ mod tests {
     use super::*;
     use crate::tempo::train_rate::TrainRate;
 
-    fn train(sent: u64, arrived: u64) -> Option<TrainRate> {
-        Some(TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) })
+    fn train(sent: u64, arrived: u64) -> TrainRate {
+        TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) }
     }
 
     /// Factor of the rate in one second from 1 Mbit/s, after congestion.
@@ -120,13 +119,13 @@ mod tests {
 
     #[test]
     fn trains_that_show_room_are_used_unless_others_may_be_there() {
-        let open = Path { train: train(2_500_000, 2_450_000), ..Path::example() };
+        let open = Path { train: Some(train(2_500_000, 2_450_000)), ..Path::example() };
         // From 0.7 × ln 2 / 0.2 s, a factor of 11 in a second, to ln 2 / 0.2 s, a factor of 32.
         let (trusting, careful) = (second(open, true), second(open, false));
         assert!((11.0..32.0).contains(&trusting), "{trusting}");
         assert!((1.12..1.2).contains(&careful), "{careful}");
         // At the capacity that trains measure: 8 % and the additive part at most.
-        let closed = Path { train: train(2_500_000, 1_000_000), ..Path::example() };
+        let closed = Path { train: Some(train(2_500_000, 1_000_000)), ..Path::example() };
         let growth = second(closed, true);
         assert!((1.09..1.14).contains(&growth), "{growth}");
     }
