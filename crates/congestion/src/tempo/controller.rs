@@ -22,7 +22,7 @@ use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
-    requirements::{FeedbackKind, PacerSettings, Requirements},
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
     scream::decided::Decided,
     target::{Cause, Decision, Signal, Target},
 };
@@ -101,6 +101,8 @@ impl Tempo {
         pacer: PacerSettings::SINGLE,
         sender_queue: true,
         marks: true,
+        // Later it is of no use, and sending it makes the next frames late.
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         ..Requirements::DEFAULT
     };
 
