@@ -21,7 +21,7 @@ pub struct TempoConfig {
     pub look: TimeDelta,
     /// RTT before the first measurement. Default 0.3 s, near that of RFC 9002 §6.2.2 (333 ms).
     pub presumed_rtt: TimeDelta,
-    /// The laws that are in force. Default: all. For experiments that show what each of them does.
+    /// The laws that are in force. Default: all but the window. For experiments that show what each of them does.
     pub laws: Laws,
 }
 
@@ -35,7 +35,7 @@ pub struct Laws {
     pub compete: bool,
     /// Losses are judged by experiments.
     pub loss: bool,
-    /// Bytes in flight are limited.
+    /// Bytes in flight are limited. Off: it cost more frames than it saved (docs/explanation/tempo.md).
     pub window: bool,
     /// Frames are skipped while too much waits.
     pub skip: bool,
@@ -51,7 +51,7 @@ impl TempoConfig {
             spread_share: 0.2,
             look: TimeDelta::from_millis(25),
             presumed_rtt: TimeDelta::from_millis(300),
-            laws: Laws { trains: true, compete: true, loss: true, window: true, skip: true },
+            laws: Laws { trains: true, compete: true, loss: true, window: false, skip: true },
         }
     }
 }
