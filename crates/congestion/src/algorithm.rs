@@ -208,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn each_accepts_its_feedback_and_scream_discards_old_packets() {
+    fn each_accepts_its_feedback_and_some_discard_old_packets() {
         for algorithm in Algorithm::all() {
             let requirements = algorithm.requirements();
             assert!(requirements.accepts(requirements.feedback), "{algorithm}");
             let is_first = algorithm.name().starts_with("scream:d00");
             assert_eq!(requirements.feedback == FeedbackKind::ScreamDraft, is_first, "{algorithm}");
             assert_eq!(requirements.staleness.skip_after.is_some(), is_first, "{algorithm}");
-            let is_scream = algorithm.name().starts_with("scream:");
-            assert_eq!(requirements.staleness.discard_after.is_some(), is_scream, "{algorithm}");
+            let discards = algorithm.name().starts_with("scream:") || algorithm.name() == "tempo";
+            assert_eq!(requirements.staleness.discard_after.is_some(), discards, "{algorithm}");
         }
     }
 

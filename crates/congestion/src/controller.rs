@@ -52,8 +52,8 @@ pub trait Controller: Send + std::fmt::Debug {
         None
     }
 
-    /// One frame in this number should not be encoded, at least 2: too much is in flight, and the target does not say so. `None` (the
-    /// default): all frames may be encoded.
+    /// One frame in this number should not be encoded: too much is in flight or waits, and the target does not say so. 1: no frame
+    /// should be encoded now. `None` (the default): all frames may be encoded.
     fn frame_drop_interval(&self) -> Option<u32> {
         None
     }

@@ -17,6 +17,7 @@
 //! | [`gcc`] | Google Congestion Control, and its parts |
 //! | [`nada`] | NADA (RFC 8698) |
 //! | [`scream`] | SCReAM in three generations |
+//! | [`tempo`] | a controller of our own |
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 mod acknowledgement;
@@ -46,6 +47,7 @@ pub mod scream;
 mod shared_queue;
 mod table;
 pub mod target;
+pub mod tempo;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use controller::Controller;

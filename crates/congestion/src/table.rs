@@ -20,6 +20,7 @@ use crate::{
         rfc8298::{Rfc8298Config, ScreamRfc8298},
         v2::{ScreamV2, ScreamV2Config},
     },
+    tempo::{Tempo, TempoConfig},
 };
 
 /// Why building a preset cannot fail. A test builds each preset.
@@ -121,6 +122,12 @@ pub(crate) static TABLE: &[Entry] = &[
             config.delay.target = options.delay_target.unwrap_or(config.delay.target);
             Box::new(ScreamV2::new(config))
         },
+    },
+    Entry {
+        name: "tempo",
+        summary: "our own: a model of the path, one law each for growth, queues, rivals, losses and marks",
+        requirements: Tempo::REQUIREMENTS,
+        build: &|limits, _| Box::new(Tempo::new(TempoConfig::within(limits))),
     },
 ];
 

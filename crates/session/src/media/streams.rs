@@ -246,11 +246,11 @@ impl Streams {
     }
 
     /// Whether the next frame of a stream is to be encoded. The controller drops one adaptive frame in
-    /// `drop_interval`.
+    /// `drop_interval`; 1: each of them.
     pub(super) fn wants_frame(&mut self, now: Timestamp, stream: usize, drop_interval: Option<u32>) -> bool {
         let Some(line) = self.lines.get_mut(stream) else { return false };
         let adapts = line.stream.limits.min() < line.stream.limits.max();
-        let interval = drop_interval.filter(|_| adapts).map(|interval| u64::from(interval.max(2)));
+        let interval = drop_interval.filter(|_| adapts).map(|interval| u64::from(interval.max(1)));
         line.may_drop = interval.is_some();
         let drops = interval.is_some_and(|interval| line.droppable_frames.is_multiple_of(interval));
         !drops && !line.skips(now)

@@ -1,0 +1,495 @@
+//! The controller `tempo`: composes the estimators and the laws.
+
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+
+use super::{
+    arrivals::Arrivals,
+    base_delay::BaseDelay,
+    compete::{Compete, Competed, segment},
+    config::TempoConfig,
+    delivery_rate::delivery_rate,
+    drain::{self, Drain, Drained},
+    grow::Grow,
+    loss::{LossLaw, MAX_USUAL},
+    loss_ratio::Losses,
+    marks::Marks,
+    path::{Path, bps},
+    silence::Silence,
+    standing_queue::StandingQueue,
+    train_rate::Trains,
+};
+use crate::{
+    controller::Controller,
+    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    limits::Limits,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
+    scream::decided::Decided,
+    target::{Cause, Decision, Signal, Target},
+};
+
+/// Periods of the base delay, of one second: while we grow the queue is empty now and then, so that a longer route is learned soon; while
+/// others fill it, it may not be empty for long.
+const PERIODS: usize = 15;
+const BUSY_PERIODS: usize = 60;
+/// Windows of the delivery rate.
+const SHORT: TimeDelta = TimeDelta::from_millis(200);
+const LONG: TimeDelta = TimeDelta::from_millis(600);
+/// A packet takes at most this at the bottleneck: about one frame interval. More would say that others use the link.
+const MAX_PACKET_TIME: f64 = 0.035;
+/// No law brings the rate below what still measures the path: a packet each 0.2 s. The configured minimum comes first.
+const MIN_RATE: f64 = 20_000.0;
+/// For this time after others filled the queue, they are expected again.
+const RIVAL_MEMORY: TimeDelta = TimeDelta::from_seconds(15);
+/// Beside others, we test so often whether the queue is ours, and ten round trips later. The first tests come soon: calls of one kind that
+/// took each other for rivals test at the same time, and find out.
+const FIRST_TEST: TimeDelta = TimeDelta::from_seconds(2);
+const LAST_TEST: TimeDelta = TimeDelta::from_seconds(8);
+/// A frame is not encoded while the queues of network and sender need longer than this: it would come late.
+const SKIP_ABOVE: f64 = 0.25;
+/// With graded marks, media over pacing: frames are spread, and a larger frame is sent within a few intervals.
+const L4S_SHARE: f64 = 0.96;
+
+#[derive(Debug, Clone)]
+enum Phase {
+    Grow,
+    Drain(Drain),
+    Compete(Compete),
+}
+
+/// Keeps the queue of the path short and the path used: see the [module](super).
+#[derive(Debug, Clone)]
+pub struct Tempo {
+    config: TempoConfig,
+    decided: Decided,
+    /// The rate that is controlled, in bit/s.
+    rate: f64,
+    cause: Cause,
+    phase: Phase,
+    // Estimators.
+    arrivals: Arrivals,
+    delay: BaseDelay,
+    round_trip: BaseDelay,
+    trains: Trains,
+    losses: Losses,
+    rtt: Option<TimeDelta>,
+    spread: TimeDelta,
+    /// Mean size of packets, in bits.
+    packet: f64,
+    path: Path,
+    /// The highest number of a packet that arrived.
+    newest: u64,
+    in_flight: DataSize,
+    queue: QueueState,
+    // Laws.
+    grow: Grow,
+    loss: LossLaw,
+    marks: Marks,
+    silence: Silence,
+    /// Time of the latest end of a time beside others; the window then, if this is a test whether the queue is ours.
+    rival: Option<Timestamp>,
+    tested: Option<(f64, TimeDelta)>,
+    /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
+    stepped: Timestamp,
+    looked: Timestamp,
+}
+
+impl Tempo {
+    /// What it requires of the sender and the receiver.
+    pub const REQUIREMENTS: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        accepted: &[FeedbackKind::CongestionControl, FeedbackKind::TransportWide],
+        pacer: PacerSettings::SINGLE,
+        sender_queue: true,
+        marks: true,
+        // Later it is of no use, and sending it makes the next frames late.
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
+        ..Requirements::DEFAULT
+    };
+
+    /// A controller before the first packet.
+    pub fn new(config: TempoConfig) -> Self {
+        let config = TempoConfig { limits: config.limits.ordered(), ..config };
+        let decided = Decided::new(config.limits);
+        Self {
+            rate: bps(decided.target()),
+            decided,
+            cause: Cause::Start,
+            phase: Phase::Grow,
+            arrivals: Arrivals::default(),
+            delay: BaseDelay::default(),
+            round_trip: BaseDelay::default(),
+            trains: Trains::default(),
+            losses: Losses::default(),
+            rtt: None,
+            spread: TimeDelta::ZERO,
+            packet: bps(DataRate::from_bps(segment().as_bits())),
+            path: Path { base_rtt: config.presumed_rtt, rtt: config.presumed_rtt, ..Path::default() },
+            newest: 0,
+            in_flight: DataSize::ZERO,
+            queue: QueueState::default(),
+            grow: Grow::new(),
+            loss: LossLaw::new(),
+            marks: Marks::default(),
+            silence: Silence::default(),
+            rival: None,
+            tested: None,
+            stepped: Timestamp::ZERO,
+            looked: Timestamp::ZERO,
+            config,
+        }
+    }
+
+    /// Time that runs backwards counts as no time. The session begins with the first call.
+    fn begin(&mut self, now: Timestamp) -> Timestamp {
+        let has_begun = self.decided.has_begun();
+        let now = self.decided.advance(now);
+        if !has_begun {
+            (self.stepped, self.looked) = (now, now);
+            self.silence.on_feedback(now, DataSize::ZERO);
+        }
+        now
+    }
+
+    // ---- estimators -----------------------------------------------------------------------------------------------------
+
+    /// Handles the reports of a message. Returns whether a loss is new.
+    fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
+        let pause = TimeDelta::from_seconds_f64((3.0 * self.packet / self.pacing()).clamp(0.004, 0.03));
+        let (mut is_lost, mut newest) = (false, None);
+        for report in packets {
+            let SentPacket { sequence, at: sent, size, .. } = report.sent;
+            is_lost |= self.losses.on_report(sequence, sent, report.arrival.is_some());
+            let Some(arrival) = report.arrival else { continue };
+            let delay = -arrival.apparent_delay(sent);
+            self.arrivals.push(arrival, delay, size);
+            self.delay.on_delay(now, delay);
+            self.marks.on_packet(report.ecn);
+            self.packet += 0.02 * (size.as_bits() as f64 - self.packet);
+            if sequence >= self.newest {
+                self.newest = sequence;
+                newest = Some(sent);
+                self.trains.push(now, (sent, arrival, size), pause);
+            }
+        }
+        if let Some(sent) = newest {
+            let rtt = now.saturating_since(sent);
+            self.round_trip.on_delay(now, rtt);
+            self.rtt = Some(self.rtt.map_or(rtt, |smoothed| smoothed + (rtt - smoothed) / 10));
+        }
+        let periods = if matches!(self.phase, Phase::Grow) { PERIODS } else { BUSY_PERIODS };
+        self.delay.keep(periods);
+        self.round_trip.keep(periods);
+        is_lost
+    }
+
+    /// The state of the path after a message.
+    fn measure(&mut self, now: Timestamp, is_lost_now: bool) -> Path {
+        let config = &self.config;
+        let base_rtt = self.round_trip.base().unwrap_or(config.presumed_rtt);
+        let link = bps(delivery_rate(&self.arrivals, LONG)).max(0.5 * self.rate).max(10_000.0);
+        let train = self.trains.rate(now);
+        let link = train.map_or(link, |train| link.max(bps(train.arrived)));
+        let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(MAX_PACKET_TIME));
+        let short = SHORT.max(packet_time * 4).min(LONG);
+        let standing = self.delay.base().and_then(|base| StandingQueue::of(&self.arrivals, base));
+        let queue = standing.filter(|queue| queue.packets >= 3).map(|queue| queue.delay);
+        let scale = 1.0 - 0.5 * self.loss.managed();
+        let limit = |fixed: TimeDelta, share: f64| {
+            TimeDelta::from_seconds_f64((fixed.as_seconds() + share * self.spread.as_seconds()) * scale)
+        };
+        let high = limit(config.congested_above, config.spread_share) + packet_time;
+        let low = limit(config.empty_below, 0.5 * config.spread_share) + packet_time / 2;
+        if let Some(standing) = standing
+            && standing.packets >= 4
+            && standing.delay < high
+            && matches!(self.phase, Phase::Grow)
+        {
+            let spread = standing.spread.min(TimeDelta::from_millis(100));
+            self.spread += (spread - self.spread) / 20;
+        }
+        let loss = self.losses.ratio(TimeDelta::from_millis(80) + base_rtt / 4, self.loss.from());
+        let random = self.loss.usual().min(loss.ratio);
+        // What random loss takes has passed the bottleneck as well.
+        let passed = |rate: DataRate| (bps(rate) / (1.0 - random)).max(1.0);
+        let delivered = passed(delivery_rate(&self.arrivals, short));
+        let flying = (self.in_flight.as_bits() as f64 / delivered - base_rtt.as_seconds()).clamp(0.0, 60.0);
+        Path {
+            now,
+            step: now.saturating_since(self.stepped).min(TimeDelta::from_millis(200)),
+            queue,
+            queue_ahead: queue.unwrap_or_default().min(TimeDelta::from_seconds_f64(flying)),
+            high,
+            low,
+            spread: self.spread,
+            delivered,
+            delivered_long: passed(delivery_rate(&self.arrivals, LONG)),
+            train: train.filter(|_| config.laws.trains),
+            packet_time,
+            packet_size: self.packet,
+            rtt: self.rtt.unwrap_or(config.presumed_rtt),
+            base_rtt,
+            loss,
+            is_lost_now,
+            waiting: self.queue.size.as_bits() as f64,
+        }
+    }
+
+    // ---- laws -----------------------------------------------------------------------------------------------------------
+
+    fn control(&mut self, path: &Path) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Grow);
+        self.phase = match phase {
+            Phase::Grow if path.is_congested() => {
+                self.cause = delay_cause(path, Signal::OverUse);
+                let drain = Drain::new(path, self.rate);
+                self.grow.restart();
+                self.drain(path, drain)
+            }
+            Phase::Grow => {
+                self.grow(path);
+                Phase::Grow
+            }
+            Phase::Drain(drain) => self.drain(path, drain),
+            Phase::Compete(compete) => self.compete(path, compete),
+        };
+        let competes = matches!(self.phase, Phase::Compete(_));
+        self.loss.decay(path);
+        if self.config.laws.loss && !competes {
+            let grows = matches!(self.phase, Phase::Grow);
+            if let Some(rate) = self.loss.step(path, self.rate, grows) {
+                self.rate = rate;
+                self.cause = Cause::Loss { ratio: path.loss.ratio };
+                self.grow.restart();
+            }
+        }
+        if let Some((ratio, factor)) = self.marks.step(path) {
+            if !self.marks.is_graded() {
+                self.loss.on_managed();
+            }
+            // While packets are marked, what arrives is the capacity.
+            let least = (0.9 * path.delivered).min(self.rate);
+            self.rate = (factor * self.rate).max(least);
+            self.cause = Cause::Marks { ratio };
+            self.grow.restart();
+        }
+        if path.loss.ratio > MAX_USUAL && path.loss.packets > 20.0 && !competes {
+            self.rate = self.rate.min((1.15 * path.delivered_long).max(60_000.0));
+        }
+    }
+
+    fn grow(&mut self, path: &Path) {
+        let l4s = self.marks.limit(path.now);
+        let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
+        match self.grow.step(path, self.rate, (trusts && l4s.is_none(), l4s)) {
+            Some(next) => {
+                let next = self.loss.limit(path, self.rate, next);
+                if next > self.rate {
+                    self.cause = delay_cause(path, Signal::Normal);
+                }
+                self.rate = next;
+            }
+            None => self.cause = Cause::ApplicationLimited,
+        }
+    }
+
+    fn drain(&mut self, path: &Path, mut drain: Drain) -> Phase {
+        let rival = self.rival.is_some_and(|rival| path.now.saturating_since(rival) < RIVAL_MEMORY);
+        let (rate, outcome) = drain.step(path, rival || self.tested.is_some());
+        self.rate = rate;
+        match outcome {
+            Drained::Empty => {
+                self.cause = delay_cause(path, Signal::UnderUse);
+                self.loss.judge_from(path.now + TimeDelta::from_millis(20));
+                self.grow.restart();
+                self.tested = None;
+                Phase::Grow
+            }
+            Drained::LongerRoute => {
+                self.delay.restart(path.now, self.delay.base().unwrap_or_default() + path.queue());
+                self.round_trip.restart(path.now, path.rtt);
+                self.rate = drain.before().min(path.delivered_long.max(self.rate));
+                self.cause = Cause::RoundTrip;
+                self.tested = None;
+                Phase::Grow
+            }
+            Drained::Rival if self.config.laws.compete => {
+                let first = Compete::first_window(drain.before(), drain.capacity(), path);
+                let interval = self.tested.map_or(FIRST_TEST, |(_, interval)| (interval * 2).min(LAST_TEST));
+                let window = self.tested.take().map_or(first, |(window, _)| window);
+                let compete = Compete::new(path, window, interval);
+                self.rate = compete.window() / path.rtt.as_seconds().max(0.005);
+                self.cause = delay_cause(path, Signal::OverUse);
+                self.rival = Some(path.now);
+                Phase::Compete(compete)
+            }
+            Drained::NotYet | Drained::Rival => {
+                self.cause = delay_cause(path, Signal::OverUse);
+                Phase::Drain(drain)
+            }
+        }
+    }
+
+    fn compete(&mut self, path: &Path, mut compete: Compete) -> Phase {
+        let max = bps(self.config.limits.max);
+        let (rate, outcome) = compete.step(path, (self.rate, self.loss.usual(), max));
+        self.cause = if rate < self.rate {
+            Cause::Loss { ratio: path.loss.ratio }
+        } else {
+            delay_cause(path, Signal::Normal)
+        };
+        self.rate = rate;
+        self.rival = Some(path.now);
+        match outcome {
+            Competed::NotYet => Phase::Compete(compete),
+            Competed::Gone => {
+                self.grow.restart();
+                Phase::Grow
+            }
+            Competed::Test => {
+                self.tested = Some((compete.window(), compete.interval()));
+                Phase::Drain(Drain::new(path, self.rate))
+            }
+        }
+    }
+
+    // ---- target ---------------------------------------------------------------------------------------------------------
+
+    fn settle(&mut self, now: Timestamp) {
+        let (min, max) = self.decided.limits();
+        self.rate = self.rate.max(MIN_RATE).clamp(min, max.max(min));
+        let media =
+            if self.marks.is_l4s(now) { L4S_SHARE * self.rate - self.path.waiting / 0.3 } else { self.rate };
+        self.decided.settle(media.max(0.5 * self.rate).min(1e18), self.cause);
+    }
+
+    fn pacing(&self) -> f64 {
+        let rate = self.rate.max(MIN_RATE);
+        match &self.phase {
+            _ if self.marks.is_l4s(self.path.now) => rate,
+            Phase::Grow => {
+                let most = self.loss.pacing() * rate;
+                match self.path.train {
+                    // Faster than this only moves what waits from here into the network.
+                    Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),
+                    None => most,
+                }
+            }
+            Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),
+            Phase::Compete(_) => 1.5 * rate,
+        }
+    }
+
+    fn window(&self) -> Option<DataSize> {
+        if !self.config.laws.window {
+            return None;
+        }
+        let path = &self.path;
+        let rtt = self.rtt?;
+        let delivered = self.rate.max(path.delivered_long);
+        let (rate, time, packets) = match &self.phase {
+            Phase::Compete(_) => (1.3 * delivered, rtt.as_seconds() + 0.3, 8),
+            Phase::Grow => {
+                (1.3 * delivered, path.base_rtt.as_seconds() + 0.25 + 2.0 * path.spread.as_seconds(), 8)
+            }
+            // What the path holds without a queue: nothing leaves until the queue is gone.
+            Phase::Drain(drain) => {
+                let rate = path.delivered.max(0.7 * drain.capacity()).max(MIN_RATE);
+                (rate, (path.base_rtt + path.low).as_seconds() + 0.06, 2)
+            }
+        };
+        let bits = (rate * time).min(1e18);
+        Some(self.silence.given_up() + DataSize::from_bytes((bits / 8.0) as u64) + segment() * packets)
+    }
+}
+
+fn delay_cause(path: &Path, signal: Signal) -> Cause {
+    Cause::Delay { signal, trend_ms: path.queue().as_millis(), threshold_ms: path.high.as_millis() }
+}
+
+impl Controller for Tempo {
+    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
+        let now = self.begin(now);
+        self.in_flight = packet.in_flight;
+        self.silence.on_sent(now);
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        let now = self.begin(now);
+        self.in_flight = feedback.in_flight;
+        if feedback.packets.is_empty() {
+            return;
+        }
+        let is_lost = self.take(now, feedback.packets);
+        self.silence.on_feedback(now, feedback.in_flight);
+        let path = self.measure(now, is_lost);
+        self.path = path;
+        self.stepped = now;
+        self.control(&path);
+        self.settle(now);
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
+        let now = self.begin(now);
+        self.looked = now;
+        self.queue = *queue;
+        let rtt = self.rtt.unwrap_or(self.config.presumed_rtt);
+        if let Some(factor) = self.silence.step(now, rtt, self.in_flight) {
+            if matches!(self.phase, Phase::Grow) {
+                self.phase = Phase::Drain(Drain::new(&self.path, self.rate));
+                self.grow.restart();
+            }
+            self.rate *= factor;
+            self.cause = Cause::Silence;
+            self.settle(now);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let has_begun = self.decided.has_begun();
+        Some(if has_begun { self.looked + self.config.look } else { Timestamp::ZERO })
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
+        self.config.limits = limits.ordered();
+        if !self.decided.has_begun() {
+            *self = Self::new(self.config);
+            return;
+        }
+        self.begin(now);
+        self.decided.set_limits(limits);
+        let (min, max) = self.decided.limits();
+        self.rate = self.rate.clamp(min, max);
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if !self.decided.has_begun() {
+            return;
+        }
+        let now = self.begin(now);
+        let decided = self.decided.restarted(self.config.limits);
+        let fresh = Self::new(self.config);
+        let mut silence = Silence::default();
+        silence.on_feedback(now, DataSize::ZERO);
+        *self = Self { decided, silence, stepped: now, looked: self.looked, queue: self.queue, ..fresh };
+    }
+
+    fn requirements(&self) -> Requirements {
+        Self::REQUIREMENTS
+    }
+
+    fn frame_drop_interval(&self) -> Option<u32> {
+        let waiting = self.queue.size.as_bits() as f64;
+        let needs = self.path.queue().as_seconds() + waiting / self.path.delivered.max(self.rate);
+        (self.config.laws.skip && waiting > 0.0 && needs > SKIP_ABOVE).then_some(1)
+    }
+
+    fn target(&self) -> Target {
+        let media = self.decided.target();
+        let pacing = DataRate::from_bps(self.pacing().min(1e18) as u64).max(media);
+        Target { media, pacing, window: self.window(), ..Target::default() }
+    }
+
+    fn decision(&self) -> &Decision {
+        self.decided.decision()
+    }
+}

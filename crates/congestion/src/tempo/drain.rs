@@ -1,0 +1,264 @@
+//! Law: drain a standing queue.
+//!
+//! While a queue stands, what arrives is the capacity. The media gets that capacity less what empties the queues of network and sender
+//! within a horizon, so that both shrink exponentially. The horizon is at least the reaction time, so the loop is stable: a first-order
+//! loop with a dead time below its time constant (gain × dead time ≤ 1 < π/2). A queue that stays although we yield is not ours.
+
+use giusto_units::{TimeDelta, Timestamp};
+
+use super::path::Path;
+
+/// Shortest time constant of draining: two and a half windows of the queue.
+const HORIZON: TimeDelta = TimeDelta::from_millis(250);
+/// Least share of the capacity for the media: the encoder keeps running.
+const LEAST: f64 = 0.15;
+/// Share of the capacity with which growth begins again. Together with [`grow`](super::grow) it sets the period of the sawtooth.
+const AFTER: f64 = 0.97;
+/// The window of the delivery rate, before which it contains what arrived earlier, and the growth of the queue in it that counts.
+const SETTLING: TimeDelta = TimeDelta::from_millis(200);
+const RISE: TimeDelta = TimeDelta::from_millis(3);
+/// Packets leave at this share of the capacity at most, and so does the media: alone we empty 100 ms of queue in a second.
+const YIELD: f64 = 0.9;
+/// A queue that shrinks by less than half of that is held by others. A late-comer that took the queue for its base delay has seen by then
+/// that it is none.
+const PROGRESS: f64 = 0.4;
+/// A path is slower if less than this share of the delivery rate is left. Others who grow do not take so much at once.
+const SLOWER: f64 = 0.5;
+const PATIENCE: TimeDelta = TimeDelta::from_millis(800);
+/// The same if others were there lately.
+const SHORT_PATIENCE: TimeDelta = TimeDelta::from_millis(300);
+/// A delay that moves by less than this while we yield is no queue: the route has become longer. Queues of others move by packets.
+const FLAT: TimeDelta = TimeDelta::from_millis(2);
+
+/// What follows from a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// The queue stands.
+    NotYet,
+    /// The queue is empty.
+    Empty,
+    /// Others hold the queue.
+    Rival,
+    /// There is no queue: the base delay has become longer.
+    LongerRoute,
+}
+
+/// A time of draining.
+#[derive(Debug, Clone)]
+pub(super) struct Drain {
+    /// The rate before, in bit/s.
+    before: f64,
+    since: Timestamp,
+    /// What arrived while the queue grew, in bit/s.
+    capacity: f64,
+    /// An earlier queue, and its time.
+    previous: TimeDelta,
+    compared: Timestamp,
+    /// The highest queue from an earlier time on, below which it must shrink, and the delivery rate then.
+    progress: (Timestamp, TimeDelta),
+    reference: f64,
+    /// Whether the path has become slower meanwhile.
+    is_slower: bool,
+    /// Begin of a time with a constant queue, and its extremes.
+    flat: (Timestamp, TimeDelta, TimeDelta),
+}
+
+impl Drain {
+    /// Begins with the rate that led to the queue.
+    pub(super) fn new(path: &Path, rate: f64) -> Self {
+        Self {
+            before: rate,
+            since: path.now,
+            capacity: path.delivered,
+            previous: path.queue(),
+            compared: path.now,
+            progress: (path.now, path.queue()),
+            reference: path.delivered,
+            is_slower: false,
+            flat: (path.now, path.queue(), path.queue()),
+        }
+    }
+
+    /// Capacity for us, in bit/s.
+    pub(super) fn capacity(&self) -> f64 {
+        self.capacity
+    }
+
+    /// What arrives is the capacity for us while the queue grows: more is sent than arrives. While it does not grow, less may arrive
+    /// because we send less, so the capacity only rises.
+    fn saturate(&mut self, path: &Path) {
+        let queue = path.queue();
+        let is_growing = queue > self.previous + RISE;
+        if is_growing || queue > path.high && path.now.saturating_since(self.since) < SETTLING {
+            self.capacity = path.delivered;
+        } else {
+            self.capacity = self.capacity.max(path.delivered);
+        }
+        // Compared over the window of the delivery rate.
+        if path.now.saturating_since(self.compared) >= SETTLING || queue < self.previous {
+            (self.previous, self.compared) = (queue, path.now);
+        }
+    }
+
+    /// The rate before.
+    pub(super) fn before(&self) -> f64 {
+        self.before
+    }
+
+    /// The rate after this step in bit/s, and what follows. `expects_rival`: others were there lately.
+    pub(super) fn step(&mut self, path: &Path, expects_rival: bool) -> (f64, Drained) {
+        let queue = path.queue();
+        let since = path.now.saturating_since(self.since);
+        let is_busy = queue > path.low;
+        if is_busy {
+            self.saturate(path);
+        }
+        let is_empty =
+            !is_busy || path.queue_ahead < path.low && queue < path.high && since * 2 > path.base_rtt;
+        if is_empty {
+            let after = AFTER * self.capacity;
+            // Where more arrived than was sent, the queue came of a burst, not of the rate.
+            let most = if after > 1.1 * self.before { self.before } else { AFTER * self.before };
+            return (after.min(most), Drained::Empty);
+        }
+        let capacity = self.capacity.max(0.05 * self.before);
+        let horizon = horizon(path);
+        let ahead = path.queue_ahead.as_seconds() + path.waiting / capacity - 0.5 * path.low.as_seconds();
+        let rate = (capacity * (1.0 - ahead / horizon).clamp(LEAST, YIELD)).min(self.before);
+        (rate, self.judge(path, expects_rival))
+    }
+
+    /// Who holds the queue.
+    fn judge(&mut self, path: &Path, expects_rival: bool) -> Drained {
+        let (now, queue) = (path.now, path.queue());
+        // What arrives from then on left below the capacity.
+        // A path that has just become slower gets the time again.
+        if path.delivered < SLOWER * self.reference && !self.is_slower {
+            self.since = now;
+            self.is_slower = true;
+        }
+        if now.saturating_since(self.since) < path.rtt + SETTLING {
+            self.progress = (now, queue);
+            self.reference = path.delivered;
+            self.flat = (now, queue, queue);
+            return Drained::NotYet;
+        }
+        let (flat_since, min, max) = self.flat;
+        let (min, max) = (min.min(queue), max.max(queue));
+        self.flat =
+            if max - min > FLAT || path.is_lost_now { (now, queue, queue) } else { (flat_since, min, max) };
+        let flat = now.saturating_since(self.flat.0);
+        if flat > TimeDelta::from_seconds(2) + path.base_rtt * 4 {
+            return Drained::LongerRoute;
+        }
+        self.progress.1 = self.progress.1.max(queue);
+        let (since, before) = self.progress;
+        let time = now.saturating_since(since);
+        if time < if expects_rival { SHORT_PATIENCE } else { PATIENCE + path.base_rtt } {
+            return Drained::NotYet;
+        }
+        let expected = time.as_seconds() * (1.0 - YIELD) * PROGRESS;
+        if (before - queue).as_seconds() >= expected {
+            self.progress = (now, queue);
+            self.reference = path.delivered;
+            return Drained::NotYet;
+        }
+        if queue > path.high && flat < PATIENCE { Drained::Rival } else { Drained::NotYet }
+    }
+}
+
+/// Pacing rate while a queue drains, in bit/s: packets leave below the capacity, whatever the encoder does.
+pub(super) fn pacing(path: &Path) -> f64 {
+    YIELD * path.delivered
+}
+
+/// Time constant of draining, in seconds.
+fn horizon(path: &Path) -> f64 {
+    HORIZON.max(path.reaction()).as_seconds()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: i64) -> TimeDelta {
+        TimeDelta::from_millis(ms)
+    }
+
+    fn at(path: Path, time: i64, queue: i64) -> Path {
+        Path { now: Timestamp::ZERO + ms(time), queue: Some(ms(queue)), queue_ahead: ms(queue), ..path }
+    }
+
+    #[test]
+    fn the_rate_is_the_capacity_less_what_empties_the_queue_within_the_horizon() {
+        let path = at(Path::example(), 1000, 52);
+        let mut drain = Drain::new(&path, 1.2e6);
+        // 1 - (52 ms - 2 ms) / 250 ms.
+        let (rate, next) = drain.step(&path, false);
+        assert!((rate - 0.8e6).abs() < 1.0, "{rate}");
+        assert_eq!(next, Drained::NotYet);
+        // The sender's queue counts as well: 50 000 bits are 50 ms more.
+        let (rate, _) = drain.step(&Path { waiting: 5e4, ..path }, false);
+        assert!((rate - 0.6e6).abs() < 1.0, "{rate}");
+        // Neither more than 0.9 nor less than 0.15 of the capacity, and packets leave at 0.9 of it.
+        let (most, _) = drain.step(&at(path, 1050, 12), false);
+        let (least, _) = drain.step(&at(path, 1100, 900), false);
+        assert!((most - 0.9e6).abs() < 1.0 && (least - 0.15e6).abs() < 1.0, "{most} {least}");
+        assert!((pacing(&path) - 0.9e6).abs() < 1.0);
+        // A round trip of 350 ms makes the horizon 500 ms.
+        let far = Path { base_rtt: ms(350), ..path };
+        let (rate, _) = Drain::new(&far, 1.2e6).step(&far, false);
+        assert!((rate - 0.9e6).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn an_empty_queue_ends_it_a_little_below_the_capacity() {
+        let path = at(Path::example(), 1000, 30);
+        let mut drain = Drain::new(&path, 1.2e6);
+        drain.step(&path, false);
+        let (rate, next) = drain.step(&at(path, 1200, 3), false);
+        assert_eq!(next, Drained::Empty);
+        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        // What arrives because we yield is not the capacity.
+        let mut drain = Drain::new(&path, 1.2e6);
+        drain.step(&path, false);
+        drain.step(&Path { delivered: 0.5e6, ..at(path, 1300, 15) }, false);
+        let (rate, _) = drain.step(&at(path, 1350, 3), false);
+        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        // A queue that grows shows a path that has become slower.
+        drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
+        let (rate, _) = drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false);
+        assert!((rate - 0.485e6).abs() < 1.0, "{rate}");
+    }
+
+    /// The first outcome other than `NotYet`, and its time, for a queue of `queue(ms)` at that time.
+    fn outcome(expects_rival: bool, queue: impl Fn(i64) -> i64) -> (i64, Drained) {
+        let mut drain = Drain::new(&at(Path::example(), 0, queue(0)), 1e6);
+        (0..10_000)
+            .step_by(50)
+            .map(|time| (time, drain.step(&at(Path::example(), time, queue(time)), expects_rival).1))
+            .find(|&(_, next)| next != Drained::NotYet)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_queue_that_stays_although_we_yield_belongs_to_others() {
+        // It moves by 15 ms, and does not shrink: after 50 + 200 ms, 800 ms and another round trip.
+        let (time, next) = outcome(false, |time| 80 + time / 50 % 4 * 5);
+        assert_eq!(next, Drained::Rival);
+        assert!((1050..=1150).contains(&time), "{time}");
+        let (time, next) = outcome(true, |time| 80 + time / 50 % 4 * 5);
+        assert!(next == Drained::Rival && (500..=600).contains(&time), "{time}");
+        // Alone 100 ms shrink in a second.
+        let (time, next) = outcome(false, |time| (200 - time / 10).max(0));
+        assert!(next == Drained::Empty && (1900..=2000).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn a_delay_that_does_not_move_at_all_is_a_longer_route() {
+        let (time, next) = outcome(false, |_| 80);
+        assert_eq!(next, Drained::LongerRoute);
+        // 2 s and four round trips after the first 250 ms.
+        assert!((2450..=2550).contains(&time), "{time}");
+    }
+}

@@ -1,0 +1,302 @@
+//! Law: find out whether packets are lost because we send them.
+//!
+//! Loss without a standing queue has two causes: the path loses at random, or a policer drops what is above its rate. An experiment
+//! tells: we send clearly less than what arrives, evenly. Loss that stays is the path's, and becomes the usual loss. Loss that goes shows
+//! the ceiling of a policer. Loss with a short standing queue comes from a queue that is managed: then shorter queues count.
+
+use giusto_units::{TimeDelta, Timestamp, math};
+
+use super::path::{Path, bps};
+
+/// An experiment lasts this and 1.5 round trips: the loss of packets sent in it is measured over a second.
+const EXPERIMENT: TimeDelta = TimeDelta::from_millis(1400);
+/// The encoder needs this long to follow: earlier packets do not count.
+const ENCODER: TimeDelta = TimeDelta::from_millis(250);
+/// No path that carries media loses more than this at random.
+pub(super) const MAX_USUAL: f64 = 0.25;
+/// A ceiling is forgotten after this time.
+const CEILING: TimeDelta = TimeDelta::from_seconds(15);
+/// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts.
+const SMOOTH: f64 = 1.15;
+/// Pacing over the rate otherwise: a frame leaves within 13 ms of the 33 ms to the next one.
+pub(super) const PACING: f64 = 2.5;
+/// Growth below a ceiling doubles every 1.4 s from 1 % a second.
+const BELOW_CEILING: f64 = 0.01;
+
+/// An experiment that runs.
+#[derive(Debug, Clone, Copy)]
+struct Experiment {
+    since: Timestamp,
+    ratio: f64,
+    deviation: f64,
+    rate: f64,
+    pacing: f64,
+}
+
+/// A policer's ceiling.
+#[derive(Debug, Clone, Copy)]
+struct Ceiling {
+    /// Without loss, and with.
+    rate: f64,
+    above: f64,
+    since: Timestamp,
+}
+
+/// What is known about the losses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LossLaw {
+    /// Share that is lost whatever we do.
+    usual: f64,
+    /// Loss above the usual that is worth an experiment.
+    margin: f64,
+    pacing: f64,
+    experiment: Option<Experiment>,
+    wait: TimeDelta,
+    done: Timestamp,
+    ceiling: Option<Ceiling>,
+    /// How sure it is that the queue is managed, 0 to 1.
+    managed: f64,
+    /// What left before has been judged.
+    from: Timestamp,
+}
+
+impl LossLaw {
+    pub(super) fn new() -> Self {
+        Self {
+            usual: 0.0,
+            margin: 0.02,
+            pacing: PACING,
+            experiment: None,
+            wait: TimeDelta::from_seconds(8),
+            done: Timestamp::ZERO,
+            ceiling: None,
+            managed: 0.0,
+            from: Timestamp::ZERO,
+        }
+    }
+
+    /// Share that is lost whatever we do.
+    pub(super) fn usual(&self) -> f64 {
+        self.usual
+    }
+
+    /// How sure it is that the queue is managed, 0 to 1.
+    pub(super) fn managed(&self) -> f64 {
+        self.managed
+    }
+
+    /// Packets that left before this have been judged.
+    pub(super) fn from(&self) -> Timestamp {
+        self.from
+    }
+
+    pub(super) fn judge_from(&mut self, from: Timestamp) {
+        self.from = self.from.max(from);
+    }
+
+    /// Pacing over the media rate.
+    pub(super) fn pacing(&self) -> f64 {
+        self.pacing
+    }
+
+    /// Limits growth from `rate` to `next`.
+    pub(super) fn limit(&self, path: &Path, rate: f64, next: f64) -> f64 {
+        if self.experiment.is_some() {
+            return rate.min(next);
+        }
+        let Some(ceiling) = self.ceiling else { return next };
+        let doublings = 0.7 * path.now.saturating_since(ceiling.since).as_seconds();
+        let growth = BELOW_CEILING * path.step.as_seconds() * math::exp(std::f64::consts::LN_2 * doublings);
+        next.min(rate * (1.0 + growth))
+    }
+
+    /// Handles a sign that the queue is managed. Four are certainty.
+    pub(super) fn on_managed(&mut self) {
+        self.managed = (self.managed + 0.25).min(1.0);
+    }
+
+    /// Time passes.
+    pub(super) fn decay(&mut self, path: &Path) {
+        self.managed *= math::exp(-path.step.as_seconds() / 15.0);
+    }
+
+    /// The rate after this feedback, in bit/s; `None` if the losses do not change it. `grows`: no queue is being drained.
+    pub(super) fn step(&mut self, path: &Path, rate: f64, grows: bool) -> Option<f64> {
+        let loss = path.loss;
+        if let Some(experiment) = self.experiment {
+            // What is lost while a queue stands says nothing of loss without one.
+            if grows {
+                return self.evaluate(path, experiment, rate);
+            }
+            self.experiment = None;
+            self.pacing = experiment.pacing;
+            return None;
+        }
+        let dt = path.step.as_seconds();
+        if loss.packets >= 30.0 {
+            self.usual += (dt * 0.1).min(0.5) * (loss.ratio + 3.0 * loss.deviation() - self.usual).min(0.0);
+        }
+        let stands =
+            path.queue() > TimeDelta::from_millis(4) + path.packet_time.min(TimeDelta::from_millis(100)) / 2;
+        let is_few = loss.packets < 30.0;
+        if path.is_lost_now && stands && (loss.ratio > self.usual + 0.003 || is_few && self.usual < 0.01) {
+            self.on_managed();
+        }
+        if is_few || loss.packets * loss.ratio < 3.5 {
+            return None;
+        }
+        self.pacing += (dt * 0.03).min(0.1) * (PACING - self.pacing);
+        if stands && path.queue() * 2 > path.high {
+            return None;
+        }
+        let now = path.now;
+        let train = path.train.map(|train| bps(train.arrived));
+        let has_room = train.is_some_and(|train| train > 1.3 * rate);
+        let margin = self.margin * if has_room { 3.0 } else { 1.0 };
+        let again = loss.ratio > 0.04
+            && self.usual > 0.04
+            && now.saturating_since(self.done) > self.wait
+            && train.is_none_or(|train| train < 1.25 * rate);
+        if again && grows {
+            self.ceiling = None;
+        }
+        let mut decided = None;
+        if grows && (again || loss.ratio > self.usual + margin + 2.0 * loss.deviation()) {
+            decided = Some(self.react(path, rate));
+        }
+        let is_over = |ceiling: &Ceiling| {
+            now.saturating_since(ceiling.since) > CEILING || decided.unwrap_or(rate) > 1.5 * ceiling.rate
+        };
+        if self.ceiling.as_ref().is_some_and(is_over) {
+            self.ceiling = None;
+        }
+        decided
+    }
+
+    /// Reacts to more loss than usual without a queue.
+    fn react(&mut self, path: &Path, rate: f64) -> f64 {
+        let (now, ratio) = (path.now, path.loss.ratio);
+        match self.ceiling {
+            Some(ceiling) if rate < 0.92 * ceiling.above => {
+                // Less than what was too much is lost as well: it is not for the rate.
+                self.ceiling = None;
+                self.usual = self.usual.max(ratio).min(MAX_USUAL);
+                self.margin = (self.margin * 1.7).min(0.3);
+                rate.max(0.95 * ceiling.above)
+            }
+            Some(ceiling) if rate > 0.9 * ceiling.rate && rate < 1.3 * ceiling.rate => {
+                // Again, and known.
+                let below = (rate * (1.0 - ratio)).max(0.8 * rate);
+                self.ceiling =
+                    Some(Ceiling { rate: below, above: rate, since: now + TimeDelta::from_seconds(1) });
+                self.pacing = SMOOTH;
+                self.from = now;
+                below
+            }
+            _ => {
+                self.experiment = Some(Experiment {
+                    since: now,
+                    ratio,
+                    deviation: path.loss.deviation(),
+                    rate,
+                    pacing: self.pacing,
+                });
+                self.pacing = SMOOTH;
+                self.from = now + ENCODER;
+                let arrives = path.delivered.max(0.9 * path.delivered_long);
+                (if is_heavy(ratio) { 0.6 } else { 0.95 } * rate * (1.0 - ratio)).min(arrives).max(0.3 * rate)
+            }
+        }
+    }
+
+    /// Ends an experiment that is due.
+    fn evaluate(&mut self, path: &Path, experiment: Experiment, rate: f64) -> Option<f64> {
+        let Experiment { since, ratio, deviation, rate: before, pacing } = experiment;
+        let packets_per_second = path.delivered_long / path.packet_size.max(1.0);
+        // Twenty losses tell, if the loss stays.
+        let losses =
+            (20.0 / (ratio * packets_per_second).max(1.0)).clamp(0.3, EXPERIMENT.as_seconds() - 0.25);
+        let duration = ENCODER + TimeDelta::from_seconds_f64(losses) + path.base_rtt + path.base_rtt / 2;
+        if path.now.saturating_since(since) <= duration {
+            return None;
+        }
+        self.experiment = None;
+        self.done = path.now;
+        // The experiment began at a peak of what varies.
+        let least = (ratio - 2.0 * deviation).max(0.0);
+        if path.loss.ratio > if is_heavy(ratio) { 0.7 } else { 0.5 } * least {
+            self.usual = path.loss.ratio.max(ratio).min(MAX_USUAL);
+            self.margin = (self.margin * 1.7).min(0.3);
+            self.wait = (self.wait * 2).min(TimeDelta::from_seconds(60));
+            self.pacing = pacing;
+            return Some(rate.max(before));
+        }
+        self.usual = path.loss.ratio.min(MAX_USUAL);
+        self.ceiling = Some(Ceiling { rate, above: before, since: path.now });
+        None
+    }
+}
+
+/// Calls that share a managed queue can fill what one of them leaves. From 8 % on an experiment leaves so much that they cannot.
+fn is_heavy(ratio: f64) -> bool {
+    ratio > 0.08
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tempo::loss_ratio::LossRatio;
+
+    /// Runs for 20 s on a path that loses `loss(rate)`. Returns the law, the final rate and the number of steps in which it changed the rate.
+    fn run(loss: impl Fn(f64) -> f64) -> (LossLaw, f64, u32) {
+        let (mut law, mut rate, mut reactions) = (LossLaw::new(), 1e6, 0);
+        for step in 0..400 {
+            let ratio = loss(rate);
+            let path = Path {
+                now: Timestamp::ZERO + TimeDelta::from_millis(1000 + step * 50),
+                delivered: rate * (1.0 - ratio),
+                delivered_long: rate * (1.0 - ratio),
+                loss: LossRatio { ratio, packets: 200.0, burst: 1.0 },
+                ..Path::example()
+            };
+            if let Some(next) = law.step(&path, rate, true) {
+                rate = next;
+                reactions += 1;
+            }
+        }
+        (law, rate, reactions)
+    }
+
+    #[test]
+    fn loss_that_stays_is_usual_and_costs_no_rate() {
+        let (law, rate, reactions) = run(|_| 0.06);
+        assert!((law.usual() - 0.06).abs() < 1e-9 && (rate - 1e6).abs() < 1.0, "{} {rate}", law.usual());
+        assert!((2..=6).contains(&reactions), "{reactions}");
+    }
+
+    #[test]
+    fn a_policer_is_found_and_stayed_below() {
+        // It passes 0.8 Mbit/s.
+        let (law, rate, _) = run(|rate| (1.0 - 0.8e6 / rate).max(0.0));
+        assert!(law.usual() < 0.01 && (0.45e6..=0.81e6).contains(&rate), "{} {rate}", law.usual());
+        assert!(law.pacing() < 2.5);
+    }
+
+    #[test]
+    fn loss_with_a_queue_shows_a_managed_queue_and_starts_no_experiment() {
+        let mut law = LossLaw::new();
+        let loss = LossRatio { ratio: 0.05, packets: 200.0, burst: 1.0 };
+        let queue = Some(TimeDelta::from_millis(12));
+        let path = Path { loss, queue, is_lost_now: true, ..Path::example() };
+        for _ in 0..4 {
+            assert_eq!(law.step(&path, 1e6, false), None);
+        }
+        assert!((law.managed() - 1.0).abs() < 1e-12 && law.usual() == 0.0);
+    }
+
+    #[test]
+    fn no_usual_loss_is_above_a_quarter() {
+        let (law, ..) = run(|_| 0.4);
+        assert!(law.usual() <= 0.25, "{}", law.usual());
+    }
+}

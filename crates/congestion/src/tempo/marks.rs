@@ -1,0 +1,127 @@
+//! Law: react to congestion marks.
+//!
+//! Once a packet is reported with ECT(1), marks are graded (RFC 9331): the share of marks, smoothed as in DCTCP (RFC 8257 §3.3), says how
+//! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
+//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511).
+
+use giusto_units::{Ecn, TimeDelta, Timestamp};
+
+use super::path::Path;
+
+/// Weight of a round in the smoothed share: RFC 8257 §4.2 has 1/16, for a reduction in every round; here one in two.
+const WEIGHT: f64 = 0.25;
+/// Shortest round: the virtual round trip of draft-briscoe-iccrg-prague-congestion-control-04 §2.4.4.
+const MIN_ROUND: TimeDelta = TimeDelta::from_millis(25);
+/// For this time after a graded mark the path is taken for one that marks.
+const MEMORY: TimeDelta = TimeDelta::from_seconds(10);
+/// Growth in the second after a graded mark, per second.
+const GROWTH: f64 = 0.03;
+/// Most growth while the path is taken for one that marks: 2 % in a reaction time.
+const MAX_GROWTH: f64 = 0.15;
+/// Factor at a classic mark: the queue is short, so less than for a loss (RFC 8511 §3.1: 0.85 for CUBIC).
+const CLASSIC: f64 = 0.9;
+
+/// Share of marked packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Marks {
+    is_graded: bool,
+    /// Of this round.
+    received: u32,
+    marked: u32,
+    since: Timestamp,
+    share: f64,
+    latest: Option<Timestamp>,
+    reduced: Option<Timestamp>,
+}
+
+impl Marks {
+    /// Handles a packet that arrived with `ecn`.
+    pub(super) fn on_packet(&mut self, ecn: Ecn) {
+        self.is_graded |= ecn == Ecn::Ect1;
+        self.received = self.received.saturating_add(1);
+        self.marked = self.marked.saturating_add(u32::from(ecn == Ecn::Ce));
+    }
+
+    /// The factor on the rate and whether it comes from classic marks, after a feedback.
+    pub(super) fn step(&mut self, path: &Path) -> Option<(f64, f64)> {
+        let round = path.rtt.max(MIN_ROUND);
+        if path.now.saturating_since(self.since) < round || self.received == 0 {
+            return None;
+        }
+        let share = f64::from(self.marked) / f64::from(self.received);
+        (self.received, self.marked, self.since) = (0, 0, path.now);
+        if !self.is_graded {
+            return (share > 0.0).then_some((share, CLASSIC));
+        }
+        self.share += WEIGHT * (share - self.share);
+        if share == 0.0 {
+            return None;
+        }
+        self.latest = Some(path.now);
+        // What arrives from then on left after the reduction.
+        if self.reduced.is_some_and(|at| path.now.saturating_since(at) < round * 2) {
+            return None;
+        }
+        self.reduced = Some(path.now);
+        Some((share, 1.0 - self.share / 2.0))
+    }
+
+    /// Whether the path marks as for L4S.
+    pub(super) fn is_l4s(&self, now: Timestamp) -> bool {
+        self.is_graded && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
+    }
+
+    /// The highest exponent of growth, per second: with marks that are fresh there is no room. It doubles each second without them.
+    pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
+        let latest = self.latest.filter(|_| self.is_l4s(now))?;
+        let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
+        Some((GROWTH * giusto_units::math::exp(std::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
+    }
+
+    /// Whether marks are graded.
+    pub(super) fn is_graded(&self) -> bool {
+        self.is_graded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shares and factors of rounds of ten packets, of which so many are marked.
+    fn rounds(capable: Ecn, marked: &[u32]) -> (Marks, Vec<Option<(f64, f64)>>) {
+        let mut marks = Marks::default();
+        let mut results = Vec::new();
+        for (round, &marked) in (1..).zip(marked) {
+            for packet in 0..10 {
+                marks.on_packet(if packet < marked { Ecn::Ce } else { capable });
+            }
+            let now = Timestamp::ZERO + TimeDelta::from_millis(50) * round;
+            results.push(marks.step(&Path { now, ..Path::example() }));
+        }
+        (marks, results)
+    }
+
+    #[test]
+    fn graded_marks_reduce_by_half_their_smoothed_share_in_one_round_of_two() {
+        let (marks, results) = rounds(Ecn::Ect1, &[0, 4, 4, 2, 0]);
+        // 0.1; then a round without reaction (0.175); then 0.175 + (0.2 - 0.175) / 4 = 0.18125.
+        let (share, factor) = results[1].unwrap();
+        assert!((share - 0.4).abs() < 1e-12 && (factor - 0.95).abs() < 1e-12, "{share} {factor}");
+        assert_eq!((results[0], results[2], results[4]), (None, None, None));
+        let (_, factor) = results[3].unwrap();
+        assert!((factor - (1.0 - 0.18125 / 2.0)).abs() < 1e-12, "{factor}");
+        let at = |ms| Timestamp::ZERO + TimeDelta::from_millis(ms);
+        assert!(marks.is_l4s(at(300)) && !marks.is_l4s(at(11_000)));
+        // 3 % a second at first, and never more than 15 %.
+        assert!((marks.limit(at(700)).unwrap() - 0.03).abs() < 1e-12);
+        assert!((marks.limit(at(5000)).unwrap() - 0.15).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_classic_mark_reduces_by_a_tenth_and_limits_no_growth() {
+        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 0]);
+        assert_eq!((results[0], results[1], results[2]), (None, Some((0.1, 0.9)), None));
+        assert_eq!(marks.limit(Timestamp::ZERO + TimeDelta::from_millis(200)), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! `tempo`: a congestion controller for real-time media with an explicit model of the path.
+//!
+//! | part | module |
+//! |---|---|
+//! | constants | [`config`] |
+//! | packets that arrived lately | `arrivals` |
+//! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio` |
+//! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
+//! | controller | [`controller`] |
+//!
+//! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While
+//! a queue stands, what arrives is the capacity for us.
+
+mod arrivals;
+mod base_delay;
+mod compete;
+pub mod config;
+pub mod controller;
+mod delivery_rate;
+mod drain;
+mod grow;
+mod loss;
+mod loss_ratio;
+mod marks;
+mod path;
+mod silence;
+mod standing_queue;
+#[cfg(test)]
+mod tests;
+mod train_rate;
+
+pub use config::{Laws, TempoConfig};
+pub use controller::Tempo;

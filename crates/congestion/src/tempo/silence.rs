@@ -1,0 +1,78 @@
+//! Law: back off when feedback stays away, and give up what is in flight.
+
+use giusto_units::{DataSize, TimeDelta, Timestamp};
+
+/// Patience: two round trips, at least 0.3 s, and 0.2 s for the interval of feedback and a stall of a radio link.
+const MIN_ROUND_TRIPS: TimeDelta = TimeDelta::from_millis(300);
+const ALLOWANCE: TimeDelta = TimeDelta::from_millis(200);
+/// Factor on the rate each time.
+const FACTOR: f64 = 0.6;
+
+/// Watches for feedback.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Silence {
+    heard: Timestamp,
+    reduced: Timestamp,
+    last_sent: Timestamp,
+    /// In flight, but given up: it does not count towards the window. Otherwise a window could never open again.
+    given_up: DataSize,
+}
+
+impl Silence {
+    /// Handles a packet that leaves. Silence begins when something is sent again after a pause.
+    pub(super) fn on_sent(&mut self, now: Timestamp) {
+        if now.saturating_since(self.last_sent) > TimeDelta::from_seconds(1) {
+            self.heard = self.heard.max(now);
+        }
+        self.last_sent = now;
+    }
+
+    /// Handles feedback after which `in_flight` is in flight.
+    pub(super) fn on_feedback(&mut self, now: Timestamp, in_flight: DataSize) {
+        (self.heard, self.reduced) = (now, now);
+        self.given_up =
+            if in_flight * 2 < self.given_up { DataSize::ZERO } else { self.given_up.min(in_flight) };
+    }
+
+    /// The factor on the rate, if feedback is overdue.
+    pub(super) fn step(&mut self, now: Timestamp, rtt: TimeDelta, in_flight: DataSize) -> Option<f64> {
+        let patience = (rtt * 2).max(MIN_ROUND_TRIPS) + ALLOWANCE;
+        let is_overdue =
+            now.saturating_since(self.heard) > patience && now.saturating_since(self.reduced) > patience;
+        if in_flight == DataSize::ZERO || !is_overdue {
+            return None;
+        }
+        self.reduced = now;
+        self.given_up = in_flight;
+        Some(FACTOR)
+    }
+
+    /// What is in flight and does not count.
+    pub(super) fn given_up(&self) -> DataSize {
+        self.given_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_falls_once_in_each_time_of_patience_and_what_flies_is_given_up() {
+        let ms = TimeDelta::from_millis;
+        let at = |time| Timestamp::ZERO + ms(time);
+        let size = DataSize::from_bytes(9000);
+        let mut silence = Silence::default();
+        silence.on_sent(at(5000));
+        silence.on_feedback(at(5000), size);
+        // Twice 50 ms is less than 0.3 s; with 0.2 s: after 0.5 s.
+        let steps: Vec<i64> =
+            (5000..7000).step_by(50).filter(|&time| silence.step(at(time), ms(50), size).is_some()).collect();
+        assert_eq!(steps, [5550, 6100, 6650]);
+        assert_eq!(silence.given_up(), size);
+        // Nothing in flight is no silence.
+        assert_eq!(silence.step(at(9000), ms(50), DataSize::ZERO), None);
+        silence.on_feedback(at(9000), DataSize::from_bytes(1000));
+        assert_eq!(silence.given_up(), DataSize::ZERO);
+    }
+}
