@@ -217,7 +217,7 @@ fn errors_name_the_fix() {
     for (args, code, error) in [
         (&["call"][..], 2, "HOST"),
         (&["call", "127.0.0.1:1", "--video", "0"], 2, "needs --audio"),
-        (&["call", "127.0.0.1:1", "--controller", "bbr"], 2, "bbr"),
+        (&["call", "127.0.0.1:1", "--controller", "vegas"], 2, "vegas"),
         (&["call", "127.0.0.1:1", "--controller", "scream:d00", "--feedback", "remb"], 2, "feedback"),
         (&["call", "127.0.0.1:1", "--max-rate", "0"], 2, "above 0"),
         (&["call", "127.0.0.1:1", "--scenario", "missing.toml"], 2, "missing.toml"),
