@@ -146,6 +146,10 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     if let Some(number) = args.replay {
         return replay(args, &plan, number, stop);
     }
+    // clap does not require what another flag excludes, such as --scenarios.
+    if args.why.is_some() {
+        misuse!("--why explains one run: name it with --replay and --controller");
+    }
     let (journal, known) = journal(args, &plan)?;
     let runs = plan.numbers().count() as u64 * plan.controllers.len() as u64;
     let progress = Progress::new(runs);
