@@ -13,19 +13,27 @@ use crate::{
 const LEFT: CellAlignment = CellAlignment::Left;
 const RIGHT: CellAlignment = CellAlignment::Right;
 
-/// Pairs that are listed at most: those of the best controller.
+/// Controllers in the tables by family and of goals: more are too wide for a terminal.
+const COLUMNS: usize = 5;
+
 const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
 
 /// All tables, the best controller first.
 pub fn text(summary: &Summary) -> String {
     let ranked = ranked(summary);
+    let best = ranked.get(..COLUMNS).unwrap_or(&ranked);
+    let some = if best.len() < ranked.len() {
+        format!(" (the best {COLUMNS} controllers; --out and --json have all)")
+    } else {
+        String::new()
+    };
     let tables = [
         overview(&ranked),
         NOTE.to_owned(),
-        heading("Utility by family, median"),
-        families(&ranked),
-        heading("Goals"),
-        goals(&ranked),
+        heading(&format!("Utility by family, median{some}")),
+        families(best),
+        heading(&format!("Goals{some}")),
+        goals(best),
         pairs(summary, &ranked),
         worst(&ranked),
     ];
