@@ -169,6 +169,12 @@ const traceOf = (series, style, keyed, layout) => {
 // Room for one tick label, in pixels.
 const TICK_WIDTH = 48, TICK_HEIGHT = 28;
 
+// The powers of ten from half of the lowest to twice the highest value.
+const powersBetween = (low, high) => {
+  const first = Math.floor(Math.log10(low / 2)), last = Math.ceil(Math.log10(high * 2));
+  return Array.from({ length: last - first + 1 }, (_, place) => 10 ** (first + place));
+};
+
 const axisOf = (scale, extent, ticks) => {
   const axis = {
     title: { text: literal(scale.title), standoff: 8 }, automargin: true, zeroline: false, gridcolor: css("--grid"),
@@ -178,6 +184,8 @@ const axisOf = (scale, extent, ticks) => {
   if (scale.logarithmic) {
     axis.type = "log";
     if (high > low * 20) axis.dtick = Math.ceil(Math.log10(high / low) / axis.nticks);
+    // Plotly would label each multiple, which overlap at the upper end.
+    else if (high > low * 4) axis.tickvals = [1, 2, 5].flatMap((digit) => powersBetween(low / digit, high / digit).map((power) => digit * power));
   }
   if (scale.from_zero) axis.rangemode = "tozero";
   if (scale.range) axis.range = scale.logarithmic ? scale.range.map(Math.log10) : scale.range;

@@ -32,7 +32,7 @@ use crate::{
 const MAX_FLOWS: usize = 3;
 
 /// With more runs, the cursor stands at every second window or at fewer, so that a page stays below 1.5 MB.
-const MAX_RUNS_IN_FULL: usize = 6;
+const MAX_RUNS_IN_FULL: usize = 3;
 
 /// A quantity over time: a chart with a line for each controller.
 struct Quantity {

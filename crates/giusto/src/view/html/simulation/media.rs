@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Decisions that are marked in a chart: the eye cannot separate more.
-const MAX_MARKED: usize = 500;
+const MAX_MARKED: usize = 150;
 
 /// Media flows that have a chart of their own.
 const MAX_FLOWS: usize = 6;

@@ -155,8 +155,8 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
         Series::Events { events, .. } => events.len(),
         _ => 0,
     });
-    assert_eq!(marked.sum::<usize>(), 500);
-    let omitted = "4,504 decisions with the smallest changes are left out";
+    assert_eq!(marked.sum::<usize>(), 150);
+    let omitted = "4,854 decisions with the smallest changes are left out";
     assert!(chart.caption.contains(omitted), "{}", chart.caption);
 }
 
