@@ -10,6 +10,7 @@ use super::{
     delivery_rate::delivery_rate,
     drain::{self, Drain, Drained},
     grow::Grow,
+    headroom::Headroom,
     loss::{LossLaw, MAX_USUAL},
     loss_ratio::Losses,
     marks::Marks,
@@ -44,8 +45,10 @@ const RIVAL_MEMORY: TimeDelta = TimeDelta::from_seconds(15);
 /// took each other for rivals test at the same time, and find out.
 const FIRST_TEST: TimeDelta = TimeDelta::from_seconds(2);
 const LAST_TEST: TimeDelta = TimeDelta::from_seconds(8);
-/// A frame is not encoded while the queues of network and sender need longer than this: it would come late.
-const SKIP_ABOVE: f64 = 0.25;
+/// A frame is not encoded while the queues of network and sender need longer than this: it would be discarded.
+const SKIP_ABOVE: f64 = 0.4;
+/// Share of the capacity that stays free where the queue is managed: there overshoot is lost, and a loss costs a frame.
+const MANAGED_SHARE: f64 = 0.1;
 /// With graded marks, media over pacing: frames are spread, and a larger frame is sent within a few intervals.
 const L4S_SHARE: f64 = 0.96;
 
@@ -82,6 +85,7 @@ pub struct Tempo {
     queue: QueueState,
     // Laws.
     grow: Grow,
+    headroom: Headroom,
     loss: LossLaw,
     marks: Marks,
     silence: Silence,
@@ -128,6 +132,7 @@ impl Tempo {
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
             grow: Grow::new(),
+            headroom: Headroom::default(),
             loss: LossLaw::new(),
             marks: Marks::default(),
             silence: Silence::default(),
@@ -254,6 +259,7 @@ impl Tempo {
         };
         let competes = matches!(self.phase, Phase::Compete(_));
         self.loss.decay(path);
+        self.headroom.decay(path);
         if self.config.laws.loss && !competes {
             let grows = matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
@@ -282,6 +288,7 @@ impl Tempo {
         let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
         match self.grow.step(path, self.rate, (trusts && l4s.is_none(), l4s)) {
             Some(next) => {
+                let next = self.headroom.limit(path, self.rate, next);
                 let next = self.loss.limit(path, self.rate, next);
                 if next > self.rate {
                     self.cause = delay_cause(path, Signal::Normal);
@@ -299,6 +306,11 @@ impl Tempo {
         match outcome {
             Drained::Empty => {
                 self.cause = delay_cause(path, Signal::UnderUse);
+                if self.tested.is_none() && !rival {
+                    self.headroom.on_fall(drain.before(), drain.least(), drain.capacity());
+                    self.rate = self.rate.min(drain.capacity() * self.headroom.share());
+                    self.rate *= 1.0 - MANAGED_SHARE * self.loss.managed();
+                }
                 self.loss.judge_from(path.now + TimeDelta::from_millis(20));
                 self.grow.restart();
                 self.tested = None;

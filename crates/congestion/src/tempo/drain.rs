@@ -51,6 +51,8 @@ pub(super) struct Drain {
     since: Timestamp,
     /// What arrived while the queue grew, in bit/s.
     capacity: f64,
+    /// Its lowest value.
+    least: f64,
     /// An earlier queue, and its time.
     previous: TimeDelta,
     compared: Timestamp,
@@ -70,6 +72,7 @@ impl Drain {
             before: rate,
             since: path.now,
             capacity: path.delivered,
+            least: path.delivered.min(rate),
             previous: path.queue(),
             compared: path.now,
             progress: (path.now, path.queue()),
@@ -91,6 +94,7 @@ impl Drain {
         let is_growing = queue > self.previous + RISE;
         if is_growing || queue > path.high && path.now.saturating_since(self.since) < SETTLING {
             self.capacity = path.delivered;
+            self.least = self.least.min(path.delivered);
         } else {
             self.capacity = self.capacity.max(path.delivered);
         }
@@ -98,6 +102,11 @@ impl Drain {
         if path.now.saturating_since(self.compared) >= SETTLING || queue < self.previous {
             (self.previous, self.compared) = (queue, path.now);
         }
+    }
+
+    /// The lowest capacity, in bit/s.
+    pub(super) fn least(&self) -> f64 {
+        self.least
     }
 
     /// The rate before.

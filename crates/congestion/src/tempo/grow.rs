@@ -19,6 +19,9 @@ const START: f64 = 1.6;
 /// Additive growth in bit/s per second is this times the square root of (rate × 1 Mbit/s): 8 % a second at 1 Mbit/s, 2.5 % at 10.
 /// [`drain`](super::drain) takes 3 % away, so that a cycle takes about a second.
 const ADDITIVE: f64 = 0.08;
+/// Over that where marks are graded: flows of few packets meet the queues of all others and see more marks, so growth must weigh more than
+/// the share of marks. With half, calls of a few packets a round trip starved.
+const L4S_ADDITIVE: f64 = 2.0;
 /// The target may exceed what is used by this factor, plus an allowance for the frames of low rates: what is not used proves nothing.
 const HEADROOM: f64 = 1.7;
 const ALLOWANCE: f64 = 60_000.0;
@@ -78,8 +81,7 @@ impl Grow {
         if rate > HEADROOM * used + ALLOWANCE {
             return None;
         }
-        // Marks come at a millisecond: half of it keeps their share low.
-        let additive = if limit.is_some() { 0.5 } else { 1.0 } * ADDITIVE * (rate * 1e6).sqrt() * dt;
+        let additive = if limit.is_some() { L4S_ADDITIVE } else { 1.0 } * ADDITIVE * (rate * 1e6).sqrt() * dt;
         Some(rate * math::exp(exponent * dt) + additive)
     }
 }

@@ -11,17 +11,23 @@ use super::path::{Path, bps};
 /// An experiment lasts this and 1.5 round trips: the loss of packets sent in it is measured over a second.
 const EXPERIMENT: TimeDelta = TimeDelta::from_millis(1400);
 /// The encoder needs this long to follow: earlier packets do not count.
-const ENCODER: TimeDelta = TimeDelta::from_millis(250);
+const ENCODER: TimeDelta = TimeDelta::from_millis(350);
 /// No path that carries media loses more than this at random.
 pub(super) const MAX_USUAL: f64 = 0.25;
-/// A ceiling is forgotten after this time.
-const CEILING: TimeDelta = TimeDelta::from_seconds(15);
+/// A ceiling that is not met is forgotten after this time: policers do not change, routes do.
+const CEILING: TimeDelta = TimeDelta::from_seconds(90);
 /// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts.
 const SMOOTH: f64 = 1.15;
 /// Pacing over the rate otherwise: a frame leaves within 13 ms of the 33 ms to the next one.
 pub(super) const PACING: f64 = 2.5;
-/// Growth below a ceiling doubles every 1.4 s from 1 % a second.
+/// Growth from a ceiling on doubles every 1.4 s from 1 % a second; each time it is met again takes twice as long.
 const BELOW_CEILING: f64 = 0.01;
+/// It ends at this, so that half a second of growth above the ceiling loses 3 %.
+const MOST_BELOW_CEILING: f64 = 0.06;
+/// An experiment sends this share of what arrives at most: the rate at which a policer lets pass is what arrives.
+const CLEARLY_BELOW: f64 = 0.88;
+/// The rate that a policer is known to carry, over what arrived while it dropped.
+const BELOW: f64 = 0.94;
 
 /// An experiment that runs.
 #[derive(Debug, Clone, Copy)]
@@ -30,16 +36,19 @@ struct Experiment {
     ratio: f64,
     deviation: f64,
     rate: f64,
+    /// What arrived while packets were lost, in bit/s.
+    arrives: f64,
     pacing: f64,
 }
 
 /// A policer's ceiling.
 #[derive(Debug, Clone, Copy)]
 struct Ceiling {
-    /// Without loss, and with.
+    /// What it carries, in bit/s.
     rate: f64,
-    above: f64,
     since: Timestamp,
+    /// How often it was met again.
+    hits: u32,
 }
 
 /// What is known about the losses.
@@ -105,9 +114,11 @@ impl LossLaw {
             return rate.min(next);
         }
         let Some(ceiling) = self.ceiling else { return next };
-        let doublings = 0.7 * path.now.saturating_since(ceiling.since).as_seconds();
+        let doublings = 0.7 * path.now.saturating_since(ceiling.since).as_seconds()
+            / f64::from(1_u32 << ceiling.hits.min(4));
         let growth = BELOW_CEILING * path.step.as_seconds() * math::exp(std::f64::consts::LN_2 * doublings);
-        next.min(rate * (1.0 + growth))
+        let most = MOST_BELOW_CEILING * path.step.as_seconds();
+        next.min(rate.max(0.95 * ceiling.rate) * (1.0 + growth.min(most)))
     }
 
     /// Handles a sign that the queue is managed. Four are certainty.
@@ -152,7 +163,8 @@ impl LossLaw {
         let now = path.now;
         let train = path.train.map(|train| bps(train.arrived));
         let has_room = train.is_some_and(|train| train > 1.3 * rate);
-        let margin = self.margin * if has_room { 3.0 } else { 1.0 };
+        // A policer lets trains pass: they show no room then.
+        let margin = self.margin * if has_room && self.ceiling.is_none() { 3.0 } else { 1.0 };
         let again = loss.ratio > 0.04
             && self.usual > 0.04
             && now.saturating_since(self.done) > self.wait
@@ -177,24 +189,25 @@ impl LossLaw {
     fn react(&mut self, path: &Path, rate: f64) -> f64 {
         let (now, ratio) = (path.now, path.loss.ratio);
         match self.ceiling {
-            Some(ceiling) if rate < 0.92 * ceiling.above => {
-                // Less than what was too much is lost as well: it is not for the rate.
+            Some(ceiling) if rate < 0.9 * ceiling.rate => {
+                // Less than what was carried is lost as well: it is not for the rate.
                 self.ceiling = None;
                 self.usual = self.usual.max(ratio).min(MAX_USUAL);
                 self.margin = (self.margin * 1.7).min(0.3);
-                rate.max(0.95 * ceiling.above)
+                rate
             }
-            Some(ceiling) if rate > 0.9 * ceiling.rate && rate < 1.3 * ceiling.rate => {
+            Some(ceiling) if rate < 1.3 * ceiling.rate => {
                 // Again, and known.
-                let below = (rate * (1.0 - ratio)).max(0.8 * rate);
-                self.ceiling =
-                    Some(Ceiling { rate: below, above: rate, since: now + TimeDelta::from_seconds(1) });
+                let since = now + TimeDelta::from_seconds(1);
+                self.ceiling = Some(Ceiling { since, hits: ceiling.hits + 1, ..ceiling });
                 self.pacing = SMOOTH;
                 self.from = now;
-                below
+                (BELOW * path.delivered_long).clamp(0.8 * rate, 0.98 * rate)
             }
             _ => {
+                let arrives = path.delivered_long.min(rate);
                 self.experiment = Some(Experiment {
+                    arrives,
                     since: now,
                     ratio,
                     deviation: path.loss.deviation(),
@@ -203,15 +216,15 @@ impl LossLaw {
                 });
                 self.pacing = SMOOTH;
                 self.from = now + ENCODER;
-                let arrives = path.delivered.max(0.9 * path.delivered_long);
-                (if is_heavy(ratio) { 0.6 } else { 0.95 } * rate * (1.0 - ratio)).min(arrives).max(0.3 * rate)
+                let cut = if is_heavy(ratio) { 0.6 } else { 0.95 };
+                (cut * rate * (1.0 - ratio)).min(CLEARLY_BELOW * arrives).max(0.3 * rate)
             }
         }
     }
 
     /// Ends an experiment that is due.
     fn evaluate(&mut self, path: &Path, experiment: Experiment, rate: f64) -> Option<f64> {
-        let Experiment { since, ratio, deviation, rate: before, pacing } = experiment;
+        let Experiment { since, ratio, deviation, rate: before, arrives, pacing } = experiment;
         let packets_per_second = path.delivered_long / path.packet_size.max(1.0);
         // Twenty losses tell, if the loss stays.
         let losses =
@@ -232,8 +245,9 @@ impl LossLaw {
             return Some(rate.max(before));
         }
         self.usual = path.loss.ratio.min(MAX_USUAL);
-        self.ceiling = Some(Ceiling { rate, above: before, since: path.now });
-        None
+        let carried = (BELOW * arrives).max(rate);
+        self.ceiling = Some(Ceiling { rate: carried, since: path.now, hits: 0 });
+        Some(carried)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod controller;
 mod delivery_rate;
 mod drain;
 mod grow;
+mod headroom;
 mod loss;
 mod loss_ratio;
 mod marks;
