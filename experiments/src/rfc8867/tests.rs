@@ -299,15 +299,21 @@ fn the_page_has_words_besides_colours() {
     assert!(table.contains("share of s3 with all three"), "{table}");
 }
 
-/// The lines of a page without its results: of the rows of a table the names and the second cell, if that is a count.
+/// The lines of a page without its results: of the rows of a table the names and, of the scoreboard, the second cell.
 fn shape(page: &str) -> Vec<String> {
-    let mask = |(place, cell): (usize, &str)| {
-        let is_result =
-            cell.ends_with('%') || cell == "not run" || (place > 2 && cell.parse::<u32>().is_ok());
-        if is_result { "#".to_owned() } else { cell.to_owned() }
-    };
-    let shape = |line: &str| line.split('|').enumerate().map(mask).collect::<Vec<_>>().join("|");
-    page.lines().filter(|line| !line.contains("Most expectations of RFC 8867")).map(shape).collect()
+    let mut section = "";
+    let mut lines = Vec::new();
+    for line in page.lines().filter(|line| !line.contains("Most expectations of RFC 8867")) {
+        section = line.strip_prefix("## ").unwrap_or(section);
+        let names = if section == "Scoreboard" { 2 } else { 1 };
+        let mask = |(place, cell): (usize, &str)| {
+            let cell = cell.trim_end_matches(" %");
+            let is_result = ["not run", "–"].contains(&cell) || cell.replace(',', "").parse::<f64>().is_ok();
+            if place > names && is_result { "#".to_owned() } else { cell.to_owned() }
+        };
+        lines.push(line.split('|').enumerate().map(mask).collect::<Vec<_>>().join("|"));
+    }
+    lines
 }
 
 #[test]
