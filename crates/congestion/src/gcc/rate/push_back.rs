@@ -109,7 +109,8 @@ impl PushBack {
 
     /// The share of `target` that is permitted, but not below the configured minimum.
     pub fn pushed(&self, target: DataRate) -> DataRate {
-        scaled(target, self.share).max(self.config.min.min(target))
+        // Rounding must not raise it.
+        scaled(target, self.share).max(self.config.min).min(target)
     }
 
     /// One frame in this number is to be dropped, at least 2; `None`: no frame. The rate that remains is at
