@@ -50,7 +50,8 @@ const SEED: &str = "development";
 #[command(after_help = "Examples:
   giusto benchmark --quick --out quick
   giusto benchmark --seed 2026-11 --scenarios 1000 --out judged
-  giusto benchmark --scenarios 1000 --shard 1/4 --out part-1 && giusto merge part-*/result.json --out whole
+  giusto benchmark --seed 2026-11 --scenarios 1000 --shard 1/4 --out part-1
+  giusto merge part-*/result.json --out whole
   giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --why
   giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --out run-17
 
@@ -231,10 +232,10 @@ fn finish(result: &BenchmarkResult, out: Option<&Path>, json: bool) -> anyhow::R
 }
 
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
-    args.out.as_deref().map(make_folder).transpose()?;
     let parts = args.files.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
     let parts = parts.collect::<Result<Vec<_>, UsageError>>()?;
     let result = benchmark::merge(parts).map_err(UsageError::new)?;
+    args.out.as_deref().map(make_folder).transpose()?;
     for path in finish(&result, args.out.as_deref(), args.json)? {
         crate::console::complain(&format!("wrote {}", path.display()));
     }
@@ -258,9 +259,12 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     let [controller] = plan.controllers[..] else {
         misuse!("--replay runs one controller, found {}: name one", plan.controllers.len())
     };
-    args.out.as_deref().map(make_folder).transpose()?;
     let drawn = benchmark::draw(&plan.seed, number);
     let scenario = drawn.scenario(controller)?;
+    if let Some(Explained::At(at)) = args.why {
+        why::check(&scenario, at, None).map_err(UsageError::new)?;
+    }
+    args.out.as_deref().map(make_folder).transpose()?;
     let page = args.out.as_ref().map(|_| TimelineOptions::default());
     let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
     let progress = Progress::live();
@@ -275,17 +279,22 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     };
     let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
     progress.clear();
+    if let Some(Explained::At(at)) = args.why {
+        why::check_ended(&record, at).map_err(anyhow::Error::msg)?;
+    }
     let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &args.out {
         write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
     }
     record.timeline = None;
-    let judged = judged(&drawn, controller, stop);
     match (answer, args.json) {
         (Some(answer), true) => print_json(&answer)?,
-        (None, true) => print_json(&judged)?,
         (Some(answer), false) => print_text(&answer.in_words())?,
-        (None, false) => print_text(&(tables::tables(&record) + &view::run(judged.as_ref())))?,
+        (None, true) => print_json(&judged(&drawn, controller, stop))?,
+        (None, false) => {
+            let judged = judged(&drawn, controller, stop);
+            print_text(&(tables::tables(&record) + &view::run(judged.as_ref())))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -121,11 +121,11 @@ fn print(output: &mut Output, results: &[RunResult]) -> anyhow::Result<()> {
             output.results(both.then_some(title), &runs)?;
         }
     }
-    output.remark(&told(results))
+    output.remark(&far_end(results))
 }
 
 /// The far end's own figures of all streams, named as such.
-fn told(results: &[RunResult]) -> String {
+fn far_end(results: &[RunResult]) -> String {
     let all: Vec<&FarEndFigures> = results.iter().filter_map(|result| result.far_end.as_ref()).collect();
     let Some(program) = all.first().map(|figures| &figures.program) else {
         return "\nThe far end sent no figures of its own.\n".to_owned();
@@ -300,15 +300,15 @@ mod tests {
         let sent = FarEndFigures { sent_packets: Some(5), rate_bps: Some(2e6), ..FarEndFigures::default() };
         let sent = RunResult { far_end: Some(sent), ..RunResult::default() };
         assert_eq!(
-            told(std::slice::from_ref(&result)),
+            far_end(std::slice::from_ref(&result)),
             "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 0.012 ms, 1.000 Mbit/s \
              over its test\n"
         );
         assert_eq!(
-            told(&[result.clone(), result, sent]),
+            far_end(&[result.clone(), result, sent]),
             "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
              received  2,000 datagrams, 2 lost, jitter at most 0.012 ms, 2.000 Mbit/s over its test\n"
         );
-        assert_eq!(told(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
+        assert_eq!(far_end(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
     }
 }

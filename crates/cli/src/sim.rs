@@ -235,12 +235,7 @@ fn network(
     }
     let mut answer = None;
     if let Some(at) = args.why {
-        if record.interrupted && at.as_seconds() > record.duration_s {
-            let (ended, at) = (record.duration_s, at.as_seconds());
-            anyhow::bail!(
-                "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
-            );
-        }
+        why::check_ended(&record, at).map_err(anyhow::Error::msg)?;
         answer = Some(why::why(&record, at, args.flow.as_deref()));
     }
     if let Some(folder) = folder {

@@ -226,9 +226,9 @@ fn errors_name_the_fix() {
         (&["call", "127.0.0.1:9"], 1, "giusto call --listen"),
     ] {
         let output = run(args);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
-        assert!(told.contains(error) && told.starts_with("error: "), "{args:?}: {told}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(error) && message.starts_with("error: "), "{args:?}: {message}");
     }
 }
 
@@ -343,8 +343,11 @@ fn a_live_comparison_needs_one_media_flow_alone() {
             &ONE_CALL.replace("model = \"perfect\" } }]", &format!("model = \"perfect\" }} }}, {flow}]")),
         );
         let output = folder.run(&["compare", "s.toml", "--live"]);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(error) && told.contains("use a scenario with this flow alone"), "{told}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(
+            message.contains(error) && message.contains("use a scenario with this flow alone"),
+            "{message}"
+        );
     }
 }

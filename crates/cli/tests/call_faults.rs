@@ -50,9 +50,9 @@ fn whole(output: &Output) -> Value {
 
 /// The record of a call that was ended by an error with these words.
 fn broken(output: &Output, words: &str) -> Value {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.lines().last().unwrap().contains(words), "{told}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.lines().last().unwrap().contains(words), "{message}");
     let record = json(output);
     assert!(record["call"]["error"].as_str().unwrap().contains(words));
     record

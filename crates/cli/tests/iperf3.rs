@@ -184,8 +184,8 @@ fn several_streams_go_either_way() {
             if reverse {
                 assert_sum(run);
             } else {
-                let told = count(&run["far_end"]["received_packets"]);
-                assert!(told > 0 && told <= count(&run["sent_packets"]), "{run}");
+                let reported = count(&run["far_end"]["received_packets"]);
+                assert!(reported > 0 && reported <= count(&run["sent_packets"]), "{run}");
             }
         }
     }
@@ -339,11 +339,11 @@ fn an_iperf3_client_is_served() {
     assert!(ours["peer"].as_str().unwrap().starts_with("iperf3 3."), "{ours}");
     assert_eq!((&ours["rate_bps"], &ours["size_bytes"]), (&Value::from(2_000_000), &Value::from(500)));
     assert!(!ours["gap_error_us"]["p50"].is_null() && !ours["jitter_ms"].is_null(), "{ours}");
-    // iperf3 shows what giusto told it.
+    // iperf3 shows what giusto reported it.
     assert_eq!(theirs["packets"], ours["sent_packets"]);
     assert_eq!(theirs["lost_packets"], ours["lost_packets"]);
-    let told = theirs["jitter_ms"].as_f64().unwrap();
-    assert!((told - ours["jitter_ms"].as_f64().unwrap()).abs() < 1e-3, "{theirs} {ours}");
+    let reported = theirs["jitter_ms"].as_f64().unwrap();
+    assert!((reported - ours["jitter_ms"].as_f64().unwrap()).abs() < 1e-3, "{theirs} {ours}");
 }
 
 #[test]
@@ -359,8 +359,8 @@ fn an_iperf3_client_is_sent_to_with_reverse() {
     let (sent, received) = (count(&ours["sent_packets"]), count(&ours["far_end"]["received_packets"]));
     assert!(received > 0 && received <= sent, "{ours}");
     // iperf3 tells what it received until the end of the test; its own report may hold what was still on the way then.
-    let told = received * 500;
-    assert!((told..=told + 5_000).contains(&count(&theirs["bytes"])), "{theirs} {ours}");
+    let reported = received * 500;
+    assert!((reported..=reported + 5_000).contains(&count(&theirs["bytes"])), "{theirs} {ours}");
     assert_eq!(theirs["lost_packets"], ours["far_end"]["lost_packets"]);
 }
 

@@ -244,6 +244,7 @@ proptest! {
             prop_assert!(target.padding <= target.media, "{:?}", target);
             prop_assert!(target.window.is_none_or(|window| window > DataSize::ZERO), "{:?}", target);
             prop_assert_eq!(controller.decision().to, target.media);
+            prop_assert!(controller.frame_drop_interval() != Some(0));
             prop_assert!(std::iter::from_fn(|| controller.next_probe()).count() <= 8);
             prop_assert!(controller.next_probe().is_none());
         }

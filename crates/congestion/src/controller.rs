@@ -52,8 +52,8 @@ pub trait Controller: Send + std::fmt::Debug {
         None
     }
 
-    /// One frame in this number should not be encoded: too much is in flight or waits, and the target does not say so. 1: no frame
-    /// should be encoded now. `None` (the default): all frames may be encoded.
+    /// The controller asks to drop one frame in this number, because too much data is in flight or queued. The target is unchanged.
+    /// 1: drop every frame. `None` (default): drop none.
     fn frame_drop_interval(&self) -> Option<u32> {
         None
     }

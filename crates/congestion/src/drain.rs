@@ -15,7 +15,7 @@ pub struct QueueDrain {
 
 impl QueueDrain {
     /// Media rate while `rate` leaves and the sender has `queued` bytes. Rates are in bytes per second.
-    pub fn media_rate(&self, rate: f64, queued: f64) -> f64 {
+    pub(crate) fn media_rate(&self, rate: f64, queued: f64) -> f64 {
         let excess = (queued - rate * self.allowance.as_seconds()).max(0.0);
         (rate - excess / self.time.as_seconds()).max(self.min_share * rate)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{
     controller::Controller,
@@ -42,12 +42,11 @@ impl Default for Path {
     }
 }
 
-/// A flow, whose media are produced at the target rate, up to `media`.
+/// A flow, whose media are produced at the target rate.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn Controller>,
     pub(crate) begin: Timestamp,
-    pub(crate) media: DataRate,
     credit: f64,
     sequence: u64,
     in_flight: DataSize,
@@ -62,7 +61,6 @@ impl Flow {
         Self {
             controller,
             begin,
-            media: DataRate::from_bps(u64::MAX),
             credit: 0.0,
             sequence: 0,
             in_flight: DataSize::ZERO,
@@ -116,7 +114,7 @@ pub(crate) fn run_watched(
             if place == 0 {
                 watch(now, target);
             }
-            flow.credit += target.media.min(flow.media).as_bps() as f64 / 8.0 * STEP.as_seconds();
+            flow.credit += target.media.as_bps() as f64 / 8.0 * STEP.as_seconds();
             while flow.credit >= PACKET as f64 {
                 if target.window.is_some_and(|window| flow.in_flight + size > window) {
                     flow.credit = PACKET as f64;
@@ -174,7 +172,8 @@ fn receive(flow: &mut Flow, now: Timestamp, path: Path) {
             flow.reports.push_back((now + path.one_way, reports.collect()));
         }
     }
-    while let Some((_, packets)) = flow.reports.pop_front_if(|(at, _)| *at <= now) {
+    while flow.reports.front().is_some_and(|(at, _)| *at <= now) {
+        let Some((_, packets)) = flow.reports.pop_front() else { break };
         if let Some(last) = packets.last() {
             flow.in_flight = DataSize::from_bytes(PACKET) * (flow.sequence - last.sent.sequence - 1);
         }

@@ -1,4 +1,4 @@
-//! The page of a call: who may ask for one, and what the others are told.
+//! The page of a call: who may ask for one, and what the others read.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod common;
@@ -89,7 +89,7 @@ impl Page {
 }
 
 #[test]
-fn a_second_browser_is_told_that_the_call_is_taken() {
+fn a_second_browser_reads_that_the_call_is_taken() {
     let page = Page::serve();
     let token = page.token();
     let (status, body) = page.offer();
@@ -129,8 +129,8 @@ fn the_complaint_of_a_page_is_passed_on() {
     let page = Page::serve();
     let complaint = json!({ "error": "this browser has no WebRTC\u{1b}[2J" }).to_string();
     assert_eq!(page.ask("POST /stats", &complaint).0, 403);
-    let told = page.events.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(told, CallEvent::PageError("this browser has no WebRTC[2J".to_owned()));
+    let event = page.events.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(event, CallEvent::PageError("this browser has no WebRTC[2J".to_owned()));
     assert!(matches!(page.end(), Err(CallError::NoBrowser)));
 }
 

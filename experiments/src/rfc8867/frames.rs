@@ -1,7 +1,7 @@
 //! The same runs, judged by the frames that arrive.
 
 use giusto::{
-    record::FlowRecord,
+    record::{FlowRecord, StreamKind, StreamRecord},
     view::format::{or_unknown, percent, short},
 };
 use serde::Serialize;
@@ -11,31 +11,32 @@ use super::Scoreboard;
 /// One-way delay above which ITU-T G.114 (05/2003, §4) calls a conversation unacceptable for planning, in ms.
 const MAX_FRAME_DELAY_MS: f64 = 400.0;
 
-/// The frames of all media flows of a controller, in all cases, with all seeds and variants.
+/// The video frames of all media flows of a controller, in all cases, with all seeds and variants.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Frames {
     /// The controller.
     pub controller: &'static str,
-    /// Its flows of media.
-    pub flows: usize,
-    /// Median over the flows of the 95th percentile of the frame delay, from capture to complete arrival.
+    /// Its streams of video.
+    pub videos: usize,
+    /// Median over the videos of the 95th percentile of the frame delay, from capture to complete arrival.
     pub frame_delay_p95_ms: Option<f64>,
-    /// The 90th percentile over the flows of the same.
+    /// The 90th percentile over the videos of the same.
     pub frame_delay_p95_of_worst_tenth_ms: Option<f64>,
-    /// Share of the flows in which 95 % of the frames that arrived took at most 400 ms.
+    /// Share of the videos in which 95 % of the frames that arrived took at most 400 ms.
     pub in_time_ratio: Option<f64>,
-    /// Share of the frames that the senders skipped.
+    /// Skipped frames, of those and the frames that arrived complete. Lost frames are in neither.
     pub skipped_ratio: Option<f64>,
 }
 
 impl Frames {
     fn of<'a>(controller: &'static str, flows: impl Iterator<Item = &'a FlowRecord>) -> Self {
         let (mut delays, mut skipped, mut arrived) = (Vec::new(), 0, 0);
-        for flow in flows.filter(|flow| flow.kind == "media") {
+        let is_video = |stream: &&StreamRecord| stream.kind == StreamKind::Video;
+        for video in flows.flat_map(|flow| flow.streams.iter().filter(is_video)) {
             // Without any frame it is the worst of all.
-            delays.push(flow.frame_delay_ms.map_or(f64::INFINITY, |delay| delay.p95));
-            arrived += flow.frames.unwrap_or(0);
-            skipped += flow.streams.iter().filter_map(|stream| stream.skipped_frames).sum::<u64>();
+            delays.push(video.frame_delay_ms.map_or(f64::INFINITY, |delay| delay.p95));
+            arrived += video.frames;
+            skipped += video.skipped_frames.unwrap_or(0);
         }
         delays.sort_by(f64::total_cmp);
         let quantile = |share: f64| {
@@ -46,7 +47,7 @@ impl Frames {
         let in_time = delays.iter().filter(|&&delay| delay <= MAX_FRAME_DELAY_MS).count();
         Self {
             controller,
-            flows: delays.len(),
+            videos: delays.len(),
             frame_delay_p95_ms: quantile(0.5),
             frame_delay_p95_of_worst_tenth_ms: quantile(0.9),
             in_time_ratio: ratio(in_time, delays.len()),
@@ -70,7 +71,7 @@ impl Scoreboard {
     pub(super) fn frames_table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let header = [
             "controller",
-            "flows",
+            "videos",
             "frame delay p95 (ms)",
             "worst tenth (ms)",
             "in 400 ms",
@@ -79,7 +80,7 @@ impl Scoreboard {
         let row = |it: Frames| {
             vec![
                 it.controller.to_owned(),
-                it.flows.to_string(),
+                it.videos.to_string(),
                 or_unknown(it.frame_delay_p95_ms, short),
                 or_unknown(it.frame_delay_p95_of_worst_tenth_ms, short),
                 or_unknown(it.in_time_ratio, percent),
@@ -96,27 +97,33 @@ mod tests {
 
     use super::*;
 
-    fn flow(kind: &str, p95: Option<f64>) -> FlowRecord {
-        FlowRecord {
-            kind: kind.to_owned(),
+    fn stream(kind: StreamKind, p95: Option<f64>) -> StreamRecord {
+        StreamRecord {
             frame_delay_ms: p95.map(|p95| Distribution { p95, ..Distribution::default() }),
-            frames: p95.map(|_| 100),
-            ..FlowRecord::default()
+            frames: if p95.is_some() { 100 } else { 0 },
+            skipped_frames: Some(25),
+            ..StreamRecord::new("any", 1, kind)
         }
     }
 
     #[test]
-    fn a_flow_without_frames_is_the_worst() {
-        let delays = [100.0, 200.0, 400.0, 401.0].map(Some);
-        let mut flows: Vec<FlowRecord> = delays.map(|p95| flow("media", p95)).into();
-        flows.extend([flow("media", None), flow("tcp", None)]);
+    fn videos_count_and_one_without_frames_is_the_worst() {
+        let videos = [Some(100.0), Some(200.0), Some(400.0), Some(401.0), None];
+        let call = |p95| FlowRecord {
+            // Audio does not count, whatever its delay.
+            streams: vec![stream(StreamKind::Video, p95), stream(StreamKind::Audio, Some(1.0))],
+            ..FlowRecord::default()
+        };
+        let mut flows: Vec<FlowRecord> = videos.map(call).into();
+        flows.push(FlowRecord::default());
         let frames = Frames::of("any", flows.iter());
-        assert_eq!((frames.flows, frames.in_time_ratio), (5, Some(0.6)));
+        assert_eq!((frames.videos, frames.in_time_ratio), (5, Some(0.6)));
         assert_eq!(
             (frames.frame_delay_p95_ms, frames.frame_delay_p95_of_worst_tenth_ms),
             (Some(400.0), None)
         );
-        assert_eq!(frames.skipped_ratio, Some(0.0));
+        // 125 of 525.
+        assert!((frames.skipped_ratio.unwrap() - 125.0 / 525.0).abs() < 1e-12);
         assert_eq!(Frames::of("none", [].iter()).in_time_ratio, None);
     }
 }

@@ -14,9 +14,9 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// Begins an interval at `now`: at the start, and after an idle time.
+    /// Begins an interval at `now`: at the start, and after an idle time (`HandleRestartFromIdle`).
     pub(super) fn restart(&mut self, now: Timestamp) {
-        (self.since, self.delivered) = (now, 0.0);
+        self.since = now;
     }
 
     /// `UpdateACKAggregation`: `acked` bytes at `now` in `round`, at a bandwidth of `rate`. The maximum is that of `rounds`, and each
@@ -33,7 +33,7 @@ impl Aggregation {
         let time = |since| -> TimeDelta { now.saturating_since(since) };
         let mut expected = rate * time(self.since).as_seconds();
         if self.delivered <= expected {
-            self.restart(now);
+            (self.since, self.delivered) = (now, 0.0);
             expected = 0.0;
         }
         self.delivered += acked;

@@ -27,7 +27,7 @@ pub struct BbrConfig {
     pub loss_threshold: f64,
     /// `BBRStartupFullLossCnt` (§5.3.1.3): losses in a round that can end `Startup`. Default 6.
     pub startup_losses: u32,
-    /// `Beta`: least part of the bounds that a round with losses leaves. Default 0.7.
+    /// `Beta`: smallest share of the bounds that remains after a round with losses. Default 0.7.
     pub beta: f64,
     /// `Headroom`: part of the long-term bound that is left to others. Default 0.15.
     pub headroom: f64,
@@ -45,13 +45,13 @@ pub struct BbrConfig {
     pub probe_rtt_gain: f64,
     /// `ExtraAckedFilterLen`, in rounds. Default 10.
     pub aggregation_rounds: u64,
-    /// Bandwidth is probed for after this time at the earliest or the latest of a uniform distribution, unless Reno would have done so
-    /// before (§5.3.3.8.3). Default 2 s to 3 s.
+    /// Shortest and longest wait before the next probe for bandwidth; the wait is uniformly distributed between them. A probe comes earlier
+    /// if Reno would have probed by then (§5.3.3.8.3). Default 2 s and 3 s.
     pub probe_wait: (TimeDelta, TimeDelta),
     /// Maximum number of rounds between two probes (§5.3.3.8.3). Default 63.
     pub max_probe_rounds: u64,
-    /// Whether the sender pads its media up to the target in the phases that look for bandwidth, unless they are paused. Default `true`, as in libwebrtc's former
-    /// BBR (`bbr_network_controller.cc`, `pad_window`).
+    /// Whether the sender pads its media up to the target in the phases that look for bandwidth, unless they are paused. Default `true`, as
+    /// in libwebrtc's former BBR (`bbr_network_controller.cc`, `pad_window`).
     pub pads: bool,
     /// The application limits the sender while the media use less than this part of the target. Ours. Default 0.8: `ProbeBW_UP` asks for
     /// a quarter more than before.

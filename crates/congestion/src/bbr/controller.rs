@@ -10,9 +10,8 @@ use super::{
     usage::Usage,
 };
 use crate::{
-    acknowledgement::Acknowledgements,
+    acknowledgement::{Acknowledgements, MIN_PACING, PACKET_BOUNDS, ReportIntervals},
     controller::Controller,
-    extremes::WindowedMaximum,
     feedback::{Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
@@ -20,12 +19,8 @@ use crate::{
     target::{Cause, Decision, Target},
 };
 
-/// Bounds of a packet in bytes: the smallest so that the laws stay finite, the largest is that of Ethernet.
-const PACKET_BOUNDS: (f64, f64) = (40.0, 1500.0);
 /// Time over which the longest interval of feedback counts.
 const INTERVALS: TimeDelta = TimeDelta::from_seconds(1);
-/// Lowest pacing rate, so that a packet leaves when the window permits it: 50 kbit/s, as in RFC 8298 §4.1.1.1.
-const MIN_PACING: DataRate = DataRate::from_bps(50_000);
 
 /// BBR: paces at its estimate of the bottleneck's bandwidth, with gains that look for more and drain the queue.
 ///
@@ -39,9 +34,7 @@ pub struct Bbr {
     flight: Flight,
     /// Whether the window permitted no further packet since the latest report.
     is_window_limited: bool,
-    /// Intervals of reports, and the time of the latest.
-    intervals: WindowedMaximum,
-    reported: Option<Timestamp>,
+    intervals: ReportIntervals,
     /// Packets of a report that have arrived. Kept to reuse the allocation.
     acked: Vec<(Timestamp, Sent)>,
     decided: Decided,
@@ -75,8 +68,7 @@ impl Bbr {
             usage: Usage::default(),
             flight: Flight::default(),
             is_window_limited: false,
-            intervals: WindowedMaximum::default(),
-            reported: None,
+            intervals: ReportIntervals::new(config.max_feedback_interval, INTERVALS),
             acked: Vec::new(),
             decided: Decided::new(config.limits),
             is_paused: false,
@@ -111,17 +103,13 @@ impl Bbr {
         now
     }
 
-    fn interval(&self) -> TimeDelta {
-        self.intervals.get().unwrap_or(self.config.max_feedback_interval)
-    }
-
     /// Rate in bytes per second at which media may leave: the pacing rate, or what the window permits in an RTT and an interval of
     /// feedback. In `ProbeRTT`, half of the estimate.
     fn permitted(&self) -> f64 {
         let Some(min_rtt) = self.model.min_rtt().filter(|_| self.model.has_estimate()) else {
             return self.config.limits.start.as_bps() as f64 / 8.0;
         };
-        let time = (min_rtt + self.interval()).as_seconds().max(1e-3);
+        let time = (min_rtt + self.intervals.longest()).as_seconds().max(1e-3);
         let rate = self.model.pacing().min(self.model.window() / time);
         match self.model.phase {
             Phase::ProbeRtt => rate.min(self.config.probe_rtt_gain * self.model.rate()),
@@ -186,7 +174,8 @@ impl Controller for Bbr {
         let now = self.begin(now);
         let (min, max) = PACKET_BOUNDS;
         let size = (packet.size.as_bytes() as f64).min(max);
-        self.model.packet = if self.reported.is_some() { self.model.packet.max(size) } else { size }.max(min);
+        self.model.packet =
+            if self.intervals.has_begun() { self.model.packet.max(size) } else { size }.max(min);
         self.usage.on_time(now, &self.config, self.permitted(), self.model.packet);
         let window = self.target().window.map_or(f64::INFINITY, |window| window.as_bytes() as f64);
         let is_full = packet.in_flight.as_bytes() as f64 + size > window;
@@ -206,11 +195,7 @@ impl Controller for Bbr {
         }
         self.usage.on_time(now, &self.config, self.permitted(), self.model.packet);
         self.flight.on_feedback(now, feedback);
-        if let Some(reported) = self.reported {
-            let interval = now.saturating_since(reported).min(self.config.max_feedback_interval);
-            self.intervals.on_sample(now, interval, INTERVALS);
-        }
-        self.reported = Some(now);
+        self.intervals.on_report(now);
         self.on_packets(now, feedback);
         self.is_pending = self.model.has_estimate();
     }
@@ -222,7 +207,6 @@ impl Controller for Bbr {
             self.settle(queue.size.as_bytes() as f64);
         }
         if self.flight.gives_up(now) {
-            self.model.on_silence();
             self.decided.settle(self.decided.target().as_bps() as f64 / 2.0, Cause::Silence);
         }
     }

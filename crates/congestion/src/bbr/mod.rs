@@ -25,7 +25,7 @@
 //! | samples of such times | only if they raise the maximum (§5.5.4) | the same |
 //! | `Startup` and `ProbeBW_UP` while the application limits | they do not end without losses (appendix of test cases) | the same, but the sender pads up to the target in these states and in `ProbeBW_REFILL`, as libwebrtc's former BBR did ([`BbrConfig::pads`]) |
 //! | first rate | initial window / RTT × 2.77 | the start rate |
-//! | acknowledgements | each at its time | reports of several packets are one acknowledgement; its time is that at which the newest packet's own would have come, so that neither the interval of feedback nor a queue on the way back changes a rate or an RTT |
+//! | acknowledgements | each at its time | a report of several packets counts as one acknowledgement; its time is that of the newest packet's own acknowledgement, so neither the feedback interval nor a queue on the return path changes a rate or an RTT |
 //! | window during an interval of feedback | `extra_acked` | the same, also in `ProbeRTT` |
 //! | offload | send quantum × 3 | none |
 //! | ECN | "MUST treat any CE marks as congestion" | a marked packet has arrived and counts as lost |

@@ -15,16 +15,6 @@ use super::{
     short_term::ShortTerm,
 };
 
-/// `BBR.ack_phase`: what acknowledgements say about a probe for bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acks {
-    Idle,
-    Refilling,
-    Starting,
-    Feedback,
-    Stopping,
-}
-
 /// A report, besides its sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
@@ -41,11 +31,13 @@ pub(super) struct Report {
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     config: BbrConfig,
-    /// Size of the largest packet (`C.SMSS`).
+    /// Size of the largest packet (`C.SMSS`); before the first report that of the latest one, since a first guess is larger.
     pub(super) packet: f64,
     pub(super) delivery: Delivery,
     pub(super) phase: Phase,
-    acks: Acks,
+    /// Whether acknowledgements still report on a probe that has stopped (`BBR.ack_phase` is `ACKS_PROBE_STOPPING`; nothing depends on
+    /// its other values).
+    is_stopping: bool,
     max_rate: MaxRate,
     min_rtt: MinRtt,
     rounds: Rounds,
@@ -64,8 +56,8 @@ pub(super) struct Model {
     probe_wait: TimeDelta,
     rounds_since_probe: u64,
     drain_round: u64,
-    probe_rtt_until: Option<Timestamp>,
-    has_probe_rtt_round: bool,
+    /// While few packets are in flight to probe for the RTT: until when at least, and whether a round has passed.
+    probe_rtt_until: Option<(Timestamp, bool)>,
     idle_restart: bool,
     losses_in_round: u32,
 }
@@ -80,7 +72,7 @@ impl Model {
             packet,
             delivery: Delivery::default(),
             phase: Phase::Startup,
-            acks: Acks::Idle,
+            is_stopping: false,
             max_rate: MaxRate::default(),
             min_rtt: MinRtt::new(now),
             rounds: Rounds::default(),
@@ -97,7 +89,6 @@ impl Model {
             rounds_since_probe: 0,
             drain_round: 0,
             probe_rtt_until: None,
-            has_probe_rtt_round: false,
             idle_restart: false,
             losses_in_round: 0,
         }
@@ -139,11 +130,6 @@ impl Model {
                 self.set_pacing(1.0);
             }
         }
-    }
-
-    /// All feedback is missing: the window is restored when it returns (`OnEnterRTO`).
-    pub(super) fn on_silence(&mut self) {
-        self.saved_window = self.saved_window.max(self.window);
     }
 
     /// Handles a packet that was lost, or marked (`HandleLostPacket`).
@@ -230,7 +216,7 @@ impl Model {
         let share = (draw >> 11) as f64 / (1_u64 << 53) as f64;
         self.probe_wait = min + TimeDelta::from_seconds_f64((max - min).as_seconds() * share);
         self.cycle_start = now;
-        self.acks = Acks::Stopping;
+        self.is_stopping = true;
         self.rounds.begin(self.delivery.delivered);
         self.phase = Phase::Down;
     }
@@ -238,13 +224,13 @@ impl Model {
     fn start_refill(&mut self) {
         self.short.forget_bounds();
         self.long.on_refill();
-        self.acks = Acks::Refilling;
+        self.is_stopping = false;
         self.rounds.begin(self.delivery.delivered);
         self.phase = Phase::Refill;
     }
 
     fn start_up(&mut self, sample: &Sample) {
-        self.acks = Acks::Starting;
+        self.is_stopping = false;
         self.rounds.begin(self.delivery.delivered);
         self.pipe.restart(sample.rate);
         self.phase = Phase::Up;
@@ -298,12 +284,9 @@ impl Model {
 
     /// `AdaptLongTermModel`: returns whether it has changed the phase.
     fn adapt_long_term(&mut self, report: &Report, sample: &Sample) -> bool {
-        if self.acks == Acks::Starting && self.rounds.has_begun {
-            self.acks = Acks::Feedback;
-        }
-        if self.acks == Acks::Stopping && self.rounds.has_begun {
+        if self.is_stopping && self.rounds.has_begun {
             self.is_probe_sample = false;
-            self.acks = Acks::Idle;
+            self.is_stopping = false;
             if self.phase.is_probe_bw() && !sample.is_app_limited {
                 self.max_rate.advance();
             }
@@ -349,28 +332,27 @@ impl Model {
             self.phase = Phase::ProbeRtt;
             self.saved_window = self.window;
             self.probe_rtt_until = None;
-            self.acks = Acks::Stopping;
+            self.is_stopping = true;
             self.rounds.begin(self.delivery.delivered);
         }
         if self.phase != Phase::ProbeRtt {
             return;
         }
         self.delivery.limit(report.flight as u64);
-        if self.probe_rtt_until.is_some() {
-            self.has_probe_rtt_round |= self.rounds.has_begun;
-            if self.has_probe_rtt_round {
+        if let Some((_, has_round)) = &mut self.probe_rtt_until {
+            *has_round |= self.rounds.has_begun;
+            if *has_round {
                 self.end_probe_rtt(now);
             }
         } else if report.flight <= self.probe_rtt_window() {
-            self.probe_rtt_until = Some(now + self.config.probe_rtt_duration);
-            self.has_probe_rtt_round = false;
+            self.probe_rtt_until = Some((now + self.config.probe_rtt_duration, false));
             self.rounds.begin(self.delivery.delivered);
         }
     }
 
     /// `CheckProbeRTTDone`.
     fn end_probe_rtt(&mut self, now: Timestamp) {
-        if self.probe_rtt_until.is_none_or(|until| now <= until) {
+        if self.probe_rtt_until.is_none_or(|(until, _)| now <= until) {
             return;
         }
         self.min_rtt.on_probed(now);

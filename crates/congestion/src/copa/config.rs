@@ -33,7 +33,7 @@ pub struct CopaConfig {
     pub rtt_weight: f64,
     /// Part of the window that must be used for it to grow. Default 0.5 (RFC 7661 §4.3).
     pub used_share: f64,
-    /// Time over which the highest use counts. Default 1 s (RFC 7661 §4.2).
+    /// Time over which the highest use counts. Default 1 s (RFC 7661 §4.2, where it is at least three RTTs).
     pub used_period: TimeDelta,
     /// How the sender's queue is drained.
     pub drain: QueueDrain,

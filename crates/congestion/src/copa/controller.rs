@@ -6,17 +6,14 @@ use super::{
     competition::Competition, config::CopaConfig, delay::PathDelay, usage::Usage, velocity::Velocity, window,
 };
 use crate::{
+    acknowledgement::{MIN_PACING, PACKET_BOUNDS, ReportIntervals},
     controller::Controller,
-    extremes::WindowedMaximum,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
     scream::{decided::Decided, flight::Flight},
     target::{Cause, Decision, Signal, Target},
 };
-
-/// Bounds of a packet in bytes: the smallest so that the laws stay finite, the largest is that of Ethernet.
-const PACKET_BOUNDS: (f64, f64) = (40.0, 1500.0);
 
 /// Copa: a window that moves towards the rate of 1/(δ dq) packets per second.
 ///
@@ -34,9 +31,7 @@ pub struct Copa {
     /// Size of the largest packet so far.
     packet: f64,
     flight: Flight,
-    /// Intervals of reports, and the time of the latest.
-    intervals: WindowedMaximum,
-    reported: Option<Timestamp>,
+    intervals: ReportIntervals,
     decided: Decided,
     /// Whether the media rate is still to be derived from the window and the sender's queue.
     is_pending: bool,
@@ -66,8 +61,7 @@ impl Copa {
             is_slow_start: true,
             packet: PACKET_BOUNDS.0,
             flight: Flight::default(),
-            intervals: WindowedMaximum::default(),
-            reported: None,
+            intervals: ReportIntervals::new(config.max_feedback_interval, config.used_period),
             decided: Decided::new(config.limits),
             is_pending: false,
             processed: Timestamp::ZERO,
@@ -89,14 +83,9 @@ impl Copa {
         self.competition.delta()
     }
 
-    /// Interval of feedback: the longest of the latest time.
-    fn interval(&self) -> TimeDelta {
-        self.intervals.get().unwrap_or(self.config.max_feedback_interval)
-    }
-
     /// Time until the effect of a change is known: the smoothed RTT and the interval of feedback.
     fn loop_time(&self) -> TimeDelta {
-        self.delay.smoothed_rtt() + self.interval()
+        self.delay.smoothed_rtt() + self.intervals.longest()
     }
 
     fn min_window(&self) -> f64 {
@@ -119,7 +108,7 @@ impl Copa {
         let grows = before / seconds <= window::target_rate(self.packet, delta, self.delay.queueing());
         self.is_slow_start &= grows;
         // The part of a loop that is the RTT.
-        let share = seconds / (seconds + self.interval().as_seconds());
+        let share = seconds / (seconds + self.intervals.longest().as_seconds());
         let change = if self.is_slow_start {
             bytes * share
         } else {
@@ -177,13 +166,9 @@ impl Controller for Copa {
             return;
         }
         self.flight.on_feedback(now, feedback);
-        if let Some(reported) = self.reported {
-            let interval = now.saturating_since(reported).min(self.config.max_feedback_interval);
-            self.intervals.on_sample(now, interval, self.config.used_period);
-        }
-        self.reported = Some(now);
+        self.intervals.on_report(now);
         self.on_losses(feedback.packets, now);
-        if !self.delay.on_report(now, &self.config, self.interval(), feedback.packets) {
+        if !self.delay.on_report(now, &self.config, self.intervals.longest(), feedback.packets) {
             return;
         }
         for packet in feedback.packets {
@@ -254,7 +239,7 @@ impl Controller for Copa {
             _ if self.flight.is_silent() => (rate, self.min_window()),
             (Some(window), Some(rtt)) => {
                 let paced = self.config.pacing_gain * window / rtt.as_seconds();
-                (paced, window + window / rtt.as_seconds() * self.interval().as_seconds())
+                (paced, window + window / rtt.as_seconds() * self.intervals.longest().as_seconds())
             }
             // Nothing is known: an RTT of a second (RFC 6298 §2.1).
             _ => (self.config.pacing_gain * rate, rate),
@@ -271,6 +256,3 @@ impl Controller for Copa {
         self.decided.decision()
     }
 }
-
-/// Lowest pacing rate, so that a packet leaves when the window permits it: 50 kbit/s, as in RFC 8298 §4.1.1.1.
-const MIN_PACING: DataRate = DataRate::from_bps(50_000);

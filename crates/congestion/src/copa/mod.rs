@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | constants | §2.1, §2.2 | [`config`] |
 //! | standing RTT, minimum RTT, queueing delay | §2.1, equation 2 | `delay` |
-//! | target rate, window update, slow start | §2.1, equation 1, steps 2 and 3 | [`window`] |
+//! | target rate, window update, slow start | §2.1, equation 1, steps 2 and 3 | `window` |
 //! | velocity | §2.1, step 4 | `velocity` |
 //! | competitive mode | §2.2 | `competition` |
 //! | application-limited media | ours, after RFC 7661 | `usage` |
@@ -39,7 +39,7 @@ pub mod controller;
 mod delay;
 mod usage;
 mod velocity;
-pub mod window;
+mod window;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use giusto_units::{TimeDelta, Timestamp};
 pub(super) struct Usage {
     begin: Option<Timestamp>,
     bytes: f64,
-    /// Highest of the earlier RTTs, of this period and of the one before, and the begin of this period.
+    /// Highest of the earlier RTTs, of this period and of the one before, and the start of this period.
     highest: [f64; 2],
     since: Timestamp,
 }

@@ -23,7 +23,7 @@ pub(super) struct ByArrival {
 const MOVES: usize = 4;
 
 impl ByArrival {
-    /// Takes the arrived packets of a message, in order of arrival; of those that arrived at the same time, the one reported first is first.
+    /// Takes the arrived packets of a message, in order of arrival. Those that arrived at the same time keep the order of the message.
     pub(super) fn fill(&mut self, packets: &[PacketReport]) {
         self.packets.clear();
         self.packets.extend(packets.iter().filter_map(|report| {

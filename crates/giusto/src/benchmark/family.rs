@@ -159,9 +159,9 @@ impl Drawn {
 
     fn written(&self, controller: &str, marks: bool) -> String {
         let mut text = self.text.replace(CONTROLLER, controller);
-        for (stand_in, codepoint) in [("off", "off"), ("ect0", "ect0"), ("ect1", "ect1")] {
-            let codepoint = if marks { codepoint } else { "off" };
-            text = text.replace(&format!("{ECN}{stand_in}@"), codepoint);
+        for own in ["off", "ect0", "ect1"] {
+            let codepoint = if marks { own } else { "off" };
+            text = text.replace(&format!("{ECN}{own}@"), codepoint);
         }
         text
     }
@@ -274,14 +274,12 @@ impl Sketch {
 
     /// One call, and a queue of any kind.
     fn alone(&mut self) {
-        self.path.queue = QueueChoice::Any;
         self.path.decide();
         self.call_up_to(self.path.capacity);
     }
 
-    /// One call on a capacity that varies: the queue is limited in bytes, and any kind but those that are set in time.
+    /// One call on a capacity that varies.
     fn alone_on(&mut self, rates: String, peak: f64) {
-        self.path.queue = QueueChoice::Any;
         self.path.decide();
         self.path.rate = rates;
         self.call_up_to(peak);
@@ -296,7 +294,7 @@ impl Sketch {
             self.own.log_uniform(1.5, 6.0)
         };
         // Both rates are within the range of capacities.
-        let low = math_low(&mut self.own, ratio);
+        let low = lower_capacity(&mut self.own, ratio);
         let (before, after) = if up { (low, low * ratio) } else { (low * ratio, low) };
         let at = self.own.uniform(14.0, 18.0);
         self.path.capacity = before;
@@ -440,7 +438,6 @@ impl Sketch {
             "[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"{control}\"\nfrom = \"sender\"\nto = \"receiver\"\nstart = {}\n\n",
             time(start)
         ));
-        self.path.queue = QueueChoice::Any;
         self.path.decide();
         let call = Call {
             share: self.path.capacity / 2.0,
@@ -494,10 +491,7 @@ impl Sketch {
 
     /// `count` calls among `all`, half of which start at once and the others within 30 s.
     fn calls(&mut self, id: &str, controller: &str, (count, all): (u64, u64)) {
-        if self.flows.is_empty() {
-            self.path.queue = QueueChoice::Any;
-            self.path.decide();
-        }
+        self.path.decide();
         let capacity = self.path.capacity;
         for number in 1..=count {
             let late = number > count.div_ceil(2) || self.own.chance(0.2);
@@ -560,6 +554,6 @@ impl Sketch {
 }
 
 /// The lower of two capacities of this ratio, log-uniform.
-fn math_low(draw: &mut Draw, ratio: f64) -> f64 {
+fn lower_capacity(draw: &mut Draw, ratio: f64) -> f64 {
     draw.log_uniform(CAPACITY.0, CAPACITY.1 / ratio)
 }

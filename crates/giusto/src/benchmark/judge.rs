@@ -43,7 +43,8 @@ const MISSING_SCALE: f64 = 0.1;
 pub struct Utility {
     /// The product of the parts.
     pub total: f64,
-    /// Of the use *u*: `1 + 0.15 · log2(u)`, at least 0. Where others compete, use above the fair share counts as 1/*u*, otherwise as 1.
+    /// Of the use *u*: `1 + 0.15 · log2(u)`, at least 0. Beside a long TCP connection or other calls, use above the fair share counts as
+    /// 1/*u*, otherwise as 1.
     /// Several calls: their mean.
     pub rate: f64,
     /// Of the 95th percentile of the frame delay: the rating factor of ITU-T G.107 with this absolute delay, over that without.

@@ -101,6 +101,20 @@ pub enum MergeError {
         /// Controller.
         controller: String,
     },
+    /// A run is none of the benchmark's.
+    #[error(
+        "{name}: scenario {scenario} under {controller} is none of its {scenarios} scenarios and controllers: make the file again"
+    )]
+    Unplanned {
+        /// Name of the result.
+        name: String,
+        /// Number of the scenario.
+        scenario: u64,
+        /// Controller.
+        controller: String,
+        /// Number of the benchmark's scenarios.
+        scenarios: u64,
+    },
     /// Runs are missing.
     #[error(
         "{missing} of {all} runs are missing, the first is scenario {scenario} under {controller}: add the file of its shard"
@@ -148,29 +162,30 @@ impl BenchmarkResult {
             ("list of controllers", self.controllers.join(",")),
         ]
     }
-
-    /// Whether each scenario was run under each controller.
-    pub fn is_complete(&self) -> bool {
-        self.runs.len() as u64 == self.scenarios * self.controllers.len() as u64
-    }
 }
 
 /// Puts the results of all shards of a benchmark together; each has a name for error messages.
 ///
 /// # Errors
 ///
-/// [`MergeError`]: they are of different benchmarks, or a run is missing or there twice.
+/// [`MergeError`]: they are of different benchmarks, or a run is missing, there twice or not planned.
 pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, MergeError> {
     let mut parts = parts.into_iter();
     let (first, mut whole) = parts.next().ok_or(MergeError::Nothing)?;
     let key = |row: &RunRow| (row.scenario, row.controller.clone());
     let mut seen: BTreeSet<(u64, String)> = BTreeSet::new();
+    let (scenarios, controllers) = (whole.scenarios, whole.controllers.clone());
     let mut take = |name: &str, runs: &[RunRow]| {
-        let twice = runs.iter().find(|row| !seen.insert(key(row)));
-        twice.map_or(Ok(()), |row| {
-            let (scenario, controller) = key(row);
-            Err(MergeError::Twice { name: name.to_owned(), scenario, controller })
-        })
+        for row in runs {
+            let ((scenario, controller), name) = (key(row), name.to_owned());
+            if scenario >= scenarios || !controllers.contains(&controller) {
+                return Err(MergeError::Unplanned { name, scenario, controller, scenarios });
+            }
+            if !seen.insert(key(row)) {
+                return Err(MergeError::Twice { name, scenario, controller });
+            }
+        }
+        Ok(())
     };
     take(&first, &whole.runs)?;
     for (name, part) in parts {
@@ -181,7 +196,7 @@ pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, M
         take(&name, &part.runs)?;
         whole.runs.extend(part.runs);
     }
-    let all = whole.scenarios * whole.controllers.len() as u64;
+    let all = whole.scenarios.saturating_mul(whole.controllers.len() as u64);
     let planned = (0..whole.scenarios)
         .flat_map(|number| whole.controllers.iter().map(move |controller| (number, controller.clone())));
     if let Some((scenario, controller)) = planned.into_iter().find(|key| !seen.contains(key)) {

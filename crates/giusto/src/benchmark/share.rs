@@ -1,6 +1,5 @@
-//! What each judged flow could carry: its max-min fair share of the bottleneck.
+//! The max-min fair share of the bottleneck of each judged flow.
 
-use giusto_sim::link::loss::Loss;
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::family::{BOTTLENECK, JUDGED};
@@ -19,7 +18,7 @@ pub(super) struct FairShares {
     pub(super) flows: Vec<FairShare>,
     /// Whether nothing competes with the only judged flow.
     pub(super) is_alone: bool,
-    /// Whether taking more than the fair share harms a flow that is not judged, or another judged flow.
+    /// Whether a long TCP connection or another call is there, which more than the fair share harms.
     pub(super) competes: bool,
     /// End of the run.
     pub(super) end: Timestamp,
@@ -80,17 +79,6 @@ fn capacities(link: &LinkSpec, bins: usize) -> Vec<f64> {
     (0..bins).map(bin).collect()
 }
 
-/// The share of packets that the path loses at `at`.
-fn loss(link: &LinkSpec, at: Timestamp) -> f64 {
-    match &link.config.loss {
-        Loss::Steps(steps) => {
-            let reached = steps.iter().rev().find(|(from, _)| *from <= at);
-            reached.map_or(0.0, |&(_, ratio)| ratio)
-        }
-        loss => loss.mean(),
-    }
-}
-
 /// The max-min fair shares of `capacity` for flows of these demands; `None` is without bound.
 pub(super) fn max_min(capacity: f64, demands: &[Option<f64>]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
@@ -129,12 +117,12 @@ impl FairShares {
             let at = Timestamp::ZERO + BIN * number as i64;
             let demands: Vec<Option<f64>> = flows
                 .iter()
-                .flat_map(|flow| {
+                .map(|flow| {
                     let demand = if start_of(flow) <= at { demand(flow, at) } else { Some(0.0) };
-                    std::iter::once(demand.map(|bps| bps * BIN.as_seconds() * f64::from(flow.count)))
+                    demand.map(|bps| bps * BIN.as_seconds() * f64::from(flow.count))
                 })
                 .collect();
-            let passed = 1.0 - link.map_or(0.0, |link| loss(link, at));
+            let passed = 1.0 - link.map_or(0.0, |link| link.config.loss.ratio_at(at));
             for (share, bits) in shares.iter_mut().zip(max_min(capacity, &demands)) {
                 if let Some(bin) = share.bits.get_mut(number).filter(|_| at >= share.from) {
                     *bin = bits * passed;
@@ -161,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_flow_cannot_use_goes_to_the_others() {
+    fn capacity_that_a_flow_cannot_use_goes_to_the_others() {
         assert_eq!(max_min(9.0, &[None, None, None]), [3.0, 3.0, 3.0]);
         assert_eq!(max_min(9.0, &[None, Some(1.0), None]), [4.0, 1.0, 4.0]);
         assert_eq!(max_min(9.0, &[Some(2.0), Some(3.5), Some(8.0)]), [2.0, 3.5, 3.5]);

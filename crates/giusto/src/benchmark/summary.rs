@@ -140,7 +140,7 @@ pub struct WorstRun {
     pub family: Family,
     /// Its utility.
     pub utility: f64,
-    /// The highest utility of another controller on this scenario.
+    /// The highest utility on this scenario.
     pub best_utility: f64,
     /// Use.
     pub utilisation_ratio: f64,
@@ -153,7 +153,7 @@ pub struct WorstRun {
 /// The summary of a result, complete or not.
 pub fn summary(result: &BenchmarkResult) -> Summary {
     let runs = Runs::of(result);
-    let planned = result.scenarios * result.controllers.len() as u64;
+    let planned = result.scenarios.saturating_mul(result.controllers.len() as u64);
     Summary {
         version: result.version.clone(),
         seed: result.seed.clone(),
@@ -381,7 +381,7 @@ fn replay(seed: &str, scenario: u64, controller: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:+".contains(c);
     let quoted =
         if seed.chars().all(plain) { seed.to_owned() } else { format!("'{}'", seed.replace('\'', "'\\''")) };
-    format!("giusto benchmark --seed {quoted} --replay {scenario} --controller {controller} --why")
+    format!("giusto benchmark --seed={quoted} --replay {scenario} --controller {controller} --why")
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -41,6 +41,9 @@ fn every_drawn_scenario_is_valid_and_of_its_family() {
             // The text is the same scenario.
             let written = crate::scenario::Scenario::parse(&drawn.text(controller), "benchmark").unwrap();
             assert_eq!(scenario.fingerprint(), written.fingerprint());
+            // A cell's rate has a step each 20 ms.
+            let steps = drawn.text(controller).matches('[').count();
+            assert!(drawn.family != Family::Lte || steps > 100, "{number}: {steps}");
         }
     }
 }
@@ -66,7 +69,7 @@ fn only_controllers_that_react_to_marks_send_ecn_capable_packets() {
 fn merged_shards_are_the_whole() {
     let whole_plan = plan("shards", 4);
     let whole = run_all(&whole_plan);
-    assert!(whole.is_complete());
+    assert_eq!(whole.runs.len() as u64, whole.scenarios * whole.controllers.len() as u64);
     let shard = |text: &str| run_all(&Plan { shard: text.parse().unwrap(), ..whole_plan.clone() });
     let parts = ["1/3", "2/3", "3/3"].map(|text| (text.to_owned(), shard(text)));
     let of = |places: &[usize]| places.iter().map(|&place| parts[place].clone()).collect::<Vec<_>>();
@@ -88,6 +91,9 @@ fn merged_shards_are_the_whole() {
     other[1].1.version = "1".to_owned();
     other[1].1.seed = "another".to_owned();
     insta::assert_snapshot!(complaint(other), @r#"2/3: its seed is "another", that of 1/3 "shards": merge shards of one benchmark, made by one program"#);
+    let mut foreign = of(&[0, 1, 2]);
+    foreign[2].1.runs[0].scenario = 4;
+    insta::assert_snapshot!(complaint(foreign), @"3/3: scenario 4 under gcc:libwebrtc is none of its 4 scenarios and controllers: make the file again");
     assert_eq!(merge(Vec::new()), Err(MergeError::Nothing));
 
     // What is known is not run again.

@@ -120,7 +120,7 @@ pub struct RunResult {
     pub authenticated: Option<bool>,
     /// The receiver's address and port, where this end is a server that sends.
     pub to: Option<String>,
-    /// What a far end that is not giusto told of the stream: its own figures, by its own rules.
+    /// What a far end that is not giusto reported of the stream: its own figures, by its own rules.
     pub far_end: Option<FarEndFigures>,
     /// The format of the datagrams: `giusto`, `iperf3`, `rtp`, with the codec if it is known, or `raw`.
     pub format: Option<String>,

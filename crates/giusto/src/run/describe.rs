@@ -62,6 +62,11 @@ pub(super) fn wire(link: &LinkSpec) -> String {
     match &link.config.loss {
         Loss::None => {}
         Loss::List(list) => parts.push(format!("loses {} packets", list.len())),
+        Loss::Steps(steps) => {
+            let changes = steps.iter().filter(|(at, _)| *at > Timestamp::ZERO).count();
+            let first = link.config.loss.ratio_at(Timestamp::ZERO);
+            parts.push(format!("loss {} at first, {changes} changes", percent(first)));
+        }
         loss => parts.push(format!("loss {}", percent(loss.mean()))),
     }
     if link.config.corruption > 0.0 {

@@ -51,7 +51,7 @@ pub struct MediaSpec {
     pub max_payload: DataSize,
     /// Intervals, from and to, in which all videos pause.
     pub pauses: Vec<(Timestamp, Timestamp)>,
-    /// Times at which the controller is told that the route has changed. The links do not change by this.
+    /// Times at which the controller is notified of a route change. The links do not change by this.
     pub route_changes: Vec<Timestamp>,
     /// ECN codepoint of the packets.
     pub ecn: Ecn,

@@ -299,13 +299,13 @@ mod tests {
             ..VoipFigures::default()
         };
         let rtcp = RtcpFigures { round_trip_ms: Some(40.2), voip: Some(voip), ..RtcpFigures::default() };
-        let told = FarEndFigures {
+        let figures = FarEndFigures {
             lost_packets: Some(3),
             jitter_ms: Some(0.125),
             rtcp: Some(rtcp),
             ..FarEndFigures::default()
         };
-        let reported = RunResult { far_end: Some(told), ended: None, ..one_way.clone() };
+        let reported = RunResult { far_end: Some(figures), ended: None, ..one_way.clone() };
         insta::assert_snapshot!(text(std::slice::from_ref(&reported)), @r"
         rate     5.000 Mbit/s sent, 5 Mbit/s requested
         loss     known to the far end alone

@@ -110,6 +110,21 @@ pub fn check(scenario: &Scenario, at: Timestamp, flow: Option<&str>) -> Result<(
     }
 }
 
+/// Whether the run of `record` got to `at` before it was ended.
+///
+/// # Errors
+///
+/// The error names the flag and the fix.
+pub fn check_ended(record: &RunRecord, at: Timestamp) -> Result<(), String> {
+    if !record.interrupted || at.as_seconds() <= record.duration_s {
+        return Ok(());
+    }
+    let (ended, at) = (record.duration_s, at.as_seconds());
+    Err(format!(
+        "--why {at} s: the run was ended early, at {ended} s: let it go on, or ask for an earlier moment"
+    ))
+}
+
 /// The answer from a record whose timeline is that of [`timeline`]: of the flow or group `flow`, or of all media flows.
 pub fn why(record: &RunRecord, at: Timestamp, flow: Option<&str>) -> Why {
     let at_s = at.as_seconds();

@@ -219,7 +219,7 @@ impl TransportFeedbackUnwrapper {
     }
 
     /// Arrival times alone, as in [`unwrap`](Self::unwrap), from the base sequence number on: for a caller that
-    /// unwraps the numbers itself, and so knows those before the first one received.
+    /// unwraps the sequence numbers itself and accepts numbers below the first.
     ///
     /// `None` if the times are before zero.
     pub fn times<'a>(

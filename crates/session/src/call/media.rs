@@ -24,7 +24,7 @@ pub trait CallMedia {
     /// The address of one end has changed, and with it the route.
     fn on_route_change(&mut self, now: Timestamp);
 
-    /// The relation of the two ends' clocks was estimated anew: `correction` is to be added to the difference of a time of this
+    /// The relation of the two ends' clocks was estimated again: `correction` is to be added to the difference of a time of this
     /// end and one of the far end, both counted from the beginning of the call there. The default ignores it.
     fn on_clock(&mut self, correction: TimeDelta) {
         let _ = correction;

@@ -304,7 +304,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn of(datagram: &[u8]) -> Self {
         match datagram {
-            // RFC 7983 §7; RTCP is told from RTP by its second byte (RFC 5761 §4).
+            // RFC 7983 §7; RTCP differs from RTP in its second byte (RFC 5761 §4).
             [128..=191, second, ..] => {
                 let at = if matches!(second, 192..=223) { 4 } else { 8 };
                 let source = datagram.get(at..).and_then(|rest| rest.first_chunk());

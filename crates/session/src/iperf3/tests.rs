@@ -328,7 +328,7 @@ fn a_silent_client_does_not_hold_the_server() {
 
 #[test]
 fn a_client_says_why_the_server_refused() {
-    let told = |bytes: &[u8], close: bool| {
+    let reported = |bytes: &[u8], close: bool| {
         let mut client = client();
         client.handle_bytes(NOW, &[9]);
         client.handle_bytes(NOW, bytes);
@@ -337,16 +337,16 @@ fn a_client_says_why_the_server_refused() {
         }
         client_end(&mut client)
     };
-    assert_eq!(told(&[0xff], false), ClientError::Busy);
-    assert_eq!(told(&[11], false), ClientError::Stopped);
+    assert_eq!(reported(&[0xff], false), ClientError::Busy);
+    assert_eq!(reported(&[11], false), ClientError::Stopped);
     let code = ErrorCode(142);
     // Version 3.12 closes after the first number.
-    assert_eq!(told(&[0xfe, 0, 0, 0, 142], true), ClientError::Server { code, errno: 0 });
-    let refused = told(&[0xfe, 0, 0, 0, 142, 0, 0, 0, 11], false);
+    assert_eq!(reported(&[0xfe, 0, 0, 0, 142], true), ClientError::Server { code, errno: 0 });
+    let refused = reported(&[0xfe, 0, 0, 0, 142, 0, 0, 0, 11], false);
     assert_eq!(refused, ClientError::Server { code, errno: 11 });
     assert!(refused.to_string().contains("user name and a password"), "{refused}");
-    assert_eq!(told(&[], true), ClientError::Closed("after the parameters of the test"));
-    let other = told(b"SSH-2.0", false);
+    assert_eq!(reported(&[], true), ClientError::Closed("after the parameters of the test"));
+    let other = reported(b"SSH-2.0", false);
     assert!(other.to_string().contains("not an iperf3 server"), "{other}");
 }
 
@@ -424,8 +424,8 @@ fn a_stream_is_measured_by_our_meter() {
         let delay = summary.delay.unwrap();
         assert_eq!(delay.basis, giusto_measure::DelayBasis::SameClock);
         assert_eq!(delay.max, TimeDelta::from_micros(5));
-        let told = stream.outcome(1, TimeDelta::from_seconds(1));
-        assert_eq!((told.packets, told.lost_packets, told.bytes), (102, 3, 100 * 200));
+        let reported = stream.outcome(1, TimeDelta::from_seconds(1));
+        assert_eq!((reported.packets, reported.lost_packets, reported.bytes), (102, 3, 100 * 200));
     }
 }
 
@@ -448,9 +448,9 @@ fn the_omitted_time_does_not_count() {
     stream.finish(21);
     let summary = stream.meter().unwrap().summary();
     assert_eq!((summary.received_packets, summary.lost_packets), (9, 2));
-    let told = stream.outcome(1, TimeDelta::ZERO);
-    assert_eq!((told.packets, told.omitted_packets, told.bytes), (21, 10, 9 * 200));
-    assert_eq!((told.lost_packets, told.omitted_lost_packets), (3, 1));
+    let reported = stream.outcome(1, TimeDelta::ZERO);
+    assert_eq!((reported.packets, reported.omitted_packets, reported.bytes), (21, 10, 9 * 200));
+    assert_eq!((reported.lost_packets, reported.omitted_lost_packets), (3, 1));
 }
 
 /// A call of either state machine.

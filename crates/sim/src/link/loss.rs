@@ -44,29 +44,67 @@ pub struct ProbabilityError {
     pub value: f64,
 }
 
+/// An invalid [`Loss`].
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LossError {
+    /// Invalid probability.
+    #[error(transparent)]
+    Probability(#[from] ProbabilityError),
+    /// The list of steps is empty.
+    #[error("no steps of loss: give at least one time and its probability")]
+    Empty,
+    /// A step is not later than the one before.
+    #[error("steps of loss must be in order of time, found {after} after {before}: sort them")]
+    Backwards {
+        /// The earlier step.
+        before: Timestamp,
+        /// The step after it.
+        after: Timestamp,
+    },
+}
+
 /// Checks that `value` is a probability.
 pub(super) fn probability(what: &'static str, value: f64) -> Result<(), ProbabilityError> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ProbabilityError { what, value }) }
 }
 
 impl Loss {
-    /// Checks that all probabilities are from 0 to 1.
+    /// Checks that all probabilities are from 0 to 1, and steps in order.
     ///
     /// # Errors
     ///
-    /// [`ProbabilityError`] names the first that is not.
-    pub fn check(&self) -> Result<(), ProbabilityError> {
+    /// [`LossError`] names the first that is not.
+    pub fn check(&self) -> Result<(), LossError> {
         match *self {
             Self::None | Self::List(_) => Ok(()),
-            Self::Random(ratio) => probability("loss", ratio),
-            Self::Steps(ref steps) => steps.iter().try_for_each(|&(_, ratio)| probability("loss", ratio)),
+            Self::Random(ratio) => Ok(probability("loss", ratio)?),
+            Self::Steps(ref steps) => {
+                steps.iter().try_for_each(|&(_, ratio)| probability("loss", ratio))?;
+                let (first, later) = steps.split_first().ok_or(LossError::Empty)?;
+                let mut before = first.0;
+                for &(after, _) in later {
+                    if after <= before {
+                        return Err(LossError::Backwards { before, after });
+                    }
+                    before = after;
+                }
+                Ok(())
+            }
             Self::GilbertElliott { to_bad, to_good, good, bad } => {
                 probability("the transition probability from good to bad", to_bad)?;
                 probability("the transition probability from bad to good", to_good)?;
                 probability("the loss probability in the good state", good)?;
-                probability("the loss probability in the bad state", bad)
+                Ok(probability("the loss probability in the bad state", bad)?)
             }
         }
+    }
+
+    /// Loss ratio in the long run at `now`; 0 for a list.
+    pub fn ratio_at(&self, now: Timestamp) -> f64 {
+        let Self::Steps(steps) = self else { return self.mean() };
+        let reached = steps.partition_point(|(from, _)| *from <= now).checked_sub(1);
+        reached.and_then(|step| steps.get(step)).map_or(0.0, |&(_, ratio)| ratio)
     }
 
     /// Long-term loss ratio; that of the last step; 0 for a list.
@@ -111,11 +149,7 @@ impl LossProcess {
         match &self.loss {
             Loss::None => false,
             Loss::Random(ratio) => self.random.random::<f64>() < *ratio,
-            Loss::Steps(steps) => {
-                let reached = steps.partition_point(|(from, _)| *from <= now).checked_sub(1);
-                let ratio = reached.and_then(|step| steps.get(step)).map_or(0.0, |&(_, ratio)| ratio);
-                self.random.random::<f64>() < ratio
-            }
+            steps @ Loss::Steps(_) => self.random.random::<f64>() < steps.ratio_at(now),
             Loss::GilbertElliott { to_bad, to_good, good, bad } => {
                 // Always draws twice, so that the states do not depend on the losses.
                 let (lost, changes) = (self.random.random::<f64>(), self.random.random::<f64>());
@@ -180,11 +214,22 @@ mod tests {
     }
 
     #[test]
+    fn rejects_steps_that_are_missing_or_out_of_order() {
+        let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        assert_eq!(Loss::Steps(Vec::new()).check(), Err(LossError::Empty));
+        for (before, after) in [(second(5), second(3)), (second(5), second(5))] {
+            let steps = Loss::Steps(vec![(before, 0.5), (after, 0.1)]);
+            assert_eq!(steps.check(), Err(LossError::Backwards { before, after }));
+        }
+    }
+
+    #[test]
     fn rejects_probabilities_out_of_range() {
         assert!(Loss::Random(f64::NAN).check().is_err());
         let message = Loss::Random(1.5).check().unwrap_err().to_string();
         assert_eq!(message, "loss must lie between 0 and 1, found 1.5");
         assert!(Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, -0.1)]).check().is_err());
+        assert!(Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, 0.1)]).check().is_ok());
         assert!(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, good: 0.0, bad: -0.1 }.check().is_err());
     }
 }

@@ -25,7 +25,7 @@ use self::{
     buffer::Buffer,
     delay::{DelayError, DelayProfile, Jitter, Propagation},
     in_flight::InFlight,
-    loss::{Loss, LossProcess, ProbabilityError},
+    loss::{Loss, LossError, LossProcess, ProbabilityError},
     queue::Queue,
     rate::{RateError, RateProfile, Transmitter},
 };
@@ -96,7 +96,10 @@ pub enum LinkError {
     /// Invalid delay or jitter.
     #[error(transparent)]
     Delay(#[from] DelayError),
-    /// Invalid probability.
+    /// Invalid loss.
+    #[error(transparent)]
+    Loss(#[from] LossError),
+    /// Invalid probability of corruption or duplication.
     #[error(transparent)]
     Probability(#[from] ProbabilityError),
 }

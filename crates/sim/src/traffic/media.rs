@@ -28,7 +28,7 @@ pub struct Media {
     stop: Option<Timestamp>,
     /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
-    /// Times at which the controller is told that the route has changed, in order.
+    /// Times at which the controller is notified of a route change, in order.
     route_changes: VecDeque<Timestamp>,
     /// Received frames, if they are kept.
     arrivals: Option<VecDeque<FrameArrival>>,
@@ -63,7 +63,7 @@ impl Media {
         self
     }
 
-    /// The controller is told at each of `times` that the route has changed.
+    /// The controller is notified of a route change at each of `times`.
     #[must_use]
     pub fn changing_route(mut self, times: &[Timestamp]) -> Self {
         self.route_changes.extend(times);

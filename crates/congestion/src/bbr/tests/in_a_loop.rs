@@ -71,7 +71,8 @@ fn one_loss_is_too_much_below_fifty_packets_in_flight() {
     let (few, many) = (used(3.0, 25, 100), used(10.0, 50, 100));
     assert!((0.4..0.8).contains(&few), "{few}");
     assert!((0.8..1.0).contains(&many), "{many}");
-    assert!(used(3.0, 25, 5) < few, "{}", used(3.0, 25, 5));
+    let heavy = used(3.0, 25, 5);
+    assert!((0.01..few).contains(&heavy), "{heavy}");
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn media_below_the_estimate_keep_it() {
     assert!(padded.padding_seconds > 0.3 && padded.padding_seconds < 20.0, "{}", padded.padding_seconds);
     assert!(plain.padding_seconds.abs() < 1e-9);
     assert!((0.9..=1.01).contains(&plain.mbps(20.0, 59.0)), "{}", plain.mbps(20.0, 59.0));
-    assert!(plain.target(50.0) >= 0.95, "{}", plain.target(50.0));
+    assert!((0.95..=2.9).contains(&plain.target(50.0)), "{}", plain.target(50.0));
     assert!(plain.queue_delay_p95(10.0, 59.0) < 60.0, "{}", plain.queue_delay_p95(10.0, 59.0));
 }
 
@@ -141,8 +142,8 @@ fn marks_shorten_the_queue() {
     let marked = run(bbr(), Scenario { mark_above: 20.0, ..scenario });
     assert!(marked.marked > 0 && marked.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
     let (with, without) = (marked.queue_delay_p95(20.0, 59.0), plain.queue_delay_p95(20.0, 59.0));
-    assert!(with < 0.9 * without, "{with} {without}");
-    assert!(marked.mbps(20.0, 59.0) > 2.0, "{}", marked.mbps(20.0, 59.0));
+    assert!((1.0..0.9 * without).contains(&with), "{with} {without}");
+    assert!((2.0..=3.01).contains(&marked.mbps(20.0, 59.0)), "{}", marked.mbps(20.0, 59.0));
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn the_competitive_mode_gets_a_share_beside_a_flow_that_fills_the_queue() {
     };
     let (with, without) = (share(true), share(false));
     assert!((0.25..0.75).contains(&with), "{with}");
-    assert!(without < 0.2, "{without}");
+    assert!((0.005..0.2).contains(&without), "{without}");
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl DelayEstimator {
 
     fn notice_silence(&mut self, now: Timestamp) {
         if self.last_packet_at.is_some_and(|last| now.saturating_since(last) > self.config.stream_timeout) {
-            self.begin_anew();
+            self.restart();
             self.last_reset = Some((now, Reset::StreamTimeout));
         }
         self.last_packet_at = self.last_packet_at.max(Some(now));
@@ -280,7 +280,7 @@ impl DelayEstimator {
         self.last_reset
     }
 
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.grouping.clear();
         self.filter = Filter::new(&self.config.filter);
         self.detector = Detector::new(self.config.detector);

@@ -51,7 +51,7 @@ pub struct LibwebrtcConfig {
     pub feedback_round_trip: bool,
     /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
     pub standing_queue: Option<StandingQueueConfig>,
-    /// Frames dropped while too much is in flight; `None`: none.
+    /// Frames dropped while too much is in flight; `None`: none. Default: [`PushBackConfig::default`], as in libwebrtc.
     pub push_back: Option<PushBackConfig>,
     /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
     /// (`goog_cc_network_control.cc`).

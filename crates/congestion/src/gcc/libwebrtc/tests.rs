@@ -323,7 +323,7 @@ fn the_first_deadlines_are_the_start_and_the_probe_timeout() {
 }
 
 #[test]
-fn a_new_route_starts_anew_and_keeps_the_pacing_factor() {
+fn a_new_route_restarts_and_keeps_the_pacing_factor() {
     let (mut controller, mut now) = (unit(), 123);
     transmit(&mut controller, &mut now, 0);
     assert_eq!(controller.target().pacing, scaled(controller.target().media, 1.1));

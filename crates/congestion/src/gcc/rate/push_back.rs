@@ -16,8 +16,7 @@ pub struct PushBackConfig {
     pub min: DataRate,
     /// Minimum window. Default 3000 bytes (`goog_cc_network_control.cc`).
     pub min_window: DataSize,
-    /// Number of feedback messages of whose longest RTTs the window takes the shortest. Default 32
-    /// (`goog_cc_network_control.cc`).
+    /// The window uses the shortest of the longest RTTs of this many feedback messages. Default 32 (`goog_cc_network_control.cc`).
     pub feedbacks: usize,
     /// Interval of periodic processing. Default 25 ms (`goog_cc_factory.cc`).
     pub interval: TimeDelta,
@@ -56,7 +55,7 @@ pub struct PushBack {
     processed: Option<Timestamp>,
 }
 
-/// Maximum number of processing intervals that one event makes up for. The share has then reached an end.
+/// Maximum number of processing intervals that one event makes up for: 2.5 s by default. The rest is left out.
 const MAX_INTERVALS: u32 = 100;
 
 impl PushBack {
@@ -65,7 +64,7 @@ impl PushBack {
         Self {
             config,
             clock: Forward::default(),
-            round_trips: VecDeque::with_capacity(config.feedbacks),
+            round_trips: VecDeque::new(),
             shortest_round_trip: None,
             window: None,
             in_flight: DataSize::ZERO,
@@ -117,7 +116,7 @@ impl PushBack {
     /// least `min`, the encoder's minimum (libwebrtc, `video_stream_encoder.cc`, `UpdateTargetBitrate`).
     pub fn frame_drop_interval(&self, target: DataRate, min: DataRate) -> Option<u32> {
         let reduction = target.as_bps().saturating_sub(self.pushed(target).max(min).as_bps());
-        if reduction * 100 <= target.as_bps() {
+        if reduction <= target.as_bps() / 100 {
             return None;
         }
         let interval = target.as_bps().checked_div(reduction)?;
@@ -245,6 +244,9 @@ mod tests {
         // Never below the encoder's minimum.
         assert_eq!(push_back.frame_drop_interval(TARGET, TARGET), None);
         assert_eq!(push_back.frame_drop_interval(MIN, MIN), None);
+        // No rate is too high.
+        let max = DataRate::from_bps(u64::MAX);
+        assert_eq!(push_back.frame_drop_interval(max, MIN), Some(2));
         push_back.on_feedback(at(101), TARGET, None, bytes(4_999));
         assert_eq!(push_back.frame_drop_interval(TARGET, MIN), None);
     }

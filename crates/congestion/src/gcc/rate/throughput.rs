@@ -124,8 +124,8 @@ impl RobustThroughput {
         }
     }
 
-    /// The rate; `None` if there are too few packets in the window. Takes a pass over the blocks of 32 packets in the window, and one over the
-    /// packets of some.
+    /// The rate; `None` if there are too few packets in the window. Takes a pass over the blocks of 32 packets in the window, and one over
+    /// the packets of some.
     pub fn rate(&self) -> Option<DataRate> {
         let required = self.config.required.max(2);
         let (first, last) = (self.window.front()?, self.window.back()?);

@@ -103,16 +103,16 @@ impl MediaRates {
             self.streams.push(Stream { state, rate: adapts(&state).then(|| rate.unwrap_or_else(begun)) });
         }
         let [min, max] = [self.limits.0, self.limits.1].map(|bps| self.parts(bps));
-        let anew = (!are_same).then(|| self.parts(now));
+        let changed = (!are_same).then(|| self.parts(now));
         for (place, stream) in self.streams.iter_mut().enumerate() {
             let open = stream.is_open();
             if let Some(rate) = stream.rate.as_mut().filter(|_| open) {
                 let part = |parts: &[f64]| parts.get(place).copied().unwrap_or(0.0);
-                let bps = anew.as_ref().map_or_else(|| rate.bps(), |parts| part(parts));
+                let bps = changed.as_ref().map_or_else(|| rate.bps(), |parts| part(parts));
                 rate.set((part(&min), part(&max)), bps);
             }
         }
-        if anew.is_some() {
+        if changed.is_some() {
             self.spare = (now - self.bps()).max(0.0);
         }
         self.aim();

@@ -146,7 +146,7 @@ pub(super) fn lte(draw: &mut Draw, duration: f64) -> (String, f64, f64) {
         deployment: Deployment { speed_mps: speed_kmh / 3.6, ..Deployment::case_1() },
         ..TraceConfig::default()
     };
-    // All settings are within their ranges, which a test checks.
+    // All settings are within their ranges: a test finds no empty trace.
     let deliveries = Trace::new(&config).map(|trace| trace.deliveries_ms).unwrap_or_default();
     let windows = (duration * 1e3) as u32 / LTE_STEP_MS;
     let in_window = |from: u32, width: u32| {

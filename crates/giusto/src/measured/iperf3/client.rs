@@ -479,8 +479,8 @@ impl Test<'_> {
         // Datagrams that were on their way when the server counted.
         self.wait(link, receiving, DRAIN, |_, receiving| {
             receiving.streams.iter().enumerate().all(|(index, stream)| {
-                let told = outcome.stream(stream_id(first_received + index));
-                stream.highest() >= told.map_or(0, |told| told.packets)
+                let reported = outcome.stream(stream_id(first_received + index));
+                stream.highest() >= reported.map_or(0, |reported| reported.packets)
             })
         });
     }
@@ -516,13 +516,13 @@ impl Test<'_> {
         cpu_ratio: f64,
         failure: Option<&str>,
     ) -> Vec<RunResult> {
-        let told = |index| link.outcome.as_ref().and_then(|outcome| outcome.stream(stream_id(index)));
+        let reported = |index| link.outcome.as_ref().and_then(|outcome| outcome.stream(stream_id(index)));
         let mut results = sent.map(|sent| sent.results(self.plan)).unwrap_or_default();
         for (index, result) in results.iter_mut().enumerate() {
             if let Some(failure) = failure {
                 result.ended = Some(failure.to_owned());
             }
-            figures::add_receiver(result, PROGRAM, told(index), self.parameters);
+            figures::add_receiver(result, PROGRAM, reported(index), self.parameters);
         }
         let ended = match failure {
             Some(failure) => failure,
@@ -535,7 +535,7 @@ impl Test<'_> {
             let about = Reception {
                 parameters: self.parameters,
                 program: PROGRAM,
-                sender: told(first_received + index),
+                sender: reported(first_received + index),
                 from: self.to.to_string(),
                 cpu_ratio,
                 granted: &granted,

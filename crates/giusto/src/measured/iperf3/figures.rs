@@ -80,17 +80,17 @@ enum Role {
     Receiver,
 }
 
-fn far_end(program: &str, told: &StreamOutcome, parameters: &Parameters, role: Role) -> FarEndFigures {
-    let arrived = told.bytes / parameters.size.as_bytes().max(1);
+fn far_end(program: &str, reported: &StreamOutcome, parameters: &Parameters, role: Role) -> FarEndFigures {
+    let arrived = reported.bytes / parameters.size.as_bytes().max(1);
     let receiver = role == Role::Receiver;
-    let seconds = told.duration.as_seconds();
+    let seconds = reported.duration.as_seconds();
     FarEndFigures {
         program: program.to_owned(),
-        sent_packets: (!receiver).then(|| told.packets.saturating_sub(told.omitted_packets)),
+        sent_packets: (!receiver).then(|| reported.packets.saturating_sub(reported.omitted_packets)),
         received_packets: receiver.then_some(arrived),
-        lost_packets: receiver.then(|| told.lost_packets.saturating_sub(told.omitted_lost_packets)),
-        jitter_ms: receiver.then(|| told.jitter.as_millis()),
-        rate_bps: (seconds > 0.0).then(|| told.bytes as f64 * 8.0 / seconds),
+        lost_packets: receiver.then(|| reported.lost_packets.saturating_sub(reported.omitted_lost_packets)),
+        jitter_ms: receiver.then(|| reported.jitter.as_millis()),
+        rate_bps: (seconds > 0.0).then(|| reported.bytes as f64 * 8.0 / seconds),
         duration_s: (seconds > 0.0).then_some(seconds),
         rtcp: None,
     }

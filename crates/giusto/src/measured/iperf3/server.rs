@@ -49,7 +49,7 @@ const SHORT_LOOK: Duration = Duration::from_millis(10);
 const LIVE: TimeDelta = TimeDelta::from_millis(200);
 /// How long no connection is accepted after the system had no room for one.
 const BACK_OFF: TimeDelta = TimeDelta::from_millis(100);
-/// A further lack of room within this time after the last one is not told again.
+/// A further lack of room within this time after the last one is not reported again.
 const SAME_LACK: TimeDelta = TimeDelta::from_seconds(60);
 /// How many refused connections are kept until their clients have read why.
 const MAX_LEAVING: usize = 16;
@@ -559,10 +559,10 @@ impl Running<'_> {
         link.finishing = true;
         // What was on its way when the client ended the test has arrived with its figures, if at all.
         (0..TURNS).find(|_| !self.read(link, now));
-        let Some(told) = &self.client else { return };
+        let Some(reported) = &self.client else { return };
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream_told) = told.stream(stream_id(index)) {
-                stream.finish(stream_told.packets);
+            if let Some(stream_reported) = reported.stream(stream_id(index)) {
+                stream.finish(stream_reported.packets);
             }
         }
         let span = figures::span(self.streams.iter());
@@ -720,13 +720,13 @@ impl Test<'_> {
         };
         let ended = link.failure.as_ref().map(ToString::to_string);
         let client = running.client.as_ref();
-        let told = |index| client.and_then(|client| client.stream(stream_id(index)));
+        let reported = |index| client.and_then(|client| client.stream(stream_id(index)));
         let mut results = Vec::with_capacity(self.addresses.len());
         for (index, (stream, from)) in running.streams.iter_mut().zip(&self.addresses).enumerate() {
             let about = Reception {
                 parameters: self.parameters,
                 program: &program,
-                sender: told(index),
+                sender: reported(index),
                 from: from.to_string(),
                 cpu_ratio,
                 granted: self.socket.granted(),
@@ -740,7 +740,7 @@ impl Test<'_> {
             for (index, (mut result, to)) in transmission.results(plan).into_iter().zip(targets).enumerate() {
                 let how = ended.clone().unwrap_or_else(|| "finished by the receiver".to_owned());
                 result.ended = Some(how);
-                figures::add_receiver(&mut result, &program, told(first_sent + index), self.parameters);
+                figures::add_receiver(&mut result, &program, reported(first_sent + index), self.parameters);
                 result.to = Some(to.to_string());
                 results.push(result);
             }

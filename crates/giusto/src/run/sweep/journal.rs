@@ -1,4 +1,4 @@
-//! The finished runs of a sweep on disk, one a line, so that nothing is lost when it is ended early.
+//! The finished runs of a sweep or a benchmark on disk, one a line, so that nothing is lost when it is ended early.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ const NAME: &str = "journal.jsonl";
 #[non_exhaustive]
 pub enum JournalError {
     /// There is one already.
-    #[error("{}: a sweep is kept here: continue it with --resume, or give another folder", .0.display())]
+    #[error("{}: runs are kept here: continue them with --resume, or give another folder", .0.display())]
     Exists(PathBuf),
     /// There is none to continue.
-    #[error("{}: no sweep is kept here: leave out --resume, or give the folder of the sweep that was broken off", .0.display())]
+    #[error("{}: no runs are kept here: leave out --resume, or give the folder of the interrupted runs", .0.display())]
     Missing(PathBuf),
     /// It is of another scenario.
-    #[error("{}: kept for {of}: give another folder, or the scenario as it was", path.display())]
+    #[error("{}: kept for {of}: give another folder, or the same scenario and arguments", path.display())]
     Other {
         /// The journal.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum JournalError {
         of: String,
     },
     /// A line cannot be read.
-    #[error("{}:{line}: cannot be read ({why}): remove the line, or the file to begin anew", path.display())]
+    #[error("{}:{line}: cannot be read ({why}): remove the line, or the file to start again", path.display())]
     Line {
         /// The journal.
         path: PathBuf,

@@ -170,8 +170,8 @@ fn a_journal_of_a_scenario_that_was_changed_is_not_continued() {
         let complaint = Journal::resume(folder.path(), name, planned).unwrap_err().to_string();
         complaint.replace(&folder.path().display().to_string(), "DIR")
     };
-    insta::assert_snapshot!(complaint("sweep", &changed), @"DIR/journal.jsonl: kept for the scenario as it was before it was changed (run of seed 1): give another folder, or the scenario as it was");
-    insta::assert_snapshot!(complaint("other", &planned), @r#"DIR/journal.jsonl: kept for "sweep" by giusto 0.1.0: give another folder, or the scenario as it was"#);
+    insta::assert_snapshot!(complaint("sweep", &changed), @"DIR/journal.jsonl: kept for the scenario as it was before it was changed (run of seed 1): give another folder, or the same scenario and arguments");
+    insta::assert_snapshot!(complaint("other", &planned), @r#"DIR/journal.jsonl: kept for "sweep" by giusto 0.1.0: give another folder, or the same scenario and arguments"#);
 }
 
 #[test]

@@ -129,10 +129,10 @@ impl Read for Loss {
             Self::GilbertElliott { to_bad, to_good, good, bad }
         };
         let steps = |keys: &mut Table<'_>| Self::Steps(keys.required("steps"));
-        if node.get_ref().get("steps").is_some() {
-            return one_of(node, Some("steps"), &[("steps", &steps)]);
-        }
-        one_of(node, Some("packets"), &[("packets", &packets), ("gilbert-elliott", &channel)])
+        let default = if node.get_ref().get("steps").is_some() { "steps" } else { "packets" };
+        let kinds: [Kind<'_, '_, _>; 3] =
+            [("packets", &packets), ("steps", &steps), ("gilbert-elliott", &channel)];
+        one_of(node, Some(default), &kinds)
     }
 }
 

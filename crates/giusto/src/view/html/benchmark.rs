@@ -72,7 +72,9 @@ fn row_of<'a>(ranked: &[&'a ControllerSummary], family: Family) -> Vec<&'a Famil
 }
 
 fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
-    let Some(best) = ranked.first() else { return "No controller was judged.".to_owned() };
+    let Some(best) = ranked.first().filter(|best| best.all.runs > 0) else {
+        return "No run was finished.".to_owned();
+    };
     let rows: Vec<Vec<&FamilySummary>> =
         Family::ALL.into_iter().map(|family| row_of(ranked, family)).filter(|row| !row.is_empty()).collect();
     let wins = rows.iter().filter(|row| row.first().is_some_and(|own| own.utility >= highest(row))).count();
@@ -246,8 +248,8 @@ impl Table {
 
 fn goals(ranked: &[&ControllerSummary]) -> Table {
     Table {
-        title: "Single questions".to_owned(),
-        caption: "Each over the runs that it is about; docs/reference/benchmark.md defines them.".to_owned(),
+        title: "Goals".to_owned(),
+        caption: "Each over the runs that docs/reference/benchmark.md names.".to_owned(),
         columns: columns("", ranked),
         rows: goal_rows(ranked).into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect(),
         folded: false,

@@ -68,6 +68,7 @@ feedback = \"rfc8888\"
 audio = { rate = \"32 kbit/s\", packet-time = \"40 ms\" }
 max-payload = \"1000 B\"
 pauses = [[\"40 s\", \"60 s\"], [\"70 s\", \"71 s\"]]
+route-changes = [\"40 s\", \"50 s\"]
 ecn = \"ect1\"
 [flow.video]
 model = \"statistical\"
@@ -110,7 +111,7 @@ size-scale = 0.06",
             audio: Some(AudioConfig { rate: rate("32 kbit/s"), packet_time, clock }),
             max_payload: DataSize::from_bytes(1000),
             pauses: vec![(at(40), at(60)), (at(70), at(71))],
-            route_changes: Vec::new(),
+            route_changes: vec![at(40), at(50)],
             ecn: Ecn::Ect1,
             repair: RepairSpec::default(),
         }

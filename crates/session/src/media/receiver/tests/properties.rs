@@ -141,8 +141,8 @@ fn feedback_reports_a_number_below_zero() {
     }
 }
 
-/// Feeds packets to a receiver: each step is the time since the packet before in ns, the packets lost before it times 8, and, if below
-/// zero, a quarter of the numbers by which it is too late.
+/// Feeds packets to a receiver: each step is the time since the packet before in ns, the packets lost before it times 8, and, if negative,
+/// minus a quarter of how many sequence numbers the packet is late.
 fn reports_what_arrived(start: u16, steps: &[(u64, u16, i32)], by_stream: bool) -> Result<(), TestCaseError> {
     let kind = if by_stream { FeedbackKind::CongestionControl } else { FeedbackKind::TransportWide };
     let mut receiver = receiver(kind);

@@ -6,7 +6,7 @@ use rand::RngExt;
 use super::interface::{Acknowledgment, CongestionControl, ConnectionStart, Feedback, Lost, RateSample};
 use crate::random::Random;
 
-/// Gains and bounds of draft-ietf-ccwg-bbr-03 §2.4 to §2.14.
+/// Gains and bounds of draft-ietf-ccwg-bbr-03 §2.5 to §2.14 and §5.6.1.
 const STARTUP_PACING_GAIN: f64 = 2.77;
 const DRAIN_PACING_GAIN: f64 = 0.5;
 const DOWN_PACING_GAIN: f64 = 0.9;
@@ -26,7 +26,7 @@ const STARTUP_LOSSES: u32 = 6;
 const PROBE_RTT_INTERVAL: TimeDelta = TimeDelta::from_seconds(5);
 const PROBE_RTT_DURATION: TimeDelta = TimeDelta::from_millis(200);
 const MIN_RTT_WINDOW: TimeDelta = TimeDelta::from_seconds(10);
-/// Maximum number of rounds between two probes for bandwidth (§5.3.3.5.1).
+/// Maximum number of rounds between two probes for bandwidth (§5.3.3.5.3).
 const MAX_ROUNDS: u64 = 63;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
