@@ -8,7 +8,7 @@ mod common;
 
 use std::{
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -68,8 +68,11 @@ fn stream(to: SocketAddrV4) -> Child {
 
 /// The result of a sender that must have sent everything.
 fn whole(sender: Child) -> Value {
-    let output = sender.wait_with_output().unwrap();
-    let sent = json(&output);
+    of_whole(&sender.wait_with_output().unwrap())
+}
+
+fn of_whole(output: &Output) -> Value {
+    let sent = json(output);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{} {sent}", text(&output.stderr));
     assert_eq!((&sent["sent_packets"], &sent["ended"]), (&Value::from(PACKETS), &Value::from("all sent")));
     assert_eq!(sent["unsent_packets"], 0, "{sent}");
@@ -438,7 +441,16 @@ fn slots_held_by_small_datagrams_are_reclaimed() {
         let receiver = Receiver::start(&["--json", "--max-streams", "16"]);
         let mut holder = hold_slots(receiver.address, 9, 16);
         thread::sleep(Duration::from_secs(2));
-        let sent = whole(stream(receiver.address));
+        // On a busy machine the held slots may be too young: then the receiver says so, and the sender tries again later.
+        let accepted = (0..8).find_map(|_| {
+            let output = stream(receiver.address).wait_with_output().unwrap();
+            if text(&output.stderr).contains("maximum number of streams") {
+                thread::sleep(Duration::from_secs(1));
+                return None;
+            }
+            Some(of_whole(&output))
+        });
+        let sent = accepted.expect("a slot within 8 tries");
         holder.kill().unwrap();
         holder.wait().unwrap();
         assert_eq!(

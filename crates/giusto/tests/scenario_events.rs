@@ -1,6 +1,6 @@
 //! Events of a scenario file happen to the flows and links that it names.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use giusto::{
     record::{RunRecord, TimelineOptions},
