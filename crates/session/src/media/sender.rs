@@ -421,7 +421,8 @@ impl MediaSender {
         let payload = size.saturating_sub(self.streams.headers());
         let sent = size.saturating_sub(self.config.overhead);
         self.events.push(MediaEvent::PaddingSent { size: sent, at: now });
-        let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let fields =
+            PacketFields { marker: false, media_timestamp: 0, transport_sequence, captured: None, payload };
         let feedback = self.config.feedback;
         let head = self.padding_stream().write(now, feedback, fields);
         Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }
