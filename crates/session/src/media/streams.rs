@@ -13,6 +13,7 @@ use super::{
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
     payload::Payload,
     queue::{QueuedPacket, SendQueue, Totals},
+    rate_range::RateRange,
     repair::{Repairs, Wanted},
     scheduler::Scheduler,
     share::Shares,
@@ -206,6 +207,21 @@ impl Streams {
 
     pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
         self.shares.set_paused(stream, paused);
+    }
+
+    pub(super) fn set_priority(&mut self, stream: usize, priority: f64) {
+        if let Some(line) = self.lines.get_mut(stream) {
+            line.stream.priority = priority;
+            self.shares.set_priority(stream, priority);
+            self.scheduler.set_priorities(self.shares.priorities());
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, stream: usize, limits: RateRange) {
+        if let Some(line) = self.lines.get_mut(stream) {
+            line.stream.limits = limits;
+            self.shares.set_limits(stream, limits);
+        }
     }
 
     // ---- rates ----------------------------------------------------------------------------------------------------------
