@@ -40,7 +40,7 @@ use giusto_units::TimeDelta;
   giusto compare scenarios/rfc8867/5.1-variable-capacity.toml --live --out parity
 
 Everything else is the same in all runs, including the seed. Where a controller does not support the scenario's feedback, it
-gets feedback that it supports; a delay-target or receiver-limit that it does not support is omitted. The output notes this.
+gets feedback that it supports; an option or receiver-limit that it does not support is omitted. The output notes this.
 Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage; 3 with --live: this machine was overloaded,
 and figures of real time cannot be trusted.")]
 pub(crate) struct CompareArgs {

@@ -196,8 +196,12 @@ mod tests {
     #[test]
     fn the_delay_target_changes_the_queueing_delay_if_supported() {
         for algorithm in Algorithm::all() {
-            let with =
-                |ms| queueing_delay(algorithm, Options { delay_target: Some(TimeDelta::from_millis(ms)) });
+            let with = |ms| {
+                queueing_delay(
+                    algorithm,
+                    Options { delay_target: Some(TimeDelta::from_millis(ms)), ..Options::default() },
+                )
+            };
             let (low, default, high) = (with(20), queueing_delay(algorithm, Options::default()), with(200));
             if algorithm.requirements().delay_target {
                 assert!(low < default && default < high, "{algorithm}: {low} {default} {high}");

@@ -32,11 +32,11 @@ impl Default for Limits {
     }
 }
 
-/// Options of a controller besides its limits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Options of a controller besides its limits. A controller ignores those that its [`Requirements`](crate::Requirements) do not name.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Options {
-    /// Target of the queueing delay in the network, above 0. Default: the value that the controller's document recommends. Ignored by
-    /// controllers without such a target ([`Requirements::delay_target`](crate::Requirements)).
+    /// Target of the queueing delay in the network, above 0. Default: the value that the controller's document recommends. Named by
+    /// [`Requirements::delay_target`](crate::Requirements::delay_target).
     ///
     /// | controller | replaces |
     /// |---|---|
@@ -44,4 +44,14 @@ pub struct Options {
     /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.4) |
     /// | `scream:v2` | `QDELAY_TARGET_LO`, 60 ms (draft-ietf-ccwg-rfc8298bis-screamv2-01, "Reference Window Update") |
     pub delay_target: Option<TimeDelta>,
+    /// Weight of the flow among other flows of the controller at the same bottleneck, above 0: `PRIO` of RFC 8698 §4.3. Default 1.
+    /// Named by [`Requirements::priority`](crate::Requirements::priority).
+    pub priority: Option<f64>,
+    /// Whether to probe every 5 s while the sender is application-limited, as libwebrtc does for screen sharing
+    /// (`StreamsConfig::requests_alr_probing`). Default `false`. Named by
+    /// [`Requirements::limited_probes`](crate::Requirements::limited_probes).
+    pub probe_while_limited: bool,
+    /// Whether `scream:v2` has two laws of its authors' library ([`ScreamV2Config::authors`](crate::scream::v2::ScreamV2Config::authors)).
+    /// Default `false`. Named by [`Requirements::authors_laws`](crate::Requirements::authors_laws).
+    pub authors_laws: bool,
 }

@@ -36,6 +36,15 @@ pub struct Requirements {
     /// Whether the controller has a target of the queueing delay, which
     /// [`Options::delay_target`](crate::Options::delay_target) sets. Default `false`.
     pub delay_target: bool,
+    /// Whether the controller shares a bottleneck by weights, of which [`Options::priority`](crate::Options::priority) is one. Default
+    /// `false`.
+    pub priority: bool,
+    /// Whether the controller can probe while the sender is application-limited, which
+    /// [`Options::probe_while_limited`](crate::Options::probe_while_limited) requests. Default `false`.
+    pub limited_probes: bool,
+    /// Whether the controller has further laws of its authors, which [`Options::authors_laws`](crate::Options::authors_laws) switches on.
+    /// Default `false`.
+    pub authors_laws: bool,
     /// Whether the controller reduces its rate when the receiver requests it
     /// ([`Feedback::quench`](crate::Feedback::quench)). Default `false`.
     pub receiver_limit: bool,
@@ -57,6 +66,9 @@ impl Requirements {
         pacer: PacerSettings::LIBWEBRTC,
         staleness: Staleness { skip_after: None, discard_after: None },
         delay_target: false,
+        priority: false,
+        limited_probes: false,
+        authors_laws: false,
         receiver_limit: false,
         sender_queue: false,
         marks: false,

@@ -38,13 +38,13 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "gcc:libwebrtc",
         summary: "Google Congestion Control as in libwebrtc",
         requirements: Libwebrtc::REQUIREMENTS,
-        build: &|limits, _| Box::new(Libwebrtc::new(LibwebrtcConfig::within(limits)).expect(PRESET_IS_VALID)),
+        build: &|limits, options| Box::new(libwebrtc(LibwebrtcConfig::within(limits), options)),
     },
     Entry {
         name: "gcc:libwebrtc+giusto",
         summary: "gcc:libwebrtc, with a higher loss tolerance, single-packet pacing and a reaction to full queues",
         requirements: Requirements { pacer: PacerSettings::SINGLE, ..Libwebrtc::REQUIREMENTS },
-        build: &|limits, _| Box::new(Libwebrtc::new(LibwebrtcConfig::giusto(limits)).expect(PRESET_IS_VALID)),
+        build: &|limits, options| Box::new(libwebrtc(LibwebrtcConfig::giusto(limits), options)),
     },
     Entry {
         name: "gcc:draft-02",
@@ -87,7 +87,13 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "nada",
         summary: "NADA as in RFC 8698",
         requirements: Nada::REQUIREMENTS,
-        build: &|limits, _| Box::new(Nada::new(NadaConfig::within(limits))),
+        build: &|limits, options| {
+            let config = NadaConfig::within(limits);
+            Box::new(Nada::new(NadaConfig {
+                priority: options.priority.unwrap_or(config.priority),
+                ..config
+            }))
+        },
     },
     Entry {
         name: "scream:rfc8298",
@@ -118,7 +124,8 @@ pub(crate) static TABLE: &[Entry] = &[
         summary: "SCReAM as in draft-ietf-ccwg-rfc8298bis-screamv2-01",
         requirements: ScreamV2::REQUIREMENTS,
         build: &|limits, options| {
-            let mut config = ScreamV2Config::within(limits);
+            let within = if options.authors_laws { ScreamV2Config::authors } else { ScreamV2Config::within };
+            let mut config = within(limits);
             config.delay.target = options.delay_target.unwrap_or(config.delay.target);
             Box::new(ScreamV2::new(config))
         },
@@ -130,6 +137,11 @@ pub(crate) static TABLE: &[Entry] = &[
         build: &|limits, _| Box::new(Tempo::new(TempoConfig::within(limits))),
     },
 ];
+
+fn libwebrtc(mut config: LibwebrtcConfig, options: Options) -> Libwebrtc {
+    config.probing.probe_while_limited = options.probe_while_limited;
+    Libwebrtc::new(config).expect(PRESET_IS_VALID)
+}
 
 fn rfc8298(mut config: Rfc8298Config, options: Options) -> ScreamRfc8298 {
     config.delay_target = options.delay_target.unwrap_or(config.delay_target);

@@ -67,6 +67,8 @@ struct Link {
     reordering: f64,
     /// Whether payloads are converted to bytes, as by a socket.
     as_bytes: bool,
+    /// Whether all reports of the sender are lost, as in a queue that drops what it cannot mark.
+    loses_reports: bool,
 }
 
 /// A frame to push: time, stream, and bytes.
@@ -76,6 +78,8 @@ type Pushed = (Timestamp, usize, Payload);
 #[derive(Debug, Default)]
 struct Outcome {
     sent: Vec<(Timestamp, usize, DataSize)>,
+    /// The head of each media packet.
+    heads: Vec<Vec<u8>>,
     decisions: Vec<MediaEvent>,
     frames: Vec<FrameArrival>,
 }
@@ -114,7 +118,12 @@ fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
             }
             while let Some(datagram) = end.poll_transmit(now) {
                 outcome.sent.push((now, from, datagram.size()));
-                if random.random_bool(link.loss) {
+                // RFC 5761 §4: RTCP has packet types from 192 to 223.
+                let is_report = from == 0 && (192..=223).contains(&datagram.head[1]);
+                if from == 0 && !is_report {
+                    outcome.heads.push(datagram.head.to_vec());
+                }
+                if (is_report && link.loses_reports) || random.random_bool(link.loss) {
                     continue;
                 }
                 for _ in 0..=usize::from(random.random_bool(link.duplication)) {
@@ -195,12 +204,42 @@ fn without_loss_all_frames_arrive() {
 fn frames_over_a_bad_link_are_complete_and_unique() {
     let pushed = random_frames(200);
     for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
-        let link = Link { loss: 0.05, duplication: 0.1, reordering: 0.2, as_bytes: true };
+        let link = Link { loss: 0.05, duplication: 0.1, reordering: 0.2, as_bytes: true, ..Link::default() };
         let frames = run(kind, link, &pushed).frames;
         let count = matched(&pushed, &frames).len();
         // Audio loses one frame in 20, video with five packets per frame about one in four and some following
         // frames.
         assert!((250..390).contains(&count), "{kind}: {count} of 400");
+    }
+}
+
+#[test]
+fn packets_tell_the_capture_time_if_no_sender_report_arrives() {
+    let pushed = random_frames(400);
+    // The element of nine bytes, and the header of the extension if there was none (RFC 8285 §4.2), padded to words.
+    for (name, more) in [("scream:v2", 16), ("gcc:libwebrtc", 8), ("gcc:remb", 12), ("nada", 12)] {
+        let without =
+            run(algorithm(name), Link { loses_reports: true, as_bytes: true, ..Link::default() }, &pushed);
+        let with = run(algorithm(name), Link { as_bytes: true, ..Link::default() }, &pushed);
+        let plain = with.heads[0].len();
+        assert!(with.heads.iter().all(|head| head.len() == plain), "{name}");
+        let timed: Vec<_> = without.heads.iter().filter(|head| head.len() > plain).collect();
+        assert!(timed.iter().all(|head| head.len() == plain + more), "{name}");
+        // 13 s with a report each second, of which every second one leads to a packet of each stream.
+        assert!((6..=14).contains(&timed.len()), "{name}: {}", timed.len());
+        // Frames have a delay from the first sender report on, without it after two reports, at 0.5 and 1.5 s, and a frame.
+        assert!(with.frames.iter().all(|frame| frame.delay.is_some() || frame.at < ms(100)), "{name}");
+        for frame in &without.frames {
+            let captured = pushed[matched(&pushed, std::slice::from_ref(frame))[0]].0;
+            let expected = (frame.at - captured).as_nanos();
+            match frame.delay {
+                Some(delay) => {
+                    assert!((delay.as_nanos() - expected).abs() < 25_000, "{name}: {delay} {expected}")
+                }
+                None => assert!(captured < ms(1_700), "{name}: {captured:?}"),
+            }
+        }
+        assert!(without.frames.iter().any(|frame| frame.delay.is_none()), "{name}");
     }
 }
 
@@ -316,7 +355,7 @@ proptest! {
         };
         let zeros = frames(&|size| Payload::zeros(DataSize::from_bytes(size as u64)));
         let bytes = frames(&|size| Payload::from(vec![0xa5; size]));
-        let link = Link { loss, duplication, reordering, as_bytes: false };
+        let link = Link { loss, duplication, reordering, ..Link::default() };
         let (light, heavy) = (run(kind, link, &zeros), run(kind, Link { as_bytes: true, ..link }, &bytes));
         prop_assert_eq!(light.sent, heavy.sent);
         prop_assert_eq!(light.decisions, heavy.decisions);

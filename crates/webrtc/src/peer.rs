@@ -614,6 +614,8 @@ impl BrowserPeer {
             extension_ids: ExtensionIds {
                 transport_sequence: self.offer.transport_sequence.unwrap_or(ids.transport_sequence),
                 abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
+                // Not offered: a browser gets no packets with it.
+                capture_time: 0,
             },
             ..MediaSenderConfig::default()
         };

@@ -94,6 +94,7 @@ impl Libwebrtc {
             FeedbackKind::ReceiverEstimate,
             FeedbackKind::ReceiverReports,
         ],
+        limited_probes: true,
         ..Requirements::DEFAULT
     };
 
@@ -402,7 +403,8 @@ impl Controller for Libwebrtc {
 
     /// As libwebrtc's `GoogCcNetworkController::OnNetworkRouteChange`: all estimates are reset, and the
     /// initial probes are sent again. Whether the sender is application-limited and which feedback it gets do
-    /// not depend on the path and are kept; so packets are still paced at 1.1 times the target.
+    /// not depend on the path and are kept; so packets are still paced at 1.1 times the target. The start rate is that of the limits: only
+    /// the field trial `WebRTC-Bwe-SafeResetOnRouteChange` limits it to what was sent or acknowledged before.
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;

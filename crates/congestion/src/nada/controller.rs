@@ -43,6 +43,7 @@ impl Nada {
         feedback: FeedbackKind::Nada,
         accepted: &[FeedbackKind::Nada, FeedbackKind::CongestionControl, FeedbackKind::TransportWide],
         pacer: PacerSettings::SINGLE,
+        priority: true,
         sender_queue: true,
         marks: true,
         ..Requirements::DEFAULT

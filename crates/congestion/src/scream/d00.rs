@@ -114,6 +114,7 @@ impl ScreamD00 {
         receiver_limit: true,
         sender_queue: true,
         marks: true,
+        ..Requirements::DEFAULT
     };
 
     /// A controller before the first packet.

@@ -116,6 +116,21 @@ impl ScreamV2Config {
     pub fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
+
+    /// The same with two laws of the authors' library (EricssonResearch/scream, June 2026), where both are on by default:
+    ///
+    /// - The send window and the growth of the reference window follow the variation of the delay
+    ///   ([`QueueDelayConfig::reduce_jitter`]; `ScreamV2Tx.cpp`, `latencyDiffCwndScale`). The text has it as an option.
+    /// - Frames larger than the mean are paced faster ([`SendingConfig::large_frames`]; `ScreamV2TxStream.cpp`, `newMediaFrame`). The
+    ///   text does not have it.
+    pub fn authors(limits: Limits) -> Self {
+        let within = Self::within(limits);
+        Self {
+            delay: QueueDelayConfig { reduce_jitter: true, ..within.delay },
+            sending: SendingConfig { large_frames: 1.5, ..within.sending },
+            ..within
+        }
+    }
 }
 
 impl Default for ScreamV2Config {
@@ -196,6 +211,7 @@ impl ScreamV2 {
         pacer: PacerSettings::SINGLE,
         staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         delay_target: true,
+        authors_laws: true,
         sender_queue: true,
         marks: true,
         ..Requirements::DEFAULT
@@ -500,7 +516,11 @@ impl Controller for ScreamV2 {
         let window = self.config.sending.window(self.window.size(), self.delay.steadiness());
         Target {
             media: self.target,
-            pacing: self.config.sending.pacing(self.target, self.config.limits.max),
+            pacing: self.config.sending.pacing(
+                self.target,
+                self.config.limits.max,
+                self.media.relative_frame(),
+            ),
             padding: DataRate::ZERO,
             window: self.silence.window(window),
         }

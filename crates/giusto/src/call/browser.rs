@@ -76,6 +76,10 @@ pub struct BrowserPlan {
 }
 
 impl BrowserPlan {
+    fn options(&self) -> Options {
+        Options { delay_target: self.delay_target, ..Options::default() }
+    }
+
     /// What a session log of this call begins with. Its feedback must be known before the browser has offered any: set
     /// [`feedback`](Self::feedback).
     pub fn session_info(&self) -> SessionInfo {
@@ -85,7 +89,7 @@ impl BrowserPlan {
             name: "call".to_owned(),
             controller: self.controller.name().to_owned(),
             limits: self.limits,
-            delay_target: self.delay_target,
+            options: self.options(),
             feedback,
             lacks: Lacks { ecn: true, ..Lacks::default() },
         }
@@ -177,7 +181,7 @@ pub fn run(
         return Err(BrowserRunError::Codec(plan.video.codec()));
     }
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
-    let controller = plan.controller.build_with(plan.limits, Options { delay_target: plan.delay_target });
+    let controller = plan.controller.build_with(plan.limits, plan.options());
     let controller = match log {
         Some(log) => log.record(controller),
         None => controller,

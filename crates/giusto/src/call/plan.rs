@@ -205,7 +205,7 @@ impl MediaPlan {
             MediaSpec::with_videos(ids.map(|id| VideoStream::new(id, video.clone())).collect(), audio);
         spec.controller = self.controller;
         spec.feedback = self.feedback;
-        spec.delay_target = self.delay_target;
+        spec.options.delay_target = self.delay_target;
         spec.ecn = self.ecn;
         spec.repair = self.repair.into();
         spec.limits = spec.limits_where_given([self.min_rate, self.start_rate, Some(self.max_rate)]);

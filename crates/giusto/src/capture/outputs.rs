@@ -147,7 +147,7 @@ pub(crate) fn session_info(name: &str, spec: &MediaSpec) -> SessionInfo {
         name: name.to_owned(),
         controller: spec.controller.name().to_owned(),
         limits: spec.limits,
-        delay_target: spec.delay_target,
+        options: spec.options,
         feedback,
         lacks: Lacks { ecn: !spec.ecn.is_capable() || !has_codepoints, ..Lacks::default() },
     }

@@ -1,8 +1,8 @@
 //! The contents of a session log.
 
 use giusto_congestion::{
-    Decision, FeedbackKind, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState,
-    Target, log::Call, nada::NadaReport,
+    Decision, FeedbackKind, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket,
+    StreamState, Target, log::Call, nada::NadaReport,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
@@ -17,8 +17,8 @@ pub struct SessionInfo {
     pub controller: String,
     /// The limits of the target rate at the start.
     pub limits: Limits,
-    /// Target of the queueing delay, if one was set.
-    pub delay_target: Option<TimeDelta>,
+    /// The other options of the recorded controller.
+    pub options: Options,
     /// The feedback of the remote end.
     pub feedback: FeedbackKind,
     /// What the recording lacks.
@@ -150,7 +150,7 @@ impl SessionInfo {
             name: String::new(),
             controller: String::new(),
             limits: Limits::default(),
-            delay_target: None,
+            options: Options::default(),
             feedback: FeedbackKind::TransportWide,
             lacks: Lacks::default(),
         }

@@ -1,7 +1,7 @@
 //! One controller that is shown a recording.
 
 use giusto_congestion::{
-    Algorithm, Controller, Decision, FeedbackKind, Options, Probe, QueueState, StreamState, Target,
+    Algorithm, Controller, Decision, FeedbackKind, Probe, QueueState, StreamState, Target,
     log::{Answer, Call},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -56,10 +56,9 @@ impl Player {
         if needs.sender_queue && info.lacks.queue {
             return Err("it needs the state of the sender's queue, which the recording lacks".to_owned());
         }
-        let options = Options { delay_target: info.delay_target };
         Ok(Self {
             algorithm,
-            controller: algorithm.build_with(info.limits, options),
+            controller: algorithm.build_with(info.limits, info.options),
             is_recorded: !info.lacks.calls && algorithm.name() == info.controller,
             has_begun: false,
             queue: QueueState::default(),

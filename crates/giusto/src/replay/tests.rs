@@ -6,8 +6,8 @@ use std::{
 };
 
 use giusto_congestion::{
-    Algorithm, Controller, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueState, SentPacket,
-    StreamState,
+    Algorithm, Controller, Feedback, FeedbackKind, Limits, LossReport, Options, PacketReport, QueueState,
+    SentPacket, StreamState,
     nada::{NadaReport, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
@@ -135,7 +135,12 @@ fn info() -> SessionInfo {
         name: "call".to_owned(),
         controller: "gcc:libwebrtc".to_owned(),
         limits: Limits::default(),
-        delay_target: Some(TimeDelta::from_millis(30)),
+        options: Options {
+            delay_target: Some(TimeDelta::from_millis(30)),
+            priority: Some(0.1),
+            probe_while_limited: true,
+            authors_laws: true,
+        },
         feedback: FeedbackKind::CongestionControl,
         lacks: Lacks { ecn: true, precise_times: true, ..Lacks::default() },
     }
@@ -329,7 +334,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("call.jsonl");
-        let log = SessionLog::create(&path, &SessionInfo { controller: kind.name().to_owned(), delay_target: None, ..info() }).unwrap();
+        let log = SessionLog::create(&path, &SessionInfo { controller: kind.name().to_owned(), options: Options::default(), ..info() }).unwrap();
         let mut controller = log.record(kind.build(Limits::default()));
         let (mut now, mut sent) = (Timestamp::ZERO, Vec::new());
         for (step, call) in &calls {

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use giusto_congestion::{
-    Cause, Decision, Limits, LossReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
+    Cause, Decision, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket, StreamState,
+    Target,
     nada::{NadaReport, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
@@ -35,6 +36,12 @@ pub(super) struct Head {
     pub(super) max_bps: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) delay_target_ns: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<f64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) probe_while_limited: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) authors_laws: bool,
     pub(super) feedback: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) lacks: Vec<String>,
@@ -53,7 +60,10 @@ impl From<&SessionInfo> for Head {
             min_bps: info.limits.min.as_bps(),
             start_bps: info.limits.start.as_bps(),
             max_bps: info.limits.max.as_bps(),
-            delay_target_ns: info.delay_target.map(TimeDelta::as_nanos),
+            delay_target_ns: info.options.delay_target.map(TimeDelta::as_nanos),
+            priority: info.options.priority,
+            probe_while_limited: info.options.probe_while_limited,
+            authors_laws: info.options.authors_laws,
             feedback: feedback_name(info.feedback).to_owned(),
             lacks: lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, name)| name.to_owned()).collect(),
         }
@@ -68,7 +78,12 @@ impl Head {
             feedback_of(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
         Ok(SessionInfo {
             limits: limits((self.min_bps, self.start_bps, self.max_bps)),
-            delay_target: self.delay_target_ns.map(TimeDelta::from_nanos),
+            options: Options {
+                delay_target: self.delay_target_ns.map(TimeDelta::from_nanos),
+                priority: self.priority,
+                probe_while_limited: self.probe_while_limited,
+                authors_laws: self.authors_laws,
+            },
             feedback,
             lacks: Lacks {
                 queue: lacks("queue"),

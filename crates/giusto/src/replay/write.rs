@@ -33,7 +33,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 2_000_000_000;
 ///
 /// ```
 /// use giusto::replay::{Lacks, SessionInfo, SessionLog};
-/// use giusto_congestion::{Algorithm, Controller, FeedbackKind, Limits, QueueState};
+/// use giusto_congestion::{Algorithm, Controller, FeedbackKind, Limits, Options, QueueState};
 /// use giusto_units::Timestamp;
 ///
 /// # let folder = std::env::temp_dir().join(format!("giusto-session-log-{}", std::process::id()));
@@ -43,7 +43,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 2_000_000_000;
 ///     name: "call".to_owned(),
 ///     controller: "gcc:libwebrtc".to_owned(),
 ///     limits: Limits::default(),
-///     delay_target: None,
+///     options: Options::default(),
 ///     feedback: FeedbackKind::TransportWide,
 ///     lacks: Lacks::default(),
 /// };

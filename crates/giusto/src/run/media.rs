@@ -1,6 +1,6 @@
 //! The two ends of a media flow, in a simulation and in a call.
 
-use giusto_congestion::{Controller, Options};
+use giusto_congestion::Controller;
 use giusto_session::{
     media::{
         Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
@@ -110,7 +110,7 @@ pub(crate) fn stream_records(spec: &MediaSpec, first: u32) -> Vec<StreamRecord> 
 
 /// The controller of the sender.
 pub(crate) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
-    spec.controller.build_with(spec.limits, Options { delay_target: spec.delay_target })
+    spec.controller.build_with(spec.limits, spec.options)
 }
 
 /// The sender, from `start` on, and the encoders of its streams: for the first video `real`, if given. `random` gives the random

@@ -8,8 +8,8 @@ impl Scenario {
     /// This scenario with another controller for the media flow `flow`, which may be of the caller's own
     /// ([`Algorithm::custom`]).
     ///
-    /// Settings that the controller does not support are removed: feedback that it does not accept, a delay target, a receiver
-    /// limit.
+    /// Settings that the controller does not support are removed: feedback that it does not accept, options that it
+    /// lacks, a receiver limit.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Media flows: streams, encoders and controller.
 
-use giusto_congestion::{Algorithm, FeedbackKind, Limits};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
 use giusto_session::{
     media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, RateRange},
     video::VideoCodec,
@@ -37,8 +37,8 @@ pub struct MediaSpec {
     pub limits: Limits,
     /// Feedback of the receiver; default: what the controller requires.
     pub feedback: Option<FeedbackKind>,
-    /// Target queueing delay of a controller that has one; default: its own.
-    pub delay_target: Option<TimeDelta>,
+    /// Options of the controller: only those that it has.
+    pub options: Options,
     /// Rate limit that the receiver requests, where the feedback can express it.
     pub receiver_limit: Option<DataRate>,
     /// Videos: at most [`MOST_VIDEOS`], with distinct ids.
@@ -149,6 +149,12 @@ pub(crate) enum Unsupported {
     Feedback(FeedbackKind),
     /// A delay target: it has none.
     DelayTarget,
+    /// A weight among flows: it shares without weights.
+    Priority,
+    /// Probes while the sender is application-limited.
+    LimitedProbes,
+    /// Laws of its authors: it has no others.
+    AuthorsLaws,
     /// A receiver limit that its feedback cannot express.
     ReceiverLimit,
 }
@@ -278,7 +284,7 @@ impl MediaSpec {
             controller: Self::default_controller(),
             limits: Limits::default(),
             feedback: None,
-            delay_target: None,
+            options: Options::default(),
             receiver_limit: None,
             videos,
             codec: None,
@@ -338,12 +344,18 @@ impl MediaSpec {
     pub(super) fn unsupported(&self) -> Vec<Unsupported> {
         let needs = self.controller.requirements();
         let feedback = self.feedback.filter(|&given| !needs.accepts(given)).map(Unsupported::Feedback);
-        let has_target = self.delay_target.is_some() && !needs.delay_target;
+        let Options { delay_target, priority, probe_while_limited, authors_laws } = self.options;
+        let has_target = delay_target.is_some() && !needs.delay_target;
+        let has_priority = priority.is_some() && !needs.priority;
+        let has_probes = probe_while_limited && !needs.limited_probes;
         let can_limit = self.reported() == FeedbackKind::ScreamDraft && needs.receiver_limit;
         let has_limit = self.receiver_limit.is_some() && !can_limit;
         let target = has_target.then_some(Unsupported::DelayTarget);
+        let priority = has_priority.then_some(Unsupported::Priority);
+        let laws = (authors_laws && !needs.authors_laws).then_some(Unsupported::AuthorsLaws);
+        let probes = has_probes.then_some(Unsupported::LimitedProbes);
         let limit = has_limit.then_some(Unsupported::ReceiverLimit);
-        [feedback, target, limit].into_iter().flatten().collect()
+        [feedback, target, priority, probes, laws, limit].into_iter().flatten().collect()
     }
 
     /// Replaces the controller; removes and returns the settings that the new one does not support.
@@ -354,7 +366,10 @@ impl MediaSpec {
         while let Some(&setting) = self.unsupported().first() {
             match setting {
                 Unsupported::Feedback(_) => self.feedback = None,
-                Unsupported::DelayTarget => self.delay_target = None,
+                Unsupported::DelayTarget => self.options.delay_target = None,
+                Unsupported::Priority => self.options.priority = None,
+                Unsupported::AuthorsLaws => self.options.authors_laws = false,
+                Unsupported::LimitedProbes => self.options.probe_while_limited = false,
                 Unsupported::ReceiverLimit => self.receiver_limit = None,
             }
             removed.push(setting);

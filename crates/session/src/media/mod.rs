@@ -65,6 +65,7 @@
 //! | extension (RFC 8285) | id | sent with |
 //! |---|---|---|
 //! | transport-wide sequence number | [`TRANSPORT_SEQUENCE_ID`] | [`FeedbackKind::TransportWide`](giusto_congestion::FeedbackKind) |
+//! | capture time, 64-bit NTP (RFC 6051 §3.3) | [`CAPTURE_TIME_ID`] | one packet after two receiver reports that know no sender report |
 //! | abs-send-time | [`ABS_SEND_TIME_ID`] | [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind), `Nada` |
 //!
 //! # Repair of lost packets
@@ -107,7 +108,7 @@ pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
 pub use datagram::{Datagram, DatagramHead};
 pub use endpoint::MediaEndpoint;
 pub use event::{FrameArrival, MediaEvent};
-pub use extensions::{ABS_SEND_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};
+pub use extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};
 pub use format::{Framing, PayloadFormat};
 pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
 pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, PayloadHeader, Piece, Pieces};

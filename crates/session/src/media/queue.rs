@@ -17,6 +17,8 @@ pub(super) struct QueuedPacket {
     pub(super) payload: Payload,
     /// Whether it has the RTP marker.
     pub(super) marker: bool,
+    /// The capture time of its frame, if the packet contains it.
+    pub(super) captured: Option<Timestamp>,
     /// Time at which its frame was pushed.
     pub(super) since: Timestamp,
     /// Its size for the pacer, headers included.

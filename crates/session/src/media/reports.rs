@@ -30,6 +30,11 @@ impl MediaSender {
                 }
                 return;
             }
+            Packet::ReceiverReport(report) => {
+                for block in &report.blocks {
+                    self.streams.on_report(block.ssrc, block.last_sender_report.is_some());
+                }
+            }
             _ => {}
         }
         let Some(feedback) = self.history.on_packets(now, std::slice::from_ref(packet)) else { return };

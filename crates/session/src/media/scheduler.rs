@@ -42,12 +42,15 @@ struct Lane {
 impl Scheduler {
     /// One stream for each of `priorities`, which are above 0 and finite.
     pub(super) fn new(priorities: impl Iterator<Item = f64> + Clone) -> Self {
-        let heaviest = priorities.clone().fold(f64::MIN_POSITIVE, f64::max);
-        let lane = |priority: f64| {
-            let weight = (priority / heaviest * HEAVIEST as f64) as u64;
-            Lane { weight: weight.clamp(HEAVIEST / LIGHTEST_PART, HEAVIEST), turn: 0, has_queue: false }
-        };
-        Self { lanes: priorities.map(lane).collect(), turn: 0 }
+        let lanes = weights(priorities).map(|weight| Lane { weight, turn: 0, has_queue: false });
+        Self { lanes: lanes.collect(), turn: 0 }
+    }
+
+    /// Sets the priorities from now on: what was sent before counts by the priority that it was sent with.
+    pub(super) fn set_priorities(&mut self, priorities: impl Iterator<Item = f64> + Clone) {
+        for (lane, weight) in self.lanes.iter_mut().zip(weights(priorities)) {
+            lane.weight = weight;
+        }
     }
 
     /// The queue of `stream` has become non-empty.
@@ -83,6 +86,14 @@ impl Scheduler {
             lane.turn += (u128::from(size.as_bytes()) << TURNS) / u128::from(lane.weight);
         }
     }
+}
+
+fn weights(priorities: impl Iterator<Item = f64> + Clone) -> impl Iterator<Item = u64> {
+    let heaviest = priorities.clone().fold(f64::MIN_POSITIVE, f64::max);
+    priorities.map(move |priority| {
+        let weight = (priority / heaviest * HEAVIEST as f64) as u64;
+        weight.clamp(HEAVIEST / LIGHTEST_PART, HEAVIEST)
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::{
     frame::{Frame, FrameError},
     payload::Payload,
     queue::QueuedPacket,
+    rate_range::RateRange,
     repair::Wanted,
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
@@ -149,6 +150,21 @@ impl MediaSender {
     pub fn set_paused(&mut self, now: Timestamp, stream: usize, paused: bool) {
         let now = self.advance(now);
         self.streams.set_paused(stream, paused);
+        self.share(now);
+    }
+
+    /// Sets the priority of a stream: its weight among the adaptive streams. One that is not finite counts as 1.
+    pub fn set_priority(&mut self, now: Timestamp, stream: usize, priority: f64) {
+        let now = self.advance(now);
+        self.streams.set_priority(stream, priority);
+        self.share(now);
+    }
+
+    /// Sets the rates that the encoder of a stream can produce. The limits of the target rate do not change
+    /// ([`set_limits`](Self::set_limits)).
+    pub fn set_stream_limits(&mut self, now: Timestamp, stream: usize, limits: RateRange) {
+        let now = self.advance(now);
+        self.streams.set_limits(stream, limits);
         self.share(now);
     }
 
@@ -421,7 +437,8 @@ impl MediaSender {
         let payload = size.saturating_sub(self.streams.headers());
         let sent = size.saturating_sub(self.config.overhead);
         self.events.push(MediaEvent::PaddingSent { size: sent, at: now });
-        let fields = PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload };
+        let fields =
+            PacketFields { marker: false, media_timestamp: 0, transport_sequence, captured: None, payload };
         let feedback = self.config.feedback;
         let head = self.padding_stream().write(now, feedback, fields);
         Datagram { head, payload: Payload::zeros(payload), ecn: self.config.ecn }

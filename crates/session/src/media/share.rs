@@ -51,7 +51,7 @@ impl Shares {
     pub(super) fn new(streams: &[MediaStream]) -> Self {
         let share = |stream: &MediaStream| Share {
             limits: stream.limits,
-            priority: if stream.priority.is_finite() { stream.priority.clamp(1e-6, 1e12) } else { 1.0 },
+            priority: usable(stream.priority),
             paused: false,
             payload: 0.0,
             whole: 0.0,
@@ -71,6 +71,19 @@ impl Shares {
     pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
         if let Some(share) = self.streams.get_mut(stream) {
             share.paused = paused;
+        }
+    }
+
+    pub(super) fn set_priority(&mut self, stream: usize, priority: f64) {
+        if let Some(share) = self.streams.get_mut(stream) {
+            share.priority = usable(priority);
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, stream: usize, limits: RateRange) {
+        if let Some(share) = self.streams.get_mut(stream) {
+            share.limits = limits;
+            share.rate = limits.clamp(share.rate);
         }
     }
 
@@ -161,6 +174,11 @@ impl Shares {
     }
 }
 
+/// A priority within limits for which sums and ratios are finite.
+fn usable(priority: f64) -> f64 {
+    if priority.is_finite() { priority.clamp(1e-6, 1e12) } else { 1.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +221,21 @@ mod tests {
     #[test]
     fn a_stream_gets_its_minimum_from_the_others() {
         assert_eq!(divided(&[(500, 3000, 1.0), (100, 3000, 4.0)], 1000), [500, 500]);
+    }
+
+    #[test]
+    fn priorities_and_limits_change_the_shares() {
+        let mut shares = shares(&[(150, 3000, 1.0), (150, 3000, 1.0)]);
+        let mut divide = |change: &dyn Fn(&mut Shares)| {
+            change(&mut shares);
+            shares.divide(kbps(2000));
+            shares.rates().map(|rate| rate.as_bps() / 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(divide(&|_| ()), [1000, 1000]);
+        assert_eq!(divide(&|shares| shares.set_priority(1, 3.0)), [500, 1500]);
+        assert_eq!(divide(&|shares| shares.set_limits(1, RateRange::fixed(kbps(400)))), [1600, 400]);
+        assert_eq!(divide(&|shares| shares.set_priority(7, 3.0)), [1600, 400], "there is no such stream");
+        assert_eq!(divide(&|shares| shares.set_priority(0, f64::NAN)), [1600, 400], "as priority 1");
     }
 
     #[test]

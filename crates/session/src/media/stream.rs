@@ -85,6 +85,8 @@ pub(super) struct PacketFields {
     pub(super) media_timestamp: u32,
     /// Its transport-wide sequence number.
     pub(super) transport_sequence: u16,
+    /// The capture time of its frame, if the packet contains it.
+    pub(super) captured: Option<Timestamp>,
     pub(super) payload: DataSize,
 }
 
@@ -136,6 +138,19 @@ impl RtpStream {
         }
     }
 
+    /// Number of further header bytes of a packet with a capture time; `None` if it has no identifier.
+    pub(super) fn capture_time_bytes(&self, feedback: FeedbackKind) -> Option<u64> {
+        let others = match feedback {
+            FeedbackKind::TransportWide => 3,
+            FeedbackKind::ReceiverEstimate | FeedbackKind::Nada => 4,
+            _ => 0,
+        };
+        // An element has one byte of header; an extension has four, and its content is padded to words (RFC 8285 §4.2).
+        let whole = |elements: u64| if elements == 0 { 0 } else { 4 + elements.next_multiple_of(4) };
+        let has_id = (1..=14).contains(&self.extension_ids.capture_time);
+        has_id.then(|| whole(others + 9) - whole(others))
+    }
+
     /// Writes the header of the next packet.
     pub(super) fn write(
         &mut self,
@@ -160,7 +175,8 @@ impl RtpStream {
         self.next += 1;
         self.sent_packets = self.sent_packets.wrapping_add(1);
         self.sent_payload = self.sent_payload.wrapping_add(fields.payload.as_bytes() as u32);
-        let mut head = DatagramHead::from_elem(0, Self::head_bytes(feedback) as usize);
+        let more = fields.captured.and_then(|_| self.capture_time_bytes(feedback)).unwrap_or(0);
+        let mut head = DatagramHead::from_elem(0, (Self::head_bytes(feedback) + more) as usize);
         self.elements.clear();
         let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut self.elements);
         let pushed = match feedback {
@@ -173,6 +189,13 @@ impl RtpStream {
             }
             _ => Ok(()),
         };
+        let pushed = pushed.and_then(|()| match fields.captured {
+            Some(captured) => {
+                let time = NtpTimestamp::from_timestamp(captured).to_bits();
+                writer.push(self.extension_ids.capture_time, &time.to_be_bytes())
+            }
+            None => Ok(()),
+        });
         let written = if self.elements.is_empty() || pushed.is_err() {
             header.write(&mut head)
         } else {

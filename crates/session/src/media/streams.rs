@@ -13,6 +13,7 @@ use super::{
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
     payload::Payload,
     queue::{QueuedPacket, SendQueue, Totals},
+    rate_range::RateRange,
     repair::{Repairs, Wanted},
     scheduler::Scheduler,
     share::Shares,
@@ -26,6 +27,10 @@ const DISCARD_INTERVAL: TimeDelta = TimeDelta::from_millis(250);
 /// Minimum interval between two key frames that the receiver requests (libwebrtc, `encoder_rtcp_feedback.cc`,
 /// `kMinKeyFrameSendIntervalMs`).
 const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
+
+/// Consecutive reports of a receiver without a sender report, after which a packet contains the capture time of its frame. Chosen by
+/// us: the first can be older than the first sender report.
+const UNHEARD_REPORTS: u32 = 2;
 
 /// Maximum number of packets per frame: a quarter of the sequence numbers, so that numbers of adjacent frames
 /// stay distinct. Chosen by us.
@@ -97,6 +102,8 @@ struct Line {
     key_requested_at: Option<Timestamp>,
     /// The number of the latest FIR.
     last_command: Option<u8>,
+    /// Consecutive reports of the receiver about this stream according to which no sender report has arrived.
+    unheard_reports: u32,
 }
 
 impl Line {
@@ -116,6 +123,7 @@ impl Line {
             discarded_at: None,
             key_requested_at: None,
             last_command: None,
+            unheard_reports: 0,
         }
     }
 
@@ -199,6 +207,21 @@ impl Streams {
 
     pub(super) fn set_paused(&mut self, stream: usize, paused: bool) {
         self.shares.set_paused(stream, paused);
+    }
+
+    pub(super) fn set_priority(&mut self, stream: usize, priority: f64) {
+        if let Some(line) = self.lines.get_mut(stream) {
+            line.stream.priority = priority;
+            self.shares.set_priority(stream, priority);
+            self.scheduler.set_priorities(self.shares.priorities());
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, stream: usize, limits: RateRange) {
+        if let Some(line) = self.lines.get_mut(stream) {
+            line.stream.limits = limits;
+            self.shares.set_limits(stream, limits);
+        }
     }
 
     // ---- rates ----------------------------------------------------------------------------------------------------------
@@ -296,15 +319,22 @@ impl Streams {
         line.count_droppable();
         line.wants_key_frame &= !key;
         line.rtp.on_frame(captured, media_timestamp);
+        let mut time = None;
+        if line.unheard_reports >= UNHEARD_REPORTS {
+            line.unheard_reports = 0;
+            time = line.rtp.capture_time_bytes(self.feedback).map(DataSize::from_bytes);
+        }
         for (number, payload) in payloads.into_iter().enumerate() {
             let last = number + 1 == count;
-            let whole = payload.size() + self.headers;
+            let time = time.take();
+            let whole = payload.size() + self.headers + time.unwrap_or_default();
             self.shares.on_packet(stream, payload.size(), whole);
             line.queue.push(QueuedPacket {
                 stream,
                 media_timestamp,
                 payload,
                 marker: last && framing == Framing::Marker,
+                captured: time.map(|_| captured),
                 since: now,
                 size: whole,
             });
@@ -411,6 +441,7 @@ impl Streams {
             marker: packet.marker,
             media_timestamp: packet.media_timestamp,
             transport_sequence: sequence,
+            captured: packet.captured,
             payload,
         };
         let first = !line.rtp.has_sent();
@@ -453,6 +484,16 @@ impl Streams {
     /// Index of the stream with this source.
     pub(super) fn find(&self, ssrc: u32) -> Option<usize> {
         self.lines.iter().position(|line| line.stream.ssrc == ssrc)
+    }
+
+    /// Handles a report of the receiver about the stream with this source.
+    ///
+    /// The frames of a receiver that no sender report reaches have no delay. An ECN queue that marks all packets with ECT drops all
+    /// others, and RTCP must not be sent with ECT (RFC 6679 §7.3.1): no repetition arrives. So the media gets the time (RFC 6051 §3.3).
+    pub(super) fn on_report(&mut self, ssrc: u32, has_sender_report: bool) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.stream.ssrc == ssrc) {
+            line.unheard_reports = if has_sender_report { 0 } else { line.unheard_reports.saturating_add(1) };
+        }
     }
 
     /// Writes a repair packet: header and payload.

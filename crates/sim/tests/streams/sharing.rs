@@ -1,7 +1,8 @@
 //! Shares of the rate.
 
 use giusto_congestion::{Limits, Target};
-use giusto_session::media::MediaSenderConfig;
+use giusto_session::media::{MediaSender, MediaSenderConfig, RateRange};
+use giusto_units::Timestamp;
 
 use super::link::{
     Run, ScriptedController, algorithm, at, audio, kbps, limited, millis, near, receiver, video,
@@ -36,6 +37,33 @@ fn three_streams_share_a_bottleneck_by_priority() {
         }
         let kbps = whole * 8.0 / 40_000.0;
         assert!((1000.0..2000.0).contains(&kbps), "{kind}: the bottleneck is used: {kbps}");
+    }
+}
+
+#[test]
+fn priorities_and_limits_change_while_a_call_runs() {
+    for kind in KINDS.map(algorithm) {
+        let streams = [(1, 2.0), (2, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 3000)));
+        let mut run = Run::of(kind, limits(), streams.into());
+        run.rate = kbps(2000);
+        let mut share = |change: &dyn Fn(&mut MediaSender, Timestamp), until: u64| {
+            let now = run.now;
+            change(run.ends[0].endpoint_mut().sender_mut().unwrap(), now);
+            run.until(at(until - 20_000));
+            let bytes = run.bytes(&[1, 2], at(until));
+            (bytes[0] / (bytes[0] + bytes[1]), (bytes[0] + bytes[1]) * 8.0 / 20_000.0)
+        };
+        let (before, _) = share(&|_, _| (), 40_000);
+        assert!((0.60..=0.73).contains(&before), "{kind}: {before}");
+        let (swapped, _) = share(&|sender, now| sender.set_priority(now, 1, 4.0), 80_000);
+        assert!((0.27..=0.40).contains(&swapped), "{kind}: {swapped}");
+        let half = RateRange::new(kbps(50), kbps(300)).unwrap();
+        let (limited, kbps_of_all) = share(&|sender, now| sender.set_stream_limits(now, 1, half), 120_000);
+        assert!((0.72..=0.90).contains(&limited), "{kind}: {limited}");
+        assert!((1000.0..2000.0).contains(&kbps_of_all), "{kind}: {kbps_of_all}");
+        let most = Limits { max: kbps(600), ..limits() };
+        let (_, kbps_of_all) = share(&|sender, now| sender.set_limits(now, most), 160_000);
+        assert!((400.0..=600.0).contains(&kbps_of_all), "{kind}: {kbps_of_all}");
     }
 }
 

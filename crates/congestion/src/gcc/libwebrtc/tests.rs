@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_paced, run_with},
-    limits::Limits,
+    limits::{Limits, Options},
 };
 
 fn kind() -> Algorithm {
@@ -259,12 +259,14 @@ fn the_target_is_bounded_when_application_limited() {
 #[test]
 fn probes_while_limited_are_off_and_can_be_switched_on() {
     let scenario = Scenario { media: DataRate::from_bps(100_000), ..Scenario::default() };
-    let off = run(kind(), scenario);
-    let mut config = LibwebrtcConfig::giusto(scenario.limits);
-    config.probing.probe_while_limited = true;
-    let on = run_with(Box::new(Libwebrtc::new(config).unwrap()), kind(), scenario);
-    assert!(off.probes <= 4, "{}", off.probes);
-    assert!((10..=20).contains(&on.probes), "one each 5 s: {}", on.probes);
+    for name in ["gcc:libwebrtc", "gcc:libwebrtc+giusto"] {
+        let kind: Algorithm = name.parse().unwrap();
+        let off = run(kind, scenario);
+        let options = Options { probe_while_limited: true, ..Options::default() };
+        let on = run_with(kind.build_with(scenario.limits, options), kind, scenario);
+        assert!(off.probes <= 4, "{name}: {}", off.probes);
+        assert!((10..=20).contains(&on.probes), "{name}: one each 5 s: {}", on.probes);
+    }
 }
 
 #[test]
@@ -337,6 +339,18 @@ fn a_new_route_restarts_and_keeps_the_pacing_factor() {
     // The new path carries more than the start rate.
     assert!(transmit(&mut controller, &mut now, 0) > kbps(60));
     assert!(controller.loss().is_ready());
+}
+
+#[test]
+fn a_new_route_starts_at_the_start_rate_even_if_less_arrived_before() {
+    // Without the field trial WebRTC-Bwe-SafeResetOnRouteChange, `OnNetworkRouteChange` takes the start rate as it is.
+    let mut controller = Libwebrtc::new(LibwebrtcConfig::within(limits(0, 500, 3000))).unwrap();
+    let mut now = 123;
+    transmit(&mut controller, &mut now, 0);
+    let acknowledged = controller.acknowledged().unwrap();
+    assert!((kbps(100)..kbps(200)).contains(&acknowledged), "{acknowledged}");
+    controller.on_route_change(ms(now));
+    assert_eq!(controller.target().media, kbps(500));
 }
 
 #[test]

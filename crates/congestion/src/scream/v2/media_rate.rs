@@ -65,7 +65,12 @@ pub struct MediaRate {
     period: f64,
     adjust: f64,
     deviation: f64,
+    /// Size of the latest frame, or of the queue if that is larger, relative to the mean frame at the target.
+    relative: f64,
 }
+
+/// Minimum mean size of frames that are compared with it, in bytes (the authors' `ScreamV2TxStream.cpp`, `newMediaFrame`).
+const MIN_FRAME: f64 = 500.0;
 
 /// Gain of the frame interval, and its range in seconds.
 const PERIOD_GAIN: f64 = 1.0 / 16.0;
@@ -82,6 +87,7 @@ impl MediaRate {
             period: config.frame_period.as_seconds().clamp(PERIODS.0, PERIODS.1),
             adjust: 0.0,
             deviation: 0.0,
+            relative: 1.0,
         }
     }
 
@@ -106,6 +112,7 @@ impl MediaRate {
         let error = wait / self.period - self.config.wait_share;
         self.adjust = (self.adjust + error * self.config.adjust_gain).clamp(0.0, self.config.max_adjust);
         let nominal = (target.as_bps() as f64 * self.period / 8.0).max(1.0);
+        self.relative = if nominal > MIN_FRAME { waits.max(frame) as f64 / nominal } else { 1.0 };
         let above = (frame as f64 / nominal - 1.0).max(0.0);
         self.deviation += self.config.deviation_gain * (above - self.deviation);
         self.deviation = self.deviation.min(self.config.max_deviation);
@@ -122,6 +129,11 @@ impl MediaRate {
     /// Increases of the divisor: because of the sender's queue, and because of frame sizes.
     pub fn guards(&self) -> (f64, f64) {
         (self.adjust, self.deviation)
+    }
+
+    /// Size of the latest frame, or of the queue if that is larger, relative to the mean frame at the target; 1 for small frames.
+    pub fn relative_frame(&self) -> f64 {
+        self.relative
     }
 
     /// The interval between frames.
@@ -180,6 +192,21 @@ mod tests {
         assert!((0.08..=0.15).contains(&deviation), "{deviation}");
         frames(&mut rate, 20_000, 0);
         assert_eq!(rate.guards().1, 0.2, "and by no more than a fifth");
+    }
+
+    #[test]
+    fn a_frame_is_compared_with_the_mean_at_the_target() {
+        let mut rate = MediaRate::new(MediaRateConfig::default());
+        assert_eq!(rate.relative_frame(), 1.0);
+        // 1.2 Mbit/s in 40 ms are 6000 B.
+        for (bytes, late, relative) in [(6000, 0, 1.0), (9000, 0, 1.5), (3000, 0, 0.5), (6000, 3000, 1.5)] {
+            frames(&mut rate, bytes, late);
+            assert!((rate.relative_frame() - relative).abs() < 0.01, "{bytes}: {}", rate.relative_frame());
+        }
+        // At 0.1 Mbit/s the mean has 500 bytes.
+        let queue = QueueState { size: DataSize::from_bytes(30_000), oldest: TimeDelta::from_millis(1) };
+        rate.on_queue(at(4000), &queue, DataRate::from_bps(99_000));
+        assert_eq!(rate.relative_frame(), 1.0, "small frames leave in one or two packets");
     }
 
     #[test]

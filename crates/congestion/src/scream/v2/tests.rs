@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_with},
+    limits::Options,
 };
 
 fn kind() -> Algorithm {
@@ -143,6 +144,23 @@ fn at_the_maximum_rate_pacing_is_relaxed() {
     assert_eq!((min, max), (2.0, 2.0));
     assert!(outcome.has_cause(|cause| *cause == Cause::Limit));
     assert!(outcome.queue_delay_p95(10.0, 60.0) < 10.0);
+}
+
+#[test]
+fn the_authors_laws_are_an_option() {
+    for (authors_laws, factor) in [(false, 1.5), (true, 2.25)] {
+        let options = Options { authors_laws, ..Options::default() };
+        let mut controller = kind().build_with(limits(1_200_000, 20_000_000), options);
+        controller.on_timeout(Timestamp::ZERO, &QueueState::default());
+        // A frame of three times the mean in 20 ms.
+        let queue = QueueState { size: DataSize::from_bytes(9000), oldest: TimeDelta::from_millis(1) };
+        controller.on_timeout(Timestamp::from_nanos(20_000_000), &queue);
+        let Target { media, pacing, .. } = controller.target();
+        let ratio = pacing.as_bps() as f64 / media.as_bps() as f64;
+        assert!((ratio - factor).abs() < 1e-4, "{ratio}");
+    }
+    let (text, authors) = (ScreamV2Config::within(limits(1, 2)), ScreamV2Config::authors(limits(1, 2)));
+    assert!(!text.delay.reduce_jitter && authors.delay.reduce_jitter);
 }
 
 #[test]

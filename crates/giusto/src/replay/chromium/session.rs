@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{FeedbackKind, History, Limits, OutgoingPacket, Probe, RtpId, Target};
+use giusto_congestion::{FeedbackKind, History, Limits, Options, OutgoingPacket, Probe, RtpId, Target};
 use giusto_rtp::{
     NtpTimestamp,
     rtcp::{Packet, Packets},
@@ -295,7 +295,7 @@ impl Converter {
             name: "call".to_owned(),
             controller: if is_scream { "Chromium's SCReAM" } else { "Chromium's GCC" }.to_owned(),
             limits: Limits { min: MIN_RATE, start: start.unwrap_or(START_RATE), max: MAX_RATE },
-            delay_target: None,
+            options: Options::default(),
             feedback,
             lacks: Lacks {
                 queue: true,

@@ -247,7 +247,7 @@ impl Draw {
         media.controller = self.of(&Algorithm::all().collect::<Vec<_>>(), &[]);
         media.feedback =
             self.of(&[None], &[Some(FeedbackKind::ReceiverEstimate), Some(FeedbackKind::TransportWide)]);
-        media.delay_target = self.of(&[None], &[Some(TimeDelta::from_millis(20))]);
+        media.options.delay_target = self.of(&[None], &[Some(TimeDelta::from_millis(20))]);
         media.receiver_limit = self.of(&[None], &[Some(DataRate::from_bps(1_000_000))]);
         media.max_payload =
             self.of(&[DataSize::from_bytes(1200)], &[DataSize::ZERO, DataSize::from_bytes(65_001)]);

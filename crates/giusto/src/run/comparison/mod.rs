@@ -156,6 +156,9 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
                     ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
                 }
                 Unsupported::DelayTarget => ("delay-target", "they aim at no delay"),
+                Unsupported::Priority => ("priority", "they share without weights"),
+                Unsupported::AuthorsLaws => ("authors-laws", "they have none"),
+                Unsupported::LimitedProbes => ("probe-while-limited", "they do not probe"),
             };
             let group = (key, flow.as_str(), why);
             match without.iter_mut().find(|(known, _)| *known == group) {

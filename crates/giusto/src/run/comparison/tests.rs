@@ -93,7 +93,7 @@ fn unsupported_settings_are_removed_and_noted_once() {
     let found =
         contenders(&document(), &settings, &Controllers(Algorithm::all().collect::<Vec<_>>()), None).unwrap();
     let call = |contender: &Contender| match &contender.scenario.flows()[0].kind {
-        FlowKind::Media(media) => (media.delay_target.is_some(), media.receiver_limit.is_some()),
+        FlowKind::Media(media) => (media.options.delay_target.is_some(), media.receiver_limit.is_some()),
         _ => (false, false),
     };
     for contender in &found {

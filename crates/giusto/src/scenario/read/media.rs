@@ -45,7 +45,10 @@ fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>) -> MediaSpe
     media.limits = media.limits_where_given(rates);
     keys.set("pauses", &mut media.pauses);
     keys.set("route-changes", &mut media.route_changes);
-    keys.set("delay-target", &mut media.delay_target);
+    keys.set("delay-target", &mut media.options.delay_target);
+    keys.set("priority", &mut media.options.priority);
+    keys.set("authors-laws", &mut media.options.authors_laws);
+    keys.set("probe-while-limited", &mut media.options.probe_while_limited);
     keys.set("receiver-limit", &mut media.receiver_limit);
     keys.set("ecn", &mut media.ecn);
     repair(keys, &mut media.repair);

@@ -11,7 +11,7 @@ use crate::scenario::{
     media::{AUDIO_ID, FEEDBACKS, GiveUp, MOST_VIDEOS, MediaSpec, Unsupported, VideoStream, feedback_name},
 };
 
-/// Minimum and maximum priority of a video: beyond them a share is all or nothing.
+/// Minimum and maximum priority of a video, or of a flow: beyond them a share is all or nothing.
 const PRIORITIES: (f64, f64) = (0.001, 1000.0);
 
 /// Minimum and maximum delay target: feedback measures in steps of 1/1024 s (RFC 8888 §3.1).
@@ -46,9 +46,7 @@ fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
     let VideoStream { id, video, priority, skip_after, discard_after, pauses } = stream;
     let source = video.source(Timestamp::ZERO, random::stream(0, "check"));
     source.map_err(|error| ("model", error.to_string()))?;
-    let (min, max) = PRIORITIES;
-    let text = format_args!("priority must be between {min} and {max}, found {priority}: the default is 1");
-    check((min..=max).contains(priority), "priority", text)?;
+    self::priority(*priority)?;
     for (key, wait) in [("skip-after", skip_after), ("discard-after", discard_after)] {
         if let GiveUp::After(wait) = wait {
             let text = format_args!("{key} must be above 0 s, found {wait}: \"never\" switches it off");
@@ -61,6 +59,12 @@ fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
     check(id != AUDIO_ID, "id", text)?;
     let text = format_args!("id: another video has this id: give each its own");
     check(!ids.contains(&id.as_str()), "id", text)
+}
+
+fn priority(priority: f64) -> Result<(), KeyError> {
+    let (min, max) = PRIORITIES;
+    let text = format_args!("priority must be between {min} and {max}, found {priority}: the default is 1");
+    check((min..=max).contains(&priority), "priority", text)
 }
 
 /// Pauses must be sorted and must not touch.
@@ -98,7 +102,10 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
     check(min > DataRate::ZERO, "min-rate", text)?;
     let text = format_args!("start-rate must be between min-rate, {min}, and max-rate, {max}, found {start}");
     check((min..=max).contains(&start), "start-rate", text)?;
-    if let Some(target) = media.delay_target {
+    if let Some(weight) = media.options.priority {
+        priority(weight)?;
+    }
+    if let Some(target) = media.options.delay_target {
         let (shortest, longest) = DELAY_TARGETS;
         let text = format_args!("delay-target must be between {shortest} and {longest}, found {target}");
         check((shortest..=longest).contains(&target), "delay-target", text)?;
@@ -126,6 +133,16 @@ fn unsupported(controller: Algorithm, setting: Unsupported) -> KeyError {
         }
         Unsupported::DelayTarget => {
             ("delay-target", "has none".to_owned(), algorithms(|needs| needs.delay_target))
+        }
+        Unsupported::Priority => {
+            ("priority", "has no weights".to_owned(), algorithms(|needs| needs.priority))
+        }
+        Unsupported::AuthorsLaws => {
+            ("authors-laws", "has none".to_owned(), algorithms(|needs| needs.authors_laws))
+        }
+        Unsupported::LimitedProbes => {
+            let fixes = algorithms(|needs| needs.limited_probes);
+            ("probe-while-limited", "does not probe".to_owned(), fixes)
         }
         Unsupported::ReceiverLimit if needs.receiver_limit => {
             let text = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";

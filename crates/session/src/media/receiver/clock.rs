@@ -1,4 +1,4 @@
-//! The clocks of the sender and of its media, from its reports.
+//! The clocks of the sender and of its media, from its reports or from its packets.
 
 use giusto_measure::InterarrivalJitter;
 use giusto_rtp::{NtpDelay, NtpShort, NtpTimestamp, rtcp::SenderReport};
@@ -18,6 +18,8 @@ const MAX_STALE: u32 = 5;
 pub(super) struct SenderClock {
     first: Option<Reported>,
     last: Option<Reported>,
+    /// The latest capture time in a packet, and the RTP timestamp of that packet (RFC 6051 §3.3).
+    in_band: Option<(NtpTimestamp, u32)>,
     learnt_rate: Option<u32>,
     /// Number of consecutive reports that were not later than the last one used.
     stale: u32,
@@ -39,7 +41,7 @@ impl SenderClock {
             if self.stale < MAX_STALE {
                 return;
             }
-            *self = Self::default();
+            *self = Self { in_band: self.in_band, ..Self::default() };
         }
         self.stale = 0;
         let first = self.first.get_or_insert(reported);
@@ -55,6 +57,11 @@ impl SenderClock {
         }
     }
 
+    /// Handles the capture time in a packet with this RTP timestamp.
+    pub(super) fn on_capture_time(&mut self, time: NtpTimestamp, rtp_timestamp: u32) {
+        self.in_band = Some((time, rtp_timestamp));
+    }
+
     /// Ticks of the media clock per second, determined from two reports.
     pub(super) const fn learnt_rate(&self) -> Option<u32> {
         self.learnt_rate
@@ -67,13 +74,14 @@ impl SenderClock {
         })
     }
 
-    /// Capture time of media with this timestamp, on the sender's clock, by its last report; `None` before
-    /// the first.
+    /// Capture time of media with this timestamp, on the sender's clock, by its last report, or by the last capture time in a packet
+    /// if there is no report; `None` before the first of either.
     pub(super) fn capture(&self, timestamp: u32, rate: u32) -> Option<PeerTimestamp> {
-        let last = self.last?;
-        let ticks = i128::from(timestamp.wrapping_sub(last.rtp_timestamp) as i32);
+        let reported = self.last.map(|last| (last.time, last.rtp_timestamp));
+        let (time, rtp_timestamp) = reported.or(self.in_band)?;
+        let ticks = i128::from(timestamp.wrapping_sub(rtp_timestamp) as i32);
         let span = (ticks * i128::from(NANOS_PER_SECOND)).checked_div(i128::from(rate))?;
-        let nanos = i128::from(last.time.to_peer().as_nanos()) + span;
+        let nanos = i128::from(time.to_peer().as_nanos()) + span;
         u64::try_from(nanos).ok().map(PeerTimestamp::from_nanos)
     }
 }

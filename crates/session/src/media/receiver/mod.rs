@@ -79,7 +79,7 @@ use transport::TransportReporter;
 use super::{
     datagram::Datagram,
     event::{Events, MediaEvent},
-    extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, TRANSPORT_SEQUENCE_ID},
     format::{Framing, PayloadFormat},
     payload::Payload,
     repair::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
@@ -319,6 +319,9 @@ impl MediaReceiver {
             && let Some(number) = source.on_packet(now, header, size, format.clock_rate)
         {
             let &RtpHeader { timestamp, marker, .. } = header;
+            if let Some(time) = Extensions::read(header, head).capture_time {
+                source.clock.on_capture_time(time, timestamp);
+            }
             let begin = head.get(content).unwrap_or_default();
             let is_new = requests.is_none_or(|requests| {
                 source.find_losses(now, (number, header), (playout, format), requests)
@@ -634,6 +637,7 @@ fn send(outgoing: &mut VecDeque<Vec<u8>>, write: impl FnOnce(&mut Vec<u8>) -> Re
 struct Extensions {
     transport_sequence: Option<u16>,
     send_time: Option<AbsSendTime>,
+    capture_time: Option<NtpTimestamp>,
 }
 
 impl Extensions {
@@ -648,6 +652,10 @@ impl Extensions {
                     read.transport_sequence = number.map(|number| number.sequence);
                 }
                 ABS_SEND_TIME_ID => read.send_time = AbsSendTime::parse(element.data).ok(),
+                CAPTURE_TIME_ID => {
+                    let bits = <[u8; 8]>::try_from(element.data).map(u64::from_be_bytes);
+                    read.capture_time = bits.map(NtpTimestamp::from_bits).ok();
+                }
                 _ => {}
             }
         }

@@ -275,7 +275,13 @@ impl Repairs {
                 let &mut SentPacket { media_timestamp, marker, .. } = packet;
                 let payload = packet.payload.clone();
                 let size = DataSize::from_bytes(RTX_HEADER_BYTES as u64) + payload.size();
-                let fields = PacketFields { marker, media_timestamp, transport_sequence, payload: size };
+                let fields = PacketFields {
+                    marker,
+                    media_timestamp,
+                    transport_sequence,
+                    captured: None,
+                    payload: size,
+                };
                 let mut head = line.rtx.as_mut()?.write(now, feedback, fields);
                 head.extend(RtxHeader { original_sequence: number as u16 }.to_bytes());
                 line.counts.retransmitted_packets += 1;
@@ -283,8 +289,13 @@ impl Repairs {
             }
             Item::Parity(ParityPacket { begin, zeros, .. }) => {
                 let size = DataSize::from_bytes(begin.len() as u64) + zeros;
-                let fields =
-                    PacketFields { marker: false, media_timestamp: 0, transport_sequence, payload: size };
+                let fields = PacketFields {
+                    marker: false,
+                    media_timestamp: 0,
+                    transport_sequence,
+                    captured: None,
+                    payload: size,
+                };
                 let mut head = line.parity.as_mut()?.0.write(now, feedback, fields).into_vec();
                 RtpHeader::insert_sources(&mut head, &[line.ssrc]);
                 head.extend(begin);

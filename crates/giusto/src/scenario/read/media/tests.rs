@@ -1,4 +1,4 @@
-use giusto_congestion::{FeedbackKind, Limits};
+use giusto_congestion::{FeedbackKind, Limits, Options};
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::*;
@@ -105,7 +105,7 @@ size-scale = 0.06",
             controller: algorithm("fixed"),
             limits: Limits { min, start, max },
             feedback: Some(FeedbackKind::CongestionControl),
-            delay_target: None,
+            options: Options::default(),
             receiver_limit: None,
             videos: vec![VideoStream::new("video", VideoSpec::Statistical(statistical))],
             audio: Some(AudioConfig { rate: rate("32 kbit/s"), packet_time, clock }),
@@ -207,9 +207,23 @@ discard-after = \"1 s\"",
 #[test]
 fn only_some_controllers_have_a_delay_target() {
     let media = flow("controller = \"scream:v2\"\ndelay-target = \"30 ms\"");
-    assert_eq!(media.delay_target, Some(TimeDelta::from_millis(30)));
+    assert_eq!(media.options.delay_target, Some(TimeDelta::from_millis(30)));
     insta::assert_snapshot!(complaint("delay-target = \"30 ms\""), @r#"s.toml:10: flow "call": delay-target: gcc:libwebrtc+giusto has none: remove it, or use scream:rfc8298 or scream:rfc8298+giusto or scream:d00 or scream:d00+giusto or scream:v2"#);
     insta::assert_snapshot!(complaint("controller = \"scream:d00\"\ndelay-target = \"0 s\""), @r#"s.toml:11: flow "call": delay-target must be between 1 ms and 10 s, found 0 ns"#);
+}
+
+#[test]
+fn each_option_belongs_to_a_controller() {
+    let media = flow("controller = \"nada\"\npriority = 2");
+    assert_eq!((media.options.priority, media.options.probe_while_limited), (Some(2.0), false));
+    let media = flow("probe-while-limited = true");
+    assert_eq!((media.options.priority, media.options.probe_while_limited), (None, true));
+    let media = flow("controller = \"scream:v2\"\nauthors-laws = true");
+    assert_eq!(media.options, Options { authors_laws: true, ..Options::default() });
+    insta::assert_snapshot!(complaint("authors-laws = true"), @r#"s.toml:10: flow "call": authors-laws: gcc:libwebrtc+giusto has none: remove it, or use scream:v2"#);
+    insta::assert_snapshot!(complaint("priority = 2"), @r#"s.toml:10: flow "call": priority: gcc:libwebrtc+giusto has no weights: remove it, or use nada"#);
+    insta::assert_snapshot!(complaint("controller = \"nada\"\npriority = 0"), @r#"s.toml:11: flow "call": priority must be between 0.001 and 1000, found 0: the default is 1"#);
+    insta::assert_snapshot!(complaint("controller = \"nada\"\nprobe-while-limited = true"), @r#"s.toml:11: flow "call": probe-while-limited: nada does not probe: remove it, or use gcc:libwebrtc or gcc:libwebrtc+giusto"#);
 }
 
 #[test]

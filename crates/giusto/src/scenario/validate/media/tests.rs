@@ -1,4 +1,4 @@
-use giusto_congestion::FeedbackKind;
+use giusto_congestion::{FeedbackKind, Options};
 use giusto_sim::traffic::encoder::{AudioConfig, StatisticalConfig};
 
 use super::*;
@@ -33,7 +33,7 @@ fn only_sessions_that_can_be_built_are_valid() {
     assert_eq!(key(MediaSpec { controller: refusing.0, feedback: refusing.1, ..good.clone() }), "feedback");
     let aims = |controller, millis| MediaSpec {
         controller,
-        delay_target: Some(TimeDelta::from_millis(millis)),
+        options: Options { delay_target: Some(TimeDelta::from_millis(millis)), ..Options::default() },
         ..good.clone()
     };
     assert_eq!(key(aims(algorithm("gcc:libwebrtc+giusto"), 30)), "delay-target");
@@ -57,7 +57,12 @@ fn a_new_controller_removes_only_what_it_lacks() {
     let given = MediaSpec {
         controller: algorithm("scream:d00+giusto"),
         feedback: Some(FeedbackKind::ScreamDraft),
-        delay_target: Some(TimeDelta::from_millis(30)),
+        options: Options {
+            delay_target: Some(TimeDelta::from_millis(30)),
+            priority: Some(2.0),
+            probe_while_limited: true,
+            authors_laws: true,
+        },
         receiver_limit: Some(DataRate::from_bps(1_000_000)),
         ..MediaSpec::new(Some(VideoSpec::default()), None)
     };
@@ -68,8 +73,19 @@ fn a_new_controller_removes_only_what_it_lacks() {
         let refusing = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
         assert_eq!(media.feedback.is_none(), refusing, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
-        assert_eq!(media.delay_target.is_some(), controller.requirements().delay_target, "{controller}");
-        let gone = [media.feedback.is_none(), media.receiver_limit.is_none(), media.delay_target.is_none()];
+        let Options { delay_target, priority, probe_while_limited, authors_laws } = media.options;
+        assert_eq!(delay_target.is_some(), controller.requirements().delay_target, "{controller}");
+        assert_eq!(priority.is_some(), controller.requirements().priority, "{controller}");
+        assert_eq!(authors_laws, controller.requirements().authors_laws, "{controller}");
+        assert_eq!(probe_while_limited, controller.requirements().limited_probes, "{controller}");
+        let gone = [
+            media.feedback.is_none(),
+            media.receiver_limit.is_none(),
+            delay_target.is_none(),
+            priority.is_none(),
+            !probe_while_limited,
+            !authors_laws,
+        ];
         assert_eq!(removed.len(), gone.into_iter().filter(|gone| *gone).count(), "{controller}");
     }
 }
