@@ -1,11 +1,26 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test lint bench deny fuzz docs
+.PHONY: test test-rust test-python lint bench deny fuzz docs
+
+test: test-rust test-python
 
 # The tests include the optional WebRTC of `giusto call --browser`.
-test:
+test-rust:
 	$(CARGO) test --workspace --locked --features giusto-cli/browser
+
+# The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
+# need, they are skipped by name.
+PYTHON ?= python3
+PYTHON_ENV ?= target/python
+PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow matplotlib mypy pandas polars pytest
+test-python:
+	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
+		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
+	. $(PYTHON_ENV)/bin/activate && \
+	pip install --quiet --no-build-isolation --no-deps --force-reinstall \
+		--config-settings=build-args="--profile test" . && \
+	python -m pytest
 
 lint: docs
 	$(CARGO) fmt --all --check

@@ -4,10 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::Args;
@@ -18,21 +15,22 @@ use crate::{
     args::whole,
     command_line,
     console::{Progress, print_json, print_text},
-    files::Files,
     sim::{make_folder, moment},
-    timed,
     usage::{UsageError, misuse},
 };
 use giusto::{
     benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
     record::{RunRecord, TimelineOptions},
     run::{
-        RecordOptions,
+        Parallel, RecordOptions,
         comparison::Controllers,
         sweep::{Journal, JournalError},
+        timed,
     },
     view::{
-        benchmark as view, html, tables,
+        benchmark as view,
+        files::Files,
+        html, tables,
         why::{self, Why},
     },
     whole_file::{self, Content},
@@ -156,7 +154,12 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     let progress = Progress::new(runs);
     progress.say(format!("benchmark of seed {:?}", plan.seed));
     (0..known.len()).for_each(|_| progress.step());
-    let (result, trouble) = in_parallel(args.jobs, &plan, known, (stop, &progress), journal)?;
+    let parallel = Parallel { jobs: args.jobs.unwrap_or(0), journal };
+    let (result, trouble) = parallel.run(
+        stop,
+        |_| progress.step(),
+        |is_over, finished| benchmark::run(&plan, known, is_over, finished),
+    )?;
     progress.clear();
     let written = finish(&result, args.out.as_deref(), args.json)?;
     for path in &written {
@@ -191,27 +194,6 @@ fn journal(args: &BenchmarkArgs, plan: &Plan) -> anyhow::Result<(Option<Journal>
         Err(error @ JournalError::Io { .. }) => Err(error.into()),
         Err(error) => misuse!("--out {error}"),
     }
-}
-
-/// Runs what is not known. A journal that cannot be written ends the benchmark; finished runs are kept.
-fn in_parallel(
-    jobs: Option<u16>,
-    plan: &Plan,
-    known: Vec<RunRow>,
-    (stop, progress): (&AtomicBool, &Progress),
-    mut journal: Option<Journal>,
-) -> anyhow::Result<(BenchmarkResult, Option<JournalError>)> {
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).into()).build()?;
-    let trouble = OnceLock::new();
-    let is_over = || stop.load(Ordering::Relaxed) || trouble.get().is_some();
-    let finished = |row: &RunRow| {
-        progress.step();
-        if let Some(Err(error)) = journal.as_mut().map(|journal| journal.append(row)) {
-            let _ = trouble.set(error);
-        }
-    };
-    let result = threads.install(|| benchmark::run(plan, known, is_over, finished));
-    Ok((result, trouble.into_inner()))
 }
 
 /// Prints the result and writes its files; gives their paths.

@@ -13,9 +13,7 @@ use crate::{
     args::whole,
     command_line,
     console::{self, DOUBTFUL, Progress, print_json, print_text},
-    files::Files,
     sim::make_folder,
-    timed,
     usage::UsageError,
 };
 use giusto::{
@@ -24,9 +22,10 @@ use giusto::{
     run::{
         RecordOptions,
         comparison::{self, Comparison, Contender, Controllers, Run},
+        timed,
     },
     scenario::{Document, Setting},
-    view::{comparison::text, html},
+    view::{comparison::text, files::Files, html},
 };
 use giusto_units::TimeDelta;
 

@@ -18,14 +18,13 @@ use crate::{
     args::{resolve_first, time_above_zero, whole},
     command_line,
     console::{DOUBTFUL, Progress, complain, print_json, print_text},
-    files::Files,
     sim::make_folder,
     usage::{UsageError, misuse},
 };
 use giusto::{
     link::{self, CommandOptions, Ends, LinkError, LinkOptions, LinkPlan, LinkRun, LiveLinks, Ready},
     scenario::{Document, Setting},
-    view::{format::rate, html, tables},
+    view::{files::Files, format::rate, html, tables},
 };
 
 /// Flags of `giusto link`.

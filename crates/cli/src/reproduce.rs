@@ -16,11 +16,11 @@ use crate::{
     cbr::{describe, loopback_run},
     command_line,
     console::{self, Progress, print_json, print_text},
-    files::Files,
     sim::make_folder,
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
+    view::files::Files,
     whole_file::{self, Content},
 };
 use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, scream_lte, shaper};

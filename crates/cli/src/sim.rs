@@ -17,18 +17,18 @@ use crate::{
     args::{time, whole},
     command_line,
     console::{Progress, print_json, print_text},
-    files::Files,
-    timed,
     usage::{UsageError, misuse},
 };
 use giusto::{
     capture::{ChromeTrace, Outputs},
     city::CityRun,
     record::{RunRecord, TimelineOptions},
-    run::RecordOptions,
+    run::{RecordOptions, timed},
     scenario::{CityScenario, Document, Scenario, Setting},
     view::{
-        city, html, tables,
+        city,
+        files::Files,
+        html, tables,
         trace::{TraceFile, TraceNames},
         why::{self, Why},
     },

@@ -1,14 +1,6 @@
 //! `giusto sweep`: many runs of a scenario.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::atomic::AtomicBool};
 
 use clap::Args;
 use serde::Serialize;
@@ -18,17 +10,15 @@ use crate::{
     console::{Progress, print_json, print_text},
     quoted,
     sim::make_folder,
-    timed,
     usage::{UsageError, misuse},
 };
 use giusto::{
     run::{
-        RecordOptions,
+        Parallel,
         sweep::{self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Sweep, Values},
     },
     scenario::Document,
     view::sweep::{self as view, Summary},
-    whole_file::{self, Content},
 };
 
 /// The maximum number of failed runs that are named in the terminal; the tables have all.
@@ -96,7 +86,14 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     let progress = Progress::new(planned.len() as u64);
     progress.say(name.to_owned());
     (0..known.len()).for_each(|_| progress.step());
-    let (outcome, trouble) = in_parallel(args.jobs, &planned, known, (stop, &progress), journal)?;
+    let parallel = Parallel { jobs: args.jobs.unwrap_or(0), journal };
+    let (outcome, trouble) = parallel.run(
+        stop,
+        |_| progress.step(),
+        |is_over, finished| {
+            sweep::run(&planned, known, |run| sweep::simulate(run, &mut (), is_over), finished)
+        },
+    )?;
     progress.clear();
 
     let interrupted = outcome.missing > 0;
@@ -108,15 +105,7 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         print_text(&view::text(&paths, &outcome.finished))?;
     }
     if let Some(out) = &args.out {
-        let tables = [
-            ("flows.csv", view::flows_csv(&paths, &outcome.finished)?),
-            ("links.csv", view::links_csv(&paths, &outcome.finished)?),
-        ];
-        for (file, table) in tables {
-            let path = out.join(file);
-            whole_file::write(&path, Content { name: "table", example: "flows.csv" }, &table)?;
-            progress.wrote(&path);
-        }
+        view::write(out, &paths, &outcome.finished)?.iter().for_each(|path| progress.wrote(path));
     }
     if let Some(error) = trouble {
         return Err(error.into());
@@ -144,34 +133,6 @@ fn journal(
         Err(error @ JournalError::Io { .. }) => Err(error.into()),
         Err(error) => misuse!("--out {error}"),
     }
-}
-
-/// Runs everything planned that is not known. A journal that cannot be written ends the sweep; finished runs are kept.
-fn in_parallel(
-    jobs: Option<u16>,
-    planned: &[Planned],
-    known: Vec<Finished>,
-    (stop, progress): (&AtomicBool, &Progress),
-    mut journal: Option<Journal>,
-) -> anyhow::Result<(Outcome, Option<JournalError>)> {
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).into()).build()?;
-    let trouble = OnceLock::new();
-    let is_over = || stop.load(Ordering::Relaxed) || trouble.get().is_some();
-    let simulate = |run: &Planned| {
-        if is_over() {
-            return None;
-        }
-        let result = timed::run(&run.scenario, run.seed, RecordOptions::default(), &mut (), |_| is_over());
-        (!result.interrupted).then_some(result)
-    };
-    let on_finished = |run: &Finished| {
-        progress.step();
-        if let Some(Err(error)) = journal.as_mut().map(|journal| journal.append(run)) {
-            let _ = trouble.set(error);
-        }
-    };
-    let outcome = threads.install(|| sweep::run(planned, known, simulate, on_finished));
-    Ok((outcome, trouble.into_inner()))
 }
 
 /// Notes failed and missing runs on standard error, each with the command that repeats it.

@@ -103,6 +103,8 @@ pub enum Cause {
     Limit,
     /// The route has changed: the estimates were reset.
     RouteChange,
+    /// The controller, one of the caller's own, does not state it.
+    Unstated,
 }
 
 /// A change of the media rate, and its cause.

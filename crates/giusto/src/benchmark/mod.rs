@@ -29,7 +29,7 @@ pub use family::{Drawn, Family, draw};
 pub use judge::{Figures, Utility};
 pub use plan::{Plan, PlanError, Shard};
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
-pub use simulate::{run, simulate};
+pub use simulate::{run, run_with, simulate, simulate_with};
 pub use summary::{ControllerSummary, FamilySummary, Goal, Pair, Spread, Summary, WorstRun, summary};
 
 /// The version of the distributions, the figures and the utility. Results of different versions cannot be compared.

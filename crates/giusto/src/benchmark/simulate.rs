@@ -13,7 +13,10 @@ use super::{
     result::{BenchmarkResult, RunRow},
     share::FairShares,
 };
-use crate::{run::build, scenario::Scenario};
+use crate::{
+    run::{Taps, build},
+    scenario::Scenario,
+};
 
 /// The number of times that a run asks whether to go on.
 const QUESTIONS: u64 = 100;
@@ -28,25 +31,26 @@ pub fn simulate(
     controller: Algorithm,
     watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Option<Figures> {
-    let scenario = scenario(drawn, controller);
-    judged_run(drawn, &scenario, &FairShares::of(&scenario), watch)
+    simulate_with(drawn, controller, &mut (), watch)
 }
 
-#[expect(clippy::expect_used, reason = "what is drawn is valid, which a test checks")]
-fn scenario(drawn: &Drawn, controller: Algorithm) -> Scenario {
-    drawn.scenario(controller).expect("a drawn scenario is valid")
-}
-
-fn judged_run(
+/// Runs a drawn scenario as [`simulate`] does; `taps` sees the controllers and the datagrams of media flows.
+///
+/// # Panics
+///
+/// If the scenario is not valid, which is a bug.
+pub fn simulate_with(
     drawn: &Drawn,
-    scenario: &Scenario,
-    shares: &FairShares,
+    controller: Algorithm,
+    taps: &mut dyn Taps,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Option<Figures> {
-    let mut built = build::simulation_with(scenario, scenario.seed(), &mut ());
+    let scenario = scenario(drawn, controller);
+    let shares = FairShares::of(&scenario);
+    let mut built = build::simulation_with(&scenario, scenario.seed(), taps);
     let judged = built.flows.iter().filter(|flow| flow.name.starts_with(JUDGED)).map(|flow| flow.forwards);
     let judged: Vec<_> = judged.collect();
-    let mut figures = Watch::new(shares, &judged, drawn.change_s);
+    let mut figures = Watch::new(&shares, &judged, drawn.change_s);
     for question in 1..=QUESTIONS {
         let end = u128::from(shares.end.as_nanos()) * u128::from(question) / u128::from(QUESTIONS);
         let end = Timestamp::from_nanos(end as u64);
@@ -58,6 +62,11 @@ fn judged_run(
     Some(figures.figures(drawn.change_ratio))
 }
 
+#[expect(clippy::expect_used, reason = "what is drawn is valid, which a test checks")]
+fn scenario(drawn: &Drawn, controller: Algorithm) -> Scenario {
+    drawn.scenario(controller).expect("a drawn scenario is valid")
+}
+
 /// Runs what is planned and not among `known`, on the threads of rayon's current pool.
 ///
 /// Once `is_over` returns true, no run is started and those that run are ended. `finished` is called with each run as it ends, in
@@ -65,6 +74,18 @@ fn judged_run(
 pub fn run(
     plan: &Plan,
     known: Vec<RunRow>,
+    is_over: impl Fn() -> bool + Sync,
+    finished: impl FnMut(&RunRow) + Send,
+) -> BenchmarkResult {
+    let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    run_with(plan, known, |drawn, controller| simulate(drawn, controller, watch), &is_over, finished)
+}
+
+/// Runs a benchmark as [`run()`] does; `simulate` makes each run, and returns `None` if it was ended early.
+pub fn run_with(
+    plan: &Plan,
+    known: Vec<RunRow>,
+    simulate: impl Fn(&Drawn, Algorithm) -> Option<Figures> + Sync,
     is_over: impl Fn() -> bool + Sync,
     finished: impl FnMut(&RunRow) + Send,
 ) -> BenchmarkResult {
@@ -83,8 +104,7 @@ pub fn run(
             if is_over() {
                 return None;
             }
-            let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            let figures = simulate(&drawn, controller, watch)?;
+            let figures = simulate(&drawn, controller)?;
             let row = RunRow::new(&drawn, controller, figures);
             if let Ok(mut finished) = finished.lock() {
                 finished(&row);

@@ -5,9 +5,12 @@ pub mod comparison;
 mod describe;
 pub(crate) mod expect;
 pub(crate) mod media;
+mod parallel;
 pub(crate) mod simulate;
 pub mod sweep;
 mod taps;
+pub mod timed;
 
+pub use parallel::{Parallel, ThreadsError};
 pub use simulate::{RecordOptions, simulate, simulate_watched, simulate_with};
 pub use taps::{End, MediaFlow, Taps};

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use giusto_congestion::Algorithm;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -17,7 +18,7 @@ use super::{
     city::CityScenario,
     error::{Finding, ScenarioError, read_text},
     model::{FlowSpec, Scenario},
-    read::{self, Found, Node, Problem},
+    read::{self, Context, Found, Node, Problem},
     validate,
 };
 
@@ -33,6 +34,8 @@ pub struct Document {
     stem: String,
     /// Where trace files are looked for.
     folder: PathBuf,
+    /// Controllers besides the built-in ones.
+    algorithms: Vec<Algorithm>,
     text: String,
 }
 
@@ -81,10 +84,23 @@ impl Document {
             name: name.to_owned(),
             stem: stem.unwrap_or_default(),
             folder: PathBuf::new(),
+            algorithms: Vec::new(),
             text: text.to_owned(),
         };
         document.root()?;
         Ok(document)
+    }
+
+    /// The same file, in which media flows may also name these controllers of the caller's own ([`Algorithm::custom`]). A built-in
+    /// controller of the same name comes first.
+    #[must_use]
+    pub fn with_algorithms(self, algorithms: Vec<Algorithm>) -> Self {
+        Self { algorithms, ..self }
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The values of the file.
@@ -134,8 +150,9 @@ impl Document {
             let text = "a city is no network of links: only `giusto sim` runs it";
             return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
         }
+        let context = Context { folder: &self.folder, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
-            let (mut scenario, changes) = read::scenario(root, &self.stem, &self.folder)?;
+            let (mut scenario, changes) = read::scenario(root, &self.stem, context)?;
             change(&mut scenario.flows);
             validate::scenario(scenario, &changes).map_err(|found| problems(root, found))
         })

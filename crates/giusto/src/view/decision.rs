@@ -45,6 +45,7 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::Silence => "no feedback, backing off".to_owned(),
         Cause::Limit => "configured minimum or maximum rate".to_owned(),
         Cause::RouteChange => "route change, estimates reset".to_owned(),
+        Cause::Unstated => "not stated by the controller".to_owned(),
         _ => cause_name(cause).to_owned(),
     }
 }
@@ -67,6 +68,7 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::Silence => "silence",
         Cause::Limit => "limit",
         Cause::RouteChange => "route-change",
+        Cause::Unstated => "unstated",
         _ => "other",
     }
 }

@@ -1,10 +1,14 @@
 //! Views of records and results: tables, HTML pages, trace files.
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod benchmark;
 pub mod city;
+mod columns;
 pub mod comparison;
 pub mod decision;
 pub mod figures;
+pub mod files;
 pub mod format;
 pub mod html;
 pub mod lte;

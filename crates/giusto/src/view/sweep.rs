@@ -1,7 +1,14 @@
 //! A sweep as tables: one row for each run and flow or link, and means over the seeds.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
+#[cfg(feature = "arrow")]
+use arrow_array::RecordBatch;
+#[cfg(feature = "arrow")]
+use arrow_schema::ArrowError;
 use comfy_table::CellAlignment;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -10,9 +17,11 @@ use crate::{
     record::{Distribution, FlowRecord, LinkRecord},
     run::sweep::Finished,
     view::{
+        columns::{self, Column},
         format::{or_unknown, percent, short},
         table::of_cells,
     },
+    whole_file::{self, Content, WriteError},
 };
 
 /// The confidence level of the intervals.
@@ -115,31 +124,92 @@ pub fn seeds_make_no_difference(finished: &[Finished]) -> bool {
     pairs().next().is_some() && pairs().all(|(a, b)| a.result.flows == b.result.flows && a.seed != b.seed)
 }
 
-/// A column: its name and its value.
-type Column<T> = (String, Box<dyn Fn(&T) -> String>);
+/// A flow or a link of a run.
+type Row<'a, T> = (&'a Finished, &'a T);
 
-fn column<T: 'static>(name: &str, value: fn(&T) -> String) -> Column<T> {
-    (name.to_owned(), Box::new(value))
-}
-
-/// The name of a figure of a distribution, and its value.
-type Figure = (&'static str, fn(Distribution) -> f64);
+/// A column of a table of flows or links.
+type Figure<'a, T> = Column<'a, Row<'a, T>>;
 
 /// The columns of a distribution.
-fn distribution<T: 'static>(
-    name: &'static str,
+fn distribution<'a, T: 'a>(
+    name: &str,
     of: fn(&T) -> Option<Distribution>,
-) -> impl Iterator<Item = Column<T>> {
-    let figures: [Figure; 5] = [
+) -> impl Iterator<Item = Figure<'a, T>> {
+    /// The name of a figure and its value.
+    type Part = (&'static str, fn(Distribution) -> f64);
+    let figures: [Part; 5] = [
         ("mean", |all| all.mean),
         ("p50", |all| all.p50),
         ("p95", |all| all.p95),
         ("p99", |all| all.p99),
         ("max", |all| all.max),
     ];
-    figures.into_iter().map(move |(figure, value)| -> Column<T> {
-        (format!("{name}_{figure}_ms"), Box::new(move |row| number(of(row).map(value))))
-    })
+    figures
+        .map(|(figure, value)| {
+            Figure::<'a, T>::number(format!("{name}_{figure}_ms"), move |row: &Row<'a, T>| {
+                of(row.1).map(value)
+            })
+        })
+        .into_iter()
+}
+
+/// The columns of every table of a sweep: the parameters in the order of `paths`, the scenario, the seed, and whether all expectations
+/// are met.
+fn about_run<'a, T: 'a>(paths: &'a [String]) -> Vec<Figure<'a, T>> {
+    let parameter = |path: &'a String| {
+        Figure::<'a, T>::text(path.as_str(), move |row: &Row<'a, T>| row.0.parameters.get(path).cloned())
+    };
+    let mut columns: Vec<_> = paths.iter().map(parameter).collect();
+    columns.extend([
+        Figure::<'a, T>::text("scenario", |row: &Row<'a, T>| Some(row.0.result.scenario.clone())),
+        Figure::<'a, T>::integer("seed", |row| row.0.seed.parse().ok()),
+        Figure::<'a, T>::flag("passed", |row| Some(row.0.result.passed())),
+    ]);
+    columns
+}
+
+fn flow_columns<'a>(paths: &'a [String]) -> Vec<Figure<'a, FlowRecord>> {
+    let mut columns = about_run(paths);
+    columns.extend([
+        Figure::<'a, FlowRecord>::text("flow", |row: &Row<'a, FlowRecord>| Some(row.1.id.clone())),
+        Figure::<'a, FlowRecord>::text("kind", |row| Some(row.1.kind.clone())),
+        Figure::<'a, FlowRecord>::text("controller", |row| row.1.controller.clone()),
+        Figure::<'a, FlowRecord>::number("sent_rate_bps", |row| Some(row.1.sent_rate_bps)),
+        Figure::<'a, FlowRecord>::number("received_rate_bps", |row| Some(row.1.received_rate_bps)),
+        Figure::<'a, FlowRecord>::number("goodput_bps", |row| row.1.goodput_bps),
+        Figure::<'a, FlowRecord>::integer("sent_packets", |row| Some(row.1.sent_packets)),
+        Figure::<'a, FlowRecord>::integer("received_packets", |row| Some(row.1.received_packets)),
+        Figure::<'a, FlowRecord>::integer("lost_packets", |row| Some(row.1.lost_packets)),
+        Figure::<'a, FlowRecord>::integer("duplicate_packets", |row| Some(row.1.duplicate_packets)),
+        Figure::<'a, FlowRecord>::number("loss_ratio", |row| row.1.loss_ratio),
+        Figure::<'a, FlowRecord>::number("marked_ratio", |row| row.1.marked_ratio),
+    ]);
+    columns.extend(distribution("delay", |flow: &FlowRecord| flow.delay_ms));
+    columns.extend(distribution("queue_delay", |flow: &FlowRecord| flow.queue_delay_ms));
+    columns.extend(distribution("frame_delay", |flow: &FlowRecord| flow.frame_delay_ms));
+    columns
+}
+
+fn link_columns<'a>(paths: &'a [String]) -> Vec<Figure<'a, LinkRecord>> {
+    let mut columns = about_run(paths);
+    columns.extend([
+        Figure::<'a, LinkRecord>::text("link", |row: &Row<'a, LinkRecord>| Some(row.1.id.clone())),
+        Figure::<'a, LinkRecord>::number("utilisation_ratio", |row| row.1.utilisation_ratio),
+        Figure::<'a, LinkRecord>::integer("offered_packets", |row| Some(row.1.offered_packets)),
+        Figure::<'a, LinkRecord>::integer("delivered_packets", |row| Some(row.1.delivered_packets)),
+        Figure::<'a, LinkRecord>::integer("dropped_packets", |row| Some(row.1.dropped_packets)),
+        Figure::<'a, LinkRecord>::integer("marked_packets", |row| Some(row.1.marked_packets)),
+    ]);
+    columns.extend(distribution("queue_delay", |link: &LinkRecord| link.queue_delay_ms));
+    columns
+}
+
+fn flow_rows(finished: &[Finished]) -> Vec<Row<'_, FlowRecord>> {
+    finished.iter().flat_map(|run| run.result.flows.iter().map(move |flow| (run, flow))).collect()
+}
+
+fn link_rows(finished: &[Finished]) -> Vec<Row<'_, LinkRecord>> {
+    finished.iter().flat_map(|run| run.result.links.iter().map(move |link| (run, link))).collect()
 }
 
 /// One row for each run and flow: the parameters, the seed, and the statistics of the flow. `paths` are the parameters, in this
@@ -149,24 +219,7 @@ fn distribution<T: 'static>(
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    let mut columns: Vec<Column<FlowRecord>> = vec![
-        column("flow", |flow| flow.id.clone()),
-        column("kind", |flow| flow.kind.clone()),
-        column("controller", |flow| flow.controller.clone().unwrap_or_default()),
-        column("sent_rate_bps", |flow| flow.sent_rate_bps.to_string()),
-        column("received_rate_bps", |flow| flow.received_rate_bps.to_string()),
-        column("goodput_bps", |flow| number(flow.goodput_bps)),
-        column("sent_packets", |flow| flow.sent_packets.to_string()),
-        column("received_packets", |flow| flow.received_packets.to_string()),
-        column("lost_packets", |flow| flow.lost_packets.to_string()),
-        column("duplicate_packets", |flow| flow.duplicate_packets.to_string()),
-        column("loss_ratio", |flow| number(flow.loss_ratio)),
-        column("marked_ratio", |flow| number(flow.marked_ratio)),
-    ];
-    columns.extend(distribution("delay", |flow: &FlowRecord| flow.delay_ms));
-    columns.extend(distribution("queue_delay", |flow: &FlowRecord| flow.queue_delay_ms));
-    columns.extend(distribution("frame_delay", |flow: &FlowRecord| flow.frame_delay_ms));
-    csv(paths, &columns, finished, |run| &run.result.flows)
+    columns::csv(&flow_columns(paths), &flow_rows(finished))
 }
 
 /// One row for each run and link.
@@ -175,68 +228,70 @@ pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn links_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    let mut columns: Vec<Column<LinkRecord>> = vec![
-        column("link", |link| link.id.clone()),
-        column("utilisation_ratio", |link| number(link.utilisation_ratio)),
-        column("offered_packets", |link| link.offered_packets.to_string()),
-        column("delivered_packets", |link| link.delivered_packets.to_string()),
-        column("dropped_packets", |link| link.dropped_packets.to_string()),
-        column("marked_packets", |link| link.marked_packets.to_string()),
-    ];
-    columns.extend(distribution("queue_delay", |link: &LinkRecord| link.queue_delay_ms));
-    csv(paths, &columns, finished, |run| &run.result.links)
+    columns::csv(&link_columns(paths), &link_rows(finished))
 }
 
-fn csv<T>(
-    paths: &[String],
-    columns: &[Column<T>],
-    finished: &[Finished],
-    rows: impl Fn(&Finished) -> &[T],
-) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let fixed = ["scenario", "seed", "passed"];
-    let names = columns.iter().map(|(name, _)| name.as_str());
-    writer.write_record(paths.iter().map(String::as_str).chain(fixed).chain(names))?;
-    for run in finished {
-        let values = paths.iter().map(|path| run.parameters.get(path).cloned().unwrap_or_default());
-        let about = [run.result.scenario.clone(), run.seed.clone(), run.result.passed().to_string()];
-        let start: Vec<String> = values.chain(about).collect();
-        for row in rows(run) {
-            writer.write_record(start.iter().cloned().chain(columns.iter().map(|(_, value)| value(row))))?;
-        }
-    }
-    writer.into_inner().map_err(|error| error.into_error().into())
+/// Writes `flows.csv` and `links.csv` to `folder`; gives their paths.
+///
+/// # Errors
+///
+/// [`WriteError`] names the path and the fix.
+pub fn write(folder: &Path, paths: &[String], finished: &[Finished]) -> Result<[PathBuf; 2], WriteError> {
+    let table = |name: &str, table: Result<Vec<u8>, csv::Error>| {
+        let path = folder.join(name);
+        let content = Content { name: "table", example: "flows.csv" };
+        let table = table.map_err(|error| WriteError::io(&path, content, error.into()))?;
+        whole_file::write(&path, content, &table)?;
+        Ok(path)
+    };
+    Ok([table("flows.csv", flows_csv(paths, finished))?, table("links.csv", links_csv(paths, finished))?])
 }
 
-fn number(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
+/// The table of [`flows_csv`] for Arrow.
+///
+/// # Errors
+///
+/// The columns do not fit together, which is a bug.
+#[cfg(feature = "arrow")]
+pub fn flows_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatch, ArrowError> {
+    columns::batch(&flow_columns(paths), &flow_rows(finished))
+}
+
+/// The table of [`links_csv`] for Arrow.
+///
+/// # Errors
+///
+/// The columns do not fit together, which is a bug.
+#[cfg(feature = "arrow")]
+pub fn links_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatch, ArrowError> {
+    columns::batch(&link_columns(paths), &link_rows(finished))
 }
 
 /// Means over the seeds with their confidence intervals, one row for each combination and flow.
 pub fn text(paths: &[String], finished: &[Finished]) -> String {
     let summaries = summaries(finished);
-    let mut columns: Vec<Column<Summary>> = Vec::new();
-    for path in paths.iter().cloned() {
-        let own = path.clone();
-        let value = move |row: &Summary| row.parameters.get(&own).cloned().unwrap_or_default();
-        columns.push((path, Box::new(value)));
+    let mut columns: Vec<Column<'_, Summary>> = Vec::new();
+    for path in paths {
+        columns.push(Column::text(path.as_str(), move |row: &Summary| row.parameters.get(path).cloned()));
     }
+    let figure = |name: &str, value: fn(&Summary) -> String| Column::text(name, move |row| Some(value(row)));
     columns.extend([
-        column("flow", |row: &Summary| row.flow.clone()),
-        column("runs", |row| row.runs.to_string()),
-        column("received\nMbit/s", |row| interval(row.received_rate_bps, |bps| format!("{:.3}", bps / 1e6))),
-        column("loss", |row| interval(row.loss_ratio, percent)),
-        column("delay p50\nms", |row| interval(row.delay_p50_ms, short)),
-        column("delay p95\nms", |row| interval(row.delay_p95_ms, short)),
-        column("queueing delay\np95 ms", |row| interval(row.queue_delay_p95_ms, short)),
+        figure("flow", |row| row.flow.clone()),
+        figure("runs", |row| row.runs.to_string()),
+        figure("received\nMbit/s", |row| interval(row.received_rate_bps, |bps| format!("{:.3}", bps / 1e6))),
+        figure("loss", |row| interval(row.loss_ratio, percent)),
+        figure("delay p50\nms", |row| interval(row.delay_p50_ms, short)),
+        figure("delay p95\nms", |row| interval(row.delay_p95_ms, short)),
+        figure("queueing delay\np95 ms", |row| interval(row.queue_delay_p95_ms, short)),
     ]);
     if summaries.iter().any(|row| row.frame_delay_p95_ms.is_some()) {
-        columns.push(column("frame delay\np95 ms", |row| interval(row.frame_delay_p95_ms, short)));
+        columns.push(figure("frame delay\np95 ms", |row| interval(row.frame_delay_p95_ms, short)));
     }
-    let headers = columns.iter().enumerate().map(|(place, (header, _))| {
-        (header.as_str(), if place <= paths.len() { CellAlignment::Left } else { CellAlignment::Right })
+    let headers = columns.iter().enumerate().map(|(place, column)| {
+        let alignment = if place <= paths.len() { CellAlignment::Left } else { CellAlignment::Right };
+        (column.name.as_str(), alignment)
     });
-    let rows = summaries.iter().map(|row| columns.iter().map(|(_, value)| value(row)).collect());
+    let rows = summaries.iter().map(|row| columns.iter().map(|column| column.cell(row)).collect());
     let table = of_cells(&headers.collect::<Vec<_>>(), rows.collect());
     format!("{table}± is the 95 % confidence interval of the mean over the seeds.\n")
 }

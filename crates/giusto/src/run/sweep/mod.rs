@@ -10,7 +10,7 @@ mod plan;
 
 pub use fingerprint::fingerprint;
 pub use journal::{Journal, JournalError};
-pub use outcome::{Failed, Finished, Outcome, run};
+pub use outcome::{Failed, Finished, Outcome, run, simulate};
 pub use plan::{Planned, Seeds, Sweep, Values};
 
 #[cfg(test)]

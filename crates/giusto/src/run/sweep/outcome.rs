@@ -11,7 +11,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Planned;
-use crate::record::RunRecord;
+use crate::{
+    record::RunRecord,
+    run::{RecordOptions, Taps, timed},
+};
 
 /// A finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,6 +93,20 @@ pub fn run(
         }
     }
     outcome
+}
+
+/// Makes a planned run; `None` if `is_over` ended it.
+///
+/// # Panics
+///
+/// If a link lost count of its packets, which is a bug.
+pub fn simulate(planned: &Planned, taps: &mut dyn Taps, is_over: impl Fn() -> bool) -> Option<RunRecord> {
+    if is_over() {
+        return None;
+    }
+    let run = (&*planned.scenario, planned.seed);
+    let result = timed::run_with(run, RecordOptions::default(), taps, &mut (), |_| is_over());
+    (!result.interrupted).then_some(result)
 }
 
 /// The message of a panic.

@@ -55,6 +55,21 @@ fn a_setting_does_what_an_edit_of_the_file_does() {
 }
 
 #[test]
+fn a_media_flow_may_name_a_controller_of_the_callers_own() {
+    use giusto_congestion::{Algorithm, Fixed, Requirements};
+
+    let own =
+        Algorithm::custom("my:own", Requirements::DEFAULT, |limits, _| Box::new(Fixed::new(limits.max)));
+    let settings = ["call.controller=my:own".parse().unwrap()];
+    let plain = Document::parse(FILE, "s.toml").unwrap();
+    let complaint = plain.scenario(&settings).unwrap_err().to_string();
+    assert!(complaint.contains("unknown name \"my:own\""), "{complaint}");
+    let scenario = plain.with_algorithms(vec![own]).scenario(&settings).unwrap();
+    assert_eq!(scenario, with(&[]).unwrap().with_controller("call", own).unwrap());
+    assert_ne!(scenario, with(&[]).unwrap());
+}
+
+#[test]
 fn a_setting_reaches_into_a_list_by_id_or_by_number() {
     for path in ["call.video.a", "call.video.1", "flow.call.video.1"] {
         assert_same(&[&format!("{path}.priority=3")], ("\"a\",", "\"a\", priority = 3,"));

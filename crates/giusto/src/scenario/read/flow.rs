@@ -1,7 +1,5 @@
 //! Keys of flows: kind, route and times.
 
-use std::path::Path;
-
 use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy};
 use giusto_sim::{
     machine::{Machine, SleepModel},
@@ -13,6 +11,7 @@ use giusto_sim::{
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
+    Context,
     link::rate,
     media::media,
     quantity::at_least,
@@ -23,8 +22,12 @@ use crate::scenario::model::{FlowKind, FlowSpec, LinkSpec, REVERSE, Start, TCP_C
 /// The default Pareto shape: between 1 and 2, heavy-tailed with a finite mean.
 const PARETO_SHAPE: f64 = 1.5;
 
-/// The flow; `links` are those of the file, which may give its ends, if all could be read. Trace files are read from `folder`.
-pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec]>) -> Option<FlowSpec> {
+/// The flow; `links` are those of the file, which may give its ends, if all could be read.
+pub(super) fn flow(
+    keys: &mut Table<'_>,
+    context: Context<'_>,
+    links: Option<&[LinkSpec]>,
+) -> Option<FlowSpec> {
     let id: String = keys.required("id");
     let [via, back] = ["via", "back"].map(|key| {
         let ids = keys.with(key, |node| one_or_many(node, String::read));
@@ -35,7 +38,7 @@ pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec
     let start = keys.optional("start").unwrap_or(Start::At(Timestamp::ZERO));
     let stop = keys.optional("stop");
     let cbr = |keys: &mut Table<'_>| {
-        let rate = keys.required_with("rate", |node| rate(node, folder));
+        let rate = keys.required_with("rate", |node| rate(node, context.folder));
         rate.map(Departures::Constant)
     };
     let poisson = |keys: &mut Table<'_>| Some(Departures::Poisson(keys.required("rate")));
@@ -47,7 +50,7 @@ pub(super) fn flow(keys: &mut Table<'_>, folder: &Path, links: Option<&[LinkSpec
         ("tcp", &|keys| Some(tcp(keys))),
         ("short-flows", &|keys| Some(short_flows(keys))),
         ("paced", &paced),
-        ("media", &|keys| Some(FlowKind::Media(media(keys)))),
+        ("media", &|keys| Some(FlowKind::Media(media(keys, context.algorithms)))),
     ];
     let kind = keys.kind("kind", None, &kinds)??;
     let ends = ends(given, &via, links).unwrap_or_else(|| {

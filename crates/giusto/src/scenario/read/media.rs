@@ -16,18 +16,19 @@ use crate::scenario::media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec, VideoS
 /// The default number of frames after which a key frame is repaid: `K_d` of RFC 8593 §5, Figure 2.
 const REPAID_IN: u32 = 8;
 
-/// The media of a flow: by default a video.
-pub(super) fn media(keys: &mut Table<'_>) -> MediaSpec {
-    session(keys, None)
+/// The media of a flow: by default a video. `own` are controllers besides the built-in ones.
+pub(super) fn media(keys: &mut Table<'_>, own: &[Algorithm]) -> MediaSpec {
+    session(keys, None, own)
 }
 
 /// The media of a call: by default a video and audio.
 pub(super) fn call(keys: &mut Table<'_>) -> MediaSpec {
-    session(keys, Some(AudioConfig::default()))
+    session(keys, Some(AudioConfig::default()), &[])
 }
 
-fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>) -> MediaSpec {
-    let algorithms = Algorithm::all().map(|algorithm| (algorithm.name(), algorithm));
+fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>, own: &[Algorithm]) -> MediaSpec {
+    let algorithms =
+        Algorithm::all().chain(own.iter().copied()).map(|algorithm| (algorithm.name(), algorithm));
     let controller = keys.with("controller", |node| choice(node, algorithms));
     let feedback = keys.with("feedback", |node| choice(node, FEEDBACKS.iter().copied()));
     let max_payload = keys.optional("max-payload").unwrap_or(DEFAULT_MAX_PAYLOAD);

@@ -12,6 +12,8 @@ mod value;
 
 use std::{ops::Range, path::Path};
 
+use giusto_congestion::Algorithm;
+
 pub(super) use self::value::{Found, Node, Problem, id_of};
 use self::{
     quantity::RateOrZero,
@@ -19,9 +21,17 @@ use self::{
 };
 use super::{change::Change, error::At, model::Scenario};
 
-/// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name, and trace files are read from
-/// `folder`.
-pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<(Scenario, Vec<Change>)> {
+/// What the names in a file refer to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// Where trace files are read from.
+    pub(super) folder: &'a Path,
+    /// Controllers besides the built-in ones.
+    pub(super) algorithms: &'a [Algorithm],
+}
+
+/// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name.
+pub(super) fn scenario(root: &Node<'_>, stem: &str, context: Context<'_>) -> Found<(Scenario, Vec<Change>)> {
     table(root, |keys| {
         let mut scenario = Scenario::empty(stem);
         keys.set("name", &mut scenario.name);
@@ -30,9 +40,9 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, folder: &Path) -> Found<(Sce
         scenario.duration = keys.required("duration");
         keys.set("warmup", &mut scenario.warmup);
         let mediums = each(keys, "medium", quoted_id, medium::medium);
-        let links = each(keys, "link", quoted_id, |keys| link::links(keys, folder));
+        let links = each(keys, "link", quoted_id, |keys| link::links(keys, context.folder));
         let links = links.map(|links| links.into_iter().flatten().collect::<Vec<_>>());
-        let flows = each(keys, "flow", quoted_id, |keys| flow::flow(keys, folder, links.as_deref()));
+        let flows = each(keys, "flow", quoted_id, |keys| flow::flow(keys, context, links.as_deref()));
         let changes = each(keys, "change", quoted_id, change).unwrap_or_default();
         let expectations = each(keys, "expect", subject, expectation::expectation);
         scenario.mediums = mediums.unwrap_or_default();

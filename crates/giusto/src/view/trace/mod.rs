@@ -1,7 +1,9 @@
-//! Writes every event of a run to a file: CSV, or Apache Parquet with the feature `parquet`.
+//! Every event of a run: in a file, as CSV or with the feature `parquet` as Apache Parquet; with the feature `arrow` in memory.
 //!
 //! `docs/reference/traces.md` describes the columns. Same seed, same bytes.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod row;
@@ -17,6 +19,8 @@ use giusto_units::Timestamp;
 
 use crate::scenario::Scenario;
 use crate::whole_file::{Content, WholeFile, WriteError};
+#[cfg(feature = "arrow")]
+pub use arrow::TraceTable;
 use row::{COLUMNS, Row, Values, What};
 
 /// Why a trace could not be written.
@@ -96,8 +100,30 @@ pub struct TraceFile {
     /// The writer, or the first error.
     writer: Result<Box<dyn Writer>, io::Error>,
     rows: u64,
-    /// Decisions and frames of each flow so far.
-    notes: Vec<(i64, i64)>,
+    notes: Notes,
+}
+
+/// The number of decisions and of frames of each flow so far.
+#[derive(Debug, Default)]
+struct Notes(Vec<(i64, i64)>);
+
+impl Notes {
+    /// The row of a note, if traces have it.
+    fn row(&mut self, at: Timestamp, note: &Note) -> Option<Row> {
+        let place = note.flow().0 as usize;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, (0, 0));
+        }
+        let (decisions, frames) = self.0.get_mut(place)?;
+        let number = match note {
+            Note::Decided { .. } => decisions,
+            Note::Frame { .. } => frames,
+            _ => return None,
+        };
+        let what = What::Note(*note, *number);
+        *number += 1;
+        Some(Row { at, what })
+    }
 }
 
 /// Writes rows in one format.
@@ -127,7 +153,7 @@ impl TraceFile {
             }
             _ => return Err(TraceFileError::Format { path: path.to_owned() }),
         };
-        Ok(Self { path: path.to_owned(), writer, rows: 0, notes: Vec::new() })
+        Ok(Self { path: path.to_owned(), writer, rows: 0, notes: Notes::default() })
     }
 
     /// Completes the file and lets it appear. Returns the number of rows.
@@ -141,9 +167,9 @@ impl TraceFile {
         Ok(self.rows)
     }
 
-    fn write(&mut self, at: Timestamp, what: What) {
+    fn write(&mut self, row: Row) {
         let Ok(writer) = &mut self.writer else { return };
-        match writer.write(Row { at, what }) {
+        match writer.write(row) {
             Ok(()) => self.rows += 1,
             // Drops the writer and its file at once: a full disk does not stay full.
             Err(error) => self.writer = Err(error),
@@ -153,23 +179,13 @@ impl TraceFile {
 
 impl Observer for TraceFile {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        self.write(now, What::Event(*event));
+        self.write(Row { at: now, what: What::Event(*event) });
     }
 
     fn on_note(&mut self, now: Timestamp, note: &Note) {
-        let place = note.flow().0 as usize;
-        if self.notes.len() <= place {
-            self.notes.resize(place + 1, (0, 0));
+        if let Some(row) = self.notes.row(now, note) {
+            self.write(row);
         }
-        let Some((decisions, frames)) = self.notes.get_mut(place) else { return };
-        let number = match note {
-            Note::Decided { .. } => decisions,
-            Note::Frame { .. } => frames,
-            _ => return,
-        };
-        let what = What::Note(*note, *number);
-        *number += 1;
-        self.write(now, what);
     }
 }
 

@@ -24,7 +24,10 @@ pub(super) enum Values {
 /// A column.
 pub(super) struct Column {
     pub(super) name: &'static str,
-    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "CSV does not need it"))]
+    #[cfg_attr(
+        not(any(feature = "parquet", feature = "arrow")),
+        expect(dead_code, reason = "CSV does not need it")
+    )]
     pub(super) nullable: bool,
     pub(super) values: Values,
 }

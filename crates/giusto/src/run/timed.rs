@@ -1,20 +1,25 @@
-//! One simulated run, with the time that it took.
+//! Simulated runs with the real time that they took.
 
 use std::ops::ControlFlow::{Break, Continue};
 
+use giusto_lte::city::CityError;
 use giusto_net::Clock;
 use giusto_sim::trace::Observer;
 use giusto_units::Timestamp;
 
-use giusto::{
+use super::{RecordOptions, Taps, simulate_with};
+use crate::{
     city::{self, CityLog, CityRun},
     record::RunRecord,
-    run::{self, RecordOptions, Taps},
     scenario::{CityScenario, Scenario},
 };
 
-/// Runs `scenario` with `seed`. The run ends early where `ends`, which is called now and then, is true.
-pub(crate) fn run(
+/// Runs `scenario` with `seed`. The run ends early where `ends`, which is called now and then, is true. Sets `wall_s`.
+///
+/// # Panics
+///
+/// If a link lost count of its packets, which is a bug.
+pub fn run(
     scenario: &Scenario,
     seed: u64,
     options: RecordOptions,
@@ -25,7 +30,11 @@ pub(crate) fn run(
 }
 
 /// Runs `scenario` with `seed` as [`run`] does, with `taps`.
-pub(crate) fn run_with(
+///
+/// # Panics
+///
+/// If a link lost count of its packets, which is a bug.
+pub fn run_with(
     (scenario, seed): (&Scenario, u64),
     options: RecordOptions,
     taps: &mut dyn Taps,
@@ -35,17 +44,21 @@ pub(crate) fn run_with(
     let clock = Clock::start();
     let began = clock.now();
     let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
-    let mut result = run::simulate_with((scenario, seed), options, taps, observer, watch);
+    let mut result = simulate_with((scenario, seed), options, taps, observer, watch);
     result.wall_s = (clock.now() - began).as_seconds();
     result
 }
 
 /// Runs a city with `seed`. The run ends early where `ends`, which is called now and then, is true.
-pub(crate) fn city(
+///
+/// # Errors
+///
+/// [`CityError`]: its configuration cannot be simulated.
+pub fn city(
     scenario: &CityScenario,
     seed: u64,
     mut ends: impl FnMut(Timestamp) -> bool,
-) -> anyhow::Result<(CityRun, CityLog)> {
+) -> Result<(CityRun, CityLog), CityError> {
     let clock = Clock::start();
     let began = clock.now();
     let watch = |now| if ends(now) { Break(()) } else { Continue(()) };

@@ -1,0 +1,284 @@
+//! The `giusto` command as a library, for programs that contain it: [`run`].
+//!
+//! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
+
+mod args;
+mod benchmark;
+mod call;
+mod cbr;
+mod compare;
+mod console;
+mod demo;
+mod flags;
+mod iperf3;
+mod link;
+mod lte;
+mod output;
+mod printer;
+mod recv;
+mod replay;
+mod reproduce;
+mod reverse;
+mod send;
+mod shell;
+mod sim;
+mod stamp;
+mod sweep;
+mod usage;
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, OnceLock, atomic::AtomicBool},
+};
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap_complete::Shell;
+
+use usage::UsageError;
+
+/// The arguments of the command, without its name: reports contain them.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Sends real-time media on time, measures what arrives, simulates networks and compares congestion controllers
+///
+/// Results go to standard output, progress and live figures to standard error. Ctrl-C or SIGTERM ends a run early and prints
+/// its result; a second Ctrl-C ends the program at once.
+#[derive(Debug, Parser)]
+#[command(name = "giusto", version, max_term_width = 110, after_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Units: rates such as 64k, 3M or \"2.5 Gbit/s\", times such as 20ms or \"10 s\", sizes such as 1200 or \"1.2 kB\".
+A number without a unit is in bit/s, seconds or bytes; scenario files need the unit of a time.
+
+Exit status:
+    0  success, also of a run that Ctrl-C or a closed pipe ended early
+    1  failure: no answer, a far end that disappeared (send, recv --once,
+       call), or an expectation that is not met (sim, sweep)
+    2  wrong usage: a flag, an address or a file that cannot be used
+    3  measured, but the figures cannot be trusted (send, recv, call, link,
+       cbr, demo): the machine was overloaded, or the counts do not add up
+    …  link: that of its command, if it is not 0
+  130  ended by a second Ctrl-C
+
+Example:
+  giusto demo";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure paced streams on loopback and write an HTML report
+    Demo(demo::DemoArgs),
+    /// Send a paced UDP stream and print what the receiver measured
+    Send(Box<send::SendArgs>),
+    /// Receive UDP streams and measure each of them
+    Recv(recv::RecvArgs),
+    /// Hold an adaptive media session with another host: RTP with congestion control
+    Call(Box<call::CallArgs>),
+    /// Measure the accuracy of constant-bit-rate streams on loopback
+    Cbr(cbr::CbrArgs),
+    /// Simulate a scenario and check its expectations
+    Sim(sim::SimArgs),
+    /// Simulate a scenario under several congestion controllers, side by side
+    Compare(compare::CompareArgs),
+    /// Run other programs across a scenario's links in real time
+    Link(Box<link::LinkArgs>),
+    /// Simulate a scenario with many values and seeds
+    Sweep(sweep::SweepArgs),
+    /// Judge congestion controllers on random scenarios
+    Benchmark(benchmark::BenchmarkArgs),
+    /// Merge the results of the shards of a benchmark
+    Merge(benchmark::MergeArgs),
+    /// Run a recorded session through congestion controllers
+    Replay(replay::ReplayArgs),
+    /// Reproduce published results and compare them with the publication
+    Reproduce(reproduce::ReproduceArgs),
+    /// Write traces of the radio of a simulated LTE network
+    Lte(lte::LteArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Examples:
+  giusto completions bash > ~/.local/share/bash-completion/completions/giusto
+  giusto completions zsh > \"${fpath[1]}/_giusto\"
+  giusto completions fish > ~/.config/fish/completions/giusto.fish")]
+    Completions {
+        /// Shell that reads the completions
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Write man pages to a directory
+    #[command(after_help = "Example:
+  giusto man ~/.local/share/man/man1 && man giusto-sim")]
+    Man {
+        /// Directory to write the pages to
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+}
+
+/// Runs the command with the words of a command line, the first of which is its name. Returns the exit status.
+///
+/// The command handles signals and writes to standard output as a program of its own does: call this once in a process.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let _ = ARGUMENTS.set(words.iter().skip(1).cloned().collect());
+    let words = args::join_negative_values(words);
+    let parsed = Cli::command().try_get_matches_from(&words).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+        Ok((cli, matches))
+    });
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            console::complain("error: no command given: start with `giusto demo`, or see `giusto --help`");
+            return ExitCode::from(2);
+        }
+        Err(error) if error.use_stderr() => {
+            let complaint = negative_word(&error, &words).unwrap_or_else(|| one_line(&error.to_string()));
+            console::complain(&complaint);
+            return ExitCode::from(2);
+        }
+        Err(help) => {
+            // Help and version. A closed pipe is no error.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    if let Command::Link(args) = &cli.command
+        && let Err(error) = link::prepare(args)
+    {
+        return failed(&error);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
+        let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
+        console::complain(&format!("{loss}: {error}"));
+    }
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    let outcome = match cli.command {
+        Command::Demo(args) => demo::run(&args, &stop),
+        Command::Send(args) => flags::check_send(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| send::run(&args, &stop)),
+        Command::Recv(args) => flags::check_recv(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| recv::run(&args, &stop)),
+        Command::Call(args) => flags::check_call(&args, given)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| call::run(&args, &stop)),
+        Command::Cbr(args) => cbr::run(&args, &stop),
+        Command::Sim(args) => sim::run(&args, &stop),
+        Command::Compare(args) => compare::run(&args, &stop),
+        Command::Link(args) => link::run(&args, &stop),
+        Command::Sweep(args) => sweep::run(&args, &stop),
+        Command::Benchmark(args) => benchmark::run(&args, &stop),
+        Command::Merge(args) => benchmark::merge(&args),
+        Command::Replay(args) => replay::run(&args, &stop),
+        Command::Reproduce(args) => reproduce::run(&args, &stop),
+        Command::Lte(args) => lte::run(&args, &stop),
+        Command::Completions { shell } => shell::completions(shell, Cli::command()),
+        Command::Man { dir } => shell::man(&dir, Cli::command()),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Prints an error; returns its exit status.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    console::complain(&format!("error: {}", message(error)));
+    ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
+}
+
+/// An error and its causes, each once: some errors include their cause.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
+            cause
+        } else if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
+
+/// The command line, as a shell reads it.
+fn command_line() -> String {
+    let words = ARGUMENTS.get().into_iter().flatten().map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("giusto".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word, quoted for a shell where needed.
+fn quoted(word: &str) -> String {
+    if word.contains(|c: char| c.is_whitespace() || "\"'$*;&|<>(){}[]#".contains(c)) {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    } else {
+        word.to_owned()
+    }
+}
+
+/// The complaint about a negative number that follows no flag, which looks like a flag itself.
+fn negative_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let number = words.iter().filter_map(|word| word.to_str()).find(|word| args::is_negative(word))?;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let command = Cli::command();
+    let subcommand = words.get(1).and_then(|word| command.find_subcommand(word));
+    let first = subcommand.and_then(|command| command.get_positionals().next());
+    let place = first.and_then(|argument| argument.get_value_names()?.first()).map(ToString::to_string);
+    let wanted = place.map_or_else(|| "a flag".to_owned(), |place| format!("{place} or a flag"));
+    Some(format!(
+        "error: expected {wanted}, found the negative number \"{number}\": give values behind their flag"
+    ))
+}
+
+/// An error message of clap in one line, without the usage.
+fn one_line(message: &str) -> String {
+    let lines = message
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        use std::{io, path::Path};
+
+        use giusto::whole_file::{Content, WriteError};
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let twice = anyhow::Error::from(WriteError::io(Path::new("r.html"), Content::REPORT, full));
+        let cause = "no storage space";
+        assert_eq!(
+            message(&twice),
+            format!("r.html: cannot write the report: {cause}: free some space or choose another disk")
+        );
+        let hidden = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(message(&hidden), "outer: inner");
+    }
+
+    #[test]
+    fn errors_about_flags_are_one_line_with_the_fix() {
+        let complaint = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
+        assert_eq!(
+            complaint(&["giusto", "send", "h:1", "--rate", "fast"]),
+            "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate: write a number and a unit, \
+             such as \"3 Mbit/s\", or \"max\""
+        );
+        assert!(complaint(&["giusto", "send", "h:1", "--duratoin", "1s"]).contains("'--duration'"));
+        assert!(!complaint(&["giusto", "send"]).contains('\n'));
+    }
+}

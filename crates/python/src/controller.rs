@@ -1,0 +1,567 @@
+//! Controllers written in Python.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use giusto::run::{MediaFlow, Taps};
+use giusto_congestion::{
+    self as congestion, Algorithm, Cause, Controller, Decision, FeedbackKind, Fixed, Requirements,
+};
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyList, PyType},
+};
+
+use crate::error::value_error;
+
+/// The pacing rate over the media rate unless the controller gives one: `kDefaultPaceMultiplier` of libwebrtc
+/// (`modules/congestion_controller/goog_cc/goog_cc_network_control.h`).
+const PACING: f64 = 2.5;
+
+/// Bounds of the target rate, headers included.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+#[expect(clippy::struct_field_names, reason = "numbers carry their unit in Python")]
+pub(crate) struct Limits {
+    /// Lowest target rate, bit/s.
+    min_bps: u64,
+    /// Target rate at the start and after a route change, bit/s.
+    start_bps: u64,
+    /// Highest target rate, bit/s.
+    max_bps: u64,
+}
+
+impl From<congestion::Limits> for Limits {
+    fn from(limits: congestion::Limits) -> Self {
+        let congestion::Limits { min, start, max } = limits;
+        Self { min_bps: min.as_bps(), start_bps: start.as_bps(), max_bps: max.as_bps() }
+    }
+}
+
+/// A packet that was sent.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct SentPacket(congestion::SentPacket);
+
+#[pymethods]
+impl SentPacket {
+    /// Number in sending order, over all streams.
+    #[getter]
+    fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    /// Time of departure, s.
+    #[getter]
+    fn at_s(&self) -> f64 {
+        self.0.at.as_seconds()
+    }
+
+    /// Size that counts towards the rates, headers included, bytes.
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.0.size.as_bytes()
+    }
+
+    /// Probe cluster that it belongs to, if any.
+    #[getter]
+    fn probe(&self) -> Option<u32> {
+        self.0.probe
+    }
+
+    /// Bytes in flight, this packet included.
+    #[getter]
+    fn in_flight_bytes(&self) -> u64 {
+        self.0.in_flight.as_bytes()
+    }
+}
+
+/// A report of one packet.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct PacketReport(congestion::PacketReport);
+
+#[pymethods]
+impl PacketReport {
+    /// The packet.
+    #[getter]
+    fn sent(&self) -> SentPacket {
+        SentPacket(self.0.sent)
+    }
+
+    /// Time of arrival on the receiver's clock, s; `None`: reported as not received.
+    #[getter]
+    fn arrival_s(&self) -> Option<f64> {
+        self.0.arrival.map(|arrival| arrival.as_nanos() as f64 / 1e9)
+    }
+
+    /// ECN codepoint on arrival, if the feedback has it: `not-ect`, `ect0`, `ect1` or `ce`.
+    #[getter]
+    fn ecn(&self) -> &'static str {
+        match self.0.ecn {
+            Ecn::NotEct => "not-ect",
+            Ecn::Ect0 => "ect0",
+            Ecn::Ect1 => "ect1",
+            Ecn::Ce => "ce",
+        }
+    }
+}
+
+/// A feedback message.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct Feedback {
+    /// Reports of packets, in the order of their numbers; empty for messages without any.
+    packets: Py<PyList>,
+    /// Round-trip time, if the message gives one, s.
+    round_trip_s: Option<f64>,
+    /// The receiver's estimate of the available rate (REMB), bit/s.
+    receiver_estimate_bps: Option<u64>,
+    /// Share of packets lost since the previous receiver report, 0 to 1; `None` for other messages.
+    loss_ratio: Option<f64>,
+    /// Bytes in flight after this message.
+    in_flight_bytes: u64,
+}
+
+impl Feedback {
+    fn new(py: Python<'_>, feedback: &congestion::Feedback<'_>) -> PyResult<Self> {
+        let packets = feedback.packets.iter().map(|report| Py::new(py, PacketReport(*report)));
+        let packets = packets.collect::<PyResult<Vec<_>>>()?;
+        Ok(Self {
+            packets: PyList::new(py, packets)?.unbind(),
+            round_trip_s: feedback.round_trip.map(TimeDelta::as_seconds),
+            receiver_estimate_bps: feedback.receiver_estimate.map(DataRate::as_bps),
+            loss_ratio: feedback.loss.map(|loss| loss.ratio),
+            in_flight_bytes: feedback.in_flight.as_bytes(),
+        })
+    }
+}
+
+/// The sender's queue.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct QueueState {
+    /// Size of all queued packets, bytes.
+    size_bytes: u64,
+    /// Age of the oldest queued packet, s.
+    oldest_s: f64,
+}
+
+/// Rates and limits for the sender.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct Target {
+    /// Rate of the media, headers included, bit/s.
+    media_bps: f64,
+    /// Rate at which queued packets are sent, bit/s.
+    pacing_bps: f64,
+    /// Rate up to which the sender adds padding, bit/s; 0: no padding.
+    padding_bps: f64,
+    /// Limit of the bytes in flight; `None`: no limit.
+    window_bytes: Option<u64>,
+}
+
+#[pymethods]
+impl Target {
+    #[new]
+    #[pyo3(signature = (media_bps, *, pacing_bps = None, padding_bps = 0.0, window_bytes = None))]
+    fn new(
+        media_bps: f64,
+        pacing_bps: Option<f64>,
+        padding_bps: f64,
+        window_bytes: Option<u64>,
+    ) -> PyResult<Self> {
+        let pacing_bps = pacing_bps.unwrap_or(PACING * media_bps);
+        rate("media_bps", media_bps)?;
+        rate("pacing_bps", pacing_bps)?;
+        rate("padding_bps", padding_bps)?;
+        Ok(Self { media_bps, pacing_bps, padding_bps, window_bytes })
+    }
+}
+
+/// A cluster of packets that are sent faster than the target, to measure what the path can carry.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct Probe {
+    /// Number of the cluster, which its packets carry.
+    cluster: u32,
+    /// Sending rate, bit/s.
+    rate_bps: f64,
+    /// Minimum duration, s.
+    duration_s: f64,
+    /// Minimum number of packets.
+    packets: u32,
+}
+
+#[pymethods]
+impl Probe {
+    #[new]
+    #[pyo3(signature = (cluster, rate_bps, *, duration_s = 0.015, packets = 5))]
+    fn new(cluster: u32, rate_bps: f64, duration_s: f64, packets: u32) -> PyResult<Self> {
+        rate("rate_bps", rate_bps)?;
+        seconds("duration_s", duration_s)?;
+        Ok(Self { cluster, rate_bps, duration_s, packets })
+    }
+}
+
+/// The rate of this name, if it is one.
+fn rate(name: &str, bps: f64) -> PyResult<DataRate> {
+    if bps.is_finite() && bps >= 0.0 {
+        Ok(DataRate::from_bps(bps.round() as u64))
+    } else {
+        Err(value_error(format!("{name} must be a rate in bit/s of at least 0, found {bps}")))
+    }
+}
+
+/// The time of this name, if it is one.
+fn seconds(name: &str, seconds: f64) -> PyResult<TimeDelta> {
+    if seconds.is_finite() && seconds >= 0.0 {
+        Ok(TimeDelta::from_seconds_f64(seconds))
+    } else {
+        Err(value_error(format!("{name} must be a time in s of at least 0, found {seconds}")))
+    }
+}
+
+/// A class of controllers in Python.
+pub(crate) struct Own {
+    class: Py<PyType>,
+    algorithm: Algorithm,
+    hooks: Hooks,
+}
+
+/// The methods that a class has of its own. Those that it takes from `giusto.Controller` need not be called.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent methods")]
+struct Hooks {
+    on_sent: bool,
+    on_feedback: bool,
+    on_timeout: bool,
+    next_timeout: bool,
+    set_limits: bool,
+    on_route_change: bool,
+    next_probe: bool,
+    cause: bool,
+}
+
+/// What scenarios call the controllers of all runs so far. A scenario names an algorithm, which is never freed; each run makes its
+/// controllers itself ([`OwnTaps`]).
+static ALGORITHMS: Mutex<Vec<Algorithm>> = Mutex::new(Vec::new());
+
+/// The algorithm of this name and these requirements.
+fn algorithm(name: &str, requirements: Requirements) -> Algorithm {
+    let mut known = ALGORITHMS.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = known.iter().find(|own| own.name() == name && own.requirements() == requirements);
+    same.copied().unwrap_or_else(|| {
+        let new = Algorithm::custom(name, requirements, |limits, _| Box::new(Fixed::new(limits.start)));
+        known.push(new);
+        new
+    })
+}
+
+impl Own {
+    /// The classes with their requirements.
+    pub(crate) fn all(classes: &[Bound<'_, PyType>]) -> PyResult<Vec<Self>> {
+        let own = classes.iter().map(Self::new).collect::<PyResult<Vec<_>>>()?;
+        for (place, class) in own.iter().enumerate() {
+            let name = class.algorithm.name();
+            if own.iter().take(place).any(|earlier| earlier.algorithm.name() == name) {
+                return Err(value_error(format!("two controllers are called \"{name}\": rename one")));
+            }
+        }
+        Ok(own)
+    }
+
+    fn new(class: &Bound<'_, PyType>) -> PyResult<Self> {
+        let base = class.py().import("giusto")?.getattr("Controller")?;
+        let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(&base.getattr(method)?)) };
+        let hooks = Hooks {
+            on_sent: has("on_sent")?,
+            on_feedback: has("on_feedback")?,
+            on_timeout: has("on_timeout")?,
+            next_timeout: has("next_timeout")?,
+            set_limits: has("set_limits")?,
+            on_route_change: has("on_route_change")?,
+            next_probe: has("next_probe")?,
+            cause: has("cause")?,
+        };
+        let name: Option<String> = class.getattr("name")?.extract()?;
+        let name = name.map_or_else(|| class.name().map(|name| name.to_string()), Ok)?;
+        if Algorithm::all().any(|built_in| built_in.name() == name) {
+            return Err(value_error(format!(
+                "controller \"{name}\" has the name of a built-in one: rename it"
+            )));
+        }
+        let feedback: String = class.getattr("feedback")?.extract()?;
+        let (feedback, accepted): (FeedbackKind, &'static [FeedbackKind]) = match feedback.as_str() {
+            "transport-wide" => (FeedbackKind::TransportWide, Requirements::ARRIVAL_TIMES),
+            "rfc8888" => (FeedbackKind::CongestionControl, Requirements::ARRIVAL_TIMES),
+            "remb" => (FeedbackKind::ReceiverEstimate, &[FeedbackKind::ReceiverEstimate]),
+            "reports" => (FeedbackKind::ReceiverReports, &[FeedbackKind::ReceiverReports]),
+            other => {
+                let known = "transport-wide, rfc8888, remb, reports";
+                let text =
+                    format!("controller \"{name}\": feedback \"{other}\" is unknown: use one of {known}");
+                return Err(value_error(text));
+            }
+        };
+        let time = |attribute: &str| -> PyResult<Option<TimeDelta>> {
+            let given: Option<f64> = class.getattr(attribute)?.extract()?;
+            given.map(|given| seconds(&format!("controller \"{name}\": {attribute}"), given)).transpose()
+        };
+        let mut requirements = Requirements { feedback, accepted, ..Requirements::DEFAULT };
+        requirements.pacer.burst = time("burst_s")?.unwrap_or(requirements.pacer.burst);
+        requirements.staleness.discard_after = time("discard_after_s")?;
+        requirements.marks = class.getattr("marks")?.extract()?;
+        Ok(Self { class: class.clone().unbind(), algorithm: algorithm(&name, requirements), hooks })
+    }
+
+    /// What scenarios call it.
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+/// The first exception in a controller, which ends its run, and of several runs all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Raised {
+    is_set: Arc<AtomicBool>,
+    error: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl Raised {
+    /// Whether there is one.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, error: PyErr) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+        self.is_set.store(true, Ordering::Relaxed);
+    }
+
+    /// The exception as an error.
+    pub(crate) fn result(&self) -> PyResult<()> {
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        error.map_or(Ok(()), Err)
+    }
+}
+
+/// Makes the controllers of a run that are written in Python.
+pub(crate) struct OwnTaps<'a> {
+    own: &'a [Own],
+    raised: &'a Raised,
+}
+
+impl<'a> OwnTaps<'a> {
+    /// The controllers of `own`; what they raise goes to `raised`.
+    pub(crate) fn new(own: &'a [Own], raised: &'a Raised) -> Self {
+        Self { own, raised }
+    }
+}
+
+impl Taps for OwnTaps<'_> {
+    fn controller(&mut self, flow: MediaFlow<'_>, controller: Box<dyn Controller>) -> Box<dyn Controller> {
+        let Some(own) = self.own.iter().find(|own| own.algorithm == flow.spec.controller) else {
+            return controller;
+        };
+        match PythonController::new(own, flow.spec.limits.ordered(), self.raised.clone()) {
+            Ok(python) => Box::new(python),
+            Err(error) => {
+                self.raised.set(error);
+                controller
+            }
+        }
+    }
+}
+
+/// A controller that is a Python object.
+#[derive(Debug)]
+struct PythonController {
+    object: Py<PyAny>,
+    hooks: Hooks,
+    requirements: Requirements,
+    limits: congestion::Limits,
+    target: congestion::Target,
+    decision: Decision,
+    next_timeout: Option<Timestamp>,
+    raised: Raised,
+}
+
+impl PythonController {
+    fn new(own: &Own, limits: congestion::Limits, raised: Raised) -> PyResult<Self> {
+        Python::attach(|py| {
+            let object = own.class.call1(py, (Limits::from(limits),))?;
+            let mut controller = Self {
+                object,
+                hooks: own.hooks,
+                requirements: own.algorithm.requirements(),
+                limits,
+                target: congestion::Target::default(),
+                decision: Decision::default(),
+                next_timeout: None,
+                raised,
+            };
+            controller.read(py, Timestamp::ZERO)?;
+            let media = controller.target.media;
+            controller.decision = Decision { from: media, to: media, ..Decision::default() };
+            Ok(controller)
+        })
+    }
+
+    /// Calls a method of the object with the time, and reads its output again.
+    fn call(&mut self, now: Timestamp, call: impl FnOnce(&Self, Python<'_>) -> PyResult<()>) {
+        if self.raised.is_set() {
+            self.next_timeout = None;
+            return;
+        }
+        let result = Python::attach(|py| {
+            call(self, py)?;
+            self.read(py, now)
+        });
+        if let Err(error) = result {
+            self.raised.set(error);
+        }
+    }
+
+    /// Reads the output of the object.
+    fn read(&mut self, py: Python<'_>, now: Timestamp) -> PyResult<()> {
+        let target = self.object.bind(py).call_method0("target")?;
+        self.target = match target.extract::<f64>() {
+            Ok(media_bps) => self.within_limits(&Target::new(media_bps, None, 0.0, None)?),
+            Err(_) => self.within_limits(&target.cast::<Target>()?.borrow()),
+        };
+        if self.target.media != self.decision.to {
+            let cause = if self.hooks.cause { self.cause(py)? } else { Cause::Unstated };
+            self.decision = Decision { at: now, from: self.decision.to, to: self.target.media, cause };
+        }
+        if self.hooks.next_timeout {
+            let next: Option<f64> = self.object.bind(py).call_method0("next_timeout")?.extract()?;
+            let next = next.map(|next| seconds("next_timeout()", next)).transpose()?;
+            self.next_timeout = next.map(|next| Timestamp::ZERO + next);
+        }
+        Ok(())
+    }
+
+    fn within_limits(&self, target: &Target) -> congestion::Target {
+        let rate = |bps: f64| DataRate::from_bps(bps.round() as u64);
+        let media = rate(target.media_bps).clamp(self.limits.min, self.limits.max);
+        congestion::Target {
+            media,
+            pacing: rate(target.pacing_bps).max(media),
+            padding: rate(target.padding_bps),
+            window: target.window_bytes.map(DataSize::from_bytes),
+        }
+    }
+
+    /// Why the target changed: the name of a cause, or a dictionary with its fields as in JSON.
+    fn cause(&self, py: Python<'_>) -> PyResult<Cause> {
+        let given = self.object.bind(py).call_method0("cause")?;
+        let mut fields = serde_json::Map::new();
+        if let Ok(table) = given.cast::<PyDict>() {
+            for (key, value) in table {
+                let value = match value.extract::<f64>() {
+                    Ok(number) => serde_json::Value::from(number),
+                    Err(_) => serde_json::Value::from(value.extract::<String>()?),
+                };
+                fields.insert(key.extract()?, value);
+            }
+        } else {
+            fields.insert("cause".to_owned(), given.extract::<String>()?.into());
+        }
+        serde_json::from_value(fields.into())
+            .map_err(|error| value_error(format!("cause() returned {given}: {error}")))
+    }
+}
+
+impl Controller for PythonController {
+    fn on_sent(&mut self, now: Timestamp, packet: &congestion::SentPacket) {
+        if self.hooks.on_sent {
+            self.call(now, |own, py| {
+                let packet = SentPacket(*packet);
+                own.object.call_method1(py, "on_sent", (now.as_seconds(), packet)).map(drop)
+            });
+        }
+    }
+
+    fn on_feedback(&mut self, now: Timestamp, feedback: &congestion::Feedback<'_>) {
+        if self.hooks.on_feedback {
+            self.call(now, |own, py| {
+                let feedback = Feedback::new(py, feedback)?;
+                own.object.call_method1(py, "on_feedback", (now.as_seconds(), feedback)).map(drop)
+            });
+        }
+    }
+
+    fn on_timeout(&mut self, now: Timestamp, queue: &congestion::QueueState) {
+        if self.hooks.on_timeout {
+            self.call(now, |own, py| {
+                let queue =
+                    QueueState { size_bytes: queue.size.as_bytes(), oldest_s: queue.oldest.as_seconds() };
+                own.object.call_method1(py, "on_timeout", (now.as_seconds(), queue)).map(drop)
+            });
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        self.next_timeout
+    }
+
+    fn set_limits(&mut self, now: Timestamp, limits: congestion::Limits) {
+        self.limits = limits.ordered();
+        let limits = self.limits;
+        let is_own = self.hooks.set_limits;
+        self.call(now, |own, py| {
+            if is_own {
+                let limits = Limits::from(limits);
+                own.object.call_method1(py, "set_limits", (now.as_seconds(), limits))?;
+            }
+            Ok(())
+        });
+    }
+
+    fn on_route_change(&mut self, now: Timestamp) {
+        if self.hooks.on_route_change {
+            self.call(now, |own, py| {
+                own.object.call_method1(py, "on_route_change", (now.as_seconds(),)).map(drop)
+            });
+        }
+    }
+
+    fn target(&self) -> congestion::Target {
+        self.target
+    }
+
+    fn requirements(&self) -> Requirements {
+        self.requirements
+    }
+
+    fn next_probe(&mut self) -> Option<congestion::Probe> {
+        if !self.hooks.next_probe || self.raised.is_set() {
+            return None;
+        }
+        let asked = Python::attach(|py| {
+            let probe = self.object.bind(py).call_method0("next_probe")?;
+            if probe.is_none() {
+                return Ok(None);
+            }
+            let probe = probe.cast::<Probe>()?.borrow();
+            let rate = rate("rate_bps", probe.rate_bps)?;
+            Ok(Some(congestion::Probe {
+                cluster: probe.cluster,
+                rate,
+                duration: seconds("duration_s", probe.duration_s)?,
+                packets: probe.packets,
+                batch: BATCH,
+            }))
+        });
+        asked.unwrap_or_else(|error| {
+            self.raised.set(error);
+            None
+        })
+    }
+
+    fn decision(&self) -> &Decision {
+        &self.decision
+    }
+}
+
+/// Packets of a probe are sent in batches of this duration: `min_probe_delta` of libwebrtc
+/// (`modules/pacing/bitrate_prober.h`).
+const BATCH: TimeDelta = TimeDelta::from_millis(2);

@@ -1,0 +1,72 @@
+//! How errors become Python exceptions.
+
+use giusto::{
+    benchmark::{MergeError, PlanError},
+    run::{ThreadsError, sweep::JournalError},
+    scenario::ScenarioError as Problems,
+    whole_file::WriteError,
+};
+use pyo3::{
+    PyErr, create_exception,
+    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+};
+
+create_exception!(
+    giusto,
+    ScenarioError,
+    PyValueError,
+    "A scenario that cannot be run. The text has one line for each problem, with its place and the fix."
+);
+
+/// An error of giusto on its way to Python.
+pub(crate) struct Failure(PyErr);
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+/// The result of a function for Python.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Maps error types to exceptions that have their text.
+macro_rules! exceptions {
+    ($($error:ty => $exception:ty),+ $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self(<$exception>::new_err(error.to_string()))
+            }
+        })+
+    };
+}
+
+exceptions! {
+    Problems => ScenarioError,
+    PlanError => PyValueError,
+    MergeError => PyValueError,
+    ThreadsError => PyRuntimeError,
+    WriteError => PyOSError,
+    arrow_schema::ArrowError => PyRuntimeError,
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let text = error.to_string();
+        Self(match error {
+            JournalError::Io { .. } => PyOSError::new_err(text),
+            _ => PyValueError::new_err(text),
+        })
+    }
+}
+
+/// A `ValueError` with this text.
+pub(crate) fn value_error(text: impl Into<String>) -> PyErr {
+    PyValueError::new_err(text.into())
+}

@@ -1,0 +1,215 @@
+//! Sweeps and benchmarks.
+
+use std::{ops::ControlFlow, path::PathBuf};
+
+use giusto::{
+    benchmark::{self, BenchmarkResult, Plan, Shard},
+    run::{
+        Parallel,
+        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Seeds, Values},
+    },
+    view::{arrow, files::Files, html, sweep as view},
+};
+use pyo3::{prelude::*, types::PyType};
+use serde_json::json;
+
+use crate::{
+    arrow::ArrowStream,
+    controller::{Own, OwnTaps, Raised},
+    detached::{detached, on_python_thread, reporter},
+    error::{Outcome, value_error},
+    scenario::Document,
+};
+
+/// The result of a sweep.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct Sweep {
+    paths: Vec<String>,
+    outcome: SweepOutcome,
+}
+
+#[pymethods]
+impl Sweep {
+    /// One row for each run and flow.
+    fn flows(&self) -> Outcome<ArrowStream> {
+        Ok(view::flows_batch(&self.paths, &self.outcome.finished)?.into())
+    }
+
+    /// One row for each run and link.
+    fn links(&self) -> Outcome<ArrowStream> {
+        Ok(view::links_batch(&self.paths, &self.outcome.finished)?.into())
+    }
+
+    /// Means over the seeds and failed runs, in JSON.
+    fn json(&self) -> String {
+        let summary = view::summaries(&self.outcome.finished);
+        let SweepOutcome { failed, missing, .. } = &self.outcome;
+        json!({ "summary": summary, "failed": failed, "missing": missing }).to_string()
+    }
+
+    /// Whether all expectations of all runs are met and no run failed.
+    #[getter]
+    fn passed(&self) -> bool {
+        self.outcome.failed.is_empty() && self.outcome.finished.iter().all(|run| run.result.passed())
+    }
+
+    /// Writes `flows.csv` and `links.csv`.
+    fn write(&self, folder: PathBuf) -> Outcome<()> {
+        view::write(&folder, &self.paths, &self.outcome.finished)?;
+        Ok(())
+    }
+}
+
+/// Runs a scenario with many values and seeds.
+#[pyfunction]
+#[pyo3(signature = (document, values, seeds, controllers, *, jobs, out, resume, progress))]
+#[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
+pub(crate) fn run_sweep(
+    py: Python<'_>,
+    document: &Document,
+    values: Vec<(String, Vec<String>)>,
+    seeds: Vec<u64>,
+    controllers: Vec<Bound<'_, PyType>>,
+    jobs: u16,
+    out: Option<PathBuf>,
+    resume: bool,
+    progress: Option<Py<PyAny>>,
+) -> Outcome<Sweep> {
+    let own = Own::all(&controllers)?;
+    let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
+    let paths = values.iter().map(|values| values.path.clone()).collect();
+    let sweep = sweep::Sweep { document: document.with(&own), values, seeds: Seeds(seeds) };
+    sweep.check().map_err(value_error)?;
+    let planned = sweep.plan()?;
+    let name = planned.first().map_or("", |run| run.scenario.name());
+    let (journal, known): (Option<Journal>, Vec<Finished>) = match &out {
+        Some(out) if resume => {
+            Journal::resume(out, name, &planned).map(|(journal, known)| (Some(journal), known))?
+        }
+        Some(out) => (Some(Journal::create(out, name)?), Vec::new()),
+        None => (None, Vec::new()),
+    };
+    let raised = Raised::default();
+    let finished = detached(py, reporter(progress, known.len(), planned.len()), |stop, progress| {
+        let made = |_: &Finished| {
+            // This thread waits for news as long as the work goes on.
+            let _ = progress.send(());
+        };
+        Parallel { jobs, journal }.run(stop, made, |is_over, finished| {
+            let simulate = |run: &_| {
+                let is_over = || is_over() || raised.is_set();
+                on_python_thread(|| sweep::simulate(run, &mut OwnTaps::new(&own, &raised), is_over))
+            };
+            sweep::run(&planned, known, simulate, finished)
+        })
+    })?;
+    raised.result()?;
+    let (outcome, trouble) = finished?;
+    trouble.map_or(Ok(()), Err)?;
+    let sweep = Sweep { paths, outcome };
+    out.map_or(Ok(()), |out| sweep.write(out))?;
+    Ok(sweep)
+}
+
+/// The result of a benchmark.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct Benchmark(BenchmarkResult);
+
+#[pymethods]
+impl Benchmark {
+    /// One row for each run.
+    fn runs(&self) -> Outcome<ArrowStream> {
+        Ok(arrow::benchmark_runs(&self.0.runs)?.into())
+    }
+
+    /// The judgement in JSON.
+    fn json(&self) -> PyResult<String> {
+        let summary = benchmark::summary(&self.0);
+        serde_json::to_string(&summary).map_err(|error| value_error(error.to_string()))
+    }
+
+    /// Writes `result.json` and `report.html` to a folder; `command` is shown on the page.
+    fn write(&self, folder: PathBuf, command: String) -> Outcome<()> {
+        let mut files = Files::default();
+        files.add_result(&folder, &self.0)?;
+        files.add_report(&folder, &html::benchmark(&benchmark::summary(&self.0), command))?;
+        files.commit()?;
+        Ok(())
+    }
+}
+
+/// Judges controllers on random scenarios.
+#[pyfunction]
+#[pyo3(signature = (seed, scenarios, names, controllers, *, shard, jobs, out, resume, progress))]
+#[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
+pub(crate) fn run_benchmark(
+    py: Python<'_>,
+    seed: &str,
+    scenarios: u64,
+    names: Option<Vec<String>>,
+    controllers: Vec<Bound<'_, PyType>>,
+    shard: Option<&str>,
+    jobs: u16,
+    out: Option<PathBuf>,
+    resume: bool,
+    progress: Option<Py<PyAny>>,
+) -> Outcome<Benchmark> {
+    let own = Own::all(&controllers)?;
+    let find = |name: &String| {
+        let known = own.iter().map(Own::algorithm).find(|own| own.name() == name);
+        known.map_or_else(|| name.parse().map_err(|error| value_error(format!("{error}"))), Ok)
+    };
+    let judged = match &names {
+        Some(names) => names.iter().map(find).collect::<PyResult<Vec<_>>>()?,
+        None => Plan::default_controllers(),
+    };
+    let plan = Plan::new(seed, scenarios, judged)?;
+    let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
+    let plan = Plan { shard, ..plan };
+    let name = plan.identity();
+    let (journal, known) = match &out {
+        Some(out) if resume => {
+            Journal::resume_lines(out, &name).map(|(journal, known)| (Some(journal), known))?
+        }
+        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
+        None => (None, Vec::new()),
+    };
+    let total = plan.numbers().count() * plan.controllers.len();
+    let raised = Raised::default();
+    let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {
+        Parallel { jobs, journal }.run(
+            stop,
+            |_| {
+                let _ = progress.send(());
+            },
+            |is_over, finished| {
+                let is_over = || is_over() || raised.is_set();
+                let simulate = |drawn: &_, controller| {
+                    let watch =
+                        |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+                    let mut taps = OwnTaps::new(&own, &raised);
+                    on_python_thread(|| benchmark::simulate_with(drawn, controller, &mut taps, watch))
+                };
+                benchmark::run_with(&plan, known, simulate, is_over, finished)
+            },
+        )
+    })?;
+    raised.result()?;
+    let (result, trouble) = finished?;
+    trouble.map_or(Ok(()), Err)?;
+    Ok(Benchmark(result))
+}
+
+/// Puts the results of all shards of a benchmark together: the texts of their files `result.json` with their names.
+#[pyfunction]
+pub(crate) fn merge_benchmarks(parts: Vec<(String, String)>) -> Outcome<Benchmark> {
+    let read = |(name, text): (String, String)| {
+        let result = serde_json::from_str(&text).map_err(|error| {
+            value_error(format!(
+                "{name}: it is no result of a benchmark ({error}): name a result.json of one"
+            ))
+        })?;
+        Ok((name, result))
+    };
+    Ok(Benchmark(benchmark::merge(parts.into_iter().map(read).collect::<PyResult<Vec<_>>>()?)?))
+}

@@ -1,0 +1,86 @@
+"""Real-time media that leaves on time and fits the network: simulations and congestion control.
+
+>>> import giusto
+>>> scenario = giusto.Scenario(
+...     duration="10 s",
+...     link=giusto.Link("wire", "here", "there", rate="1 Mbit/s", delay="20 ms"),
+...     flow=giusto.Flow("voice", "cbr", rate="64 kbit/s", size="200 B"),
+... )
+>>> record = giusto.run(scenario, seed=1)
+>>> record.flow("voice").delay_ms.max
+21.6
+
+Names are those of scenario files and of JSON results. A number carries its unit in its name: ``_bps`` is bit/s, ``_ms``
+milliseconds, ``_bytes`` bytes. Tables are `pyarrow.Table`, which pandas, polars and NumPy read.
+"""
+
+from giusto import plot
+from giusto._controller import Controller
+from giusto._experiments import Benchmark, Sweep, benchmark, merge, sweep
+from giusto._giusto import (
+    Feedback,
+    Limits,
+    PacketReport,
+    Probe,
+    QueueState,
+    ScenarioError,
+    SentPacket,
+    Target,
+)
+from giusto._record import (
+    Check,
+    Distribution,
+    FlowRecord,
+    LinkRecord,
+    RepairRecord,
+    RunRecord,
+    StreamRecord,
+)
+from giusto._run import controllers, run
+from giusto._scenario import (
+    Change,
+    Expect,
+    Flow,
+    Link,
+    Scenario,
+    delay_steps,
+    loss_packets,
+    loss_steps,
+    rate_steps,
+)
+
+__all__ = [
+    "Benchmark",
+    "Change",
+    "Check",
+    "Controller",
+    "Distribution",
+    "Expect",
+    "Feedback",
+    "Flow",
+    "FlowRecord",
+    "Limits",
+    "Link",
+    "LinkRecord",
+    "PacketReport",
+    "Probe",
+    "QueueState",
+    "RepairRecord",
+    "RunRecord",
+    "Scenario",
+    "ScenarioError",
+    "SentPacket",
+    "StreamRecord",
+    "Sweep",
+    "Target",
+    "benchmark",
+    "controllers",
+    "delay_steps",
+    "loss_packets",
+    "loss_steps",
+    "merge",
+    "plot",
+    "rate_steps",
+    "run",
+    "sweep",
+]

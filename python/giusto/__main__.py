@@ -1,0 +1,17 @@
+"""The ``giusto`` command: ``python -m giusto``."""
+
+import signal
+import sys
+
+from giusto import _giusto
+
+
+def main() -> None:
+    """Run the command with the words of the command line, and end the program with its status."""
+    # The command has its own handler of Ctrl-C, and a closed pipe ends it quietly.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(_giusto.main(["giusto", *sys.argv[1:]]))
+
+
+if __name__ == "__main__":
+    main()

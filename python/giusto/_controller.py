@@ -1,0 +1,99 @@
+"""Congestion controllers written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from giusto._giusto import Feedback, Limits, Probe, QueueState, SentPacket, Target
+
+
+class Controller:
+    """Congestion control as a state machine: the base class of controllers of your own.
+
+    A controller has a constructor that takes the limits, and `target`. It defines the other methods where it needs them; a
+    method that it does not define costs nothing. It should read no clock and draw no random numbers of its own, so that the same
+    seed gives the same run. Times are in seconds since the start of the run.
+
+    The simulator makes one object for each media flow. An exception in a method ends the run; `giusto.run` raises it.
+
+    Parameters
+    ----------
+    limits : Limits
+        Bounds of the target rate. The simulator keeps the target within them.
+
+    Attributes
+    ----------
+    name : str, optional
+        Name in scenarios and results. Default: the name of the class.
+    feedback : str
+        Feedback of the receiver: ``"transport-wide"`` (default), ``"rfc8888"``, ``"remb"`` or ``"reports"``.
+    burst_s : float, optional
+        Maximum burst of the pacer in seconds at the pacing rate. Default: 0.04, as in libwebrtc.
+    discard_after_s : float, optional
+        Queued packets older than this are discarded. Default: never.
+    marks : bool
+        Whether the controller reacts to congestion marks (ECN-CE). Default: False.
+
+    Examples
+    --------
+    Additive increase, multiplicative decrease:
+
+    >>> class Aimd(giusto.Controller):
+    ...     def __init__(self, limits):
+    ...         self.rate_bps = limits.start_bps
+    ...
+    ...     def on_feedback(self, now_s, feedback):
+    ...         lost = any(report.arrival_s is None for report in feedback.packets)
+    ...         self.rate_bps = self.rate_bps * 0.85 if lost else self.rate_bps + 10_000
+    ...
+    ...     def target(self):
+    ...         return self.rate_bps
+    """
+
+    name: ClassVar[str | None] = None
+    feedback: ClassVar[str] = "transport-wide"
+    burst_s: ClassVar[float | None] = None
+    discard_after_s: ClassVar[float | None] = None
+    marks: ClassVar[bool] = False
+
+    def __init__(self, limits: Limits) -> None:
+        """Make a controller with these limits."""
+
+    def target(self) -> float | Target:
+        """Return what may be sent now: the media rate in bit/s, or a `Target`.
+
+        Read after every call of another method.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define target()")
+
+    def on_sent(self, now_s: float, packet: SentPacket) -> None:
+        """Handle a packet that has left."""
+
+    def on_feedback(self, now_s: float, feedback: Feedback) -> None:
+        """Handle feedback from the receiver."""
+
+    def on_timeout(self, now_s: float, queue: QueueState) -> None:
+        """Handle the time of `next_timeout`. `queue` is the sender's queue. It may be called earlier too."""
+
+    def next_timeout(self) -> float | None:
+        """Return the latest time at which `on_timeout` must be called, in seconds since the start of the run."""
+        return None
+
+    def set_limits(self, now_s: float, limits: Limits) -> None:
+        """Handle new limits."""
+
+    def on_route_change(self, now_s: float) -> None:
+        """Handle a change of the route: estimates of the path are worthless now."""
+
+    def next_probe(self) -> Probe | None:
+        """Return the next probe to send, once; None when there are no more."""
+        return None
+
+    def cause(self) -> str | Mapping[str, str | float]:
+        """Return why the target has just changed, for the record of decisions.
+
+        The name of a cause, or a mapping with its fields as in JSON, such as ``{"cause": "loss", "ratio": 0.02}``.
+        `docs/reference/traces.md` lists the causes. Without this method the cause is ``"unstated"``.
+        """
+        return "unstated"

@@ -1,0 +1,249 @@
+"""Sweeps and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from giusto import _giusto
+from giusto._controller import Controller
+from giusto._record import _arrow
+from giusto._scenario import Scenario, Value, _name, _setting, scenario_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_JOBS = 1024
+
+
+class Sweep:
+    """The result of a sweep: what `giusto.sweep` returns."""
+
+    def __init__(self, result: _giusto.Sweep) -> None:
+        self._result = result
+        self._values = json.loads(result.json())
+
+    @cached_property
+    def flows(self) -> pyarrow.Table:
+        """One row for each run and flow: the values that were set, `scenario`, `seed`, `passed`, and statistics of the flow.
+
+        The columns are those of ``flows.csv`` of the command.
+        """
+        return _arrow(self._result.flows())
+
+    @cached_property
+    def links(self) -> pyarrow.Table:
+        """One row for each run and link; the columns are those of ``links.csv`` of the command."""
+        return _arrow(self._result.links())
+
+    @property
+    def summary(self) -> list[dict[str, Any]]:
+        """Mean over the seeds, and its 95 % confidence interval, of each flow with each combination of values."""
+        summary: list[dict[str, Any]] = self._values["summary"]
+        return summary
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """Runs that failed: `seed`, `parameters`, `why`."""
+        failed: list[dict[str, Any]] = self._values["failed"]
+        return failed
+
+    @property
+    def passed(self) -> bool:
+        """Whether no run failed and all expectations of all runs are met."""
+        return self._result.passed
+
+
+def sweep(
+    scenario: Scenario | str | os.PathLike[str],
+    set: Mapping[str, Iterable[Value | type[Controller]]] | None = None,
+    seeds: Iterable[int] = range(1, 11),
+    *,
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Sweep:
+    """Simulate a scenario with every combination of values and seeds.
+
+    The result does not depend on the number of threads. Ctrl-C ends the sweep with `KeyboardInterrupt`; runs that had finished are
+    in the journal of `out`.
+
+    Parameters
+    ----------
+    scenario
+        A `Scenario`, the path of a scenario file, or its text (a string of several lines).
+    set
+        Values of each setting by its path: ``{"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}``. A value may be a controller.
+    seeds
+        Random seeds, each with every combination.
+    jobs
+        Number of runs at a time, 1 to 1024. Default: one on each core.
+    out
+        Folder for ``flows.csv``, ``links.csv`` and ``journal.jsonl``, as the command writes them, and for ``flows.parquet`` and
+        ``links.parquet``.
+    resume
+        Whether to continue the sweep whose journal is in `out`. A journal does not know what a controller of your own does.
+    progress
+        Called with the number of finished runs and that of all, after each run.
+
+    Raises
+    ------
+    ScenarioError
+        A combination cannot be run.
+    ValueError
+        A value or a seed is given twice; or `out` holds another sweep.
+    Exception
+        What a controller of your own, or `progress`, raised.
+
+    Examples
+    --------
+    >>> rates = giusto.sweep("codel.toml", {"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}, seeds=range(1, 31))
+    >>> rates.flows.to_pandas().groupby("bottleneck.rate").queue_delay_p95_ms.mean()
+    """
+    planned = scenario_of(scenario)
+    own = list(planned._controllers)
+    values = [(path, [value]) for path, value in planned._settings]
+    values += [(path, [_setting(value, own) for value in given]) for path, given in (set or {}).items()]
+    result = Sweep(
+        _giusto.run_sweep(
+            planned._document,
+            values,
+            list(seeds),
+            list(dict.fromkeys(own)),
+            jobs=_jobs(jobs),
+            out=_folder(out, resume),
+            resume=resume,
+            progress=progress,
+        )
+    )
+    if out is not None:
+        _write_parquet(Path(out), {"flows": result.flows, "links": result.links})
+    return result
+
+
+class Benchmark:
+    """The result of a benchmark, or of a shard of one: what `giusto.benchmark` and `giusto.merge` return."""
+
+    def __init__(self, result: _giusto.Benchmark) -> None:
+        self._result = result
+
+    @cached_property
+    def runs(self) -> pyarrow.Table:
+        """One row for each scenario and controller; `docs/reference/benchmark.md` defines the figures."""
+        return _arrow(self._result.runs())
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The judgement, as `giusto benchmark --json` prints it."""
+        summary: dict[str, Any] = json.loads(self._result.json())
+        return summary
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``result.json``, ``report.html`` and ``runs.parquet`` to a folder.
+
+        ``result.json`` has the bytes that the command writes; `giusto merge` and `giusto.merge` read it.
+        """
+        os.makedirs(folder, exist_ok=True)
+        self._result.write(os.fspath(folder), "giusto.benchmark")
+        _write_parquet(Path(folder), {"runs": self.runs})
+
+
+def benchmark(
+    controllers: Sequence[str | type[Controller]] | None = None,
+    scenarios: int = 108,
+    *,
+    seed: str = "development",
+    shard: str | None = None,
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Benchmark:
+    """Judge congestion controllers on random scenarios.
+
+    Parameters
+    ----------
+    controllers
+        Names of built-in controllers, and controllers of your own. Default: all built-in ones but ``fixed``.
+    scenarios
+        Number of scenarios. The default is that of ``giusto benchmark --quick``.
+    seed
+        Any text, from which the scenarios follow.
+    shard
+        One of several equal parts, such as ``"1/4"``, for several machines; `merge` puts their results together.
+    jobs, out, resume, progress
+        As in `sweep`. `out` holds ``result.json``, ``report.html``, ``journal.jsonl`` and ``runs.parquet``.
+
+    Raises
+    ------
+    ValueError
+        There is no scenario or no controller, or one is named twice or unknown; or `out` holds another benchmark.
+    Exception
+        What a controller of your own, or `progress`, raised.
+    """
+    own: list[type[Controller]] = []
+    names = None
+    if controllers is not None:
+        names = [given if isinstance(given, str) else _name(given, own) for given in controllers]
+    result = Benchmark(
+        _giusto.run_benchmark(
+            seed,
+            scenarios,
+            names,
+            list(dict.fromkeys(own)),
+            shard=shard,
+            jobs=_jobs(jobs),
+            out=_folder(out, resume),
+            resume=resume,
+            progress=progress,
+        )
+    )
+    if out is not None:
+        result.write(out)
+    return result
+
+
+def merge(files: Iterable[str | os.PathLike[str]]) -> Benchmark:
+    """Put the results of all shards of a benchmark together.
+
+    Parameters
+    ----------
+    files
+        The files ``result.json`` that `benchmark`, or the command, wrote.
+
+    Raises
+    ------
+    ValueError
+        A file is no result, they are of different benchmarks, or runs are missing.
+    """
+    parts = [(os.fspath(path), Path(path).read_text(encoding="utf-8")) for path in files]
+    return Benchmark(_giusto.merge_benchmarks(parts))
+
+
+def _jobs(jobs: int | None) -> int:
+    if jobs is None:
+        return 0
+    if not 1 <= jobs <= _JOBS:
+        raise ValueError(f"jobs must be from 1 to {_JOBS}, found {jobs}")
+    return jobs
+
+
+def _folder(out: str | os.PathLike[str] | None, resume: bool) -> str | None:
+    if out is None:
+        if resume:
+            raise ValueError("resume needs `out`, the folder of the journal to continue")
+        return None
+    os.makedirs(out, exist_ok=True)
+    return os.fspath(out)
+
+
+def _write_parquet(folder: Path, tables: Mapping[str, pyarrow.Table]) -> None:
+    from pyarrow import parquet
+
+    for name, table in tables.items():
+        parquet.write_table(table, folder / f"{name}.parquet")

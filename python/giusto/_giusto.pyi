@@ -1,0 +1,194 @@
+"""Conversions between Python and giusto; use the package `giusto`."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from giusto._controller import Controller
+
+__all__ = [
+    "ArrowStream",
+    "Benchmark",
+    "Document",
+    "Feedback",
+    "Limits",
+    "PacketReport",
+    "Probe",
+    "QueueState",
+    "Run",
+    "ScenarioError",
+    "SentPacket",
+    "Sweep",
+    "Target",
+    "controllers",
+    "main",
+    "merge_benchmarks",
+    "run",
+    "run_benchmark",
+    "run_sweep",
+    "toml",
+]
+
+class ScenarioError(ValueError): ...
+
+@final
+class ArrowStream:
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+@final
+class Document:
+    def __new__(cls, text: str, name: str) -> Document: ...
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Document: ...
+    @property
+    def text(self) -> str: ...
+    def check(
+        self, settings: Sequence[tuple[str, str]], controllers: Sequence[type[Controller]]
+    ) -> tuple[str, int]: ...
+
+@final
+class Run:
+    def json(self) -> str: ...
+    def tables(self) -> str: ...
+    def flows_over_time(self) -> ArrowStream: ...
+    def links_over_time(self) -> ArrowStream: ...
+    def decisions(self) -> ArrowStream: ...
+    def trace(self) -> ArrowStream: ...
+    def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class Sweep:
+    def flows(self) -> ArrowStream: ...
+    def links(self) -> ArrowStream: ...
+    def json(self) -> str: ...
+    @property
+    def passed(self) -> bool: ...
+    def write(self, folder: str | os.PathLike[str]) -> None: ...
+
+@final
+class Benchmark:
+    def runs(self) -> ArrowStream: ...
+    def json(self) -> str: ...
+    def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class Limits:
+    @property
+    def min_bps(self) -> int: ...
+    @property
+    def start_bps(self) -> int: ...
+    @property
+    def max_bps(self) -> int: ...
+
+@final
+class SentPacket:
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def at_s(self) -> float: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def probe(self) -> int | None: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+
+@final
+class PacketReport:
+    @property
+    def sent(self) -> SentPacket: ...
+    @property
+    def arrival_s(self) -> float | None: ...
+    @property
+    def ecn(self) -> str: ...
+
+@final
+class Feedback:
+    @property
+    def packets(self) -> list[PacketReport]: ...
+    @property
+    def round_trip_s(self) -> float | None: ...
+    @property
+    def receiver_estimate_bps(self) -> int | None: ...
+    @property
+    def loss_ratio(self) -> float | None: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+
+@final
+class QueueState:
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def oldest_s(self) -> float: ...
+
+@final
+class Target:
+    def __new__(
+        cls,
+        media_bps: float,
+        *,
+        pacing_bps: float | None = None,
+        padding_bps: float = 0.0,
+        window_bytes: int | None = None,
+    ) -> Target: ...
+    @property
+    def media_bps(self) -> float: ...
+    @property
+    def pacing_bps(self) -> float: ...
+    @property
+    def padding_bps(self) -> float: ...
+    @property
+    def window_bytes(self) -> int | None: ...
+
+@final
+class Probe:
+    def __new__(
+        cls, cluster: int, rate_bps: float, *, duration_s: float = 0.015, packets: int = 5
+    ) -> Probe: ...
+    @property
+    def cluster(self) -> int: ...
+    @property
+    def rate_bps(self) -> float: ...
+    @property
+    def duration_s(self) -> float: ...
+    @property
+    def packets(self) -> int: ...
+
+def main(words: Sequence[str]) -> int: ...
+def toml(json: str) -> str: ...
+def controllers() -> list[tuple[str, str]]: ...
+def run(
+    document: Document,
+    settings: Sequence[tuple[str, str]],
+    controllers: Sequence[type[Controller]],
+    seed: int | None,
+    *,
+    timeline: bool,
+    trace: bool,
+) -> Run: ...
+def run_sweep(
+    document: Document,
+    values: Sequence[tuple[str, Sequence[str]]],
+    seeds: Sequence[int],
+    controllers: Sequence[type[Controller]],
+    *,
+    jobs: int,
+    out: str | os.PathLike[str] | None,
+    resume: bool,
+    progress: Callable[[int, int], object] | None,
+) -> Sweep: ...
+def run_benchmark(
+    seed: str,
+    scenarios: int,
+    names: Sequence[str] | None,
+    controllers: Sequence[type[Controller]],
+    *,
+    shard: str | None,
+    jobs: int,
+    out: str | os.PathLike[str] | None,
+    resume: bool,
+    progress: Callable[[int, int], object] | None,
+) -> Benchmark: ...
+def merge_benchmarks(parts: Sequence[tuple[str, str]]) -> Benchmark: ...

@@ -1,0 +1,371 @@
+"""Scenarios: links, flows, changes and expectations, as data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from giusto import _giusto
+from giusto._controller import Controller
+
+# Keys that end in one of these take numbers in that unit.
+_UNITS = {
+    "_bps": "bit/s",
+    "_kbps": "kbit/s",
+    "_mbps": "Mbit/s",
+    "_gbps": "Gbit/s",
+    "_ns": "ns",
+    "_us": "us",
+    "_ms": "ms",
+    "_s": "s",
+    "_bytes": "B",
+}
+
+Value: TypeAlias = "str | int | float"
+
+
+class _Part(dict[str, Any]):
+    """A table of a scenario with its keys as in a file."""
+
+    def __init__(self, **keys: Any) -> None:
+        super().__init__(_table(keys))
+
+
+class Link(_Part):
+    """A link in one direction between two nodes.
+
+    Parameters
+    ----------
+    id : str
+        Name.
+    from_, to : str
+        Nodes. Naming a node creates it.
+    **keys
+        Keys of ``[[link]]`` in `docs/reference/scenario.md`, with ``_`` for ``-``. A quantity is a string with its unit,
+        ``rate="2 Mbit/s"``, or a number whose key names the unit, ``rate_bps=2e6``, ``delay_ms=20``.
+
+    Examples
+    --------
+    >>> giusto.Link("wire", "here", "there", rate="2 Mbit/s", delay_ms=20, queue="codel", duplex=True)["delay"]
+    '20 ms'
+    """
+
+    def __init__(self, id: str, from_: str, to: str, **keys: Any) -> None:
+        super().__init__(id=id, from_=from_, to=to, **keys)
+
+
+class Flow(_Part):
+    """A flow of packets.
+
+    Parameters
+    ----------
+    id : str
+        Name.
+    kind : str
+        ``"media"``, ``"tcp"``, ``"cbr"``, ``"poisson"``, ``"on-off"``, ``"pareto"``, ``"paced"`` or ``"short-flows"``.
+    **keys
+        Keys of ``[[flow]]`` in `docs/reference/scenario.md`, written as those of `Link`. The `controller` of media may be a
+        subclass of `Controller`.
+    """
+
+    def __init__(self, id: str, kind: str, **keys: Any) -> None:
+        super().__init__(id=id, kind=kind, **keys)
+
+
+class Change(_Part):
+    """A change of a link during the run.
+
+    Parameters
+    ----------
+    at : str
+        Time since the start of the run.
+    link : str
+        Name of the link.
+    **keys
+        `rate` and `delay`, at least one of them, written as those of `Link`.
+    """
+
+    def __init__(self, at: str, link: str, **keys: Any) -> None:
+        super().__init__(at=at, link=link, **keys)
+
+
+class Expect(_Part):
+    """An expectation, which a run checks.
+
+    Parameters
+    ----------
+    metric : str
+        Statistic, such as ``"received-rate"`` or ``"queue-delay-p95"``.
+    **keys
+        Keys of ``[[expect]]`` in `docs/reference/scenario.md`: `flow` or `link`, `min`, `max`, `from_`, `to`.
+
+    Examples
+    --------
+    >>> giusto.Expect("queue-delay-p95", flow="voice", min="0 ms", max="10 ms")["max"]
+    '10 ms'
+    """
+
+    def __init__(self, metric: str, **keys: Any) -> None:
+        super().__init__(metric=metric, **keys)
+
+
+class Scenario:
+    """A network, its traffic, and what is expected of it.
+
+    Parameters
+    ----------
+    duration : str, optional
+        Simulated time, such as ``"30 s"``.
+    link, flow, change, expect, medium : mapping or sequence of mappings, optional
+        Parts: `Link`, `Flow`, `Change`, `Expect`, or mappings with the keys of a file.
+    **keys
+        Other top-level keys of a file: `name`, `description`, `seed`, `warmup`; `duration_s`.
+
+    Raises
+    ------
+    ScenarioError
+        The text has one line for each problem. Its lines are those of `toml`.
+
+    See Also
+    --------
+    Scenario.load, Scenario.parse
+    """
+
+    def __init__(self, **keys: Any) -> None:
+        table = _table(keys)
+        for part in ("medium", "link", "flow", "change", "expect"):
+            if isinstance(table.get(part), Mapping):
+                table[part] = [table[part]]
+        own: list[type[Controller]] = []
+        text = _giusto.toml(json.dumps(_named(table, own)))
+        self._take(_giusto.Document(text, "scenario"), own, [])
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], controllers: Iterable[type[Controller]] = ()) -> Scenario:
+        """Read a scenario file.
+
+        Parameters
+        ----------
+        path
+            TOML file. Trace files are looked for in its folder.
+        controllers
+            Controllers of your own that the file may name.
+        """
+        scenario = cls.__new__(cls)
+        scenario._take(_giusto.Document.load(os.fspath(path)), list(controllers), [])
+        return scenario
+
+    @classmethod
+    def parse(
+        cls, text: str, name: str = "scenario", controllers: Iterable[type[Controller]] = ()
+    ) -> Scenario:
+        """Parse the text of a scenario file.
+
+        Parameters
+        ----------
+        text
+            TOML. Trace files are looked for in the current folder.
+        name
+            Name of the file in messages.
+        controllers
+            Controllers of your own that the text may name.
+        """
+        scenario = cls.__new__(cls)
+        scenario._take(_giusto.Document(text, name), list(controllers), [])
+        return scenario
+
+    def with_settings(self, settings: Mapping[str, Value | type[Controller]]) -> Scenario:
+        """Return the scenario with other values.
+
+        Parameters
+        ----------
+        settings
+            Values by their paths, as ``--set`` of the command takes them: ``{"bottleneck.rate": "5 Mbit/s"}``.
+        """
+        scenario = type(self).__new__(type(self))
+        own = list(self._controllers)
+        added = [(path, _setting(value, own)) for path, value in settings.items()]
+        scenario._take(self._document, own, [*self._settings, *added])
+        return scenario
+
+    @property
+    def name(self) -> str:
+        """Name."""
+        return self._name
+
+    @property
+    def seed(self) -> int:
+        """Random seed of runs that are given none."""
+        return self._seed
+
+    @property
+    def toml(self) -> str:
+        """The text of the scenario file, without the values of `with_settings`. The command runs it too."""
+        return self._document.text
+
+    def __repr__(self) -> str:
+        return f"<giusto.Scenario {self._name!r}>"
+
+    def _take(
+        self,
+        document: _giusto.Document,
+        controllers: list[type[Controller]],
+        settings: list[tuple[str, str]],
+    ) -> None:
+        self._document = document
+        self._controllers = list(dict.fromkeys(controllers))
+        self._settings = settings
+        self._name, self._seed = document.check(settings, self._controllers)
+
+
+def scenario_of(scenario: Scenario | str | os.PathLike[str]) -> Scenario:
+    """Return the scenario; a string of several lines is TOML, any other string is a path."""
+    if isinstance(scenario, Scenario):
+        return scenario
+    if isinstance(scenario, str) and "\n" in scenario:
+        return Scenario.parse(scenario)
+    return Scenario.load(scenario)
+
+
+def rate_steps(times_s: Sequence[float], rates_bps: Sequence[float], period_s: float | None = None) -> dict[str, Any]:
+    """Return a rate that changes at given times, for `Link` or for ``Flow(kind="cbr")``.
+
+    Parameters
+    ----------
+    times_s : array_like, shape (n,)
+        Times since the start of the run in s, ascending, the first 0.
+    rates_bps : array_like, shape (n,)
+        Rates from these times on, in bit/s; 0 is an outage.
+    period_s : float, optional
+        The steps repeat after this time, in s.
+    """
+    steps = _steps(times_s, [f"{round(rate)} bit/s" for rate in _list("rates_bps", rates_bps)])
+    return steps if period_s is None else {**steps, "period": _time(period_s)}
+
+
+def delay_steps(times_s: Sequence[float], delays_ms: Sequence[float]) -> dict[str, Any]:
+    """Return a propagation delay that changes at given times, for `Link`.
+
+    Parameters
+    ----------
+    times_s : array_like, shape (n,)
+        Times since the start of the run in s, ascending, the first 0.
+    delays_ms : array_like, shape (n,)
+        Delays from these times on, in ms.
+    """
+    return _steps(times_s, [_time(delay / 1e3) for delay in _list("delays_ms", delays_ms)])
+
+
+def loss_steps(times_s: Sequence[float], ratios: Sequence[float]) -> dict[str, Any]:
+    """Return a probability of loss that changes at given times, for `Link`.
+
+    Parameters
+    ----------
+    times_s : array_like, shape (n,)
+        Times since the start of the run in s, ascending, the first 0.
+    ratios : array_like, shape (n,)
+        Probabilities from these times on, 0 to 1.
+    """
+    return _steps(times_s, [float(ratio) for ratio in _list("ratios", ratios)])
+
+
+def loss_packets(lost: Sequence[int]) -> dict[str, Any]:
+    """Return losses of given packets, for `Link`.
+
+    Parameters
+    ----------
+    lost : array_like of int, shape (n,), or of bool
+        Numbers of the lost packets, from 0 in the order of transmission; or for each packet whether it is lost.
+    """
+    values = _list("lost", lost)
+    if values and all(isinstance(value, bool) for value in values):
+        values = [number for number, is_lost in enumerate(values) if is_lost]
+    return {"packets": [int(value) for value in values]}
+
+
+def _steps(times_s: Sequence[float], values: list[Any]) -> dict[str, Any]:
+    times = [_time(time) for time in _list("times_s", times_s)]
+    if len(times) != len(values):
+        raise ValueError(f"times_s has {len(times)} elements and the values {len(values)}: give as many of each")
+    return {"steps": [[time, value] for time, value in zip(times, values)]}
+
+
+def _list(name: str, values: Any) -> list[Any]:
+    """Return the elements of a list or of an array of one dimension."""
+    elements = values.tolist() if hasattr(values, "tolist") else list(values)
+    if not isinstance(elements, list) or any(isinstance(element, list) for element in elements):
+        raise ValueError(f"{name} must have one dimension")
+    return elements
+
+
+def _time(seconds: float) -> str:
+    """Return a time with its unit, to the nanosecond."""
+    return f"{round(seconds * 1e9)} ns"
+
+
+def _table(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys as in a file: without those that are None, with hyphens, and with units in the values."""
+    table = {}
+    for key, value in keys.items():
+        if value is None:
+            continue
+        suffix = next((suffix for suffix in _UNITS if key.endswith(suffix)), None)
+        if suffix is not None:
+            key, value = key.removesuffix(suffix), _with_unit(value, _UNITS[suffix])
+        table[key.rstrip("_").replace("_", "-")] = _plain(value)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without arrays, and tables within it with keys as in a file."""
+    if isinstance(value, Mapping):
+        return _table(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in value]
+    return value
+
+
+def _with_unit(value: Any, unit: str) -> Any:
+    """Return a number, or each number in a list, with its unit."""
+    value = _plain(value)
+    if isinstance(value, list):
+        return [_with_unit(element, unit) for element in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        # Scenario files have no exponents.
+        return f"{Decimal(repr(value)).normalize():f} {unit}"
+    raise TypeError(f"expected a number in {unit}, found {value!r}")
+
+
+def _named(value: Any, own: list[type[Controller]]) -> Any:
+    """Return a value with names in place of controllers, which are added to `own`."""
+    if isinstance(value, dict):
+        return {key: _named(element, own) for key, element in value.items()}
+    if isinstance(value, list):
+        return [_named(element, own) for element in value]
+    return _name(value, own) if isinstance(value, type) else value
+
+
+def _name(controller: type, own: list[type[Controller]]) -> str:
+    if not issubclass(controller, Controller):
+        raise TypeError(f"{controller.__name__} is no controller: derive it from giusto.Controller")
+    own.append(controller)
+    return controller.name or controller.__name__
+
+
+def _setting(value: Value | type[Controller], own: list[type[Controller]]) -> str:
+    """Return a value as ``--set`` of the command takes it."""
+    if isinstance(value, type):
+        return _name(value, own)
+    value = _plain(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"{Decimal(repr(value)).normalize():f}"
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"expected a string or a number, found {value!r}: write tables and lists as in a file")

@@ -1,0 +1,145 @@
+"""Plots with matplotlib: ``pip install 'giusto[plot]'``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from giusto._record import RunRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito (2008): told apart with any kind of colour vision, and in print by their lightness and line style.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLES = ("-", "--", "-.", ":")
+_SHADE = "#e8e8e8"
+
+
+def record(run: RunRecord, link: str | None = None) -> Figure:
+    """Draw the rates and delays of a run over time.
+
+    Above, the received rate of each flow, the target rate of media, and the capacity of a link as a shaded area; below, the
+    queueing delay of each flow.
+
+    Parameters
+    ----------
+    run
+        A record with a timeline.
+    link
+        The link whose capacity is drawn. Default: the one of the lowest mean capacity, the bottleneck.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with ``figure.savefig("run.pdf")``.
+    """
+    figure, (rates, delays) = _axes()
+    _capacity(rates, run, link)
+    table = run.flows_over_time
+    for number, flow in enumerate(_names(table, "flow")):
+        own = _rows(table, "flow", flow)
+        colour, style = _look(number)
+        _line(rates, own, "received_rate_bps", 1e-6, color=colour, linestyle=style, label=flow)
+        if own["target_rate_bps"].null_count < len(own):
+            _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
+        _line(delays, own, "queue_delay_max_ms", 1, color=colour, linestyle=style, label=flow)
+    _finish(rates, delays, run.duration_s)
+    return figure
+
+
+def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -> Figure:
+    """Draw one flow of several runs over each other: its received rate and its queueing delay.
+
+    Parameters
+    ----------
+    runs
+        Records with a timeline by the names that the legend gives them.
+    flow
+        The flow.
+    link
+        The link whose capacity in the first run is drawn. Default: its bottleneck.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> runs = {name: giusto.run("call.toml", set={"call.controller": name}) for name in ("gcc:libwebrtc", "scream:v2")}
+    >>> giusto.plot.compare(runs, "call").savefig("compare.pdf")
+    """
+    if not runs:
+        raise ValueError("no run to draw: give at least one")
+    figure, (rates, delays) = _axes()
+    first = next(iter(runs.values()))
+    _capacity(rates, first, link)
+    for number, (name, run) in enumerate(runs.items()):
+        known = _names(run.flows_over_time, "flow")
+        if flow not in known:
+            raise KeyError(f"run {name!r} has no flow {flow!r}: use one of {', '.join(known)}")
+        own = _rows(run.flows_over_time, "flow", flow)
+        colour, style = _look(number)
+        _line(rates, own, "received_rate_bps", 1e-6, color=colour, linestyle=style, label=name)
+        _line(delays, own, "queue_delay_max_ms", 1, color=colour, linestyle=style, label=name)
+    _finish(rates, delays, max(run.duration_s for run in runs.values()))
+    return figure
+
+
+def _axes() -> tuple[Figure, tuple[Axes, Axes]]:
+    try:
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'giusto[plot]'") from error
+    # Without pyplot: nothing is shown or kept that the caller does not ask for. The width is that of two columns in print.
+    figure = Canvas(figsize=(7.0, 4.2), layout="constrained")
+    rates, delays = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    return figure, (rates, delays)
+
+
+def _look(number: int) -> tuple[str, str]:
+    return _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
+
+
+def _capacity(axes: Axes, run: RunRecord, link: str | None) -> None:
+    """Draw the capacity of a link as a shaded step, if it has one."""
+    limited = [own for own in run.links if own.capacity_bps is not None]
+    if link is not None:
+        limited = [run.link(link)]
+    if not limited:
+        return
+    narrowest = min(limited, key=lambda own: own.capacity_bps or 0.0)
+    own = _rows(run.links_over_time, "link", narrowest.id)
+    capacity = own["capacity_bps"].to_numpy() / 1e6
+    times = own["t_s"].to_numpy()
+    axes.fill_between(times, capacity, step="mid", color=_SHADE, linewidth=0, label=f"capacity of {narrowest.id}", zorder=0)
+
+
+def _names(table: Any, column: str) -> list[str]:
+    names: list[str] = table[column].unique().to_pylist()
+    return names
+
+
+def _rows(table: Any, column: str, name: str) -> Any:
+    from pyarrow import compute
+
+    return table.filter(compute.equal(table[column], name))
+
+
+def _line(axes: Axes, rows: Any, column: str, factor: float, **look: Any) -> None:
+    look.setdefault("linewidth", 1.4)
+    axes.plot(rows["t_s"].to_numpy(), rows[column].to_numpy() * factor, **look)
+
+
+def _finish(rates: Axes, delays: Axes, duration_s: float) -> None:
+    rates.set_ylabel("rate (Mbit/s)")
+    delays.set_ylabel("queueing delay (ms)")
+    delays.set_xlabel("time (s)")
+    delays.set_xlim(0, duration_s)
+    for axes in (rates, delays):
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", linewidth=0.4, color="#cccccc")
+        axes.set_axisbelow(True)
+    rates.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")

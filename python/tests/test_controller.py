@@ -1,0 +1,206 @@
+"""Controllers written in Python."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pyarrow
+import pytest
+
+import giusto
+
+
+class Aimd(giusto.Controller):
+    """The rules of crates/giusto/examples/custom_controller.rs."""
+
+    def __init__(self, limits: giusto.Limits) -> None:
+        self.rate_bps = float(limits.start_bps)
+        self.changed_s = 0.0
+        self.loss_ratio = 0.0
+
+    def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+        if not feedback.packets or now_s - self.changed_s < 0.2:
+            return
+        lost = sum(report.arrival_s is None for report in feedback.packets)
+        self.rate_bps = self.rate_bps * 0.85 if lost else self.rate_bps + 50_000
+        self.loss_ratio = lost / len(feedback.packets)
+        self.changed_s = now_s
+
+    def target(self) -> giusto.Target:
+        return giusto.Target(self.rate_bps, pacing_bps=2 * self.rate_bps)
+
+    def cause(self) -> dict[str, str | float]:
+        return {"cause": "loss", "ratio": self.loss_ratio}
+
+
+def run(media: str, controller: type[giusto.Controller] | str, **options: Any) -> giusto.RunRecord:
+    return giusto.run(media, set={"call.controller": controller}, **options)
+
+
+def test_a_controller_in_python_fills_the_link_and_backs_off(media: str) -> None:
+    record = run(media, Aimd)
+    assert record.flow("call").controller == "Aimd"
+    utilisation = record.link("bottleneck").utilisation_ratio
+    assert utilisation is not None
+    assert 0.7 < utilisation <= 1.0
+    decisions = record.decisions.to_pandas()
+    assert set(decisions.cause) == {"start", "loss"}
+    lower = decisions[decisions.to_bps < decisions.from_bps]
+    assert (lower.ratio > 0).all() and len(lower) > 3
+    assert (lower.to_bps / lower.from_bps).to_numpy() == pytest.approx(0.85, abs=1e-5)
+
+
+def test_a_constant_rate_in_python_is_the_built_in_one(media: str) -> None:
+    class Constant(giusto.Controller):
+        feedback = "reports"
+
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.rate_bps = limits.start_bps
+
+        def target(self) -> float:
+            return self.rate_bps
+
+    def trace(controller: type[giusto.Controller] | str) -> pyarrow.Table:
+        return run(media + 'start-rate = "1.5 Mbit/s"\n', controller, trace=True).trace
+
+    own, built_in = trace(Constant), trace("fixed")
+    assert own.equals(built_in)
+    assert len(own) > 10_000
+
+
+def test_each_method_is_called_with_its_arguments(media: str) -> None:
+    calls: dict[str, list[Any]] = {}
+
+    class Watch(giusto.Controller):
+        name = "watch"
+        feedback = "rfc8888"
+
+        def __init__(self, limits: giusto.Limits) -> None:
+            calls["limits"] = [(limits.min_bps, limits.start_bps, limits.max_bps)]
+            self.next_s = 0.5
+            self.probed = False
+
+        def target(self) -> giusto.Target:
+            return giusto.Target(1e6, pacing_bps=3e6, window_bytes=100_000)
+
+        def on_sent(self, now_s: float, packet: giusto.SentPacket) -> None:
+            assert packet.at_s <= now_s
+            calls.setdefault("sent", []).append((packet.sequence, packet.size_bytes, packet.in_flight_bytes, packet.probe))
+
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            calls.setdefault("feedback", []).extend(
+                (report.sent.sequence, report.sent.at_s, report.arrival_s, report.ecn) for report in feedback.packets
+            )
+
+        def on_timeout(self, now_s: float, queue: giusto.QueueState) -> None:
+            calls.setdefault("timeout", []).append((now_s, queue.size_bytes, queue.oldest_s))
+            if now_s >= self.next_s:
+                self.next_s = now_s + 0.5
+
+        def next_timeout(self) -> float:
+            return self.next_s
+
+        def on_route_change(self, now_s: float) -> None:
+            calls.setdefault("route", []).append(now_s)
+
+        def next_probe(self) -> giusto.Probe | None:
+            if self.probed or not calls.get("feedback"):
+                return None
+            self.probed = True
+            return giusto.Probe(7, 1.8e6, packets=6)
+
+    record = run(media + 'route-changes = ["3 s"]\n', Watch)
+    assert record.flow("call").feedback == "rfc8888"
+    assert calls["limits"] == [(30_000, 300_000, 5_000_000)]
+    sequences = [sequence for sequence, *_ in calls["sent"]]
+    assert sequences == sorted(set(sequences))
+    # The flow also counts sender reports, one a second.
+    assert 1000 < len(sequences) < record.flow("call").sent_packets <= len(sequences) + 25
+    assert sum(probe == 7 for *_, probe in calls["sent"]) >= 6
+    assert all(0 < size <= in_flight <= 150_000 for _, size, in_flight, _ in calls["sent"])
+    reported = {sequence: arrival - at for sequence, at, arrival, _ in calls["feedback"] if arrival is not None}
+    assert set(reported) <= set(sequences) and len(reported) > 0.98 * len(sequences) - 50
+    # The receiver's clock has an offset; the delay varies by the queue alone, and by the steps of RFC 8888.
+    assert max(reported.values()) - min(reported.values()) < 0.35
+    assert calls["route"] == [3.0]
+    times = [now for now, *_ in calls["timeout"]]
+    assert len(times) >= 38 and max(b - a for a, b in zip(times, times[1:])) <= 0.51
+
+
+def test_the_target_is_kept_within_the_limits(media: str) -> None:
+    class Greedy(giusto.Controller):
+        def target(self) -> float:
+            return 1e12
+
+    assert run(media, Greedy).flow("call").target_rate_bps == pytest.approx(5e6)
+
+
+def test_an_exception_ends_the_run_with_its_traceback(media: str) -> None:
+    class Broken(giusto.Controller):
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            if now_s > 1:
+                calls.append(now_s)
+                raise ZeroDivisionError("a mistake of the user")
+
+        def target(self) -> float:
+            return 500_000
+
+    calls: list[float] = []
+    with pytest.raises(ZeroDivisionError, match="a mistake of the user") as caught:
+        run(media.replace('"20 s"', '"3000 s"'), Broken)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].name == "on_feedback" and frames[-1].filename == __file__
+    assert len(calls) == 1
+    with pytest.raises(ZeroDivisionError):
+        giusto.sweep(media, {"call.controller": ["fixed", Broken]}, seeds=[1, 2])
+    with pytest.raises(ZeroDivisionError):
+        giusto.benchmark([Broken], scenarios=2)
+
+
+def test_wrong_output_is_an_error_that_names_it(media: str) -> None:
+    def controller(**members: Any) -> type[giusto.Controller]:
+        return type("Wrong", (giusto.Controller,), {"target": lambda self: 1e6, **members})
+
+    for members, error, text in [
+        ({"target": lambda self: -1.0}, ValueError, "media_bps must be a rate in bit/s of at least 0, found -1"),
+        ({"target": lambda self: float("nan")}, ValueError, "media_bps must be a rate"),
+        ({"target": lambda self: "fast"}, TypeError, "Target"),
+        ({"next_timeout": lambda self: -2.0}, ValueError, "next_timeout.* must be a time in s"),
+        ({"target": giusto.Controller.target}, NotImplementedError, "Wrong must define target"),
+        ({"feedback": "morse"}, ValueError, 'controller "Wrong": feedback "morse" is unknown: use one of transport-wide'),
+        ({"name": "scream:v2"}, ValueError, 'controller "scream:v2" has the name of a built-in one'),
+        ({"burst_s": -1.0}, ValueError, 'controller "Wrong": burst_s must be a time'),
+    ]:
+        with pytest.raises(error, match=text):
+            run(media, controller(**members))
+
+    class Rising(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.rate_bps = 1e6
+
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            self.rate_bps += 1000
+
+        def target(self) -> float:
+            return self.rate_bps
+
+        def cause(self) -> str:
+            return "boredom"
+
+    with pytest.raises(ValueError, match="returned boredom: unknown variant `boredom`, expected one of"):
+        run(media, Rising)
+    with pytest.raises(TypeError, match="int is no controller: derive it from giusto.Controller"):
+        run(media, int)  # type: ignore[arg-type]
+
+
+def test_a_scenario_may_name_a_controller_in_its_text(media: str) -> None:
+    text = media + 'controller = "Aimd"\n'
+    named = giusto.run(giusto.Scenario.parse(text, controllers=[Aimd]))
+    given = run(media, Aimd)
+    assert {**named.to_dict(), "wall_s": 0} == {**given.to_dict(), "wall_s": 0}
+    with pytest.raises(giusto.ScenarioError, match='unknown name "Aimd"'):
+        giusto.run(text)
+    flow = giusto.Flow("call", "media", controller=Aimd)
+    built = giusto.Scenario(duration="2 s", link=giusto.Link("a", "b", "c", duplex=True, rate="1 Mbit/s"), flow=flow)
+    assert giusto.run(built).flow("call").controller == "Aimd"

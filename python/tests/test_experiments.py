@@ -1,0 +1,125 @@
+"""Sweeps and benchmarks are those of the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from conftest import command
+from pyarrow import parquet
+
+import giusto
+
+VALUES = {"bottleneck.rate": ["1 Mbit/s", "3 Mbit/s"], "call.video.frame-rate": [15, 30]}
+
+
+def test_a_sweep_has_the_bytes_of_the_command(media: str, tmp_path: Path) -> None:
+    path = tmp_path / "call.toml"
+    path.write_text(media.replace("20 s", "5 s"))
+    sets = ["--set", "bottleneck.rate=1 Mbit/s,3 Mbit/s", "--set", "call.video.frame-rate=15,30"]
+    command("sweep", path, *sets, "--seeds", "1..2", "--out", tmp_path / "command")
+    seen: list[tuple[int, int]] = []
+    tables = []
+    for jobs in (1, 2):
+        out = tmp_path / f"python-{jobs}"
+        sweep = giusto.sweep(path, VALUES, seeds=[1, 2], jobs=jobs, out=out, progress=lambda *done: seen.append(done))
+        tables.append(sweep.flows)
+        for name in ("flows.csv", "links.csv"):
+            assert (out / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
+        assert parquet.read_table(out / "flows.parquet").equals(sweep.flows)
+        assert parquet.read_table(out / "links.parquet").equals(sweep.links)
+    assert seen == [(done, 8) for done in range(1, 9)] * 2
+    assert tables[0].equals(tables[1])
+    assert (tmp_path / "python-1/flows.parquet").read_bytes() == (tmp_path / "python-2/flows.parquet").read_bytes()
+    flows = tables[0].to_pandas()
+    assert flows["seed"].tolist() == [1, 2] * 4
+    assert flows["bottleneck.rate"].unique().tolist() == VALUES["bottleneck.rate"]
+    assert flows.groupby("bottleneck.rate").received_rate_bps.max()["1 Mbit/s"] <= 1e6
+    assert sweep.passed and not sweep.failed
+    summary = sweep.summary[0]
+    assert summary["runs"] == 2
+    assert summary["received_rate_bps"]["mean"] == pytest.approx(flows.received_rate_bps[:2].mean())
+
+
+def test_a_sweep_continues_where_it_ended(media: str, tmp_path: Path) -> None:
+    text = media.replace("20 s", "5 s")
+    whole = giusto.sweep(text, seeds=range(1, 5))
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        giusto.sweep(text, seeds=range(1, 5), jobs=1, out=tmp_path, progress=stop)
+    with pytest.raises(ValueError, match="a sweep is kept here"):
+        giusto.sweep(text, seeds=range(1, 5), out=tmp_path)
+    seen: list[int] = []
+    rest = giusto.sweep(
+        text, seeds=range(1, 5), out=tmp_path, resume=True, progress=lambda done, _: seen.append(done)
+    )
+    assert rest.flows.equals(whole.flows)
+    assert 0 < len(seen) <= 2 and seen[-1] == 4
+    with pytest.raises(ValueError, match="scenario as it was"):
+        giusto.sweep(text.replace("25 ms", "30 ms"), seeds=range(1, 5), out=tmp_path, resume=True)
+
+
+def test_wrong_sweeps_are_refused(media: str) -> None:
+    with pytest.raises(ValueError, match="a value or a seed is given twice"):
+        giusto.sweep(media, seeds=[1, 1])
+    with pytest.raises(giusto.ScenarioError, match="bottleneck.rate=slow"):
+        giusto.sweep(media, {"bottleneck.rate": ["slow"]})
+    with pytest.raises(ValueError, match="jobs must be from 1 to 1024, found 0"):
+        giusto.sweep(media, jobs=0)
+    with pytest.raises(ValueError, match="resume needs `out`"):
+        giusto.sweep(media, resume=True)
+
+
+def test_a_scenario_with_settings_can_be_swept(media: str) -> None:
+    scenario = giusto.Scenario.parse(media).with_settings({"duration": "4 s"})
+    sweep = giusto.sweep(scenario, {"bottleneck.rate": ["1 Mbit/s"]}, seeds=[5])
+    assert sweep.flows["seed"].to_pylist() == [5]
+    assert sweep.flows.equals(giusto.sweep(scenario, {"bottleneck.rate": ["1 Mbit/s"]}, seeds=[5]).flows)
+    assert sweep.flows["duration"].to_pylist() == ["4 s"]
+
+
+def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> None:
+    judged = ["gcc:libwebrtc", "fixed"]
+    options = ["--seed", "of a test", "--scenarios", "4", "--controller", ",".join(judged)]
+    command("benchmark", *options, "--out", tmp_path / "whole")
+    parts = []
+    for index in (1, 2):
+        out = tmp_path / f"part-{index}"
+        giusto.benchmark(judged, 4, seed="of a test", shard=f"{index}/2", out=out)
+        parts.append(out / "result.json")
+    merged = giusto.merge(parts)
+    merged.write(tmp_path / "merged")
+    expected = (tmp_path / "whole" / "result.json").read_bytes()
+    assert (tmp_path / "merged" / "result.json").read_bytes() == expected
+    command("merge", *parts, "--out", tmp_path / "by-command")
+    assert (tmp_path / "by-command" / "result.json").read_bytes() == expected
+
+    runs = json.loads(expected)["runs"]
+    assert len(merged.runs) == len(runs) == 8
+    assert merged.runs["utility"].to_pylist() == [run["utility"]["total"] for run in runs]
+    assert merged.runs["controller"].to_pylist() == judged * 4
+    assert {own["name"] for own in merged.summary["controllers"]} == set(judged)
+    assert isinstance(merged.runs, pyarrow.Table)
+    with pytest.raises(ValueError, match="4 of 8 runs are missing"):
+        giusto.merge(parts[:1])
+
+
+def test_a_controller_in_python_is_judged() -> None:
+    class Constant(giusto.Controller):
+        def target(self) -> float:
+            return 400_000
+
+    result = giusto.benchmark([Constant, "fixed"], scenarios=3, seed="of a test")
+    own = result.runs.filter(pyarrow.compute.equal(result.runs["controller"], "Constant"))
+    assert len(own) == 3
+    assert all(0 < ratio < 1.2 for ratio in own["utilisation_ratio"].to_pylist())
+    with pytest.raises(ValueError, match='unknown controller "nobody"'):
+        giusto.benchmark(["nobody"], scenarios=1)
+    with pytest.raises(ValueError, match="is named twice"):
+        giusto.benchmark(["fixed", "fixed"], scenarios=1)

@@ -1,0 +1,67 @@
+"""The package: types, command, and the examples of its documents."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, command
+
+import giusto
+
+
+def test_types_and_stubs_are_those_of_the_module(tmp_path: Path) -> None:
+    types = ["mypy", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path), "-p", "giusto"]
+    # The stub is compared with the module that is installed.
+    stub = ["mypy.stubtest", "giusto._giusto"]
+    for check, folder in ((types, ROOT / "python"), (stub, tmp_path)):
+        done = subprocess.run(
+            [sys.executable, "-m", *check], capture_output=True, text=True, cwd=folder, timeout=600
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_python_runs_the_command() -> None:
+    assert re.fullmatch(r"giusto \d+\.\d+\.\d+\n", command("--version"))
+    script = Path(sys.executable).with_name("giusto")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True)
+    assert done.stdout == command("--version")
+    # Its exit statuses pass through.
+    command("sim", "missing.toml", status=2)
+    unmet = ROOT / "scenarios" / "first.toml"
+    command("sim", unmet, "--set", "expect.1.min=0.1M", "--set", "expect.1.max=0.2M", status=1)
+
+
+def test_reports_of_the_command_show_its_command_line(tmp_path: Path) -> None:
+    command("sim", ROOT / "scenarios" / "first.toml", "--out", tmp_path / "first")
+    assert "first.toml --out" in (tmp_path / "first" / "report.html").read_text()
+
+
+def test_importing_loads_neither_pyarrow_nor_matplotlib() -> None:
+    program = "import giusto, sys; print(sorted({'pyarrow', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_all_names_have_documentation() -> None:
+    for name in giusto.__all__:
+        assert getattr(giusto, name).__doc__, name
+    built_in = giusto.controllers()
+    assert "gcc:libwebrtc" in built_in and all(built_in.values())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/python.md"])
+def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / page).read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert examples
+    shutil.copytree(ROOT / "scenarios", tmp_path / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    # Those of a page build on each other.
+    names: dict[str, object] = {"__name__": "example"}
+    for number, example in enumerate(examples, 1):
+        exec(compile(example, f"{page}, example {number}", "exec"), names)

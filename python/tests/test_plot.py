@@ -1,0 +1,53 @@
+"""Plots show what the tables hold."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import giusto
+
+
+def test_a_run_is_drawn_with_units_and_capacity(media: str, tmp_path: Path) -> None:
+    record = giusto.run(media + '[[change]]\nat = "10 s"\nlink = "bottleneck"\nrate = "1 Mbit/s"\n')
+    figure = record.plot()
+    rates, delays = figure.axes
+    assert (rates.get_ylabel(), delays.get_ylabel(), delays.get_xlabel()) == (
+        "rate (Mbit/s)",
+        "queueing delay (ms)",
+        "time (s)",
+    )
+    [shade] = rates.collections
+    heights = shade.get_paths()[0].vertices[:, 1]
+    assert set(numpy.round(heights, 6)) == {0.0, 1.0, 2.0}
+    received, target = rates.get_lines()
+    own = record.flows_over_time.to_pandas().query("flow == 'call'")
+    assert received.get_ydata() == pytest.approx(own.received_rate_bps / 1e6)
+    assert target.get_ydata() == pytest.approx(own.target_rate_bps / 1e6, nan_ok=True)
+    labels = [text.get_text() for text in rates.get_legend().get_texts()]
+    assert labels == ["capacity of bottleneck", "call", "call: target"]
+    figure.savefig(tmp_path / "run.pdf")
+    assert (tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_runs_are_compared(media: str) -> None:
+    names = ["gcc:libwebrtc", "scream:v2", "fixed"]
+    runs = {name: giusto.run(media, set={"call.controller": name}) for name in names}
+    rates, delays = giusto.plot.compare(runs, "call").axes
+    assert [line.get_label() for line in rates.get_lines()] == names
+    looks = {(line.get_color(), line.get_linestyle()) for line in delays.get_lines()}
+    assert len(looks) == 3
+    with pytest.raises(KeyError, match="has no flow 'video': use one of call"):
+        giusto.plot.compare(runs, "video")
+    with pytest.raises(ValueError, match="give at least one"):
+        giusto.plot.compare({}, "call")
+
+
+def test_a_missing_matplotlib_is_named(media: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = giusto.run(media)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"pip install 'giusto\[plot\]'"):
+        record.plot()

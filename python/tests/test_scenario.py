@@ -1,0 +1,124 @@
+"""Scenarios from Python are those of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy
+import pytest
+from conftest import command
+
+import giusto
+
+
+def results(scenario: giusto.Scenario | str) -> object:
+    return {**giusto.run(scenario).to_dict(), "wall_s": 0}
+
+
+def test_a_scenario_built_in_python_is_that_of_its_text(media: str, tmp_path: Path) -> None:
+    built = giusto.Scenario(
+        duration_s=20,
+        link=giusto.Link(
+            "bottleneck", "camera", "viewer", rate_mbps=2, delay_ms=25, reverse={"rate": "unlimited", "delay_ms": 25}
+        ),
+        flow=giusto.Flow(
+            "call",
+            "media",
+            from_="camera",
+            to="viewer",
+            max_rate_bps=5e6,
+            video={"model": "perfect", "min_kbps": 100, "max": "5 Mbit/s", "frame_rate": 30},
+        ),
+    )
+    assert results(built) == results(media)
+    # The command runs it too.
+    path = tmp_path / "built.toml"
+    path.write_text(built.toml)
+    assert "call" in command("sim", path)
+
+
+def test_numbers_with_named_units_are_strings_with_units() -> None:
+    link = giusto.Link(
+        "a", "b", "c", rate_bps=2.5e6, delay_us=0.5, queue={"kind": "codel", "interval_ms": 1e-05, "max_packet_bytes": 300}
+    )
+    assert link == {
+        "id": "a",
+        "from": "b",
+        "to": "c",
+        "rate": "2500000 bit/s",
+        "delay": "0.5 us",
+        "queue": {"kind": "codel", "interval": "0.00001 ms", "max-packet": "300 B"},
+    }
+    flow = giusto.Flow("d", "media", route_changes_s=numpy.array([1, 2.5]), pauses_s=[[1, 2]], audio=None)
+    assert flow["route-changes"] == ["1 s", "2.5 s"]
+    assert flow["pauses"] == [["1 s", "2 s"]]
+    assert "audio" not in flow
+    with pytest.raises(TypeError, match="expected a number in ms, found 'slow'"):
+        giusto.Link("a", "b", "c", delay_ms="slow")
+
+
+def test_arrays_become_rate_traces_delays_and_losses() -> None:
+    times = numpy.arange(4) * 2.5
+    rates = numpy.array([1e6, 0.5e6, 0, 2e6])
+    scenario = giusto.Scenario(
+        duration="10 s",
+        link=giusto.Link(
+            "wire",
+            "here",
+            "there",
+            rate=giusto.rate_steps(times, rates),
+            delay=giusto.delay_steps([0, 5], numpy.array([20, 40.5])),
+            loss=giusto.loss_packets(numpy.arange(100) % 10 == 3),
+        ),
+        flow=giusto.Flow("voice", "cbr", rate=giusto.rate_steps([0, 5], [64e3, 32e3], period_s=7), size_bytes=200),
+    )
+    record = giusto.run(scenario, trace=True)
+    capacity = record.links_over_time.to_pandas().set_index("t_s").capacity_bps
+    for time, rate in zip(times, rates):
+        assert capacity[(capacity.index > time) & (capacity.index < time + 2.5)].unique().tolist() == [rate]
+    # One packet in ten, of the first hundred.
+    assert record.link("wire").lost_packets == 10
+    dropped = record.trace.to_pandas().query("event == 'dropped' and reason == 'loss'")
+    assert dropped.sequence.tolist() == list(range(3, 100, 10))
+    # 40 packets a second at 64 kbit/s, 20 at 32 kbit/s: 5 s, 2 s, 3 s.
+    assert record.flow("voice").sent_packets == pytest.approx(5 * 40 + 2 * 20 + 3 * 40, abs=2)
+    assert giusto.loss_packets([3, 17]) == {"packets": [3, 17]}
+    assert giusto.loss_steps([0, 1], numpy.array([0, 0.5]))["steps"] == [["0 ns", 0.0], ["1000000000 ns", 0.5]]
+
+
+def test_arrays_of_the_wrong_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="times_s has 2 elements and the values 3"):
+        giusto.rate_steps([0, 1], [1, 2, 3])
+    with pytest.raises(ValueError, match="rates_bps must have one dimension"):
+        giusto.rate_steps([0, 1], numpy.ones((2, 2)))
+
+
+def test_settings_change_values(media: str) -> None:
+    scenario = giusto.Scenario.parse(media)
+    changed = scenario.with_settings({"bottleneck.rate": "1 Mbit/s", "call.video.frame-rate": 15})
+    assert results(changed) == results(media.replace("2 Mbit/s", "1 Mbit/s").replace("= 30", "= 15"))
+    assert results(scenario) == results(media)
+    assert giusto.run(media, set={"duration": "5 s"}).duration_s == 5.0
+
+
+def test_errors_name_place_value_and_fix(media: str) -> None:
+    with pytest.raises(giusto.ScenarioError) as caught:
+        giusto.Scenario(
+            duration="10 s",
+            link=giusto.Link("wire", "here", "there", rat="1 Mbit/s"),
+            flow=giusto.Flow("voice", "cbr", rate="64 kbit", size="200 B"),
+        )
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("scenario:") for line in lines)
+    assert any('link "wire"' in line and "rat" in line and "rate" in line for line in lines)
+    assert any('flow "voice"' in line and "64 kbit" in line for line in lines)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(giusto.ScenarioError, match="missing.toml: cannot be read"):
+        giusto.run("missing.toml")
+    with pytest.raises(giusto.ScenarioError, match="city is no network of links"):
+        giusto.run('[city]\nspeed = "3 km/h"\n')
+    with pytest.raises(giusto.ScenarioError, match="--set link.wire.rate=1M: no link is called"):
+        giusto.run(media, set={"link.wire.rate": "1M"})
+    with pytest.raises(TypeError, match="expected a string or a number, found {'kind': 'pie'}"):
+        giusto.run(media, set={"bottleneck.queue": {"kind": "pie"}})  # type: ignore[dict-item]
