@@ -34,6 +34,11 @@ impl Arrivals {
     /// Handles a packet of `size` that arrived at `at` after `delay`.
     pub(super) fn push(&mut self, at: PeerTimestamp, delay: TimeDelta, size: DataSize) {
         let index = at.as_nanos() / BIN.as_nanos().unsigned_abs();
+        // Nearly all packets belong to the newest bin.
+        if let Some(bin) = self.bins.back_mut().filter(|bin| bin.index == index) {
+            bin.add(at, delay, size);
+            return;
+        }
         let newest = self.bins.back().map_or(index, |bin| bin.index.max(index));
         let oldest = newest.saturating_sub(BINS);
         if index < oldest {
@@ -54,16 +59,7 @@ impl Arrivals {
         };
         let place = self.bins.iter().rposition(|bin| bin.index <= index);
         match place.and_then(|place| self.bins.get_mut(place)).filter(|bin| bin.index == index) {
-            Some(bin) => {
-                if at < bin.first {
-                    (bin.first, bin.first_size) = (at, size);
-                }
-                bin.last = bin.last.max(at);
-                bin.size += size;
-                bin.packets = bin.packets.saturating_add(1);
-                bin.min_delay = bin.min_delay.min(delay);
-                bin.max_delay = bin.max_delay.max(delay);
-            }
+            Some(bin) => bin.add(at, delay, size),
             None => self.bins.insert(place.map_or(0, |place| place + 1), new),
         }
     }
@@ -84,6 +80,17 @@ impl Arrivals {
 }
 
 impl Bin {
+    fn add(&mut self, at: PeerTimestamp, delay: TimeDelta, size: DataSize) {
+        if at < self.first {
+            (self.first, self.first_size) = (at, size);
+        }
+        self.last = self.last.max(at);
+        self.size += size;
+        self.packets = self.packets.saturating_add(1);
+        self.min_delay = self.min_delay.min(delay);
+        self.max_delay = self.max_delay.max(delay);
+    }
+
     /// Size of the packets, and of those after the first.
     pub(super) fn sizes(&self) -> (DataSize, DataSize) {
         (self.size, self.size.saturating_sub(self.first_size))

@@ -9,9 +9,9 @@ use super::{
     config::TempoConfig,
     delivery_rate::delivery_rate,
     drain::{self, Drain, Drained},
-    grow::Grow,
+    grow::{Bounds, Grow},
     headroom::Headroom,
-    loss::{LossLaw, MAX_USUAL},
+    loss::{LossLaw, MAX_USUAL, PACING, SMOOTH},
     loss_ratio::Losses,
     marks::Marks,
     path::{Path, bps},
@@ -159,7 +159,7 @@ impl Tempo {
 
     /// Handles the reports of a message. Returns whether a loss is new.
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
-        let pause = TimeDelta::from_seconds_f64((3.0 * self.packet / self.pacing()).clamp(0.004, 0.03));
+        let pacing = self.pacing();
         let (mut is_lost, mut newest) = (false, None);
         for report in packets {
             let SentPacket { sequence, at: sent, size, .. } = report.sent;
@@ -173,7 +173,7 @@ impl Tempo {
             if sequence >= self.newest {
                 self.newest = sequence;
                 newest = Some(sent);
-                self.trains.push(now, (sent, arrival, size), pause);
+                self.trains.push(now, (sent, arrival, size), pacing);
             }
         }
         if let Some(sent) = newest {
@@ -191,7 +191,8 @@ impl Tempo {
     fn measure(&mut self, now: Timestamp, is_lost_now: bool) -> Path {
         let config = &self.config;
         let base_rtt = self.round_trip.base().unwrap_or(config.presumed_rtt);
-        let link = bps(delivery_rate(&self.arrivals, LONG)).max(0.5 * self.rate).max(10_000.0);
+        let long = delivery_rate(&self.arrivals, LONG);
+        let link = bps(long).max(0.5 * self.rate).max(10_000.0);
         let train = self.trains.rate(now);
         let link = train.map_or(link, |train| link.max(bps(train.arrived)));
         let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(MAX_PACKET_TIME));
@@ -227,7 +228,7 @@ impl Tempo {
             low,
             spread: self.spread,
             delivered,
-            delivered_long: passed(delivery_rate(&self.arrivals, LONG)),
+            delivered_long: passed(long),
             train: train.filter(|_| config.laws.trains),
             packet_time,
             packet_size: self.packet,
@@ -243,11 +244,14 @@ impl Tempo {
 
     fn control(&mut self, path: &Path) {
         let phase = std::mem::replace(&mut self.phase, Phase::Grow);
+        // What `path` says of losses was sent before this step.
+        let grew = matches!(phase, Phase::Grow);
         self.phase = match phase {
             Phase::Grow if path.is_congested() => {
                 self.cause = delay_cause(path, Signal::OverUse);
                 let drain = Drain::new(path, self.rate);
                 self.grow.restart();
+                self.loss.on_queue(self.rate);
                 self.drain(path, drain)
             }
             Phase::Grow => {
@@ -261,7 +265,7 @@ impl Tempo {
         self.loss.decay(path);
         self.headroom.decay(path);
         if self.config.laws.loss && !competes {
-            let grows = matches!(self.phase, Phase::Grow);
+            let grows = grew && matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
                 self.rate = rate;
                 self.cause = Cause::Loss { ratio: path.loss.ratio };
@@ -286,7 +290,12 @@ impl Tempo {
     fn grow(&mut self, path: &Path) {
         let l4s = self.marks.limit(path.now);
         let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
-        match self.grow.step(path, self.rate, (trusts && l4s.is_none(), l4s)) {
+        let bounds = Bounds {
+            trusts_trains: trusts && l4s.is_none(),
+            loses_overshoot: l4s.is_none() && self.loss.loses_overshoot(),
+            l4s,
+        };
+        match self.grow.step(path, self.rate, bounds) {
             Some(next) => {
                 let next = self.headroom.limit(path, self.rate, next);
                 let next = self.loss.limit(path, self.rate, next);
@@ -310,6 +319,7 @@ impl Tempo {
                     self.headroom.on_fall(drain.before(), drain.least(), drain.capacity());
                     self.rate = self.rate.min(drain.capacity() * self.headroom.share());
                     self.rate *= 1.0 - MANAGED_SHARE * self.loss.managed();
+                    self.grow.on_capacity(drain.capacity());
                 }
                 self.loss.judge_from(path.now + TimeDelta::from_millis(20));
                 self.grow.restart();
@@ -383,7 +393,8 @@ impl Tempo {
                 match self.path.train {
                     // Faster than this only moves what waits from here into the network.
                     Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),
-                    None => most,
+                    // A frame whose rate at the bottleneck is unknown does not overflow a queue that overflowed lately.
+                    None => most.min((PACING + self.loss.overflows() * (SMOOTH - PACING)) * rate),
                 }
             }
             Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),

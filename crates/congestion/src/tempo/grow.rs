@@ -12,8 +12,13 @@ use super::path::{Path, bps};
 
 /// First exponent after each change of the law, per second: less than the additive part, which makes flows equal.
 const MIN_EXPONENT: f64 = 0.01;
-/// Most that is added near the capacity that trains measure, per second: then overshoot stays below 2 % in a reaction time of 0.2 s.
+/// Most that is added near the capacity that trains measure, or that the latest queue showed where overshoot is lost, per second: then
+/// overshoot stays below 2 % in a reaction time of 0.2 s.
 const NEAR_CAPACITY: f64 = 0.08;
+/// The capacity that the latest queue showed is out of date once trains arrive this much faster (one step of pacing above the capacity and
+/// the error of the measurement), or the rate is this much higher without a queue.
+const TRAINS_SHOW: f64 = 1.2;
+const RATE_SHOWS: f64 = 1.3;
 /// Until the first congestion the exponent may be this much larger: the capacity is unknown by orders of magnitude.
 const START: f64 = 1.6;
 /// Additive growth in bit/s per second is this times the square root of (rate × 1 Mbit/s): 8 % a second at 1 Mbit/s, 2.5 % at 10.
@@ -33,26 +38,51 @@ pub(super) struct Grow {
     exponent: f64,
     /// Whether there has been no congestion yet.
     is_start: bool,
+    /// Capacity at the end of the latest queue, in bit/s.
+    capacity: Option<f64>,
+}
+
+/// What limits the growth besides the path.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bounds {
+    /// Nobody else seems to be there, so that what a train finds is ours.
+    pub(super) trusts_trains: bool,
+    /// Overshoot was lost lately.
+    pub(super) loses_overshoot: bool,
+    /// The highest exponent, where marks are graded.
+    pub(super) l4s: Option<f64>,
 }
 
 impl Grow {
     pub(super) fn new() -> Self {
-        Self { exponent: 0.3, is_start: true }
+        Self { exponent: 0.3, is_start: true, capacity: None }
     }
 
     /// After congestion.
     pub(super) fn restart(&mut self) {
-        *self = Self { exponent: MIN_EXPONENT, is_start: false };
+        *self = Self { exponent: MIN_EXPONENT, is_start: false, ..*self };
     }
 
-    /// The rate after this step, in bit/s; `None` while the media does not use what it has. `trusts_trains`: nobody else seems to be
-    /// there, so that what a train finds is ours.
-    pub(super) fn step(
-        &mut self,
-        path: &Path,
-        rate: f64,
-        (trusts_trains, limit): (bool, Option<f64>),
-    ) -> Option<f64> {
+    /// Handles the end of a queue, which showed this capacity in bit/s.
+    pub(super) fn on_capacity(&mut self, capacity: f64) {
+        self.capacity = Some(capacity);
+    }
+
+    /// Whether the rate is near the capacity that the latest queue showed.
+    fn is_at_brim(&mut self, path: &Path, rate: f64) -> bool {
+        let has_risen = |capacity: &f64| {
+            rate > RATE_SHOWS * capacity
+                || path.train.is_some_and(|train| bps(train.arrived) > TRAINS_SHOW * capacity)
+        };
+        if self.capacity.as_ref().is_some_and(has_risen) {
+            self.capacity = None;
+        }
+        self.capacity.is_some_and(|capacity| rate > 0.95 * capacity)
+    }
+
+    /// The rate after this step, in bit/s; `None` while the media does not use what it has.
+    pub(super) fn step(&mut self, path: &Path, rate: f64, bounds: Bounds) -> Option<f64> {
+        let Bounds { trusts_trains, loses_overshoot, l4s } = bounds;
         let dt = path.step.as_seconds();
         let reaction = path.reaction().as_seconds();
         let fast = LN_2 / reaction * if self.is_start { START } else { 1.0 };
@@ -61,6 +91,7 @@ impl Grow {
         self.exponent *= math::exp(LN_2 * doublings);
         let train = path.train.filter(|train| bps(train.sent) > 1.3 * rate);
         let is_near = train.is_some_and(|train| !train.is_open() && rate > 0.85 * bps(train.arrived));
+        let is_near = self.is_at_brim(path, rate) && loses_overshoot || is_near;
         let most = if is_near { NEAR_CAPACITY.min(fast) } else { fast };
         // Without trains a start is a little slower than with trains that show room.
         let least = match train {
@@ -76,12 +107,12 @@ impl Grow {
         };
         self.exponent = self.exponent.max(least * fast);
         self.exponent = self.exponent.clamp(MIN_EXPONENT, most.max(MIN_EXPONENT));
-        let exponent = limit.map_or(self.exponent, |limit| self.exponent.min(limit));
+        let exponent = l4s.map_or(self.exponent, |limit| self.exponent.min(limit));
         let used = path.delivered_long / (1.0 - path.loss.ratio.min(0.6));
         if rate > HEADROOM * used + ALLOWANCE {
             return None;
         }
-        let additive = if limit.is_some() { L4S_ADDITIVE } else { 1.0 } * ADDITIVE * (rate * 1e6).sqrt() * dt;
+        let additive = if l4s.is_some() { L4S_ADDITIVE } else { 1.0 } * ADDITIVE * (rate * 1e6).sqrt() * dt;
         Some(rate * math::exp(exponent * dt) + additive)
     }
 }
@@ -97,6 +128,10 @@ mod tests {
         TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) }
     }
 
+    fn trusting(trusts_trains: bool) -> Bounds {
+        Bounds { trusts_trains, ..Bounds::default() }
+    }
+
     /// Factor of the rate in one second from 1 Mbit/s, after congestion.
     fn second(path: Path, trusts: bool) -> f64 {
         let mut grow = Grow::new();
@@ -104,7 +139,7 @@ mod tests {
         let (mut rate, mut path) = (1e6, path);
         for _ in 0..20 {
             path.delivered_long = rate;
-            rate = grow.step(&path, rate, (trusts, None)).unwrap();
+            rate = grow.step(&path, rate, trusting(trusts)).unwrap();
         }
         rate / 1e6
     }
@@ -135,10 +170,33 @@ mod tests {
     }
 
     #[test]
+    fn where_overshoot_is_lost_growth_is_slow_at_the_brim_until_trains_show_room() {
+        let two_seconds = |loses_overshoot, arrived: Option<u64>| {
+            let mut grow = Grow::new();
+            grow.restart();
+            grow.on_capacity(1e6);
+            let (mut rate, mut path) = (1e6, Path::example());
+            path.train = arrived.map(|arrived| train(1_150_000, arrived));
+            for _ in 0..40 {
+                path.delivered_long = rate;
+                rate = grow.step(&path, rate, Bounds { loses_overshoot, ..Bounds::default() }).unwrap();
+            }
+            rate / 1e6
+        };
+        // The exponent is 0.01 × 2^(t/0.4 s), which is 0.08 after 1.2 s: in 2 s 0.10 with that bound and 0.18 without, and
+        // the additive part of 0.08 a second.
+        let (bound, free) = (two_seconds(true, None), two_seconds(false, None));
+        assert!((1.26..1.3).contains(&bound) && (1.37..1.43).contains(&free), "{bound} {free}");
+        // Trains that arrive at 1.15 times that capacity are no proof, at 1.25 they are.
+        let (no_proof, proof) = (two_seconds(true, Some(1_150_000)), two_seconds(true, Some(1_250_000)));
+        assert!((no_proof - bound).abs() < 1e-9 && (proof - free).abs() < 1e-9, "{no_proof} {proof}");
+    }
+
+    #[test]
     fn what_is_not_used_does_not_grow() {
         let path = Path { delivered_long: 4e5, ..Path::example() };
-        assert_eq!(Grow::new().step(&path, 1e6, (true, None)), None);
-        assert!(Grow::new().step(&path, 7e5, (true, None)).is_some());
+        assert_eq!(Grow::new().step(&path, 1e6, trusting(true)), None);
+        assert!(Grow::new().step(&path, 7e5, trusting(true)).is_some());
     }
 
     #[test]
@@ -155,7 +213,7 @@ mod tests {
         let (mut rate, mut path) = (begin, Path::example());
         for _ in 0..20 {
             path.delivered_long = rate;
-            rate = grow.step(&path, rate, (false, None)).unwrap();
+            rate = grow.step(&path, rate, trusting(false)).unwrap();
         }
         rate / begin
     }

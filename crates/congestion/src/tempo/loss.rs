@@ -16,18 +16,28 @@ const ENCODER: TimeDelta = TimeDelta::from_millis(350);
 pub(super) const MAX_USUAL: f64 = 0.25;
 /// A ceiling that is not met is forgotten after this time: policers do not change, routes do.
 const CEILING: TimeDelta = TimeDelta::from_seconds(90);
-/// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts.
-const SMOOTH: f64 = 1.15;
+/// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts. Also where a queue overflowed lately.
+pub(super) const SMOOTH: f64 = 1.15;
 /// Pacing over the rate otherwise: a frame leaves within 13 ms of the 33 ms to the next one.
 pub(super) const PACING: f64 = 2.5;
-/// Growth from a ceiling on doubles every 1.4 s from 1 % a second; each time it is met again takes twice as long.
+/// Time for which the rate stays below a ceiling; each time it is met again doubles it, [`MAX_HITS`] times at most. To meet it costs 1 %
+/// of the packets for about a second: with 4 s, 0.2 % in the long run, and a capacity that has risen is found within a minute.
+const HOLD: f64 = 4.0;
+const MAX_HITS: u32 = 5;
+/// After that, growth doubles every 1.4 s from 1 % a second.
 const BELOW_CEILING: f64 = 0.01;
 /// It ends at this, so that half a second of growth above the ceiling loses 3 %.
 const MOST_BELOW_CEILING: f64 = 0.06;
 /// An experiment sends this share of what arrives at most: the rate at which a policer lets pass is what arrives.
 const CLEARLY_BELOW: f64 = 0.88;
-/// The rate that a policer is known to carry, over what arrived while it dropped.
+/// The rate below a ceiling, over what arrived while it dropped.
 const BELOW: f64 = 0.94;
+/// Loss above the usual that shows a ceiling that is known: half a percent is a frame of ten where a frame has 20 packets.
+const AT_CEILING: f64 = 0.005;
+/// The size of a queue does not change: that it overflowed is forgotten with this time constant, in seconds. A managed queue that has not
+/// dropped for 15 s is not as full.
+const OVERFLOW_MEMORY: f64 = 60.0;
+const MANAGED_MEMORY: f64 = 15.0;
 
 /// An experiment that runs.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +54,7 @@ struct Experiment {
 /// A policer's ceiling.
 #[derive(Debug, Clone, Copy)]
 struct Ceiling {
-    /// What it carries, in bit/s.
+    /// What it passes, in bit/s.
     rate: f64,
     since: Timestamp,
     /// How often it was met again.
@@ -65,6 +75,8 @@ pub(super) struct LossLaw {
     ceiling: Option<Ceiling>,
     /// How sure it is that the queue is managed, 0 to 1.
     managed: f64,
+    /// How sure it is that bursts overflow the queue, 0 to 1.
+    overflows: f64,
     /// What left before has been judged.
     from: Timestamp,
 }
@@ -80,6 +92,7 @@ impl LossLaw {
             done: Timestamp::ZERO,
             ceiling: None,
             managed: 0.0,
+            overflows: 0.0,
             from: Timestamp::ZERO,
         }
     }
@@ -92,6 +105,16 @@ impl LossLaw {
     /// How sure it is that the queue is managed, 0 to 1.
     pub(super) fn managed(&self) -> f64 {
         self.managed
+    }
+
+    /// How sure it is that bursts overflow the queue, 0 to 1.
+    pub(super) fn overflows(&self) -> f64 {
+        self.overflows
+    }
+
+    /// Whether overshoot was lost in the latest 13 s (one loss) to 96 s (four).
+    pub(super) fn loses_overshoot(&self) -> bool {
+        self.overflows > 0.2
     }
 
     /// Packets that left before this have been judged.
@@ -114,21 +137,31 @@ impl LossLaw {
             return rate.min(next);
         }
         let Some(ceiling) = self.ceiling else { return next };
-        let doublings = 0.7 * path.now.saturating_since(ceiling.since).as_seconds()
-            / f64::from(1_u32 << ceiling.hits.min(4));
-        let growth = BELOW_CEILING * path.step.as_seconds() * math::exp(std::f64::consts::LN_2 * doublings);
-        let most = MOST_BELOW_CEILING * path.step.as_seconds();
-        next.min(rate.max(0.95 * ceiling.rate) * (1.0 + growth.min(most)))
+        let below = rate.max(BELOW * ceiling.rate);
+        let hold = HOLD * f64::from(1_u32 << ceiling.hits.min(MAX_HITS));
+        let after = path.now.saturating_since(ceiling.since).as_seconds() - hold;
+        if after < 0.0 {
+            return next.min(below);
+        }
+        let growth = BELOW_CEILING * math::exp(std::f64::consts::LN_2 * 0.7 * after);
+        next.min(below * (1.0 + growth.min(MOST_BELOW_CEILING) * path.step.as_seconds()))
+    }
+
+    /// Handles the begin of a standing queue at `rate`, in bit/s: a policer has none.
+    pub(super) fn on_queue(&mut self, rate: f64) {
+        self.ceiling = self.ceiling.filter(|ceiling| rate < 0.9 * ceiling.rate);
     }
 
     /// Handles a sign that the queue is managed. Four are certainty.
     pub(super) fn on_managed(&mut self) {
         self.managed = (self.managed + 0.25).min(1.0);
+        self.overflows = (self.overflows + 0.25).min(1.0);
     }
 
     /// Time passes.
     pub(super) fn decay(&mut self, path: &Path) {
-        self.managed *= math::exp(-path.step.as_seconds() / 15.0);
+        self.managed *= math::exp(-path.step.as_seconds() / MANAGED_MEMORY);
+        self.overflows *= math::exp(-path.step.as_seconds() / OVERFLOW_MEMORY);
     }
 
     /// The rate after this feedback, in bit/s; `None` if the losses do not change it. `grows`: no queue is being drained.
@@ -164,7 +197,11 @@ impl LossLaw {
         let train = path.train.map(|train| bps(train.arrived));
         let has_room = train.is_some_and(|train| train > 1.3 * rate);
         // A policer lets trains pass: they show no room then.
-        let margin = self.margin * if has_room && self.ceiling.is_none() { 3.0 } else { 1.0 };
+        let margin = match self.ceiling {
+            Some(ceiling) if rate > 0.9 * ceiling.rate => AT_CEILING,
+            None if has_room => 3.0 * self.margin,
+            _ => self.margin,
+        };
         let again = loss.ratio > 0.04
             && self.usual > 0.04
             && now.saturating_since(self.done) > self.wait
@@ -198,14 +235,19 @@ impl LossLaw {
             }
             Some(ceiling) if rate < 1.3 * ceiling.rate => {
                 // Again, and known.
-                let since = now + TimeDelta::from_seconds(1);
-                self.ceiling = Some(Ceiling { since, hits: ceiling.hits + 1, ..ceiling });
+                let passes = path.delivered_long.min(path.delivered).clamp(0.7 * rate, rate);
+                // What was in flight is lost as well, and is no second time.
+                let is_same = now.saturating_since(ceiling.since) < TimeDelta::from_millis(1500);
+                let hits = ceiling.hits + u32::from(!is_same);
+                self.ceiling = Some(Ceiling { rate: passes, since: now, hits });
                 self.pacing = SMOOTH;
                 self.from = now;
-                (BELOW * path.delivered_long).clamp(0.8 * rate, 0.98 * rate)
+                BELOW * passes
             }
             _ => {
-                let arrives = path.delivered_long.min(rate);
+                // The long window may contain what a full bucket passed, the short one the gap between two frames.
+                let long = path.delivered_long;
+                let arrives = long.min(rate).min(path.delivered.max(0.5 * long));
                 self.experiment = Some(Experiment {
                     arrives,
                     since: now,
@@ -245,9 +287,8 @@ impl LossLaw {
             return Some(rate.max(before));
         }
         self.usual = path.loss.ratio.min(MAX_USUAL);
-        let carried = (BELOW * arrives).max(rate);
-        self.ceiling = Some(Ceiling { rate: carried, since: path.now, hits: 0 });
-        Some(carried)
+        self.ceiling = Some(Ceiling { rate: arrives.max(rate), since: path.now, hits: 0 });
+        Some((BELOW * arrives).max(rate))
     }
 }
 
@@ -312,5 +353,108 @@ mod tests {
     fn no_usual_loss_is_above_a_quarter() {
         let (law, ..) = run(|_| 0.4);
         assert!(law.usual() <= 0.25, "{}", law.usual());
+    }
+
+    /// A path at `seconds` that loses `ratio` of 200 packets a second at `rate`.
+    fn path_at(seconds: f64, rate: f64, ratio: f64) -> Path {
+        Path {
+            now: Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds),
+            delivered: rate * (1.0 - ratio),
+            delivered_long: rate * (1.0 - ratio),
+            loss: LossRatio { ratio, packets: 200.0, burst: 1.0 },
+            ..Path::example()
+        }
+    }
+
+    /// A law that knows a policer of 0.8 Mbit/s since 20 s.
+    fn policed() -> LossLaw {
+        let (law, ..) = run(|rate| (1.0 - 0.8e6 / rate).max(0.0));
+        assert!(
+            law.ceiling.is_some_and(|ceiling| (ceiling.rate - 0.8e6).abs() < 0.01e6),
+            "{:?}",
+            law.ceiling
+        );
+        law
+    }
+
+    #[test]
+    fn a_known_ceiling_is_met_after_4_seconds_and_twice_as_long_each_time() {
+        let (mut law, mut rate) = (policed(), 0.75e6_f64);
+        let (mut met, mut lossy) = (Vec::new(), 0);
+        for step in 0..2400 {
+            let seconds = 21.0 + f64::from(step) * 0.05;
+            let ratio = (1.0 - 0.8e6 / rate).max(0.0);
+            lossy += u32::from(ratio > 0.0);
+            let path = path_at(seconds, rate, ratio);
+            match law.step(&path, rate, true) {
+                Some(next) => {
+                    assert!((next - BELOW * 0.8e6).abs() < 1e3, "{next}");
+                    met.push(seconds);
+                    rate = next;
+                }
+                None => rate = law.limit(&path, rate, rate * 1.05),
+            }
+        }
+        let gaps: Vec<f64> = met.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // After the hold, the 6 % up to the ceiling and 2 % beyond it take 2 to 4 s.
+        for (gap, hold) in gaps.iter().zip([8.0, 16.0, 32.0, 64.0]) {
+            assert!((hold + 1.0..hold + 5.0).contains(gap), "{gaps:?}");
+        }
+        assert!((3..=4).contains(&gaps.len()) && lossy < 120, "{gaps:?} {lossy}");
+    }
+
+    #[test]
+    fn a_queue_at_the_ceiling_disproves_it_and_one_below_it_does_not() {
+        let grows = |queue: f64| {
+            let mut law = policed();
+            let now = law.ceiling.unwrap().since + TimeDelta::from_seconds(1);
+            law.on_queue(queue);
+            law.limit(&Path { now, ..path_at(0.0, 0.7e6, 0.0) }, 0.7e6, 0.9e6)
+        };
+        assert!((grows(0.5e6) - 0.752e6).abs() < 1e3, "{}", grows(0.5e6));
+        assert!((grows(0.76e6) - 0.9e6).abs() < 1.0, "{}", grows(0.76e6));
+    }
+
+    #[test]
+    fn loss_far_below_a_ceiling_is_not_the_policers() {
+        let mut law = policed();
+        assert_eq!(law.step(&path_at(25.0, 0.6e6, 0.1), 0.6e6, true), Some(0.6e6));
+        assert!(law.ceiling.is_none() && (law.usual() - 0.1).abs() < 1e-12, "{}", law.usual());
+    }
+
+    #[test]
+    fn an_experiment_sends_clearly_less_and_more_so_at_heavy_loss() {
+        let rate = |ratio: f64| LossLaw::new().step(&path_at(5.0, 1e6, ratio), 1e6, true).unwrap();
+        // 0.95 × 0.94 is above 0.88 × 0.94; from 8 % on 0.6 × (1 - ratio).
+        assert!((rate(0.06) - 0.88 * 0.94e6).abs() < 1.0, "{}", rate(0.06));
+        assert!((rate(0.1) - 0.6 * 0.9e6).abs() < 1.0, "{}", rate(0.1));
+        // A loss that may be chance starts none.
+        assert_eq!(LossLaw::new().step(&path_at(5.0, 1e6, 0.03), 1e6, true), None);
+    }
+
+    #[test]
+    fn a_queue_ends_an_experiment_without_result() {
+        let mut law = LossLaw::new();
+        assert!(law.step(&path_at(5.0, 1e6, 0.1), 1e6, true).is_some() && law.pacing() < 1.2);
+        assert_eq!(law.step(&path_at(5.1, 0.5e6, 0.1), 0.5e6, false), None);
+        assert!(law.experiment.is_none() && law.ceiling.is_none() && law.usual() == 0.0);
+        assert!((law.pacing() - PACING).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_loss_from_a_queue_is_remembered_as_overflow_for_longer_than_as_management() {
+        let mut law = LossLaw::new();
+        law.on_managed();
+        assert!(law.loses_overshoot() && (law.managed() - 0.25).abs() < 1e-12);
+        for _ in 0..4 {
+            law.on_managed();
+        }
+        let path = Path { step: TimeDelta::from_seconds(1), ..Path::example() };
+        for second in 1..=100 {
+            law.decay(&path);
+            // exp(-t / 60) > 0.2 up to 96 s.
+            assert_eq!(law.loses_overshoot(), second <= 96, "{second}");
+        }
+        assert!(law.managed() < 0.002 && law.overflows() > 0.18);
     }
 }

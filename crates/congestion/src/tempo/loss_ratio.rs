@@ -91,6 +91,10 @@ impl Losses {
     }
 
     fn bin(&mut self, index: u64) -> Option<&mut Bin> {
+        // Nearly all packets belong to the newest bin.
+        if self.bins.back().is_some_and(|bin| bin.index == index) {
+            return self.bins.back_mut();
+        }
         let newest = self.bins.back().map_or(index, |bin| bin.index.max(index));
         let oldest = newest.saturating_sub(BINS);
         if index < oldest {

@@ -81,3 +81,14 @@ fn a_shallow_queue_and_a_long_path_do_not_stop_it() {
     assert!(outcome.mbps(20.0, 60.0) > 0.85 * 2.3, "{}", outcome.mbps(20.0, 60.0));
     assert!(outcome.dropped_share_between(20.0, 60.0) < 0.02);
 }
+
+#[test]
+fn what_a_short_queue_lost_does_not_hide_later_room() {
+    let link = |at: f64| if at < 20.0 { 1.5 } else { 6.0 };
+    let queue = TimeDelta::from_millis(60);
+    let outcome = on(Scenario { link, queue, seconds: 40, ..Scenario::default() });
+    assert!(outcome.mbps(10.0, 20.0) > 0.85 * 1.5, "{}", outcome.mbps(10.0, 20.0));
+    let reached = outcome.reaches(20.0, 0.9 * 6.0).unwrap();
+    assert!(reached < 23.0, "{reached}");
+    assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
+}

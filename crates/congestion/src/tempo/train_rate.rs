@@ -11,8 +11,14 @@ const WINDOW: TimeDelta = TimeDelta::from_millis(400);
 /// At least so many trains, and so much time of arrivals: timestamps of RFC 8888 have steps of 1 ms, so that 8 ms are within 12 %.
 const MIN_TRAINS: usize = 3;
 const MIN_SPAN: TimeDelta = TimeDelta::from_millis(8);
-/// Packets of a train, at least: two gaps.
-const MIN_PACKETS: u32 = 3;
+/// Packets of a train, at least: one gap. At low rates a frame has no more, and [`MIN_SPAN`] says how many such trains are needed.
+const MIN_PACKETS: u32 = 2;
+/// A train ends at a gap that is longer than pacing explains by this factor and this time, which covers a sender's timer; in seconds. With
+/// a longer one, frames at 60 Hz that leave at little more than the media rate are taken for one train, whose rate is that of the media.
+const PAUSE: f64 = 1.3;
+const TIMER: f64 = 0.001;
+/// No gap within a train is longer than three frames at 30 Hz, in seconds.
+const MAX_PAUSE: f64 = 0.1;
 const MAX_TRAINS: usize = 64;
 
 /// Sending and arrival rate of the latest trains.
@@ -38,6 +44,7 @@ struct Train {
     last_arrival: PeerTimestamp,
     /// Size of the packets after the first.
     size: DataSize,
+    last_size: DataSize,
     packets: u32,
 }
 
@@ -50,31 +57,35 @@ pub(super) struct Trains {
 }
 
 impl Trains {
-    /// Handles a packet that arrived, in the order of departure. A pause longer than `pause` ends a train.
+    /// Handles a packet that arrived, in the order of departure. `pacing`: the rate at which packets leave, in bit/s.
     pub(super) fn push(
         &mut self,
         now: Timestamp,
         (sent, arrival, size): (Timestamp, PeerTimestamp, DataSize),
-        pause: TimeDelta,
+        pacing: f64,
     ) {
         if let Some(train) = &mut self.open {
             let gap = sent.saturating_since(train.last_sent);
-            if gap <= pause && sent >= train.last_sent {
+            // Both sides in bits, which saves a division for each packet.
+            let own = train.last_size.as_bits() as f64;
+            let pause = (PAUSE * own).min(MAX_PAUSE * pacing) + TIMER * pacing;
+            if gap.as_nanos() as f64 * 1e-9 * pacing <= pause && sent >= train.last_sent {
                 train.last_sent = sent;
                 train.last_arrival = train.last_arrival.max(arrival);
                 train.size += size;
+                train.last_size = size;
                 train.packets = train.packets.saturating_add(1);
                 return;
             }
         }
         self.close(now);
-        let zero = DataSize::ZERO;
         self.open = Some(Train {
             first_sent: sent,
             last_sent: sent,
             first_arrival: arrival,
             last_arrival: arrival,
-            size: zero,
+            size: DataSize::ZERO,
+            last_size: size,
             packets: 1,
         });
     }
@@ -122,7 +133,7 @@ mod tests {
                 let arrival =
                     PeerTimestamp::from_nanos((frame * 33_000 + 50_000 + packet * arrived_us) * 1000);
                 now = sent + TimeDelta::from_millis(60);
-                trains.push(now, (sent, arrival, DataSize::from_bytes(1250)), TimeDelta::from_millis(6));
+                trains.push(now, (sent, arrival, DataSize::from_bytes(1250)), 1e10 / sent_us as f64);
             }
         }
         trains.rate(now)
@@ -141,7 +152,25 @@ mod tests {
     #[test]
     fn few_or_short_trains_say_nothing() {
         assert_eq!(rate(3, 5, 2000, 4000), None, "two are closed");
-        assert_eq!(rate(8, 2, 2000, 4000), None, "one gap is no train");
+        assert_eq!(rate(8, 1, 2000, 4000), None, "no gap is no train");
+        assert_eq!(rate(8, 2, 2000, 4000), rate(8, 5, 2000, 4000), "one gap is one");
         assert_eq!(rate(8, 5, 200, 200), None, "7 × 0.8 ms");
+    }
+
+    #[test]
+    fn frames_with_a_short_pause_between_them_are_trains_of_their_own() {
+        // 60 Hz: four packets 3.5 ms apart, then 6.2 ms. Together they would measure 2.4 Mbit/s.
+        let mut trains = Trains::default();
+        let mut now = Timestamp::ZERO;
+        for frame in 0..20 {
+            for packet in 0..4 {
+                let sent = Timestamp::from_nanos((frame * 16_700 + packet * 3500) * 1000);
+                let arrival = PeerTimestamp::from_nanos(sent.as_nanos() + 30_000_000);
+                now = sent + TimeDelta::from_millis(60);
+                trains.push(now, (sent, arrival, DataSize::from_bytes(1250)), 1e4 / 0.0035);
+            }
+        }
+        let sent = trains.rate(now).unwrap().sent.as_bps();
+        assert!((2_850_000..=2_860_000).contains(&sent), "{sent}");
     }
 }
