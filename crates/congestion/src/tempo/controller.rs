@@ -15,6 +15,7 @@ use super::{
     loss_ratio::Losses,
     marks::Marks,
     path::{Path, bps},
+    sharing::Sharing,
     silence::Silence,
     standing_queue::StandingQueue,
     train_rate::Trains,
@@ -74,6 +75,7 @@ pub struct Tempo {
     round_trip: BaseDelay,
     trains: Trains,
     losses: Losses,
+    sharing: Sharing,
     rtt: Option<TimeDelta>,
     spread: TimeDelta,
     /// Mean size of packets, in bits.
@@ -89,9 +91,9 @@ pub struct Tempo {
     loss: LossLaw,
     marks: Marks,
     silence: Silence,
-    /// Time of the latest end of a time beside others; the window then, if this is a test whether the queue is ours.
+    /// Time of the latest end of a time beside others; how we competed, if this is a test whether the queue is ours.
     rival: Option<Timestamp>,
-    tested: Option<(f64, TimeDelta)>,
+    tested: Option<Compete>,
     /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
     stepped: Timestamp,
     looked: Timestamp,
@@ -124,6 +126,7 @@ impl Tempo {
             round_trip: BaseDelay::default(),
             trains: Trains::default(),
             losses: Losses::default(),
+            sharing: Sharing::default(),
             rtt: None,
             spread: TimeDelta::ZERO,
             packet: bps(DataRate::from_bps(segment().as_bits())),
@@ -250,6 +253,7 @@ impl Tempo {
             Phase::Grow if path.is_congested() => {
                 self.cause = delay_cause(path, Signal::OverUse);
                 let drain = Drain::new(path, self.rate);
+                self.sharing.on_congestion(path, self.rate);
                 self.grow.restart();
                 self.loss.on_queue(self.rate);
                 self.drain(path, drain)
@@ -291,12 +295,13 @@ impl Tempo {
         let l4s = self.marks.limit(path.now);
         let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
         let bounds = Bounds {
-            trusts_trains: trusts && l4s.is_none(),
+            trusts_trains: trusts && self.sharing.is_alone() && l4s.is_none(),
             loses_overshoot: l4s.is_none() && self.loss.loses_overshoot(),
             l4s,
         };
-        match self.grow.step(path, self.rate, bounds) {
+        match self.grow.step(&self.sharing.ours(path), self.rate, bounds) {
             Some(next) => {
+                let next = next + self.sharing.growth() * self.rate * path.step.as_seconds();
                 let next = self.headroom.limit(path, self.rate, next);
                 let next = self.loss.limit(path, self.rate, next);
                 if next > self.rate {
@@ -336,9 +341,10 @@ impl Tempo {
             }
             Drained::Rival if self.config.laws.compete => {
                 let first = Compete::first_window(drain.before(), drain.capacity(), path);
-                let interval = self.tested.map_or(FIRST_TEST, |(_, interval)| (interval * 2).min(LAST_TEST));
-                let window = self.tested.take().map_or(first, |(window, _)| window);
-                let compete = Compete::new(path, window, interval);
+                let compete = match self.tested.take() {
+                    Some(before) => before.resume(path, (before.interval() * 2).min(LAST_TEST)),
+                    None => Compete::new(path, first, FIRST_TEST),
+                };
                 self.rate = compete.window() / path.rtt.as_seconds().max(0.005);
                 self.cause = delay_cause(path, Signal::OverUse);
                 self.rival = Some(path.now);
@@ -368,7 +374,7 @@ impl Tempo {
                 Phase::Grow
             }
             Competed::Test => {
-                self.tested = Some((compete.window(), compete.interval()));
+                self.tested = Some(compete);
                 Phase::Drain(Drain::new(path, self.rate))
             }
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | constants | [`config`] |
 //! | packets that arrived lately | `arrivals` |
-//! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio` |
+//! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio`, `sharing` |
 //! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
 //! | controller | [`controller`] |
 //!
@@ -24,6 +24,7 @@ mod loss;
 mod loss_ratio;
 mod marks;
 mod path;
+mod sharing;
 mod silence;
 mod standing_queue;
 #[cfg(test)]

@@ -1,0 +1,121 @@
+//! Estimator: how much of the bottleneck is ours.
+//!
+//! Where packets leave in the order of their arrival, a train that is sent at *S* beside others that send *X* arrives at *A* = *C* *S* /
+//! (*S* + *X*), if *S* + *X* is more than the capacity *C* (Melander, Björkman and Gunningberg, "A New End-to-End Probing and Analysis Method
+//! for Estimating Bandwidth Bottlenecks", GLOBECOM 2000). So beside others a train is faster than our share. When a queue begins to
+//! stand, our share *D* arrives. *D* / *A* is 1 alone, and less beside others.
+
+use giusto_units::DataRate;
+
+use super::{
+    loss::PACING,
+    path::{Path, bps},
+    train_rate::TrainRate,
+};
+
+/// Weight of a time of congestion in the ratio.
+const WEIGHT: f64 = 0.5;
+/// A train that leaves at less than this times the rate says nothing: it is no faster than the media.
+const TRAIN: f64 = 1.3;
+/// With a lower ratio others are there: the timestamps of trains are good for 4 %, the delivery rate for some more.
+const ALONE: f64 = 0.93;
+/// Growth of a flow that has half of the capacity, per second: over a cycle of a second it is near the 3 % that draining takes.
+const CATCH_UP: f64 = 0.05;
+/// Smaller shares count as this one: there the ratio differs by no more than its error.
+const LEAST_SHARE: f64 = 0.25;
+
+/// What trains say about our share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sharing {
+    /// Smoothed *D* / *A*.
+    ratio: f64,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self { ratio: 1.0 }
+    }
+}
+
+impl Sharing {
+    /// Handles the begin of congestion at `rate`, in bit/s.
+    pub(super) fn on_congestion(&mut self, path: &Path, rate: f64) {
+        if let Some(train) = path.train.filter(|train| bps(train.sent) > TRAIN * rate) {
+            let ratio = (path.delivered / bps(train.arrived).max(1.0)).min(1.0);
+            self.ratio += WEIGHT * (ratio - self.ratio);
+        }
+    }
+
+    /// Whether nobody else seems to use the bottleneck, so that what a train finds is ours.
+    pub(super) fn is_alone(&self) -> bool {
+        self.ratio > ALONE
+    }
+
+    /// The path with trains that show what is ours. A train that the path carried as fast as it was sent shows room, whoever else is there.
+    pub(super) fn ours(&self, path: &Path) -> Path {
+        let ours = |train: TrainRate| {
+            let share = if train.is_open() { 1.0 } else { self.ratio };
+            TrainRate { arrived: DataRate::from_bps((share * bps(train.arrived)) as u64), ..train }
+        };
+        Path { train: path.train.map(ours), ..*path }
+    }
+
+    /// Additional growth, per second: who has little grows faster, so that shares become equal.
+    ///
+    /// With *S* = 2.5 *D* and *X* = *C* - *D*, *D* / *A* is 0.4 + 0.6 *D* / *C*. Growth in inverse proportion to *D* / *C* adds the same to all.
+    pub(super) fn growth(&self) -> f64 {
+        let share = (self.ratio - 1.0 / PACING) / (1.0 - 1.0 / PACING);
+        CATCH_UP * (1.0 / share.clamp(LEAST_SHARE, 1.0) - 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After congestion at 1 Mbit/s beside others that send `others` on a link that is full.
+    fn beside(others: f64) -> Sharing {
+        let (own, sent) = (1e6, 2.5e6);
+        let arrived = (own + others) * sent / (sent + others);
+        let rate = |bps: f64| DataRate::from_bps(bps as u64);
+        let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+        let mut sharing = Sharing::default();
+        for _ in 0..20 {
+            sharing.on_congestion(&Path { train, delivered: own, ..Path::example() }, own);
+        }
+        sharing
+    }
+
+    #[test]
+    fn who_has_little_grows_faster_and_who_is_alone_does_not() {
+        let alone = beside(0.0);
+        assert!(alone.is_alone() && alone.growth() < 1e-6, "{alone:?}");
+        // Half of the capacity, a third, and a tenth, which counts as a quarter.
+        for (others, growth) in [(1e6, 0.05), (2e6, 0.1), (9e6, 0.15)] {
+            let sharing = beside(others);
+            assert!(!sharing.is_alone(), "{others}");
+            assert!((sharing.growth() - growth).abs() < 1e-3, "{others}: {}", sharing.growth());
+        }
+    }
+
+    #[test]
+    fn a_train_shows_our_share_unless_it_shows_room() {
+        let sharing = beside(1e6);
+        let shown = |sent: u64, arrived: u64| {
+            let train =
+                Some(TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) });
+            bps(sharing.ours(&Path { train, ..Path::example() }).train.unwrap().arrived)
+        };
+        // The ratio beside one equal flow is 0.7.
+        let full = shown(2_500_000, 1_428_571);
+        assert!((full - 1e6).abs() < 1e3, "{full}");
+        let open = shown(2_500_000, 2_450_000);
+        assert!((open - 2.45e6).abs() < 1.0, "{open}");
+        // Packets that are paced as the media say nothing.
+        let mut steady = Sharing::default();
+        let train =
+            Some(TrainRate { sent: DataRate::from_bps(1_200_000), arrived: DataRate::from_bps(600_000) });
+        steady.on_congestion(&Path { train, delivered: 3e5, ..Path::example() }, 1e6);
+        assert!(steady.is_alone() && steady.growth() < 1e-6);
+    }
+}
