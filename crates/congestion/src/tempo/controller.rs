@@ -247,8 +247,6 @@ impl Tempo {
 
     fn control(&mut self, path: &Path) {
         let phase = std::mem::replace(&mut self.phase, Phase::Grow);
-        // What `path` says of losses was sent before this step.
-        let grew = matches!(phase, Phase::Grow);
         self.phase = match phase {
             Phase::Grow if path.is_congested() => {
                 self.cause = delay_cause(path, Signal::OverUse);
@@ -269,7 +267,7 @@ impl Tempo {
         self.loss.decay(path);
         self.headroom.decay(path);
         if self.config.laws.loss && !competes {
-            let grows = grew && matches!(self.phase, Phase::Grow);
+            let grows = matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
                 self.rate = rate;
                 self.cause = Cause::Loss { ratio: path.loss.ratio };
