@@ -243,7 +243,7 @@ mod tests {
             // More arrives as more is sent: the queue is not ours alone.
             let delivered_long = 1e6 + time as f64 * 1e4;
             let now = start.now + TimeDelta::from_millis(time);
-            compete.step(&Path { now, queue, is_lost_now, delivered_long, ..start }, (1e5, 0.0, 1e9)).1
+            compete.step(&Path { now, queue, delivered_long, is_lost_now, ..start }, (1e5, 0.0, 1e9)).1
                 == Competed::Test
         });
         test.unwrap()

@@ -47,12 +47,12 @@ impl Sharing {
     }
 
     /// Whether nobody else seems to use the bottleneck, so that what a train finds is ours.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(self) -> bool {
         self.ratio > ALONE
     }
 
     /// The path with trains that show what is ours. A train that the path carried as fast as it was sent shows room, whoever else is there.
-    pub(super) fn ours(&self, path: &Path) -> Path {
+    pub(super) fn ours(self, path: &Path) -> Path {
         let ours = |train: TrainRate| {
             let share = if train.is_open() { 1.0 } else { self.ratio };
             TrainRate { arrived: DataRate::from_bps((share * bps(train.arrived)) as u64), ..train }
@@ -63,7 +63,7 @@ impl Sharing {
     /// Additional growth, per second: who has little grows faster, so that shares become equal.
     ///
     /// With *S* = 2.5 *D* and *X* = *C* - *D*, *D* / *A* is 0.4 + 0.6 *D* / *C*. Growth in inverse proportion to *D* / *C* adds the same to all.
-    pub(super) fn growth(&self) -> f64 {
+    pub(super) fn growth(self) -> f64 {
         let share = (self.ratio - 1.0 / PACING) / (1.0 - 1.0 / PACING);
         CATCH_UP * (1.0 / share.clamp(LEAST_SHARE, 1.0) - 1.0)
     }
