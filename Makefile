@@ -10,7 +10,7 @@ test-rust:
 	$(CARGO) test --workspace --locked --features giusto-cli/browser
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
-# need, they are skipped by name.
+# need, they are skipped by name. The profile is that of the other tests, whose crates it takes where their features agree.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow matplotlib mypy pandas polars pytest
@@ -18,8 +18,8 @@ test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
 	. $(PYTHON_ENV)/bin/activate && \
-	pip install --quiet --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-args="--profile test" . && \
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
+		--config-settings=build-args="--profile dev" . && \
 	python -m pytest
 
 lint: docs
