@@ -43,7 +43,7 @@ fn three_streams_share_a_bottleneck_by_priority() {
 #[test]
 fn priorities_and_limits_change_while_a_call_runs() {
     // The sender divides the target of these; scream:d00 needs longer, since each of its streams has a rate control.
-    for kind in KINDS[1..].iter().map(|name| algorithm(name)) {
+    for kind in KINDS.map(algorithm).into_iter().skip(1) {
         let streams = [(1, 2.0), (2, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 3000)));
         let mut run = Run::of(kind, limits(), streams.into());
         run.rate = kbps(2000);
