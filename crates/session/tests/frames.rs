@@ -234,7 +234,7 @@ fn packets_tell_the_capture_time_if_no_sender_report_arrives() {
             let expected = (frame.at - captured).as_nanos();
             match frame.delay {
                 Some(delay) => {
-                    assert!((delay.as_nanos() - expected).abs() < 25_000, "{name}: {delay} {expected}")
+                    assert!((delay.as_nanos() - expected).abs() < 25_000, "{name}: {delay} {expected}");
                 }
                 None => assert!(captured < ms(1_700), "{name}: {captured:?}"),
             }
