@@ -315,6 +315,9 @@ impl Tempo {
         let rival = self.rival.is_some_and(|rival| path.now.saturating_since(rival) < RIVAL_MEMORY);
         let (rate, outcome) = drain.step(path, rival || self.tested.is_some());
         self.rate = rate;
+        if outcome == Drained::NotYet {
+            self.sharing.on_queue(path);
+        }
         match outcome {
             Drained::Empty => {
                 self.cause = delay_cause(path, Signal::UnderUse);

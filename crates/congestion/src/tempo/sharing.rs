@@ -5,7 +5,7 @@
 //! for Estimating Bandwidth Bottlenecks", GLOBECOM 2000). So beside others a train is faster than our share. When a queue begins to
 //! stand, our share *D* arrives. *D* / *A* is 1 alone, and less beside others.
 
-use giusto_units::DataRate;
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     loss::PACING,
@@ -24,24 +24,36 @@ const CATCH_UP: f64 = 0.05;
 /// Smaller shares count as this one: there the ratio differs by no more than its error.
 const LEAST_SHARE: f64 = 0.25;
 
+/// Shorter congestion says nothing: jitter and short fades look like it.
+const LASTING: TimeDelta = TimeDelta::from_millis(200);
+
 /// What trains say about our share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sharing {
     /// Smoothed *D* / *A*.
     ratio: f64,
+    /// Begin of congestion, and *D* / *A* then, until it counts.
+    begun: Option<(Timestamp, f64)>,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { ratio: 1.0 }
+        Self { ratio: 1.0, begun: None }
     }
 }
 
 impl Sharing {
     /// Handles the begin of congestion at `rate`, in bit/s.
     pub(super) fn on_congestion(&mut self, path: &Path, rate: f64) {
-        if let Some(train) = path.train.filter(|train| bps(train.sent) > TRAIN * rate) {
-            let ratio = (path.delivered / bps(train.arrived).max(1.0)).min(1.0);
+        let train = path.train.filter(|train| bps(train.sent) > TRAIN * rate);
+        self.begun = train.map(|train| (path.now, (path.delivered / bps(train.arrived).max(1.0)).min(1.0)));
+    }
+
+    /// Handles congestion that goes on.
+    pub(super) fn on_queue(&mut self, path: &Path) {
+        if let Some((_, ratio)) =
+            self.begun.take_if(|(begin, _)| path.now.saturating_since(*begin) >= LASTING)
+        {
             self.ratio += WEIGHT * (ratio - self.ratio);
         }
     }
@@ -80,8 +92,11 @@ mod tests {
         let rate = |bps: f64| DataRate::from_bps(bps as u64);
         let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
         let mut sharing = Sharing::default();
+        let mut path = Path { train, delivered: own, ..Path::example() };
         for _ in 0..20 {
-            sharing.on_congestion(&Path { train, delivered: own, ..Path::example() }, own);
+            sharing.on_congestion(&path, own);
+            path.now += LASTING;
+            sharing.on_queue(&path);
         }
         sharing
     }
@@ -115,7 +130,28 @@ mod tests {
         let mut steady = Sharing::default();
         let train =
             Some(TrainRate { sent: DataRate::from_bps(1_200_000), arrived: DataRate::from_bps(600_000) });
-        steady.on_congestion(&Path { train, delivered: 3e5, ..Path::example() }, 1e6);
+        let mut path = Path { train, delivered: 3e5, ..Path::example() };
+        steady.on_congestion(&path, 1e6);
+        path.now += LASTING;
+        steady.on_queue(&path);
         assert!(steady.is_alone() && steady.growth() < 1e-6);
+    }
+    #[test]
+    fn short_congestion_says_nothing() {
+        let rate = |bps: u64| DataRate::from_bps(bps);
+        let train = Some(TrainRate { sent: rate(2_500_000), arrived: rate(1_428_571) });
+        let begin = Path { train, delivered: 1e6, ..Path::example() };
+        let after = |time: i64| Path { now: begin.now + TimeDelta::from_millis(time), ..begin };
+        let mut sharing = Sharing::default();
+        for _ in 0..20 {
+            sharing.on_congestion(&begin, 1e6);
+            sharing.on_queue(&after(199));
+        }
+        assert!(sharing.is_alone());
+        for _ in 0..5 {
+            sharing.on_congestion(&begin, 1e6);
+            sharing.on_queue(&after(200));
+        }
+        assert!(!sharing.is_alone());
     }
 }
