@@ -10,12 +10,12 @@ pub struct TempoConfig {
     /// Range and initial value of the target.
     pub limits: Limits,
     /// Standing queue from which there is congestion, besides the two terms below. Default 5 ms: five steps of the timestamps of
-    /// RFC 8888, and the target of `CoDel` (RFC 8289 §4.2), which drops nothing below.
+    /// RFC 8888, and the target of `CoDel` (RFC 8289 §4.3), which drops nothing below.
     pub congested_above: TimeDelta,
     /// Standing queue up to which the path counts as empty. Default 1.5 ms: more than a step of those timestamps.
     pub empty_below: TimeDelta,
-    /// Share of the variation within a window that is added to the first limit; half of it to the second. Default 0.2: the minimum of a window moves
-    /// by a fraction of what single delays do.
+    /// Share of the variation within a window that is added to the first limit; half of it to the second. Default 0.2: the minimum of a
+    /// window moves by a fraction of what single delays do.
     pub spread_share: f64,
     /// Interval at which silence and the sender's queue are examined. Default 25 ms, less than a frame.
     pub look: TimeDelta,

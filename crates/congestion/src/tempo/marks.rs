@@ -42,7 +42,7 @@ impl Marks {
         self.marked = self.marked.saturating_add(u32::from(ecn == Ecn::Ce));
     }
 
-    /// The factor on the rate and whether it comes from classic marks, after a feedback.
+    /// The share of marked packets in the round, and the factor on the rate, after a feedback; `None` if nothing is to change.
     pub(super) fn step(&mut self, path: &Path) -> Option<(f64, f64)> {
         let round = path.rtt.max(MIN_ROUND);
         if path.now.saturating_since(self.since) < round || self.received == 0 {

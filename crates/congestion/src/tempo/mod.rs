@@ -5,7 +5,8 @@
 //! | constants | [`config`] |
 //! | packets that arrived lately | `arrivals` |
 //! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio`, `sharing` |
-//! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
+//! | state of the path after a feedback | `path` |
+//! | laws | `grow`, `drain`, `compete`, `headroom`, `loss`, `marks`, `silence` |
 //! | controller | [`controller`] |
 //!
 //! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While

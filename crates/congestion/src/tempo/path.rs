@@ -51,8 +51,8 @@ impl Path {
         self.queue.is_some_and(|queue| queue > self.high)
     }
 
-    /// Time until a change of the rate is seen: round trip, and half of this for the encoder (100 to 200 ms in RFC 8593), the rest for
-    /// the window of the queue and the interval of feedback.
+    /// Time until a change of the rate is seen: the round trip, and 150 ms for the encoder, the window of the queue and the interval of
+    /// feedback. Chosen by us; RFC 8593 has encoders that react within 200 ms by default.
     pub(super) fn reaction(&self) -> TimeDelta {
         self.base_rtt + REACTION
     }
