@@ -395,7 +395,7 @@ fn an_interrupted_sweep_keeps_finished_runs_and_resumes() {
 
     let refused = folder.run(&args);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("continue it with --resume"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("continue them with --resume"), "{}", text(&refused.stderr));
     let few = ["sweep", "s.toml", "--seeds", "1..6", "--out", "kept", "--resume"];
     assert_eq!(folder.run(&few).status.code(), Some(0));
     assert_eq!(rows("kept/flows.csv"), 6);
