@@ -56,7 +56,7 @@
 //!
 //! | | expectations of RFC 8867 met, of 279 | 95th percentile of the queueing delay from 1 to 5 s after 3 Mbit/s became 1 |
 //! |---|---|---|
-//! | `scream:rfc8298` | 243 | 289 ms |
+//! | `scream:rfc8298` | 244 | 289 ms |
 //! | the window follows | 246 | |
 //! | evidence | 238 | |
 //! | window and evidence | 267 | 80 ms |
