@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito (2008): told apart with any kind of colour vision, and in print by their lightness and line style.
+# Okabe and Ito (2008): distinguishable with any kind of colour vision, and in print by their lightness and line style.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 _SHADE = "#e8e8e8"

@@ -1,4 +1,4 @@
-//! What algorithms made for acknowledgements share, where reports of several packets come at intervals.
+//! Common parts of algorithms made for acknowledgements, for reports of several packets that come at intervals.
 
 use giusto_units::{DataRate, PeerTimestamp, TimeDelta, Timestamp};
 
