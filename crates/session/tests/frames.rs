@@ -214,7 +214,7 @@ fn frames_over_a_bad_link_are_complete_and_unique() {
 }
 
 #[test]
-fn packets_tell_the_capture_time_if_no_sender_report_arrives() {
+fn packets_contain_the_capture_time_if_no_sender_report_arrives() {
     let pushed = random_frames(400);
     // The element of nine bytes, and the header of the extension if there was none (RFC 8285 §4.2), padded to words.
     for (name, more) in [("scream:v2", 16), ("gcc:libwebrtc", 8), ("gcc:remb", 12), ("nada", 12)] {
