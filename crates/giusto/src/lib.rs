@@ -7,6 +7,7 @@
 //! | [`scenario`] | what is simulated, and what is expected of it |
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
 //! | [`city`] | calls in the cells of a city (LTE) |
+//! | [`explore`] | a scenario whose values are turned, and the pictures of its runs |
 //! | [`live`] | a scenario with one media flow in real time: a call across the links |
 //! | [`link`] | a scenario's links in real time, for other programs |
 //! | [`call`] | calls: the media sessions of the simulator over real UDP |
@@ -20,6 +21,7 @@ pub mod benchmark;
 pub mod call;
 pub mod capture;
 pub mod city;
+pub mod explore;
 pub mod link;
 pub mod live;
 pub mod measured;

@@ -1,5 +1,6 @@
 //! Scenario files, and scenarios made from them with `--set`.
 
+mod rewrite;
 mod setting;
 
 use std::{
@@ -96,6 +97,18 @@ impl Document {
     #[must_use]
     pub fn with_algorithms(self, algorithms: Vec<Algorithm>) -> Self {
         Self { algorithms, ..self }
+    }
+
+    /// The same file, whose trace files are looked for in `folder`.
+    #[must_use]
+    pub(crate) fn in_folder(self, folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..self }
+    }
+
+    /// The sentence on what it shows, as in the file.
+    pub(crate) fn description(&self) -> Option<String> {
+        let root = self.root().ok()?;
+        Some(root.get_ref().get("description")?.get_ref().as_str()?.to_owned())
     }
 
     /// The text of the file.

@@ -1,0 +1,347 @@
+//! Questions about a scenario with other values, and their answers.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use giusto_congestion::Algorithm;
+use giusto_units::TimeDelta;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    controls::{Group, controls},
+    gallery,
+};
+use crate::{
+    record::{RunRecord, TimelineOptions},
+    run::{
+        RecordOptions,
+        comparison::{self, Comparison, Controllers, Run},
+        timed,
+    },
+    scenario::{Document, FlowKind, Scenario, ScenarioError, Setting},
+    view::html::{self, Explored, Report},
+};
+
+/// The most seeds of a question.
+pub const MAX_SEEDS: u16 = 50;
+
+/// The most runs of a question.
+pub const MAX_RUNS: usize = 300;
+
+/// The most controllers side by side.
+const MAX_CONTROLLERS: usize = 8;
+
+/// The longest simulated time of a run.
+const MAX_DURATION: TimeDelta = TimeDelta::from_millis(3_600_000);
+
+/// Flows of a scenario without media that are compared.
+const MAX_FLOWS: usize = 3;
+
+/// What a page asks.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// One scenario, or two beside each other.
+    pub sides: Vec<Side>,
+    /// Controllers side by side; empty: those of the scenario.
+    #[serde(default)]
+    pub controllers: Vec<String>,
+    /// Runs of each, with consecutive seeds; 0 is 1.
+    #[serde(default)]
+    pub seeds: u16,
+}
+
+/// A scenario with settings.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// Its name in the gallery; by default the file of the explorer.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// Paths and values as in `--set`, later ones over earlier ones.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+}
+
+impl Side {
+    fn settings(&self) -> Vec<Setting> {
+        let settings = self.settings.iter().cloned();
+        settings.map(|(path, value)| Setting { path, value }).collect()
+    }
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Update {
+    /// The page: first of one seed, then, if there are several, of all.
+    Picture {
+        /// Whether nothing follows.
+        last: bool,
+        /// The page.
+        report: Box<Report>,
+        /// The record from which its series take their data.
+        record: Value,
+        /// The controls of each side.
+        controls: Vec<Vec<Group>>,
+    },
+    /// How many runs have ended.
+    Progress {
+        /// Ended runs.
+        done: usize,
+        /// All runs.
+        of: usize,
+    },
+}
+
+/// A question that cannot be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExploreError {
+    /// The scenario with its settings is not valid.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Something else is wrong with the question.
+    #[error("{0}")]
+    Question(String),
+}
+
+impl ExploreError {
+    /// Every problem, a sentence each.
+    pub fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Scenario(error) => error.problems().to_vec(),
+            Self::Question(text) => vec![text.clone()],
+        }
+    }
+}
+
+/// Answers questions about one file and the scenarios of the gallery.
+#[derive(Debug, Default)]
+pub struct Explorer {
+    file: Option<Document>,
+    gallery: gallery::Gallery,
+}
+
+/// One of the runs that are shown beside each other, with each seed.
+#[derive(Debug)]
+struct Variant {
+    label: String,
+    scenario: Scenario,
+}
+
+impl Explorer {
+    /// An explorer of a file, or of the gallery alone.
+    pub fn new(file: Option<Document>) -> Self {
+        Self { file, gallery: gallery::Gallery::default() }
+    }
+
+    /// The document of a side.
+    fn document(&self, side: &Side) -> Result<Document, ExploreError> {
+        match (&side.scenario, &self.file) {
+            (Some(name), _) => self.gallery.document(name),
+            (None, Some(file)) => Ok(file.clone()),
+            (None, None) => {
+                let text = "scenario: missing: name one of the gallery, or start with a FILE";
+                Err(ExploreError::Question(text.to_owned()))
+            }
+        }
+    }
+
+    /// The controls of a side.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`]: the scenario is unknown, or not valid with the settings.
+    pub fn controls(&self, side: &Side) -> Result<Vec<Group>, ExploreError> {
+        let (document, settings) = (self.document(side)?, side.settings());
+        document.scenario(&settings)?;
+        Ok(controls(&document, &settings)?)
+    }
+
+    /// The text of a side's file with the settings written into it: `giusto sim` accepts it.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`]: the scenario is unknown, or not valid with the settings.
+    pub fn save(&self, side: &Side) -> Result<String, ExploreError> {
+        Ok(self.document(side)?.text_with(&side.settings())?)
+    }
+
+    /// Runs what is asked, on all threads of the current pool, and passes the answer to `emit` part by part. `ends` is asked
+    /// several hundred times in each run whether to give up; then nothing more is emitted.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`] lists what is wrong with the question.
+    pub fn answer(
+        &self,
+        question: &Question,
+        ends: &(dyn Fn() -> bool + Sync),
+        emit: &(dyn Fn(Update) + Sync),
+    ) -> Result<(), ExploreError> {
+        let seeds = question.seeds.max(1);
+        let (variants, notes) = self.variants(question)?;
+        check(&variants, seeds)?;
+        let controls =
+            question.sides.iter().map(|side| self.controls(side)).collect::<Result<Vec<_>, _>>()?;
+        let of = variants.len() * usize::from(seeds);
+        let done = AtomicUsize::new(0);
+        let run = |variant: &Variant, place: u16| {
+            let options = RecordOptions::with_timeline(TimelineOptions::default());
+            let seed = variant.scenario.seed().wrapping_add(place.into());
+            let record = timed::run(&variant.scenario, seed, options, &mut (), |_| ends());
+            (!record.interrupted).then_some(record)
+        };
+        let first: Option<Vec<RunRecord>> = variants.par_iter().map(|variant| run(variant, 0)).collect();
+        let Some(first) = first else { return Ok(()) };
+        done.store(first.len(), Ordering::Relaxed);
+        let comparison = side_by_side(&variants, first, notes);
+        let picture = |others: &[Vec<RunRecord>]| {
+            let Explored { report, record } = html::explored(&comparison, others);
+            let last = others.iter().all(Vec::is_empty) == (seeds == 1);
+            Update::Picture { last, report: Box::new(report), record, controls: controls.clone() }
+        };
+        emit(picture(&[]));
+        if seeds == 1 {
+            return Ok(());
+        }
+        let plan: Vec<(usize, u16)> =
+            (1..seeds).flat_map(|seed| (0..variants.len()).map(move |variant| (variant, seed))).collect();
+        let others = Mutex::new(BTreeMap::new());
+        plan.par_iter().for_each(|&(place, seed)| {
+            let Some(variant) = variants.get(place).filter(|_| !ends()) else { return };
+            if let Some(mut record) = run(variant, seed) {
+                html::keep_for_bands(&mut record);
+                others.lock().unwrap_or_else(PoisonError::into_inner).insert((place, seed), record);
+                emit(Update::Progress { done: 1 + done.fetch_add(1, Ordering::Relaxed), of });
+            }
+        });
+        let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if others.len() == plan.len() && !ends() {
+            let mut of_variants: Vec<Vec<RunRecord>> = variants.iter().map(|_| Vec::new()).collect();
+            for ((place, _), record) in others {
+                if let Some(records) = of_variants.get_mut(place) {
+                    records.push(record);
+                }
+            }
+            emit(picture(&of_variants));
+        }
+        Ok(())
+    }
+
+    /// The scenarios that are asked for, and what else was changed in them.
+    fn variants(&self, question: &Question) -> Result<(Vec<Variant>, Vec<String>), ExploreError> {
+        let wrong = |text: String| Err(ExploreError::Question(text));
+        if !(1..=2).contains(&question.sides.len()) {
+            return wrong(format!("sides: {}: ask about one scenario or two", question.sides.len()));
+        }
+        if question.controllers.len() > MAX_CONTROLLERS {
+            let found = question.controllers.len();
+            return wrong(format!("controllers: {found}: choose at most {MAX_CONTROLLERS}"));
+        }
+        let controllers = match question.controllers.as_slice() {
+            [] => None,
+            names => {
+                let known: Result<Controllers, String> = names.join(",").parse();
+                Some(known.map_err(|error| ExploreError::Question(format!("controllers: {error}")))?)
+            }
+        };
+        let (mut variants, mut notes) = (Vec::new(), Vec::new());
+        for (side, letter) in question.sides.iter().zip(["A", "B"]) {
+            let (document, settings) = (self.document(side)?, side.settings());
+            let scenario = document.scenario(&settings)?;
+            let several = question.sides.len() > 1;
+            let has_media = scenario.flows().iter().any(|flow| matches!(flow.kind, FlowKind::Media(_)));
+            let label = |name: &str| if several { format!("{letter}: {name}") } else { name.to_owned() };
+            match &controllers {
+                Some(controllers) if has_media => {
+                    let contenders = comparison::contenders(&document, &settings, controllers, None)?;
+                    for note in comparison::notes(&contenders) {
+                        if !notes.contains(&note) {
+                            notes.push(note);
+                        }
+                    }
+                    variants.extend(contenders.into_iter().map(|contender| Variant {
+                        label: label(contender.controller.name()),
+                        scenario: contender.scenario,
+                    }));
+                }
+                _ => {
+                    let name = own_controller(&scenario).unwrap_or_else(|| scenario.name().to_owned());
+                    variants.push(Variant { label: label(&name), scenario });
+                }
+            }
+        }
+        Ok((variants, notes))
+    }
+}
+
+/// The controller of a scenario's media, if all have one and the same.
+fn own_controller(scenario: &Scenario) -> Option<String> {
+    let mut media = scenario.flows().iter().filter_map(|flow| match &flow.kind {
+        FlowKind::Media(media) => Some(media.controller),
+        _ => None,
+    });
+    let first: Algorithm = media.next()?;
+    media.all(|other| other == first).then(|| first.name().to_owned())
+}
+
+fn check(variants: &[Variant], seeds: u16) -> Result<(), ExploreError> {
+    let wrong = |text: String| Err(ExploreError::Question(text));
+    if seeds > MAX_SEEDS {
+        return wrong(format!("seeds: {seeds}: at most {MAX_SEEDS}; `giusto sweep` runs more"));
+    }
+    let runs = variants.len() * usize::from(seeds);
+    if runs > MAX_RUNS {
+        return wrong(format!("{runs} runs: at most {MAX_RUNS}: choose fewer seeds or controllers"));
+    }
+    if let Some(long) = variants.iter().map(|variant| &variant.scenario).find(|own| own.duration() > MAX_DURATION) {
+        let (name, found) = (long.name(), long.duration());
+        return wrong(format!("{name}: duration: {found}: at most {MAX_DURATION} here; `giusto sim` runs longer"));
+    }
+    Ok(())
+}
+
+/// The first runs as a comparison.
+fn side_by_side(variants: &[Variant], records: Vec<RunRecord>, notes: Vec<String>) -> Comparison {
+    let run = |(variant, result): (&Variant, RunRecord)| {
+        let flows = variant.scenario.flows();
+        let media: Vec<&str> = flows
+            .iter()
+            .filter(|flow| matches!(flow.kind, FlowKind::Media(_)))
+            .map(|flow| flow.id.as_str())
+            .collect();
+        let compared = if media.is_empty() {
+            flows.iter().take(MAX_FLOWS).map(|flow| flow.id.as_str()).collect()
+        } else {
+            media
+        };
+        let feedback = |id: &str| {
+            let flow = result.flows.iter().find(|flow| flow.group == id);
+            (id.to_owned(), flow.and_then(|flow| flow.feedback.clone()).unwrap_or_default())
+        };
+        let feedback = compared.into_iter().map(feedback).collect();
+        Run { controller: variant.label.clone(), live: false, feedback, result }
+    };
+    let first = variants.first().map(|variant| &variant.scenario);
+    Comparison {
+        scenario: first.map(|scenario| scenario.name().to_owned()).unwrap_or_default(),
+        seed: first.map(|scenario| scenario.seed().to_string()).unwrap_or_default(),
+        interrupted: false,
+        notes,
+        runs: variants.iter().zip(records).map(run).collect(),
+        parity: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

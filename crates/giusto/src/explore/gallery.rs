@@ -1,0 +1,192 @@
+//! The scenarios of the repository, within the program.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::ExploreError;
+use crate::scenario::Document;
+
+/// A scenario of the gallery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its name: that of its file, without the extension.
+    pub name: String,
+    /// What it shows, in one sentence.
+    pub sentence: String,
+}
+
+macro_rules! scenarios {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../scenarios/", $name, ".toml")))),*]
+    };
+}
+
+/// Names and texts, in the order in which they are shown. Scenarios of a city and of long traces are not among them.
+const SCENARIOS: &[(&str, &str)] = &scenarios![
+    "first",
+    "media",
+    "media-vs-cubic",
+    "codel",
+    "bufferbloat",
+    "asymmetric",
+    "bbr-vs-cubic",
+    "compare",
+    "cubic-vs-newreno",
+    "dualpi2-l4s",
+    "dumbbell",
+    "ecn",
+    "fq-codel",
+    "gilbert-elliott",
+    "jitter",
+    "mahimahi",
+    "media-audio-and-screen",
+    "media-heavy-loss",
+    "media-loss",
+    "media-overload",
+    "media-priorities",
+    "media-repair",
+    "media-step",
+    "media-two-equal",
+    "nada-priority",
+    "on-off",
+    "one-cubic",
+    "one-newreno",
+    "outage",
+    "parking-lot",
+    "pie",
+    "prague-dualpi2",
+    "prague-step-mark",
+    "rate-steps",
+    "rate-trace",
+    "red",
+    "scream-drop",
+    "scream-fades",
+    "scream-fifo",
+    "scream-l4s",
+    "scream-quench",
+    "scream-step",
+    "shaper",
+    "short-flows",
+    "step-mark",
+    "rfc8867/5.1-variable-capacity-udp",
+    "rfc8867/5.1-variable-capacity",
+    "rfc8867/5.2-several-flows-udp",
+    "rfc8867/5.2-several-flows",
+    "rfc8867/5.3-clean-feedback",
+    "rfc8867/5.3-congested-feedback",
+    "rfc8867/5.4-same-algorithm",
+    "rfc8867/5.5-rtt-fairness",
+    "rfc8867/5.6-long-tcp",
+    "rfc8867/5.7-short-tcp",
+    "rfc8867/5.8-pause-resume",
+    "rfc8867/6.1-priority",
+    "rfc8867/6.2-ecn",
+    "rfc8867/6.3-multiple-bottlenecks",
+    "rfc8869/3.1-pair-cbr-first",
+    "rfc8869/3.1-pair-cbr-later",
+    "rfc8869/3.1-pair",
+    "rfc8869/3.1-tcp",
+    "rfc8869/3.1-uplink",
+    "rfc8869/3.2-both-ways",
+    "rfc8869/3.2-cbr-first",
+    "rfc8869/3.2-cbr-later",
+    "rfc8869/3.2-downlink",
+    "rfc8869/3.2-tcp",
+    "rfc8869/3.2-uplink",
+    "rfc8869/3.2-varying-04",
+    "rfc8869/3.2-varying-08",
+    "rfc8869/3.2-varying-12",
+    "rfc8869/3.2-varying-20",
+];
+
+/// The traces that they read.
+const TRACES: [(&str, &str); 2] = [
+    ("half-seconds.csv", include_str!("../../../../scenarios/traces/half-seconds.csv")),
+    ("wandering.mahimahi", include_str!("../../../../scenarios/traces/wandering.mahimahi")),
+];
+
+/// Every scenario of the gallery.
+pub fn entries() -> Vec<Entry> {
+    let entry = |(name, text): &(&str, &str)| {
+        let document = Document::parse(text, name).ok();
+        let sentence = document.and_then(|document| document.description());
+        Entry { name: (*name).to_owned(), sentence: sentence.unwrap_or_default() }
+    };
+    SCENARIOS.iter().map(entry).collect()
+}
+
+/// The gallery as documents.
+#[derive(Debug, Default)]
+pub(super) struct Gallery {
+    /// Where the traces lie, once one was needed.
+    traces: OnceLock<Option<TempDir>>,
+}
+
+impl Gallery {
+    /// The scenario called `name`.
+    pub(super) fn document(&self, name: &str) -> Result<Document, ExploreError> {
+        let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
+            return Err(ExploreError::Question(format!(
+                "scenario: the gallery has no \"{name}\": take a name from it"
+            )));
+        };
+        let document = Document::parse(text, &format!("{name}.toml"))?;
+        let needs_traces = TRACES.iter().any(|(trace, _)| text.contains(trace));
+        let folder = if needs_traces { self.traces.get_or_init(unpacked).as_ref() } else { None };
+        Ok(folder.map_or(document.clone(), |folder| document.in_folder(folder.path())))
+    }
+}
+
+/// The traces in a folder of their own; `None` if there is no room.
+fn unpacked() -> Option<TempDir> {
+    let folder = tempfile::tempdir().ok()?;
+    let traces = folder.path().join("traces");
+    std::fs::create_dir(&traces).ok()?;
+    for (name, text) in TRACES {
+        std::fs::write(traces.join(name), text).ok()?;
+    }
+    Some(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// The scenario files of the repository that can be explored.
+    fn in_repository() -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let mut found = BTreeSet::new();
+        for folder in [root.clone(), root.join("rfc8867"), root.join("rfc8869"), root.join("lessons")] {
+            let Ok(files) = fs::read_dir(&folder) else { continue };
+            for file in files.map(|file| file.unwrap().path()) {
+                if file.extension().is_some_and(|extension| extension == "toml") {
+                    let text = fs::read_to_string(&file).unwrap();
+                    let name = file.strip_prefix(&root).unwrap().with_extension("");
+                    let is_left_out = text.contains("[city]") || text.contains("traces/lte/");
+                    found.extend((!is_left_out).then(|| name.display().to_string()));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_gallery_holds_the_scenarios_of_the_repository() {
+        let listed: BTreeSet<String> = SCENARIOS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(listed, in_repository());
+    }
+
+    #[test]
+    fn each_scenario_of_the_gallery_is_valid_and_says_what_it_shows() {
+        let gallery = Gallery::default();
+        for Entry { name, sentence } in entries() {
+            let scenario = gallery.document(&name).unwrap().scenario(&[]);
+            assert!(scenario.is_ok(), "{name}: {}", scenario.unwrap_err());
+            assert!((10..300).contains(&sentence.len()), "{name}: \"{sentence}\"");
+        }
+    }
+}

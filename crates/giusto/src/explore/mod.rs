@@ -1,0 +1,30 @@
+//! A scenario to explore: which of its values can be turned, what a run with other values shows, and the scenarios to begin with.
+//!
+//! [`Explorer`] answers questions without a clock of its own and without a socket; `giusto explore` puts it behind a page.
+//!
+//! # Example
+//!
+//! ```
+//! use giusto::explore::{Explorer, Question, Update};
+//!
+//! let explorer = Explorer::new(None);
+//! let question: Question = serde_json::from_str(
+//!     r#"{"sides": [{"scenario": "first", "settings": [["duration", "5 s"]]}]}"#,
+//! )?;
+//! let mut headline = String::new();
+//! explorer.answer(&question, &|| false, &|update| {
+//!     if let Update::Picture { report, .. } = update {
+//!         headline = report.headline.clone();
+//!     }
+//! })?;
+//! assert!(!headline.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod answer;
+mod controls;
+mod gallery;
+
+pub use answer::{ExploreError, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Update};
+pub use controls::{Control, Group, Kind, Slider, controls};
+pub use gallery::{Entry, entries};
