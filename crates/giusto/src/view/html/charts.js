@@ -15,6 +15,8 @@ const FONT = 12;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const coarse = matchMedia("(pointer: coarse)").matches;
 const library = document.getElementById("chart-library");
+// A served page allows scripts by nonce only.
+const { nonce } = document.currentScript;
 
 // The chart library reads a small markup in its texts: this makes a text mean itself.
 const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\n", "<br>");
@@ -510,7 +512,7 @@ const linked = (model) => {
 const loadLibrary = async () => {
   const bytes = Uint8Array.from(atob(library.textContent.replace(/\s/g, "")), (letter) => letter.charCodeAt(0));
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const script = make("script", {}, await new Response(unpacked).text());
+  const script = make("script", { nonce: nonce || null }, await new Response(unpacked).text());
   document.head.append(script);
   ready = true;
   entries.forEach((entry) => { if (entry.seen) render(entry); });

@@ -50,6 +50,7 @@ pub use map::Map;
 pub use page::{Demo, accuracy, demo, verdict};
 pub use replay::replay;
 pub use simulation::simulation;
+pub use skeleton::Served;
 
 use crate::whole_file::{self, Content};
 
@@ -104,7 +105,12 @@ impl Report {
 
     /// The page as one HTML text.
     pub fn to_html(&self) -> String {
-        skeleton::page(self)
+        skeleton::page(self, None)
+    }
+
+    /// The page as a server of this machine serves it: with the chart library, and with a script of its own after that of all pages.
+    pub fn to_served_html(&self, served: Served<'_>) -> String {
+        skeleton::page(self, Some(served))
     }
 
     /// Writes the page to `path`. The file appears under that name only once it is complete.

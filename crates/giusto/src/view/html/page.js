@@ -345,6 +345,8 @@ const build = () => {
   if (page.command) {
     main.append(make("section", { class: "sheet" }, heading("Run it again"), make("pre", {}, page.command)));
   }
-  const note = `Written by giusto ${page.version}. This file holds everything it shows and loads nothing.`;
+  const note = nonce
+    ? `Served by giusto ${page.version} to this machine alone. It loads nothing from elsewhere.`
+    : `Written by giusto ${page.version}. This file holds everything it shows and loads nothing.`;
   main.append(make("footer", {}, make("p", {}, note)));
 };

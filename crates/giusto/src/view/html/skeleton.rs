@@ -16,8 +16,17 @@ const CONTENT_SECURITY_POLICY: &str =
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("charts.js"));
 
-/// The page as one HTML text.
-pub(super) fn page(report: &Report) -> String {
+/// A page that a server of this machine serves.
+#[derive(Debug, Clone, Copy)]
+pub struct Served<'a> {
+    /// The nonce of its script, which the content security policy of the server names.
+    pub nonce: &'a str,
+    /// What follows the script of all pages.
+    pub script: &'a str,
+}
+
+/// The page as one HTML text: a file, or `served`.
+pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
     let title = escaped(&report.title);
     let headline = escaped(&report.headline);
     // Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
@@ -27,7 +36,7 @@ pub(super) fn page(report: &Report) -> String {
         let record = json(serde_json::to_string(record));
         format!("<script type=\"application/json\" id=\"record\">{record}</script>\n")
     });
-    let library = if report.sections.iter().any(has_chart) {
+    let library = if served.is_some() || report.sections.iter().any(has_chart) {
         format!(
             "<!-- {CHART_LIBRARY_NOTICE} -->\n\
              <script type=\"text/plain\" id=\"chart-library\">\n{CHART_LIBRARY}</script>\n"
@@ -35,15 +44,21 @@ pub(super) fn page(report: &Report) -> String {
     } else {
         String::new()
     };
+    // The policy of a served page comes with it, as a header.
+    let policy = served.map_or_else(
+        || format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_SECURITY_POLICY}\">\n"),
+        |_| String::new(),
+    );
+    let nonce = served.map_or_else(String::new, |served| format!(" nonce=\"{}\"", escaped(served.nonce)));
+    let more = served.map_or("", |served| served.script);
     format!(
         "<!doctype html>
 <html lang=\"en\">
 <head>
 <meta charset=\"utf-8\">
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
-<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_SECURITY_POLICY}\">
-<title>{title}</title>
-<style>
+{policy}<title>{title}</title>
+<style{nonce}>
 {STYLE}</style>
 </head>
 <body>
@@ -55,8 +70,8 @@ pub(super) fn page(report: &Report) -> String {
 <noscript><p>A script in this file draws the tables and charts. Switch scripts on to see them; the file loads nothing.</p></noscript>
 </main>
 <script type=\"application/json\" id=\"page\">{model}</script>
-{record}{library}<script>
-{SCRIPT}</script>
+{record}{library}<script{nonce}>
+{SCRIPT}{more}</script>
 </body>
 </html>
 "
