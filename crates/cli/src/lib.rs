@@ -9,6 +9,7 @@ mod cbr;
 mod compare;
 mod console;
 mod demo;
+mod explore;
 mod flags;
 mod iperf3;
 mod link;
@@ -84,6 +85,8 @@ enum Command {
     Sim(sim::SimArgs),
     /// Simulate a scenario under several congestion controllers, side by side
     Compare(compare::CompareArgs),
+    /// Turn the values of a scenario on a page and see its run at once
+    Explore(explore::ExploreArgs),
     /// Run other programs across a scenario's links in real time
     Link(Box<link::LinkArgs>),
     /// Simulate a scenario with many values and seeds
@@ -171,6 +174,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Cbr(args) => cbr::run(&args, &stop),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
+        Command::Explore(args) => explore::run(&args, &stop),
         Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Benchmark(args) => benchmark::run(&args, &stop),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use giusto_congestion::Algorithm;
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::{
     gallery,
 };
 use crate::{
-    record::{RunRecord, TimelineOptions},
+    record::{FlowTimeline, LinkTimeline, RunRecord, TimelineOptions},
     run::{
         RecordOptions,
         comparison::{self, Comparison, Controllers, Run},
@@ -40,6 +40,12 @@ const MAX_CONTROLLERS: usize = 8;
 
 /// The longest simulated time of a run.
 const MAX_DURATION: TimeDelta = TimeDelta::from_millis(3_600_000);
+
+/// The simulated time that a sketch shows at most.
+const MAX_SKETCH: TimeDelta = TimeDelta::from_millis(60_000);
+
+/// Moments of a sketch.
+const SKETCH_POINTS: i64 = 80;
 
 /// Flows of a scenario without media that are compared.
 const MAX_FLOWS: usize = 3;
@@ -100,6 +106,29 @@ pub enum Update {
         /// All runs.
         of: usize,
     },
+}
+
+/// A small picture: rates over time, in bit/s.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sketch {
+    /// The capacity of the slowest link; empty without one.
+    pub capacity_bps: Vec<Option<f64>>,
+    /// The received rate of each flow.
+    pub flows_bps: Vec<Vec<f64>>,
+}
+
+impl Sketch {
+    fn of(record: &RunRecord) -> Self {
+        let Some(timeline) = &record.timeline else { return Self::default() };
+        let limited = timeline.links.iter().filter(|link| link.capacity_bps.iter().any(Option::is_some));
+        let mean = |link: &&LinkTimeline| link.capacity_bps.iter().flatten().sum::<f64>();
+        let slowest = limited.min_by(|a, b| mean(a).total_cmp(&mean(b)));
+        let rates = |flow: &FlowTimeline| flow.received_rate_bps.iter().map(|&bps| bps as f64).collect();
+        Self {
+            capacity_bps: slowest.map(|link| link.capacity_bps.clone()).unwrap_or_default(),
+            flows_bps: timeline.flows.iter().map(rates).collect(),
+        }
+    }
 }
 
 /// A question that cannot be answered.
@@ -165,6 +194,37 @@ impl Explorer {
         let (document, settings) = (self.document(side)?, side.settings());
         document.scenario(&settings)?;
         Ok(controls(&document, &settings)?)
+    }
+
+    /// Whether a question can be answered.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`] lists what is wrong with it.
+    pub fn check(&self, question: &Question) -> Result<(), ExploreError> {
+        let (variants, _) = self.variants(question)?;
+        check(&variants, question.seeds.max(1))
+    }
+
+    /// The name of the file, as in messages; `None` without one.
+    pub fn title(&self) -> Option<&str> {
+        self.file.as_ref().map(Document::name)
+    }
+
+    /// A small picture of a scenario of the gallery: its first seconds, at a few moments.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`]: the gallery has no such scenario.
+    pub fn sketch(&self, name: &str) -> Result<Sketch, ExploreError> {
+        let side = Side { scenario: Some(name.to_owned()), settings: Vec::new() };
+        let scenario = self.document(&side)?.scenario(&[])?;
+        let width = TimeDelta::from_nanos(scenario.duration().as_nanos().min(MAX_SKETCH.as_nanos()) / SKETCH_POINTS);
+        let timeline = TimelineOptions { width: Some(width), max_flows: 4, ..TimelineOptions::default() };
+        let end = Timestamp::ZERO + MAX_SKETCH;
+        let options = RecordOptions::with_timeline(timeline);
+        let record = timed::run(&scenario, scenario.seed(), options, &mut (), |now| now >= end);
+        Ok(Sketch::of(&record))
     }
 
     /// The text of a side's file with the settings written into it: `giusto sim` accepts it.

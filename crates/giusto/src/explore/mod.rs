@@ -25,6 +25,6 @@ mod answer;
 mod controls;
 mod gallery;
 
-pub use answer::{ExploreError, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Update};
+pub use answer::{ExploreError, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
 pub use gallery::{Entry, entries};

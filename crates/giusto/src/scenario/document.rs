@@ -105,6 +105,11 @@ impl Document {
         Self { folder: folder.to_owned(), ..self }
     }
 
+    /// The name of the file in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The sentence on what it shows, as in the file.
     pub(crate) fn description(&self) -> Option<String> {
         let root = self.root().ok()?;

@@ -77,6 +77,15 @@ impl Points {
         self
     }
 
+    /// The same points with other y coordinates in the record.
+    #[must_use]
+    pub(super) fn at(mut self, pointer: String) -> Self {
+        if let Self::InRecord { y, .. } = &mut self {
+            *y = pointer;
+        }
+        self
+    }
+
     /// Multiplies each y coordinate by `factor`, for example to show a ratio in percent.
     #[must_use]
     pub fn scaled(mut self, factor: f64) -> Self {
@@ -108,6 +117,15 @@ pub enum Series {
         name: String,
         /// Its points.
         points: Points,
+    },
+    /// A range around a line, filled.
+    Band {
+        /// The place of the line among the series of the chart.
+        of: usize,
+        /// Its lower end.
+        low: Points,
+        /// Its upper end.
+        high: Points,
     },
     /// Labelled values, each with an interval.
     Estimates {

@@ -16,7 +16,7 @@ use super::{
     },
 };
 use crate::{
-    record::{DecisionRecord, FlowRecord},
+    record::{DecisionRecord, FlowRecord, LinkRecord, RunRecord},
     run::comparison::{Comparison, Parity, Run},
     view::{
         comparison::{
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Flows that are drawn: with all controllers in each chart, and once more under each controller.
-const MAX_FLOWS: usize = 3;
+pub(super) const MAX_FLOWS: usize = 3;
 
 /// With more runs, the cursor stands at every second window or at fewer, so that a page stays below 1.5 MB.
 const MAX_RUNS_IN_FULL: usize = 3;
@@ -174,7 +174,7 @@ pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
 }
 
 /// The finding: the ranges of rates and delays, or what the only run found.
-fn headline(comparison: &Comparison, rows: &[Row]) -> String {
+pub(super) fn headline(comparison: &Comparison, rows: &[Row]) -> String {
     let early = if comparison.interrupted { "Interrupted. " } else { "" };
     if let Some(found) = parity_finding(&comparison.parity) {
         return format!("{early}{found}");
@@ -218,8 +218,20 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
 /// One run, and the place of a flow in its timeline.
 type FlowInRun<'a> = (SimulationPage<'a>, Option<usize>);
 
+/// Whether the links of two runs have the same ends, rates, delays and queues.
+pub(super) fn same_network(a: &RunRecord, b: &RunRecord) -> bool {
+    let links = |record: &RunRecord| -> Vec<[String; 6]> {
+        let links = record.links.iter();
+        let parts = |link: &LinkRecord| {
+            [&link.id, &link.from, &link.to, &link.rate, &link.wire, &link.queue].map(String::clone)
+        };
+        links.map(parts).collect()
+    };
+    links(a) == links(b)
+}
+
 /// All charts, and the values at the cursor; `None` without flows.
-fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Option<Linked> {
+pub(super) fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Option<Linked> {
     // A run that was ended early has fewer windows.
     let times = comparison.runs.iter().enumerate();
     let times = times.filter_map(|(number, run)| Some((number, &run.result.timeline.as_ref()?.t_s)));
@@ -265,7 +277,15 @@ fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Opt
         }
     }
     let x = format!("/runs/{longest}/timeline/t_s");
-    (!groups.is_empty()).then_some(Linked { charts, x, step, start_at: QUEUE, lines, groups })
+    (!groups.is_empty()).then_some(Linked {
+        charts,
+        x,
+        step,
+        start_at: QUEUE,
+        lines,
+        groups,
+        of: "controller",
+    })
 }
 
 impl Quantity {
@@ -296,7 +316,13 @@ impl Quantity {
         };
         let series = lines.iter().zip(runs).map(|(line, (page, place))| {
             let points = match (self.kind, place) {
-                (Kind::Link, _) => link.and_then(|link| page.link_column(&link.id, self.column)),
+                (Kind::Link, place) => {
+                    // Another network has its own slowest link.
+                    let id = place.and_then(|place| page.timeline.flows.get(place)).map(|own| &own.id);
+                    let own = page.record.flows.iter().find(|own| Some(&own.id) == id);
+                    let link = own.and_then(|own| bottleneck(page.record, own)).or(link);
+                    link.and_then(|link| page.link_column(&link.id, self.column))
+                }
                 (_, place) => {
                     place.map(|place| page.column(&format!("timeline/flows/{place}/{}", self.column)))
                 }
@@ -311,7 +337,7 @@ impl Quantity {
 }
 
 /// In words, the decisions that hold at the `positions` of the cursor, and the last decrease before each.
-fn shown(decisions: &[DecisionRecord], positions: &[f64]) -> Vec<Decision> {
+pub(super) fn shown(decisions: &[DecisionRecord], positions: &[f64]) -> Vec<Decision> {
     let lowers = |decision: &DecisionRecord| decision.to_bps < decision.from_bps;
     let mut shown = BTreeSet::new();
     for at_s in positions {

@@ -17,6 +17,8 @@ pub struct Linked {
     pub(crate) step: usize,
     /// The cursor begins at the maximum of the chart with this index.
     pub(crate) start_at: usize,
+    /// What a line is of, the heading of their names.
+    pub(crate) of: &'static str,
     /// The names of the lines.
     pub(crate) lines: Vec<String>,
     /// The lines of one flow each; the reader chooses which flow the table shows.

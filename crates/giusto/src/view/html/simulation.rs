@@ -7,7 +7,7 @@ use plots::MAX_LINES;
 use serde::Serialize;
 
 use super::{
-    Block, Card, Cell, Points, Prose, Report, Section, Table, Tone,
+    Block, Card, Cell, Chart, Points, Prose, Report, Section, Table, Tone,
     drawing::{Drawing, Link},
     embedded::{has_values, keep_drawn, to_json},
     finding::{finding, is_media, ms, unmet},
@@ -61,17 +61,24 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
         report.push(topology(page));
     }
     let mut embedded = to_json(&Embedded { record, overview });
-    let charts = media::charts(page).into_iter().chain(plots::charts(page, overview));
-    let drawn = charts.filter(|chart| has_values(&embedded, chart));
+    let drawn = charts(page, overview).into_iter().filter(|chart| has_values(&embedded, chart));
     report.sections.extend(drawn.map(Section::from));
-    report.push(flows_table(&record.flows));
-    for table in [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten() {
-        report.push(table);
-    }
-    report.push(links_table(page));
-    report.push(how_measured(record));
+    report.sections.extend(tables(page));
     keep_drawn(&mut embedded, &report.sections);
     report.with_record(embedded)
+}
+
+/// The charts, also those without values.
+pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Chart> {
+    media::charts(page).into_iter().chain(plots::charts(page, overview)).collect()
+}
+
+/// The tables of flows and links, and how they were measured.
+pub(super) fn tables(page: &SimulationPage<'_>) -> Vec<Section> {
+    let SimulationPage { record, .. } = page;
+    let media = [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten();
+    let tables = std::iter::once(flows_table(&record.flows)).chain(media).chain([links_table(page)]);
+    tables.map(Section::from).chain([how_measured(record).into()]).collect()
 }
 
 impl<'a> SimulationPage<'a> {
@@ -109,7 +116,7 @@ impl<'a> SimulationPage<'a> {
 }
 
 /// Failed expectations first, then the finding.
-fn headline(record: &RunRecord) -> String {
+pub(super) fn headline(record: &RunRecord) -> String {
     let found = finding(record);
     if let Some(real_time) = &record.real_time {
         let doubts = real_time.doubts.iter().map(|doubt| format!("The figures cannot be trusted: {doubt}. "));
@@ -141,7 +148,7 @@ fn worst<T>(
 /// A distribution of a flow.
 type OfFlow = fn(&FlowRecord) -> Option<Distribution>;
 
-fn cards(record: &RunRecord) -> Vec<Card> {
+pub(super) fn cards(record: &RunRecord) -> Vec<Card> {
     let RunRecord { flows, checks, .. } = record;
     let mut cards = Vec::new();
     let met = checks.iter().filter(|check| check.passed).count();
@@ -262,7 +269,7 @@ fn parts(link: &LinkRecord) -> Vec<String> {
     parts.filter(|part| !part.is_empty()).cloned().collect()
 }
 
-fn topology(page: &SimulationPage<'_>) -> Drawing {
+pub(super) fn topology(page: &SimulationPage<'_>) -> Drawing {
     let caption = "Each arrow is a link with its rate, delay, loss and queue. It is thick where packets were queued. The flows that a host sends stand next to its name.";
     let mut drawing =
         Drawing { title: "Network".to_owned(), caption: caption.to_owned(), ..Drawing::default() };

@@ -23,6 +23,8 @@ pub struct Served<'a> {
     pub nonce: &'a str,
     /// What follows the script of all pages.
     pub script: &'a str,
+    /// What follows the style sheet of all pages.
+    pub style: &'a str,
 }
 
 /// The page as one HTML text: a file, or `served`.
@@ -50,7 +52,7 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
         |_| String::new(),
     );
     let nonce = served.map_or_else(String::new, |served| format!(" nonce=\"{}\"", escaped(served.nonce)));
-    let more = served.map_or("", |served| served.script);
+    let (more, more_style) = served.map_or(("", ""), |served| (served.script, served.style));
     format!(
         "<!doctype html>
 <html lang=\"en\">
@@ -59,7 +61,7 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
 {policy}<title>{title}</title>
 <style{nonce}>
-{STYLE}</style>
+{STYLE}{more_style}</style>
 </head>
 <body>
 <main>

@@ -93,7 +93,7 @@ fn flow_lines((page, overview): (&SimulationPage<'_>, &Overview), column: &str, 
     own.chain(others).collect()
 }
 
-fn name(flow: &FlowTimeline) -> String {
+pub(in crate::view::html) fn name(flow: &FlowTimeline) -> String {
     if flow.members > 1 { format!("{} × {}", flow.members, flow.id) } else { flow.id.clone() }
 }
 

@@ -1,0 +1,157 @@
+//! `giusto explore`: a page on which the values of a scenario are turned.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use giusto::{
+    explore::{self, Explorer, Question, Side},
+    scenario::{Document, Setting},
+    view::html,
+};
+use giusto_net::Clock;
+use giusto_serve::{Response, Routes, Server, Status};
+use giusto_units::TimeDelta;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use crate::{
+    args::whole,
+    console::{self, print_text},
+    usage::{UsageError, misuse},
+};
+
+/// The time that an answer may take.
+const MAX_TIME: TimeDelta = TimeDelta::from_millis(120_000);
+
+/// How often Ctrl-C is looked for.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Flags of `giusto explore`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto explore scenarios/media.toml
+  giusto explore
+  giusto explore scenarios/media-vs-cubic.toml --controller gcc:libwebrtc,scream:v2 --seeds 10
+  giusto explore scenarios/media.toml --set bottleneck.rate=2M --no-open
+
+The page is served on loopback until Ctrl-C. Its address holds a random token: whoever has it can run scenarios here.
+docs/how-to/explore.md describes the page.")]
+pub(crate) struct ExploreArgs {
+    /// Scenario; without it the page begins with a gallery of scenarios
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Begin with a changed value, such as link.bottleneck.rate=5M; repeatable
+    #[arg(long, value_name = "KEY=VALUE", requires = "file")]
+    set: Vec<Setting>,
+
+    /// Begin with these congestion controllers side by side, comma-separated
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', requires = "file")]
+    controller: Vec<String>,
+
+    /// Begin with so many seeds
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1, explore::MAX_SEEDS.into()))]
+    seeds: u16,
+
+    /// Serve the page on this port of 127.0.0.1 [default: any free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+
+    /// Open no browser: print the address of the page alone
+    #[arg(long)]
+    no_open: bool,
+}
+
+pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
+    let document = args.file.as_ref().map(Document::load).transpose().map_err(UsageError::from)?;
+    if document.as_ref().is_some_and(Document::is_city) {
+        misuse!("a city is no network of links: only `giusto sim` runs it");
+    }
+    let settings = args.set.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
+    let side = Side { scenario: None, settings: settings.collect() };
+    let question = Question { sides: vec![side], controllers: args.controller.clone(), seeds: args.seeds };
+    let explorer = Arc::new(Explorer::new(document));
+    if args.file.is_some() {
+        explorer.check(&question).map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
+    }
+    let start = args.file.is_some().then_some(&question);
+    let page = html::Exploration::new(explorer.title(), start, &explore::entries());
+    let settings = giusto_serve::Settings { port: args.port, ..giusto_serve::Settings::default() };
+    let server = Server::start(routes(&explorer, page, stop), &settings)?;
+    print_text(&server.url())?;
+    if !args.no_open && giusto_serve::has_display()
+        && let Err(error) = giusto_serve::open(&server.url())
+    {
+        console::complain(&format!("note: {error}"));
+    }
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(PATIENCE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the page asks for.
+fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBool>) -> Routes {
+    let [runs, saves, sketches] = [(); 3].map(|()| Arc::clone(explorer));
+    let stop = Arc::clone(stop);
+    Routes::new()
+        .get("", move |request| Response::page(page.to_html(request.nonce())))
+        .post("run", move |request| {
+            let question: Question = match body(request.body()) {
+                Ok(question) => question,
+                Err(refused) => return refused,
+            };
+            let (explorer, stop) = (Arc::clone(&runs), Arc::clone(&stop));
+            Response::lines(move |sink| {
+                let (clock, gone) = (Clock::start(), sink.gone());
+                let began = clock.now();
+                let is_late = || clock.now() - began > MAX_TIME;
+                let ends = || gone.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) || is_late();
+                let result = explorer.answer(&question, &ends, &|update| {
+                    // A client that has gone away stops the runs by its flag.
+                    let _ = sink.send(line(&update));
+                });
+                if let Err(error) = result {
+                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": error.problems() })));
+                } else if is_late() {
+                    let problem = format!("the runs took more than {MAX_TIME}: choose a shorter duration or fewer flows");
+                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": [problem] })));
+                }
+            })
+        })
+        .post("save", move |request| {
+            let side: Side = match body(request.body()) {
+                Ok(side) => side,
+                Err(refused) => return refused,
+            };
+            match saves.save(&side) {
+                Ok(text) => Response::json(json!({ "text": text }).to_string()),
+                Err(error) => Response::json(json!({ "problems": error.problems() }).to_string()),
+            }
+        })
+        .get("sketch", move |request| match sketches.sketch(request.query()) {
+            Ok(sketch) => Response::json(serde_json::to_string(&sketch).unwrap_or_default()),
+            Err(error) => Response::text(Status::NOT_FOUND, format!("{error}\n")),
+        })
+}
+
+/// A line of a stream.
+fn line(value: &impl Serialize) -> String {
+    // Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+/// What a request asks, or the answer where it cannot be read.
+fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Response::text(Status::BAD_REQUEST, format!("the question cannot be read: {error}\n")))
+}
