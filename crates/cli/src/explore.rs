@@ -88,7 +88,8 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let settings = giusto_serve::Settings { port: args.port, ..giusto_serve::Settings::default() };
     let server = Server::start(routes(&explorer, page, stop), &settings)?;
     print_text(&server.url())?;
-    if !args.no_open && giusto_serve::has_display()
+    if !args.no_open
+        && giusto_serve::has_display()
         && let Err(error) = giusto_serve::open(&server.url())
     {
         console::complain(&format!("note: {error}"));
@@ -123,7 +124,9 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
                 if let Err(error) = result {
                     let _ = sink.send(line(&json!({ "kind": "problems", "problems": error.problems() })));
                 } else if is_late() {
-                    let problem = format!("the runs took more than {MAX_TIME}: choose a shorter duration or fewer flows");
+                    let problem = format!(
+                        "the runs took more than {MAX_TIME}: choose a shorter duration or fewer flows"
+                    );
                     let _ = sink.send(line(&json!({ "kind": "problems", "problems": [problem] })));
                 }
             })
@@ -152,6 +155,7 @@ fn line(value: &impl Serialize) -> String {
 
 /// What a request asks, or the answer where it cannot be read.
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Response::text(Status::BAD_REQUEST, format!("the question cannot be read: {error}\n")))
+    serde_json::from_slice(bytes).map_err(|error| {
+        Response::text(Status::BAD_REQUEST, format!("the question cannot be read: {error}\n"))
+    })
 }

@@ -219,7 +219,8 @@ impl Explorer {
     pub fn sketch(&self, name: &str) -> Result<Sketch, ExploreError> {
         let side = Side { scenario: Some(name.to_owned()), settings: Vec::new() };
         let scenario = self.document(&side)?.scenario(&[])?;
-        let width = TimeDelta::from_nanos(scenario.duration().as_nanos().min(MAX_SKETCH.as_nanos()) / SKETCH_POINTS);
+        let width =
+            TimeDelta::from_nanos(scenario.duration().as_nanos().min(MAX_SKETCH.as_nanos()) / SKETCH_POINTS);
         let timeline = TimelineOptions { width: Some(width), max_flows: 4, ..TimelineOptions::default() };
         let end = Timestamp::ZERO + MAX_SKETCH;
         let options = RecordOptions::with_timeline(timeline);
@@ -364,9 +365,13 @@ fn check(variants: &[Variant], seeds: u16) -> Result<(), ExploreError> {
     if runs > MAX_RUNS {
         return wrong(format!("{runs} runs: at most {MAX_RUNS}: choose fewer seeds or controllers"));
     }
-    if let Some(long) = variants.iter().map(|variant| &variant.scenario).find(|own| own.duration() > MAX_DURATION) {
+    if let Some(long) =
+        variants.iter().map(|variant| &variant.scenario).find(|own| own.duration() > MAX_DURATION)
+    {
         let (name, found) = (long.name(), long.duration());
-        return wrong(format!("{name}: duration: {found}: at most {MAX_DURATION} here; `giusto sim` runs longer"));
+        return wrong(format!(
+            "{name}: duration: {found}: at most {MAX_DURATION} here; `giusto sim` runs longer"
+        ));
     }
     Ok(())
 }

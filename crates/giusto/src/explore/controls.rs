@@ -142,8 +142,23 @@ const CHOICES: [(&str, &[&str]); 8] = [
 
 /// Keys whose values are names of other things: they are no numbers to turn.
 const NAMES: [&str; 17] = [
-    "id", "kind", "from", "to", "via", "back", "name", "description", "metric", "flow", "link", "stream", "medium",
-    "machine", "strategy", "mahimahi", "trace",
+    "id",
+    "kind",
+    "from",
+    "to",
+    "via",
+    "back",
+    "name",
+    "description",
+    "metric",
+    "flow",
+    "link",
+    "stream",
+    "medium",
+    "machine",
+    "strategy",
+    "mahimahi",
+    "trace",
 ];
 
 /// The controls of a document with `settings`. Ranges do not depend on the settings, so that a slider stands still while it is
@@ -158,7 +173,9 @@ pub fn controls(document: &Document, settings: &[Setting]) -> Result<Vec<Group>,
     let values = Values { original: &original, duration_s: seconds(&original, "duration").unwrap_or(60.0) };
     let mut groups = vec![values.run(&changed)];
     for list in ["link", "medium", "flow"] {
-        groups.extend(elements(&changed, list).into_iter().map(|(name, table)| values.part(list, &name, table)));
+        groups.extend(
+            elements(&changed, list).into_iter().map(|(name, table)| values.part(list, &name, table)),
+        );
     }
     for (list, title) in [("change", "changes"), ("expect", "expectations")] {
         let mut group = Group { title: title.to_owned(), folded: true, controls: Vec::new() };
@@ -315,9 +332,8 @@ impl Values<'_> {
                 let base = self.text_at(path).unwrap_or_else(|| value.clone());
                 let kind = match quantity(&value) {
                     Some((number, unit)) => {
-                        let base = quantity(&base).map_or(number, |(base, own)| {
-                            base * unit_size(own) / unit_size(unit)
-                        });
+                        let base = quantity(&base)
+                            .map_or(number, |(base, own)| base * unit_size(own) / unit_size(unit));
                         Kind::Number(self.slider(key, number, unit, base))
                     }
                     None => Kind::Text,
@@ -385,7 +401,9 @@ impl Values<'_> {
             ("delay", _) => linear(0.0, (base * 5.0).max(in_unit(0.2)), 0.0),
             ("count" | "users-per-cell" | "aggregation", "") => whole((base * 5.0).max(20.0)),
             ("frame-rate", "") => whole(base.max(60.0)),
-            ("loss" | "duplication" | "corruption" | "frame-error", "") if base <= 0.2 => linear(0.0, 0.2, 0.0),
+            ("loss" | "duplication" | "corruption" | "frame-error", "") if base <= 0.2 => {
+                linear(0.0, 0.2, 0.0)
+            }
             (_, "packets") => Slider { step: 1.0, ..factor(20.0, 20.0) },
             (_, "") if base > 1.0 && base.fract() == 0.0 => whole(base * 5.0),
             (_, "") if (0.0..=1.0).contains(&base) => linear(0.0, 1.0, 0.0),
@@ -495,7 +513,10 @@ mod tests {
     }
 
     fn at<'a>(controls: &'a [Control], path: &str) -> &'a Control {
-        controls.iter().find(|control| control.path == path).unwrap_or_else(|| panic!("no {path}: {controls:?}"))
+        controls
+            .iter()
+            .find(|control| control.path == path)
+            .unwrap_or_else(|| panic!("no {path}: {controls:?}"))
     }
 
     #[test]
@@ -536,7 +557,8 @@ mod tests {
                 _ => control.value.clone(),
             };
             // The bounds of an expectation and a warm-up as long as the run contradict the rest.
-            if control.path == "warmup" || control.path.starts_with("expect") || control.path == "change.1.at" {
+            if control.path == "warmup" || control.path.starts_with("expect") || control.path == "change.1.at"
+            {
                 continue;
             }
             let setting = Setting { path: control.path.clone(), value: value.trim().to_owned() };

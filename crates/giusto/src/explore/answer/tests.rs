@@ -1,1 +1,142 @@
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use serde_json::Value;
+
 use super::*;
+
+const CALL: &str = r#"
+    duration = "10 s"
+    link = [{ id = "wire", from = "a", to = "b", rate = "2 Mbit/s", delay = "20 ms", duplex = true }]
+    flow = [{ id = "call", kind = "media", from = "a", to = "b" }, { id = "tcp", kind = "tcp", from = "a", to = "b" }]
+    expect = [{ link = "wire", metric = "utilisation", min = 0.5, max = 1.0 }]
+"#;
+
+fn explorer() -> Explorer {
+    Explorer::new(Some(Document::parse(CALL, "call.toml").unwrap()))
+}
+
+fn question(json: &str) -> Question {
+    serde_json::from_str(json).unwrap()
+}
+
+/// All updates, as a page gets them.
+fn answer(explorer: &Explorer, asked: &str) -> Result<Vec<Value>, ExploreError> {
+    let updates = Mutex::new(Vec::new());
+    let emit = |update| updates.lock().unwrap().push(serde_json::to_value(update).unwrap());
+    explorer.answer(&question(asked), &|| false, &emit)?;
+    Ok(updates.into_inner().unwrap())
+}
+
+fn problem(asked: &str) -> String {
+    answer(&explorer(), asked).unwrap_err().to_string()
+}
+
+#[test]
+fn one_run_is_one_picture() {
+    let updates = answer(&explorer(), r#"{"sides": [{}]}"#).unwrap();
+    let [picture] = updates.as_slice() else { panic!("{} updates", updates.len()) };
+    assert_eq!((picture["kind"].as_str(), picture["last"].as_bool()), (Some("picture"), Some(true)));
+    let sections = picture["report"]["sections"].as_array().unwrap();
+    let kinds: Vec<&str> = sections.iter().map(|section| section["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds[..4], ["cards", "table", "drawing", "linked"]);
+    let paths: Vec<&Value> = picture["controls"][0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|group| group["controls"].as_array().unwrap())
+        .map(|control| &control["path"])
+        .collect();
+    assert!(paths.contains(&&Value::from("link.wire.rate")), "{paths:?}");
+}
+
+#[test]
+fn a_setting_changes_the_run_and_the_saved_file_runs_alike() {
+    let explorer = explorer();
+    let asked = r#"{"sides": [{"settings": [["wire.rate", "4 Mbit/s"], ["seed", "7"]]}]}"#;
+    let picture = answer(&explorer, asked).unwrap().remove(0);
+    let text = explorer.save(&question(asked).sides[0]).unwrap();
+    let saved = Scenario::parse(&text, "call.toml").unwrap();
+    let run = timed::run(&saved, saved.seed(), RecordOptions::default(), &mut (), |_| false);
+    let rate = &picture["record"]["runs"][0]["flows"][0]["received_rate_bps"];
+    assert_eq!(rate.as_f64(), Some(run.flows[0].received_rate_bps));
+    let other = answer(&explorer, r#"{"sides": [{}]}"#).unwrap().remove(0);
+    assert_ne!(rate, &other["record"]["runs"][0]["flows"][0]["received_rate_bps"]);
+}
+
+#[test]
+fn seeds_give_a_first_picture_and_then_bands() {
+    let updates = answer(&explorer(), r#"{"sides": [{}], "seeds": 4}"#).unwrap();
+    let kinds: Vec<&str> = updates.iter().map(|update| update["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["picture", "progress", "progress", "progress", "picture"]);
+    let (first, last) = (&updates[0], &updates[4]);
+    assert_eq!((first["last"].as_bool(), last["last"].as_bool()), (Some(false), Some(true)));
+    assert!(!first.to_string().contains(r#""kind":"band""#));
+    let linked = |update: &Value| {
+        let sections = update["report"]["sections"].as_array().unwrap().clone();
+        sections.into_iter().find(|section| section["kind"] == "linked").unwrap()
+    };
+    let charts = linked(last)["content"]["charts"].as_array().unwrap().clone();
+    let rates = charts.iter().find(|chart| chart["title"] == "Received rate").unwrap();
+    let band = rates["series"].as_array().unwrap().iter().find(|series| series["kind"] == "band").unwrap();
+    let column = |points: &Value| -> Vec<Option<f64>> {
+        let found = last["record"].pointer(points["y"].as_str().unwrap()).unwrap();
+        found.as_array().unwrap().iter().map(Value::as_f64).collect()
+    };
+    let (low, high) = (column(&band["low"]), column(&band["high"]));
+    let line = column(&rates["series"][band["of"].as_u64().unwrap() as usize]["points"]);
+    let ordered = low.iter().zip(&high).all(|(low, high)| low <= high);
+    assert!(ordered && low != high && low.len() == line.len(), "{low:?} {high:?}");
+    // Of four seeds the band reaches from the lowest to the highest, so that the line of the first lies within.
+    let within =
+        line.iter().zip(low.iter().zip(&high)).all(|(line, (low, high))| low <= line && line <= high);
+    assert!(within, "{line:?} {low:?} {high:?}");
+}
+
+#[test]
+fn controllers_and_scenarios_stand_side_by_side() {
+    let asked = r#"{"sides": [{}, {"settings": [["wire.rate", "4 Mbit/s"]]}], "controllers": ["gcc:remb", "scream:v2"]}"#;
+    let picture = answer(&explorer(), asked).unwrap().remove(0);
+    let runs = picture["record"]["runs"].as_array().unwrap();
+    let labels: Vec<&str> = runs.iter().map(|run| run["controller"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["A: gcc:remb", "A: scream:v2", "B: gcc:remb", "B: scream:v2"]);
+    assert_eq!(picture["controls"].as_array().unwrap().len(), 2);
+    let linked =
+        picture["report"]["sections"].as_array().unwrap().iter().find(|own| own["kind"] == "linked").unwrap();
+    assert_eq!(linked["content"]["lines"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn what_cannot_be_answered_names_the_fix() {
+    assert_eq!(problem(r#"{"sides": []}"#), "sides: 0: ask about one scenario or two");
+    assert_eq!(problem(r#"{"sides": [{}], "seeds": 51}"#), "seeds: 51: at most 50; `giusto sweep` runs more");
+    let wrong = problem(r#"{"sides": [{"settings": [["wire.rate", "fast"]]}]}"#);
+    assert!(wrong.starts_with("call.toml: --set wire.rate=fast: link \"wire\": rate: \"fast\""), "{wrong}");
+    let long = problem(r#"{"sides": [{"settings": [["duration", "2000 min"]]}]}"#);
+    assert_eq!(long, "call: duration: 120000 s: at most 3600 s here; `giusto sim` runs longer");
+    let unknown = problem(r#"{"sides": [{"scenario": "nowhere"}]}"#);
+    assert_eq!(unknown, "scenario: the gallery has no \"nowhere\": take a name from it");
+}
+
+#[test]
+fn a_question_that_ends_early_emits_nothing_more() {
+    let (asked, emitted) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let ends = || asked.fetch_add(1, Ordering::Relaxed) >= 10;
+    explorer()
+        .answer(&question(r#"{"sides": [{}], "seeds": 3}"#), &ends, &|_| {
+            emitted.store(true, Ordering::Relaxed)
+        })
+        .unwrap();
+    assert!(!emitted.load(Ordering::Relaxed));
+    assert!((10..30).contains(&asked.load(Ordering::Relaxed)), "{asked:?}");
+}
+
+#[test]
+fn a_sketch_shows_each_flow() {
+    let sketch = explorer().sketch("media-vs-cubic").unwrap();
+    assert_eq!(sketch.flows_bps.len(), 2);
+    assert!((40..=90).contains(&sketch.capacity_bps.len()), "{}", sketch.capacity_bps.len());
+    assert!(sketch.flows_bps.iter().all(|rates| rates.iter().any(|&rate| rate > 0.0)));
+}

@@ -117,10 +117,12 @@ fn put(item: &mut Item, of: &str, keys: &[&str], value: Value) {
 
 /// In a list, a key is the id of an element or its number, from 1.
 fn put_in_array(elements: &mut Array, key: &str, rest: &[&str], value: Value) {
-    let named = elements.iter().position(|element| {
-        element.as_inline_table().and_then(|table| id_of(table)) == Some(key)
-    });
-    let Some(element) = named.or_else(|| number(key)).and_then(|index| elements.get_mut(index)) else { return };
+    let named = elements
+        .iter()
+        .position(|element| element.as_inline_table().and_then(|table| id_of(table)) == Some(key));
+    let Some(element) = named.or_else(|| number(key)).and_then(|index| elements.get_mut(index)) else {
+        return;
+    };
     if rest.is_empty() {
         *element = value.decorated(" ", " ");
     } else if let Some(table) = element.as_inline_table_mut() {

@@ -71,7 +71,10 @@ const PREFIXED = ["bit/s", "B", "s"];
 // The chart with its points at hand, and its values in the unit with the prefix that fits the largest of them.
 const resolved = (chart) => {
   const points = chart.series.map((own) => own.points && coordinates(own.points));
-  const values = chart.series.flatMap(({ events }, index) => points[index]?.y ?? events?.map(({ y }) => y) ?? []);
+  const bands = chart.series.map(({ low, high }) => low && [coordinates(low), coordinates(high)]);
+  const values = chart.series.flatMap(({ events }, index) => (
+    points[index]?.y ?? bands[index]?.[1].y ?? events?.map(({ y }) => y) ?? []
+  ));
   const most = values.reduce((high, value) => Math.max(high, value ?? 0), 0);
   const { unit, ...y } = chart.y;
   const [factor, prefix] = (PREFIXED.includes(unit) && PREFIXES.find(([size]) => most >= size)) || [unit === "ratio" ? 0.01 : 1, ""];
@@ -82,10 +85,11 @@ const resolved = (chart) => {
     series: chart.series.map((own, index) => ({
       ...own,
       points: points[index] && { ...points[index], y: points[index].y.map(scaled) },
+      band: bands[index] && { x: bands[index][0].x, ends: bands[index].map(({ y }) => y.map(scaled)) },
       events: own.events?.map((event) => ({ ...event, y: scaled(event.y) })),
     })),
     marks: chart.marks.map(({ axis, at: [value, name] }) => ({ axis, at: [axis === "y" ? scaled(value) : value, name] })),
-    y: { ...y, title: unit ? `${y.title} (${shown})` : y.title, range: y.range?.map(scaled) },
+    y: { ...y, factor, title: unit ? `${y.title} (${shown})` : y.title, range: y.range?.map(scaled) },
   };
 };
 
@@ -99,7 +103,7 @@ const stylesOf = ({ model: chart, keyed }) => {
   const bound = () => ({
     colour: css(`--mark-${bounds % MARK_COLOURS}`), dash: DASHES[1 + bounds++ % (DASHES.length - 1)], width: 1.8,
   });
-  const series = chart.series.map(({ kind }) => {
+  const style = (kind) => {
     if (kind === "limit") return bound();
     const index = coloured++, round = Math.floor(index / COLOURS);
     const colour = css(`--series-${index % COLOURS}`);
@@ -108,8 +112,28 @@ const stylesOf = ({ model: chart, keyed }) => {
     if (kind === "estimates") return { colour, symbol: SYMBOLS[(index + round) % SYMBOLS.length] };
     if (kind === "stacked") return { colour, area: true };
     return { colour, dash: DASHES[(dense ? round : index + round) % DASHES.length], width: dense ? 1.6 : 2 };
-  });
+  };
+  const series = [];
+  chart.series.forEach(({ kind, of }) => series.push(kind === "band" ? { colour: series[of].colour } : style(kind)));
   return { series, marks: chart.marks.map(bound) };
+};
+
+// The outline of a band: along its upper end and back along its lower one, for each stretch without missing values.
+const outline = ({ x, ends: [low, high] }) => {
+  const found = { x: [], y: [] };
+  let stretch = [];
+  const close = () => {
+    const back = [...stretch].reverse();
+    found.x.push(...stretch.map((place) => x[place]), ...back.map((place) => x[place]), null);
+    found.y.push(...stretch.map((place) => high[place]), ...back.map((place) => low[place]), null);
+    stretch = [];
+  };
+  x.forEach((_, place) => {
+    if (low[place] != null && high[place] != null) stretch.push(place);
+    else if (stretch.length) close();
+  });
+  if (stretch.length) close();
+  return found;
 };
 
 // Corners of the steps of a histogram. An empty class stays below one, so that a logarithmic axis can show that it is empty.
@@ -135,6 +159,11 @@ const traceOf = (series, style, keyed, layout) => {
   switch (series.kind) {
     case "line":
       return { ...base, line, mode: points.x.length < 2 ? "markers" : "lines", marker: { color: style.colour } };
+    case "band":
+      return {
+        type: "scatter", mode: "lines", name: "", ...outline(series.band), hoverinfo: "skip",
+        line: { width: 0 }, fill: "toself", fillcolor: style.colour, opacity: 0.22,
+      };
     case "stacked":
       return { ...base, line: { color: style.colour, width: 0.8, shape }, stackgroup: "amounts" };
     case "limit":
@@ -255,7 +284,7 @@ const figureOf = ({ model: chart, plot, hidden, cursor, keyed, styles }) => {
   };
   const labelled = isLabelled(chart);
   if (labelled) labelledLayout(chart, layout);
-  const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], keyed, layout), visible: !hidden.has(index) }));
+  const data = chart.series.map((series, index) => ({ ...traceOf(series, styles.series[index], keyed, layout), visible: !hidden.has(chart.series[index].of ?? index) }));
   if (!labelled) {
     const untitled = { ...chart.y, title: "" };
     layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH);
@@ -314,8 +343,9 @@ const swatch = ({ colour, dash, width, symbol, pattern, area }) => {
 // The legend stands below the plot and takes no room from it. A name in it hides its series.
 const legendOf = (entry) => {
   const { model: chart, styles, hidden, keyed } = entry;
-  const listed = ({ kind }) => !keyed || kind === "limit" || kind === "events";
-  const series = chart.series.map((series, index) => ({ series, index })).filter(({ series }) => series.name && listed(series));
+  // The table has the key of the first lines of a keyed chart.
+  const listed = ({ series: { name, kind }, index }) => name && (!keyed || index >= keyed || kind === "limit" || kind === "events");
+  const series = chart.series.map((series, index) => ({ series, index })).filter(listed);
   const marks = chart.marks.map((mark, index) => ({ name: mark.at[1], style: styles.marks[index] })).filter(({ name }) => name);
   const alone = series.length === 1 && !marks.length && series[0].series.kind !== "limit" && series[0].series.kind !== "events";
   if (alone || series.length + marks.length === 0) return [];
@@ -348,7 +378,8 @@ const render = (entry) => {
   if (!ready || !entry.plot.clientWidth) return;
   entry.width = entry.plot.clientWidth;
   try {
-    if (!entry.drawn) entry.model = resolved(entry.model);
+    if (entry.fresh) entry.model = resolved(entry.model);
+    entry.fresh = false;
     if (entry.axisTitle) entry.axisTitle.textContent = entry.model.y.title;
     entry.styles = stylesOf(entry);
     entry.legend.replaceChildren(...legendOf(entry));
@@ -356,7 +387,7 @@ const render = (entry) => {
     if (isLabelled(entry.model)) entry.plot.style.height = `${layout.height}px`;
     Plotly.react(entry.plot, data, layout, config);
     if (!entry.drawn) entry.onDrawn?.(entry);
-    entry.drawn = true;
+    Object.assign(entry, { drawn: true, stale: false });
   } catch (error) {
     console.error(error);
     entry.plot.replaceChildren(make("p", {}, `This chart cannot be drawn: ${error.message}.`));
@@ -368,7 +399,7 @@ const renderAll = () => entries.forEach(render);
 const nearby = new IntersectionObserver((changes) => changes.forEach(({ target, isIntersecting }) => {
   const entry = entries.get(target);
   entry.seen = isIntersecting;
-  if (isIntersecting && !entry.drawn) render(entry);
+  if (isIntersecting && (!entry.drawn || entry.stale)) render(entry);
 }), { rootMargin: "800px" });
 const resized = sizeObserver((plot) => {
   const entry = entries.get(plot);
@@ -382,12 +413,21 @@ const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
   const labelled = isLabelled(model);
   const wide = cursor || model.full_width || (labelled && labelsOf(model).length > MAX_LABELLED);
   const axisTitle = labelled || !model.y.title ? null : make("p", { class: "axis-title", "aria-hidden": "true" }, model.y.title);
-  entries.set(plot, { model, plot, legend, axisTitle, cursor, onDrawn, keyed, hidden: new Set(), drawn: false, seen: false });
+  entries.set(plot, { model, plot, legend, axisTitle, cursor, onDrawn, keyed, hidden: new Set(), fresh: true, drawn: false, seen: false });
   nearby.observe(plot);
   resized.observe(plot);
   const style = `sheet${wide ? " full" : ""}${keyed ? " low" : ""}${labelled ? " labelled" : ""}`;
   const caption = make("figcaption", { class: "caption" }, ...words(model.caption));
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
+};
+
+// Gives a chart on the page another model, which is drawn when the chart is.
+const updateChart = (figure, model) => {
+  const plot = figure.querySelector(".plot"), entry = entries.get(plot);
+  figure.querySelector("h2").textContent = model.title;
+  figure.querySelector("figcaption").replaceChildren(...words(model.caption));
+  plot.setAttribute("aria-label", described(model));
+  Object.assign(entry, { model, fresh: true, stale: true });
 };
 
 // The sign of a line in the table: the colour and the dash that the line has in dense charts.
@@ -396,13 +436,20 @@ const keyStyle = (number) => {
   return `border-top-color: var(--series-${number % COLOURS}); border-top-style: ${dashed}`;
 };
 
+// How linked charts on the page show another model.
+const updaters = new Map();
+
 // Charts over one x axis, and the table of the values at the cursor. The lines of the groups' charts have their key in the table.
 const linked = (model) => {
-  const { lines, groups, step } = model;
-  const models = model.charts.map(resolved);
-  const positions = inRecord(model.x).filter((_, window) => window % step === 0);
+  let lines, groups, step, models, positions;
+  const read = (next) => {
+    ({ lines, groups, step } = next);
+    models = next.charts.map(resolved);
+    positions = inRecord(next.x).filter((_, window) => window % step === 0);
+  };
+  read(model);
   const keyed = new Set(groups.flatMap((group) => group.charts));
-  const values = (chart) => models[chart].series.slice(0, lines.length).map(({ points }) => points.y);
+  const values = (chart) => models[chart].series.slice(0, lines.length).map(({ points }) => points?.y ?? []);
   const peak = values(model.start_at).flatMap((y) => y.map((value, window) => [value ?? 0, window]))
     .reduce((high, own) => (own[0] > high[0] ? own : high), [0, 0]);
   const start = Math.floor(peak[1] / step);
@@ -423,8 +470,8 @@ const linked = (model) => {
       if (entry.drawn) render(entry);
     }));
     const cells = columns.map(() => make("td", { class: "n" }));
-    const text = make("td", { class: "decision" });
-    return { cells, text, row: make("tr", {}, make("th", { scope: "row" }, make("label", {}, box, key, line)), ...cells, text) };
+    const text = make("td", { class: "decision" }), label = make("span", {}, line);
+    return { cells, text, label, row: make("tr", {}, make("th", { scope: "row" }, make("label", {}, box, key, label)), ...cells, text) };
   });
 
   const nearest = (x) => {
@@ -451,7 +498,8 @@ const linked = (model) => {
       });
     });
     group().decisions.forEach((decisions, number) => {
-      const past = models[group().charts[0]].series[number].points.y.length > place * step ? decisions.filter((own) => own.x <= x) : [];
+      const known = group().charts.length === 0 || models[group().charts[0]].series[number].points.y.length > place * step;
+      const past = known ? decisions.filter((own) => own.x <= x) : [];
       const now = past.at(-1), decrease = past.findLast(({ lower }) => lower), { text } = rows[number];
       text.textContent = now ? `${ago(x - now.x)}: ${now.text}` : "–";
       if (decrease && decrease !== now) text.append(make("small", {}, `last decrease ${ago(x - decrease.x)}: ${decrease.text}`));
@@ -494,7 +542,7 @@ const linked = (model) => {
   const head = (name, style) => make("th", { scope: "col", class: style }, name);
   const grid = make(
     "table", {},
-    make("thead", {}, make("tr", {}, head("controller"), ...columns, head("decision in force", "decision"))),
+    make("thead", {}, make("tr", {}, head(model.of), ...columns, head("decision in force", "decision"))),
     make("tbody", {}, ...rows.map(({ row }) => row)),
   );
   const title = make("h2", { id: `part${++headings}` }, "At ", moment);
@@ -505,8 +553,18 @@ const linked = (model) => {
   );
   const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values at the cursor" }, grid);
   const panel = make("section", { class: "sheet cursor", "aria-labelledby": title.id }, bar, box);
-  const charts = models.map((chart, index) => chartFigure(chart, { cursor, onDrawn: listen, keyed: keyed.has(index) }));
-  return make("div", { class: "linked" }, panel, make("div", { class: "charts" }, ...charts));
+  const charts = models.map((chart, index) => chartFigure(chart, { cursor, onDrawn: listen, keyed: keyed.has(index) && lines.length }));
+  const element = make("div", { class: "linked" }, panel, make("div", { class: "charts" }, ...charts));
+  // Shows another model with as many lines, groups and charts.
+  updaters.set(element, (next) => {
+    read(next);
+    charts.forEach((figure, index) => updateChart(figure, next.charts[index]));
+    rows.forEach(({ label }, number) => { label.textContent = lines[number]; });
+    slider.max = positions.length - 1;
+    place = Math.min(place, positions.length - 1);
+    show();
+  });
+  return element;
 };
 
 const loadLibrary = async () => {

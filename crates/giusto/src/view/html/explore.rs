@@ -72,7 +72,11 @@ impl Exploration {
 
 /// Of a run with another seed, keeps what a band and the figures over seeds need.
 pub fn keep_for_bands(record: &mut RunRecord) {
-    for media in record.timeline.iter_mut().flat_map(|timeline| &mut timeline.flows).filter_map(|flow| flow.media.as_mut())
+    for media in record
+        .timeline
+        .iter_mut()
+        .flat_map(|timeline| &mut timeline.flows)
+        .filter_map(|flow| flow.media.as_mut())
     {
         media.decisions = Vec::new();
     }
@@ -84,7 +88,9 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
     let mut record = to_json(comparison);
     for (place, run) in comparison.runs.iter().enumerate() {
         let overview = run.result.timeline.as_ref().map(|timeline| to_json(&timeline.overview(MAX_LINES)));
-        if let (Some(Value::Object(run)), Some(overview)) = (record.pointer_mut(&format!("/runs/{place}")), overview) {
+        if let (Some(Value::Object(run)), Some(overview)) =
+            (record.pointer_mut(&format!("/runs/{place}")), overview)
+        {
             run.insert("overview".to_owned(), overview);
         }
     }
@@ -97,11 +103,8 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
     }
     report.sections.extend(expectations(comparison, others).map(Section::from));
     report.sections.extend(topologies(comparison));
-    let charts = if comparison.runs.len() == 1 {
-        alone(comparison, &record)
-    } else {
-        together(comparison, &record)
-    };
+    let charts =
+        if comparison.runs.len() == 1 { alone(comparison, &record) } else { together(comparison, &record) };
     let mut sections = charts;
     if seeds > 1 {
         add_bands(&mut record, &mut sections, others);
@@ -148,9 +151,12 @@ fn expectations(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Option<Ta
     }
     let mut head = vec![Column::words("expectation"), Column::number("expected")];
     let alone = comparison.runs.len() == 1;
-    head.extend(comparison.runs.iter().map(|run| {
-        Column::number(if alone { "found".to_owned() } else { run.label() })
-    }));
+    head.extend(
+        comparison
+            .runs
+            .iter()
+            .map(|run| Column::number(if alone { "found".to_owned() } else { run.label() })),
+    );
     let rows = checks.iter().map(|check| {
         let of = |run: &RunRecord| {
             run.checks.iter().find(|own| own.name == check.name && bound(own) == bound(check)).cloned()
@@ -318,8 +324,7 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
         .collect();
     let (mut low, mut high) = (Vec::with_capacity(first.len()), Vec::with_capacity(first.len()));
     for window in 0..first.len() {
-        let mut values: Vec<f64> =
-            all.iter().filter_map(|column| column.get(window)?.as_f64()).collect();
+        let mut values: Vec<f64> = all.iter().filter_map(|column| column.get(window)?.as_f64()).collect();
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let index = (values.len().saturating_sub(1)) as f64 * share;

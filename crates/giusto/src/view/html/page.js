@@ -3,7 +3,7 @@
 
 const page = JSON.parse(document.getElementById("page").textContent);
 const recordElement = document.getElementById("record");
-const record = recordElement ? JSON.parse(recordElement.textContent) : null;
+let record = recordElement ? JSON.parse(recordElement.textContent) : null;
 const main = document.querySelector("main");
 
 // Cells of words with more characters get room for a sentence, shorter ones are not broken.
@@ -328,20 +328,29 @@ const closeGroup = (group) => {
   }
 };
 
-const build = () => {
+// The sections, drawn into `place`; returns the element of each.
+const drawSections = (sections, place) => {
   const makers = { cards, table, prose, drawing, map, linked };
   let group = null;
-  for (const { kind, content } of page.sections) {
+  const drawn = sections.map(({ kind, content }) => {
     if (kind === "chart") {
-      if (!group) main.append(group = make("div", { class: "charts" }));
-      group.append(chartFigure(content));
-    } else {
-      closeGroup(group);
-      group = null;
-      main.append(makers[kind](content));
+      if (!group) place.append(group = make("div", { class: "charts" }));
+      const figure = chartFigure(content);
+      group.append(figure);
+      return figure;
     }
-  }
+    closeGroup(group);
+    group = null;
+    const element = makers[kind](content);
+    place.append(element);
+    return element;
+  });
   closeGroup(group);
+  return drawn;
+};
+
+const build = () => {
+  drawSections(page.sections, main);
   if (page.command) {
     main.append(make("section", { class: "sheet" }, heading("Run it again"), make("pre", {}, page.command)));
   }

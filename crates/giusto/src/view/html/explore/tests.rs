@@ -1,1 +1,25 @@
 use super::*;
+use crate::explore::entries;
+
+#[test]
+fn the_page_is_small_and_asks_nobody_else() {
+    let start = Question::default();
+    let html = Exploration::new(Some("call.toml"), Some(&start), &entries()).to_html("abc");
+    assert!((100_000..1_500_000).contains(&html.len()), "{} B", html.len());
+    let script = html.rsplit_once("<script nonce=\"abc\">").unwrap().1;
+    assert!(script.contains("fetch(\"run\""));
+    for forbidden in ["<link", "<img", "<iframe", "@import", "url(\"http"] {
+        assert!(!html.contains(forbidden), "the page contains {forbidden}");
+    }
+}
+
+#[test]
+fn a_band_is_the_range_of_the_seeds() {
+    let run = |values: &str| serde_json::from_str::<Value>(&format!(r#"{{"t": {values}}}"#)).unwrap();
+    let record = json!({ "runs": [run("[1.0, null, 5.0]")] });
+    let others = vec![vec![run("[3.0, null, 5.0]"), run("[2.0, 7.0, 5.0]")]];
+    let found = band(&record, "/runs/0/t", &others).unwrap();
+    assert_eq!(found, json!({ "low": [1.0, 7.0, 5.0], "high": [3.0, 7.0, 5.0] }));
+    assert_eq!(band(&record, "/runs/0/none", &others), None);
+    assert_eq!(band(&record, "/runs/0/t", &[Vec::new()]), None);
+}
