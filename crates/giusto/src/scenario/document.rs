@@ -14,12 +14,13 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-pub use self::setting::Setting;
 use super::{
     city::CityScenario,
     error::{Finding, ScenarioError, read_text},
+    lesson::Lesson,
     model::{FlowSpec, Scenario},
     read::{self, Context, Found, Node, Problem},
+    setting::Setting,
     validate,
 };
 
@@ -168,12 +169,21 @@ impl Document {
             let text = "a city is no network of links: only `giusto sim` runs it";
             return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
         }
-        let context = Context { folder: &self.folder, algorithms: &self.algorithms };
+        let context = Context { text: &self.text, folder: &self.folder, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
             let (mut scenario, changes) = read::scenario(root, &self.stem, context)?;
             change(&mut scenario.flows);
             validate::scenario(scenario, &changes).map_err(|found| problems(root, found))
         })
+    }
+
+    /// The lesson that the file teaches, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem of the lesson with its line.
+    pub fn lesson(&self) -> Result<Option<Lesson>, ScenarioError> {
+        self.read_with(&[], |root| read::lesson::of_file(root, &self.text))
     }
 
     /// Whether the file describes a city.

@@ -31,7 +31,7 @@
 //! # Ok::<(), giusto::scenario::ScenarioError>(())
 //! ```
 
-// Modules use only those before them in this order: error, expectation, media, model, city, change, validate, builder, trace,
+// Modules use only those before them in this order: error, setting, lesson, expectation, media, model, city, change, validate, builder, trace,
 // read, document.
 mod builder;
 mod change;
@@ -40,20 +40,24 @@ mod controllers;
 mod document;
 mod error;
 mod expectation;
+mod lesson;
 mod media;
 mod model;
 mod read;
+mod setting;
 mod trace;
 mod validate;
 
 pub use builder::Builder;
 pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
-pub use document::{Document, Setting};
+pub use document::Document;
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
+pub use lesson::{Lesson, Step};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{
     DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, QueueSpec, REVERSE, Scenario, Start,
     Transfers,
 };
+pub use setting::Setting;

@@ -1,48 +1,20 @@
-//! Settings that replace values of a file: `--set KEY=VALUE`.
-
-use std::{fmt, str::FromStr};
+//! How settings replace values of a file.
 
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-use crate::scenario::read::{Node, id_of};
+use crate::scenario::{
+    read::{Node, id_of},
+    setting::Setting,
+};
 
 /// The lists of a file.
 const LISTS: [&str; 5] = ["medium", "link", "flow", "change", "expect"];
 
 /// The keys at the top of a file that are not lists.
 const KEYS: [&str; 6] = ["name", "description", "seed", "duration", "warmup", "city"];
-
-/// A value that replaces one of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// Where: `duration`, `link.bottleneck.rate`.
-    pub path: String,
-    /// The value as in a file; a string needs no quotes.
-    pub value: String,
-}
-
-impl FromStr for Setting {
-    type Err = String;
-
-    /// Parses `KEY=VALUE`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((path, value)) if !path.trim().is_empty() && !value.trim().is_empty() => {
-                Ok(Self { path: path.trim().to_owned(), value: value.trim().to_owned() })
-            }
-            _ => Err(format!("expected KEY=VALUE, such as link.bottleneck.rate=5M, found \"{text}\"")),
-        }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.path, self.value)
-    }
-}
 
 impl Setting {
     /// Puts the value into a file's `root`, at `place` within the text.
@@ -53,6 +25,7 @@ impl Setting {
             return Err("a path is names with dots between them, such as link.bottleneck.rate".to_owned());
         }
         match keys[..] {
+            ["expect"] if self.value.starts_with('[') => put(root, "", &keys, place, self.node(place)?),
             [list] | [list, _] if LISTS.contains(&list) => {
                 let element = if matches!(list, "medium" | "link" | "flow") { "ID" } else { "1" };
                 Err(format!("which key of it? Write {list}.{element}.KEY=VALUE"))

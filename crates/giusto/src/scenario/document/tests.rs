@@ -165,3 +165,69 @@ fn an_error_lists_a_bounded_number_of_problems() {
         "{error}"
     );
 }
+
+const LESSON: &str = "
+[lesson]
+title = \"Shorter\"
+question = \"How long?\"
+answer = \"It depends.\"
+[[lesson.step]]
+text = \"Faster.\"
+set = [\"wire.rate=5M\", 'voice.size=100 B']
+expect = [
+    { link = \"wire\", metric = \"utilisation\", min = 0, max = 0.5 },
+]
+";
+
+#[test]
+fn a_step_of_a_lesson_is_the_file_with_its_settings_and_expectations() {
+    let file = format!("{FILE}[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmax = 0\n{LESSON}");
+    let document = Document::parse(&file, "s.toml").unwrap();
+    let lesson = document.lesson().unwrap().unwrap();
+    assert_eq!((lesson.title.as_str(), lesson.answer.as_str()), ("Shorter", "It depends."));
+    let [step] = &lesson.steps[..] else { panic!("{lesson:?}") };
+    assert_eq!(step.text, "Faster.");
+    let expect = "[[expect]]\nlink = \"wire\"\nmetric = \"utilisation\"\nmin = 0\nmax = 0.5\n";
+    let edited = FILE.replacen("1 Mbit/s", "5 Mbit/s", 1).replacen("200 B", "100 B", 1) + expect;
+    assert_eq!(document.scenario(&step.settings).unwrap(), Scenario::parse(&edited, "s.toml").unwrap());
+    // The file itself has its own, with or without a lesson.
+    let alone = Document::parse(file.strip_suffix(LESSON).unwrap(), "s.toml").unwrap();
+    assert_eq!(document.scenario(&[]).unwrap(), alone.scenario(&[]).unwrap());
+    assert_eq!(alone.lesson().unwrap(), None);
+}
+
+#[test]
+fn what_is_wrong_with_a_lesson_is_found_with_the_scenario() {
+    let error = |old: &str, new: &str| {
+        let changed = LESSON.replacen(old, new, 1);
+        assert_ne!(changed, LESSON);
+        let document = Document::parse(&format!("{FILE}{changed}"), "s.toml").unwrap();
+        let error = document.scenario(&[]).unwrap_err();
+        assert_eq!(document.lesson().unwrap_err(), error);
+        error.to_string()
+    };
+    assert_eq!(
+        error("answer = \"It depends.\"\n", ""),
+        "s.toml:20: lesson: answer is missing: add answer = \"NAME\""
+    );
+    for (old, new, expected) in [
+        ("wire.rate=5M", "wire.rate", "lesson: step 1: set 1: expected KEY=VALUE"),
+        ("utilisation", "utilization", "lesson: step 1: expect of link \"wire\": metric: unknown name"),
+        ("text =", "txt =", "unknown key \"txt\": did you mean \"text\"?"),
+    ] {
+        let found = error(old, new);
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn the_list_of_expectations_can_be_replaced() {
+    let expect = "expect=[{ flow = \"voice\", metric = \"loss\", max = 0.5 }]";
+    let file = format!("{FILE}[[expect]]\nflow = \"call\"\nmetric = \"loss\"\nmax = 0.1\n");
+    let document = Document::parse(&file, "s.toml").unwrap();
+    let scenario = document.scenario(&[expect.parse().unwrap()]).unwrap();
+    let bounds: Vec<_> = scenario.expectations().iter().map(|found| found.max).collect();
+    assert_eq!(bounds, [Some(0.5)]);
+    let whole = document.scenario(&["link=[]".parse().unwrap()]).unwrap_err().to_string();
+    assert_eq!(whole, "s.toml: --set link=[]: which key of it? Write link.ID.KEY=VALUE");
+}

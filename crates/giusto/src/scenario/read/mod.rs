@@ -3,6 +3,7 @@
 pub(super) mod city;
 mod expectation;
 mod flow;
+pub(super) mod lesson;
 mod link;
 mod media;
 mod medium;
@@ -24,6 +25,8 @@ use super::{change::Change, error::At, model::Scenario};
 /// What the names in a file refer to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
+    /// The text of the file.
+    pub(super) text: &'a str,
     /// Where trace files are read from.
     pub(super) folder: &'a Path,
     /// Controllers besides the built-in ones.
@@ -45,6 +48,7 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, context: Context<'_>) -> Fou
         let flows = each(keys, "flow", quoted_id, |keys| flow::flow(keys, context, links.as_deref()));
         let changes = each(keys, "change", quoted_id, change).unwrap_or_default();
         let expectations = each(keys, "expect", subject, expectation::expectation);
+        keys.with("lesson", |node| lesson::lesson(node, context.text));
         scenario.mediums = mediums.unwrap_or_default();
         scenario.links = links.unwrap_or_default();
         scenario.flows = flows.into_iter().flatten().flatten().collect();
