@@ -6,7 +6,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::ExploreError;
-use crate::scenario::Document;
+use crate::scenario::{Document, Lesson, Setting, Step};
 
 /// A scenario of the gallery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,6 +15,30 @@ pub struct Entry {
     pub name: String,
     /// What it shows, in one sentence.
     pub sentence: String,
+    /// The lesson that it teaches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lesson: Option<Guide>,
+}
+
+/// A lesson, as the page shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Guide {
+    /// A few words.
+    pub title: String,
+    /// What the reader should find out.
+    pub question: String,
+    /// What the charts show, and why.
+    pub answer: String,
+    /// What the reader can try, in order: a text, and the settings as in a [`Side`](super::Side).
+    pub steps: Vec<(String, Vec<(String, String)>)>,
+}
+
+impl From<Lesson> for Guide {
+    fn from(Lesson { title, question, steps, answer }: Lesson) -> Self {
+        let setting = |Setting { path, value }| (path, value);
+        let step = |step: Step| (step.text, step.settings.into_iter().map(setting).collect());
+        Self { title, question, answer, steps: steps.into_iter().map(step).collect() }
+    }
 }
 
 macro_rules! scenarios {
@@ -25,6 +49,16 @@ macro_rules! scenarios {
 
 /// Names and texts, in the order in which they are shown. Scenarios of a city and of long traces are not among them.
 const SCENARIOS: &[(&str, &str)] = &scenarios![
+    "lessons/01-bufferbloat",
+    "lessons/02-fq-codel",
+    "lessons/03-over-use",
+    "lessons/04-l4s",
+    "lessons/05-fading-cell",
+    "lessons/06-random-loss",
+    "lessons/07-two-calls",
+    "lessons/08-call-beside-tcp",
+    "lessons/09-oversleep",
+    "lessons/10-fence-posts",
     "first",
     "media",
     "media-vs-cubic",
@@ -111,8 +145,9 @@ const TRACES: [(&str, &str); 2] = [
 pub fn entries() -> Vec<Entry> {
     let entry = |(name, text): &(&str, &str)| {
         let document = Document::parse(text, name).ok();
-        let sentence = document.and_then(|document| document.description());
-        Entry { name: (*name).to_owned(), sentence: sentence.unwrap_or_default() }
+        let sentence = document.as_ref().and_then(Document::description).unwrap_or_default();
+        let lesson = document.and_then(|document| document.lesson().ok().flatten()).map(Guide::from);
+        Entry { name: (*name).to_owned(), sentence, lesson }
     };
     SCENARIOS.iter().map(entry).collect()
 }
@@ -183,7 +218,8 @@ mod tests {
     #[test]
     fn each_scenario_of_the_gallery_is_valid_and_says_what_it_shows() {
         let gallery = Gallery::default();
-        for Entry { name, sentence } in entries() {
+        for Entry { name, sentence, lesson } in entries() {
+            assert_eq!(lesson.is_some(), name.starts_with("lessons/"), "{name}");
             let scenario = gallery.document(&name).unwrap().scenario(&[]);
             assert!(scenario.is_ok(), "{name}: {}", scenario.unwrap_err());
             assert!((10..300).contains(&sentence.len()), "{name}: \"{sentence}\"");

@@ -14,7 +14,7 @@ const button = (text, action, attributes = {}) => {
 const copyOf = (value) => JSON.parse(JSON.stringify(value));
 
 // What is asked: the question of the server. `side` is the one whose controls are shown.
-let state = copyOf(about.start ?? { sides: [{ scenario: null, settings: [] }], controllers: [], seeds: 1 });
+let state = copyOf(about.start ?? { sides: [{ scenario: about.gallery[0].name, settings: [] }], controllers: [], seeds: 1 });
 let side = 0, past = [], future = [];
 let groupsOfSides = [];
 
@@ -24,6 +24,7 @@ const parts = {
   controls: make("div", { class: "turn" }),
   compare: make("div", { class: "turn" }),
   results: make("div", { class: "results", "aria-busy": "false" }),
+  lesson: make("div"),
   gallery: make("section", { class: "gallery", "aria-label": "Scenarios" }),
 };
 
@@ -58,6 +59,7 @@ const adopt = (next) => {
   tools.redo.disabled = !future.length;
   history.replaceState(null, "", link());
   showCompare();
+  showLesson();
   ask();
 };
 const step = (from, to) => {
@@ -338,7 +340,7 @@ const showCompare = () => {
     "aria-pressed": String(side === place), "data-name": `side${name}`,
   });
   const options = [about.file, ...about.gallery.map(({ name }) => name)].filter(Boolean);
-  const choice = make("select", { id: "scenario", "data-name": "scenario" }, ...options.map((name) => make("option", {}, name)));
+  const choice = make("select", { id: "scenario", "data-name": "scenario" }, ...options.map((name) => make("option", { value: name }, name.split("/").slice(-2).join("/"))));
   choice.value = state.sides[side].scenario ?? about.file;
   choice.addEventListener("change", () => {
     const next = copyOf(state);
@@ -367,6 +369,35 @@ const showCompare = () => {
     ),
   );
   if (focused) [...parts.compare.querySelectorAll("[data-name]")].find((own) => own.dataset.name === focused)?.focus();
+};
+
+/* Lessons */
+
+const lessonOf = () => about.gallery.find(({ name }) => name === state.sides[0].scenario)?.lesson;
+let shownLesson = "";
+const showLesson = () => {
+  const lesson = lessonOf(), now = lesson ? lesson.title : "";
+  const settings = JSON.stringify(state.sides[0].settings);
+  if (now !== shownLesson) {
+    shownLesson = now;
+    const step = (text, own) => button(text, () => {
+      const next = copyOf(state);
+      next.sides[0].settings = copyOf(own);
+      change(next);
+    }, { "data-settings": JSON.stringify(own) });
+    parts.lesson.replaceChildren(...(lesson ? [make(
+      "section", { class: "sheet lesson", "aria-label": "Lesson" },
+      make("h2", {}, lesson.title),
+      make("p", {}, ...words(lesson.question)),
+      make(
+        "ol", {},
+        make("li", {}, step("Run it as it is.", [])),
+        ...lesson.steps.map(([text, own]) => make("li", {}, step(text, own))),
+      ),
+      make("details", {}, make("summary", {}, "Answer"), make("p", {}, ...words(lesson.answer))),
+    )] : []));
+  }
+  parts.lesson.querySelectorAll("button").forEach((own) => own.setAttribute("aria-pressed", String(own.dataset.settings === settings)));
 };
 
 /* Drawing a rate over time */
@@ -518,20 +549,26 @@ const sketches = new IntersectionObserver((changes) => changes.forEach(({ target
 
 const showGallery = () => {
   if (!parts.gallery.childNodes.length) {
-    parts.gallery.append(...about.gallery.map(({ name, sentence }) => {
+    const part = (title) => make("h2", { class: "part" }, title);
+    const cards = about.gallery.map(({ name, sentence, lesson }) => {
       const picture = make("div", { class: "sketch", "data-name": name });
       sketches.observe(picture);
-      const open = button(name, () => {
+      const open = button(lesson?.title ?? name, () => {
         leaveGallery();
         change({ sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 });
-        ask();
       });
-      return make("article", { class: "sheet" }, make("h2", {}, open), make("p", {}, sentence), picture);
-    }));
+      return make("article", { class: "sheet" }, make("h3", {}, open), make("p", {}, lesson?.question ?? sentence), picture);
+    });
+    const lessons = about.gallery.filter(({ lesson }) => lesson).length;
+    parts.gallery.append(part("Lessons"), ...cards.slice(0, lessons), part("Scenarios"), ...cards.slice(lessons));
   }
   document.body.classList.add("choosing");
+  document.querySelector(".headline").textContent = "Choose a scenario.";
 };
-const leaveGallery = () => document.body.classList.remove("choosing");
+const leaveGallery = () => {
+  document.body.classList.remove("choosing");
+  scrollTo(0, 0);
+};
 
 /* The page */
 
@@ -560,11 +597,12 @@ const bench = make(
     make("div", { class: "tools", role: "toolbar", "aria-label": "Tools" }, ...Object.values(tools)),
     parts.status, parts.problems, parts.compare, parts.controls,
   ),
-  parts.results,
+  make("div", {}, parts.lesson, parts.results),
 );
 document.body.classList.add("exploring");
 main.querySelector("header").after(parts.gallery, bench);
 state = fromLink() ?? state;
 addEventListener("hashchange", () => { const found = fromLink(); if (found) change(found); });
 showCompare();
+showLesson();
 if (about.start || location.hash.startsWith("#q=")) ask(); else showGallery();

@@ -96,20 +96,19 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
     }
     let seeds = 1 + others.first().map_or(0, Vec::len);
     let mut report = Report::new(title, headline(comparison));
-    if let [run] = comparison.runs.as_slice() {
+    let mut charts = if let [run] = comparison.runs.as_slice() {
         report.push(simulation::cards(&run.result));
+        alone(comparison, &record)
     } else {
         report.push(side_by_side(comparison));
+        together(comparison, &record)
+    };
+    if seeds > 1 {
+        add_bands(&mut record, &mut charts, others);
     }
+    report.sections.extend(charts);
     report.sections.extend(expectations(comparison, others).map(Section::from));
     report.sections.extend(topologies(comparison));
-    let charts =
-        if comparison.runs.len() == 1 { alone(comparison, &record) } else { together(comparison, &record) };
-    let mut sections = charts;
-    if seeds > 1 {
-        add_bands(&mut record, &mut sections, others);
-    }
-    report.sections.extend(sections);
     if seeds > 1 {
         report.push(over_seeds(comparison, others));
     }
