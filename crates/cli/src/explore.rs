@@ -141,10 +141,31 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
                 Err(error) => Response::json(json!({ "problems": error.problems() }).to_string()),
             }
         })
+        .post("figure", |request| figure(request.query(), request.body()))
         .get("sketch", move |request| match sketches.sketch(request.query()) {
             Ok(sketch) => Response::json(serde_json::to_string(&sketch).unwrap_or_default()),
             Err(error) => Response::text(Status::NOT_FOUND, format!("{error}\n")),
         })
+}
+
+/// A drawing of the page as a file for print.
+#[cfg(feature = "figures")]
+fn figure(format: &str, drawing: &[u8]) -> Response {
+    use giusto::view::print;
+
+    let drawing = String::from_utf8_lossy(drawing);
+    let made = match format {
+        "pdf" => print::pdf(&drawing).map(|pdf| Response::bytes("application/pdf", pdf)),
+        _ => print::outlined(&drawing).map(|svg| Response::bytes("image/svg+xml", svg.into_bytes())),
+    };
+    made.unwrap_or_else(|error| Response::text(Status::UNPROCESSABLE_ENTITY, format!("{error}\n")))
+}
+
+/// The page does not ask for what this build has not.
+#[cfg(not(feature = "figures"))]
+fn figure(_: &str, _: &[u8]) -> Response {
+    let text = "this build writes no figures: build it with --features figures\n";
+    Response::text(Status::NOT_IMPLEMENTED, text)
 }
 
 /// A line of a stream.

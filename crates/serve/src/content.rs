@@ -41,6 +41,12 @@ impl Response {
         Self::whole(Status::OK, "application/json", text.into())
     }
 
+    /// Bytes of another type, such as `application/pdf`.
+    pub fn bytes(content_type: &'static str, bytes: Vec<u8>) -> Self {
+        let content = Content::Whole(bytes.into());
+        Self { status: Status::OK, content_type, is_page: false, content }
+    }
+
     /// A plain text with a status.
     pub fn text(status: Status, text: impl Into<String>) -> Self {
         Self::whole(status, "text/plain; charset=utf-8", text.into())

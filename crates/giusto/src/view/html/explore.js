@@ -588,7 +588,93 @@ addEventListener("keydown", (event) => {
   if (event.shiftKey) step(future, past); else step(past, future);
 });
 
-const openFigures = () => {};
+/* Figures */
+
+const MM = 96 / 25.4;
+const FIGURE_WIDTHS = { "one column, 85 mm": 85, "two columns, 175 mm": 175 };
+const FIGURE_FONT = 10.5;
+
+// The chart as an SVG of this width, on white, with its legend and its units, as it is zoomed.
+const printed = async (entry, mm) => {
+  const root = document.documentElement, width = Math.round(mm * MM);
+  root.classList.add("paper");
+  let figure;
+  try {
+    const styles = stylesOf(entry), height = Math.round(Math.max(width * 0.5, 190));
+    const place = { clientWidth: width, clientHeight: height };
+    figure = figureOf({ ...entry, plot: place, cursor: null, keyed: 0, styles });
+    const { layout } = figure, ink = "#000000";
+    const axis = { linecolor: ink, tickcolor: ink, ticks: "outside", ticklen: 3, tickfont: { color: ink }, showline: true };
+    Object.assign(layout.xaxis, axis);
+    Object.assign(layout.yaxis, axis);
+    if (!isLabelled(entry.model)) layout.yaxis.title = { text: literal(entry.model.y.title), standoff: 6 };
+    if (entry.cursor?.range) layout.xaxis.range = entry.cursor.range;
+    const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: ink } };
+    Object.assign(layout, {
+      width, height, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", showlegend: true, legend,
+      margin: { l: 10, r: 8, t: 4, b: 6 }, font: { family: "sans-serif", size: FIGURE_FONT, color: ink },
+    });
+    figure.data.forEach((trace, index) => { trace.showlegend = Boolean(entry.model.series[index].name); });
+  } finally {
+    root.classList.remove("paper");
+  }
+  return Plotly.toImage(figure, { format: "svg", width: figure.layout.width, height: figure.layout.height, imageDataOnly: true });
+};
+
+const saveFigure = async (entry, mm, format) => {
+  const svg = await printed(entry, mm);
+  const name = `${nameOf(state.sides[0])}-${entry.model.title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  if (!about.figures && format === "svg") {
+    download(`${name}.svg`, "image/svg+xml", svg);
+  } else if (!about.figures) {
+    printAlone(svg, mm);
+  } else {
+    const answer = await fetch(`figure?${format}`, { method: "POST", body: svg });
+    if (!answer.ok) throw new Error(await answer.text());
+    download(`${name}.${format}`, answer.headers.get("Content-Type"), await answer.blob());
+  }
+};
+
+// The browser's own printing writes a PDF with embedded fonts.
+const printAlone = (svg, mm) => {
+  const sheet = make("div", { class: "print-alone" });
+  const drawing = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  drawing.style.width = `${mm}mm`;
+  sheet.append(document.importNode(drawing, true));
+  document.body.append(sheet);
+  document.body.classList.add("printing-alone");
+  addEventListener("afterprint", () => { document.body.classList.remove("printing-alone"); sheet.remove(); }, { once: true });
+  print();
+};
+
+const openFigures = () => {
+  const charts = [...entries.values()].filter(({ fresh }) => !fresh);
+  const choice = make("select", { id: "figure" }, ...charts.map(({ model }) => make("option", {}, model.title)));
+  const width = make("select", { id: "width" }, ...Object.keys(FIGURE_WIDTHS).map((name) => make("option", {}, name)));
+  const failed = make("p", { class: "bad", role: "alert" });
+  const save = (format) => button(format.toUpperCase(), async () => {
+    try {
+      await saveFigure(charts[choice.selectedIndex], FIGURE_WIDTHS[width.value], format);
+      dialog.close();
+    } catch (error) {
+      failed.textContent = error.message;
+    }
+  }, { "data-format": format });
+  const fonts = about.figures
+    ? "A PDF embeds its fonts; an SVG holds the outlines of its letters."
+    : "PDF opens the printing of the browser, which embeds the fonts. An SVG names its font: this giusto was built without figures.";
+  const dialog = make(
+    "dialog", { class: "sheet figures", "aria-labelledby": "figures-title" },
+    make("h2", { id: "figures-title" }, "Save figure"),
+    make("div", { class: "control choice" }, make("label", { for: "figure" }, "chart"), choice),
+    make("div", { class: "control choice" }, make("label", { for: "width" }, "width"), width),
+    make("p", { class: "caption" }, fonts), failed,
+    make("div", { class: "tools" }, save("svg"), save("pdf"), button("Close", () => dialog.close())),
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+};
 
 const bench = make(
   "div", { class: "bench" },

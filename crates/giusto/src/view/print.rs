@@ -1,0 +1,116 @@
+//! Figures for print: a chart that a page has drawn, as PDF or as SVG that needs no font.
+//!
+//! The fonts are those of this machine. A PDF embeds what it uses of them, and its text can be selected; an SVG holds the outlines of
+//! its letters, so that it looks the same everywhere.
+
+use std::sync::{Arc, OnceLock};
+
+use svg2pdf::{
+    ConversionOptions, PageOptions,
+    usvg::{Options, Tree, WriteOptions, fontdb::Database},
+};
+
+/// The families that stand for `sans-serif`, the preferred one first.
+const SANS_SERIF: [&str; 5] = ["Liberation Sans", "Arial", "Helvetica", "DejaVu Sans", "Noto Sans"];
+
+/// Units of an SVG in an inch (CSS Values and Units, §6.2).
+const DPI: f32 = 96.0;
+
+/// A figure that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FigureError {
+    /// The drawing is no SVG.
+    #[error("the drawing cannot be read: {0}")]
+    Svg(#[from] svg2pdf::usvg::Error),
+    /// The drawing has something that a PDF cannot hold.
+    #[error("the figure cannot be written: {0}: save it as SVG")]
+    Pdf(String),
+    /// There is nothing to write letters with.
+    #[error(
+        "this machine has no font for the text of the figure: install one, such as the package fonts-liberation"
+    )]
+    NoFont,
+}
+
+/// The drawing as a PDF of one page with the size of the drawing.
+///
+/// # Errors
+///
+/// [`FigureError`] names the cause.
+pub fn pdf(svg: &str) -> Result<Vec<u8>, FigureError> {
+    let page = PageOptions { dpi: DPI };
+    svg2pdf::to_pdf(&tree(svg)?, ConversionOptions::default(), page)
+        .map_err(|error| FigureError::Pdf(error.to_string()))
+}
+
+/// The drawing with its text as outlines.
+///
+/// # Errors
+///
+/// [`FigureError`] names the cause.
+pub fn outlined(svg: &str) -> Result<String, FigureError> {
+    let options =
+        WriteOptions { coordinates_precision: 3, transforms_precision: 5, ..WriteOptions::default() };
+    Ok(tree(svg)?.to_string(&options))
+}
+
+fn tree(svg: &str) -> Result<Tree, FigureError> {
+    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
+    let fonts = FONTS.get_or_init(|| {
+        let mut fonts = Database::new();
+        fonts.load_system_fonts();
+        let has =
+            |family: &&&str| fonts.faces().any(|face| face.families.iter().any(|(name, _)| name == **family));
+        if let Some(family) = SANS_SERIF.iter().find(has) {
+            fonts.set_sans_serif_family(*family);
+        }
+        Arc::new(fonts)
+    });
+    if fonts.is_empty() {
+        return Err(FigureError::NoFont);
+    }
+    // Nothing is read from files: a drawing that refers to one is drawn without it.
+    let mut options =
+        Options { fontdb: Arc::clone(fonts), font_family: "sans-serif".to_owned(), ..Options::default() };
+    options.image_href_resolver.resolve_string = Box::new(|_, _| None);
+    Ok(Tree::from_str(svg, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAWING: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" width="192" height="96">
+        <rect width="10" height="10" fill="#1f78b4"/><text x="5" y="50" font-family="sans-serif">rate (Mbit/s)</text></svg>"##;
+
+    #[test]
+    fn a_pdf_has_the_size_of_the_drawing_and_its_font() {
+        let pdf = match pdf(DRAWING) {
+            Err(FigureError::NoFont) => return,
+            other => other.unwrap(),
+        };
+        let text = String::from_utf8_lossy(&pdf);
+        assert!(text.starts_with("%PDF-1."));
+        assert!(text.contains("/MediaBox [0 0 144 72]"), "{text}");
+        assert!(text.contains("/FontFile") && text.contains("/ToUnicode"));
+    }
+
+    #[test]
+    fn an_outlined_drawing_has_no_text_left() {
+        let svg = match outlined(DRAWING) {
+            Err(FigureError::NoFont) => return,
+            other => other.unwrap(),
+        };
+        assert!(svg.contains("<path") && !svg.contains("<text"), "{svg}");
+        assert!(svg.len() < 20_000);
+    }
+
+    #[test]
+    fn what_is_no_drawing_is_refused() {
+        for wrong in ["", "{}", "<svg", "<html/>"] {
+            let refused = [pdf(wrong).err(), outlined(wrong).err()];
+            assert!(refused.iter().all(Option::is_some), "{wrong}");
+        }
+    }
+}
