@@ -4,6 +4,7 @@
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod relay;
+pub(crate) mod webdriver;
 
 use std::{
     fs,
