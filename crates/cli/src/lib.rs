@@ -12,6 +12,7 @@ mod demo;
 mod flags;
 mod iperf3;
 mod link;
+mod live;
 mod lte;
 mod output;
 mod printer;

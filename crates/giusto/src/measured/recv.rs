@@ -12,18 +12,21 @@ use giusto_net::{
     driver::{Conversation, ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
-    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
+    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream, StreamId,
     wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
+use giusto_units::Timestamp;
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    interval::Counts,
     plan::ResolvedPlan,
     result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
     reverse::ReverseRuns,
     send::Destination,
 };
+use crate::watch::{DelayState, Feed, StreamState};
 
 /// The configuration of a receiving end.
 #[derive(Debug, Clone)]
@@ -153,6 +156,34 @@ impl Reception {
 fn rtcp_socket(media: SocketAddr) -> Option<UdpSocket> {
     let port = media.port().checked_add(1).filter(|port| port % 2 == 1)?;
     UdpSocket::bind(SocketAddr::new(media.ip(), port), &SocketConfig::default()).ok()
+}
+
+/// Hands the streams of `receiver` to a page. Call it with every event, and now and then without one.
+pub fn watch(feed: &mut Feed, now: Timestamp, receiver: &Receiver, event: Option<&ReceiverEvent>) {
+    if let Some(ReceiverEvent::Closed(id, stream)) = event {
+        feed.close(state(now, id.0, stream));
+    }
+    if feed.is_due(now) {
+        let states = receiver.streams().map(|(id, stream)| state(now, id.0, stream));
+        let name = |id| receiver.stream(StreamId(id)).map_or_else(|| format!("stream {id}"), name);
+        feed.send(now, states, name);
+    }
+}
+
+fn name(stream: &Stream) -> String {
+    stream.from().to_string()
+}
+
+/// A stream as a page shows it.
+fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
+    let meter = stream.meter();
+    StreamState {
+        id,
+        received: Some(Counts::of_meter(now, meter)),
+        delay: meter.delay().totals().map(DelayState::Packets),
+        round_trip: stream.path().map(|path| path.round_trip),
+        ..StreamState::default()
+    }
 }
 
 /// The figures of all open streams; the rate is that of the last second.
