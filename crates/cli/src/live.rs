@@ -2,7 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, RecvTimeoutError},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -19,6 +23,9 @@ use crate::{args, console::complain, usage::UsageError};
 
 /// How long a page may be silent: then it is told that the run goes on, so that a page that has gone away is noticed.
 const ALIVE: Duration = Duration::from_secs(5);
+
+/// The time between two looks at whether the run has ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long the end waits for pages that still read.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,6 +47,7 @@ pub(crate) struct LivePage {
     board: Arc<Board>,
     server: Server,
     figures: JoinHandle<()>,
+    ended: Arc<AtomicBool>,
 }
 
 impl LiveArgs {
@@ -55,9 +63,10 @@ impl LiveArgs {
         let server = Server::start(routes(title, &board), &settings)
             .map_err(|error| UsageError::new(format!("--live: {error}")))?;
         let (feed, snapshots) = watch::feed();
+        let ended = Arc::new(AtomicBool::new(false));
         let figures = thread::Builder::new().name("live-figures".to_owned()).spawn({
-            let board = Arc::clone(&board);
-            move || fold(&board, &snapshots)
+            let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
+            move || fold(&board, &snapshots, &ended)
         })?;
         let url = server.url();
         complain(&format!("live page at {url}"));
@@ -67,14 +76,14 @@ impl LiveArgs {
         {
             complain(&format!("warning: {error}"));
         }
-        Ok(Some((LivePage { board, server, figures }, feed)))
+        Ok(Some((LivePage { board, server, figures, ended }, feed)))
     }
 }
 
 impl LivePage {
     /// Shows the final result, and ends once the pages have it.
-    pub(crate) fn finish(self, feed: Option<Feed>, result: Option<html::Report>) {
-        drop(feed);
+    pub(crate) fn finish(self, result: Option<html::Report>) {
+        self.ended.store(true, Relaxed);
         // It only fails if that thread has panicked; the page then lacks its last figures.
         let _ = self.figures.join();
         if let Some(report) = result {
@@ -85,10 +94,15 @@ impl LivePage {
     }
 }
 
-fn fold(board: &Board, snapshots: &mpsc::Receiver<Snapshot>) {
+/// Makes figures until the run has ended, or its feed is gone.
+fn fold(board: &Board, snapshots: &mpsc::Receiver<Snapshot>, ended: &AtomicBool) {
     let mut figures = Figures::new(board);
-    for snapshot in snapshots {
-        figures.on_snapshot(&snapshot);
+    loop {
+        match snapshots.recv_timeout(LOOK) {
+            Ok(snapshot) => figures.on_snapshot(&snapshot),
+            Err(RecvTimeoutError::Timeout) if !ended.load(Relaxed) => {}
+            Err(_) => return,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ use giusto::{
         RunError,
         interval::ReceptionIntervals,
         metrics::{CONTENT_TYPE, Metrics, StreamTotals},
-        recv::{self, Reception, ReceptionConfig},
+        recv::{self, Reception, ReceptionConfig, Shown},
         result::RunResult,
     },
     view::format::plural,
@@ -221,7 +221,9 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             monitoring.on_event(clock.now(), receiver, event.as_ref());
         }
         if let Some(feed) = &mut feed {
-            recv::watch(feed, clock.now(), receiver, event.as_ref());
+            let now = clock.now();
+            let shown = Shown { at: now, run: 0, name: None };
+            recv::watch(feed, shown, (now, receiver), event.as_ref());
         }
         let only = first.filter(|_| args.once);
         let ended = intervals.as_mut().map(|all| all.on_event(clock.now(), receiver, event.as_ref(), only));
@@ -293,7 +295,8 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
     if let Some(page) = page {
-        page.finish(feed, live::report(shown));
+        feed.iter_mut().for_each(|feed| feed.finish(clock.now()));
+        page.finish(live::report(shown));
     }
     printed?;
     if output.is_one_object() {

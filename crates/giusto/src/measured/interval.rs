@@ -236,7 +236,8 @@ impl StreamIntervals {
     /// The figures since the last call. `closed`: nothing follows. `None` before the first datagram.
     pub fn next(&mut self, now: &Counts, closed: bool) -> Option<IntervalFigures> {
         self.0.update(0, *now, closed);
-        let arrived = self.0.take()?;
+        // Without a time there is no rate yet.
+        let arrived = self.0.take().filter(|arrived| arrived.end > arrived.start)?;
         let mut figures = IntervalFigures { streams: 1, ..IntervalFigures::default() };
         figures.add_arrived(&arrived);
         Some(figures)

@@ -158,20 +158,38 @@ fn rtcp_socket(media: SocketAddr) -> Option<UdpSocket> {
     UdpSocket::bind(SocketAddr::new(media.ip(), port), &SocketConfig::default()).ok()
 }
 
-/// Hands the streams of `receiver` to a page. Call it with every event, and now and then without one.
-pub fn watch(feed: &mut Feed, now: Timestamp, receiver: &Receiver, event: Option<&ReceiverEvent>) {
-    if let Some(ReceiverEvent::Closed(id, stream)) = event {
-        feed.close(state(now, id.0, stream));
-    }
-    if feed.is_due(now) {
-        let states = receiver.streams().map(|(id, stream)| state(now, id.0, stream));
-        let name = |id| receiver.stream(StreamId(id)).map_or_else(|| format!("stream {id}"), name);
-        feed.send(now, states, name);
-    }
+/// How the streams of a receiver are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The time of the page.
+    pub at: Timestamp,
+    /// Of several runs of a page: the number of this one. Default: 0.
+    pub run: u32,
+    /// The name of the stream, if there is only one. Default: the sender's address.
+    pub name: Option<&'a str>,
 }
 
-fn name(stream: &Stream) -> String {
-    stream.from().to_string()
+/// Hands the streams of `receiver`, whose clock says `now`, to a page. Call it with every event, and now and then without one.
+pub fn watch(
+    feed: &mut Feed,
+    shown: Shown<'_>,
+    (now, receiver): (Timestamp, &Receiver),
+    event: Option<&ReceiverEvent>,
+) {
+    let number = |id: StreamId| u64::from(shown.run) << 32 | id.0 & u64::from(u32::MAX);
+    if let Some(ReceiverEvent::Closed(id, stream)) = event {
+        feed.close(state(now, number(*id), stream));
+    }
+    if feed.is_due(shown.at) {
+        let states = receiver.streams().map(|(id, stream)| state(now, number(id), stream));
+        let name = |id| {
+            let stream = || receiver.streams().find(|(own, _)| number(*own) == id);
+            let from =
+                || stream().map_or_else(|| "unknown".to_owned(), |(_, stream)| stream.from().to_string());
+            shown.name.map_or_else(from, str::to_owned)
+        };
+        feed.send(shown.at, states, name);
+    }
 }
 
 /// A stream as a page shows it.

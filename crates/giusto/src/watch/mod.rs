@@ -12,7 +12,10 @@
 mod board;
 mod figures;
 
-use std::{collections::BTreeSet, sync::mpsc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, mpsc},
+};
 
 use giusto_congestion::Cause;
 use giusto_measure::DelayTotals;
@@ -131,6 +134,25 @@ pub struct Feed {
     names: Vec<(u64, String)>,
 }
 
+/// A feed that a configuration can hold. Only one thread uses it.
+#[derive(Debug, Clone)]
+pub struct SharedFeed(Arc<Mutex<Feed>>);
+
+impl SharedFeed {
+    /// Uses the feed, unless another thread does at this moment: it never waits.
+    pub(crate) fn with(&self, use_it: impl FnOnce(&mut Feed)) {
+        if let Ok(mut feed) = self.0.try_lock() {
+            use_it(&mut feed);
+        }
+    }
+}
+
+impl From<Feed> for SharedFeed {
+    fn from(feed: Feed) -> Self {
+        Self(Arc::new(Mutex::new(feed)))
+    }
+}
+
 /// A feed, and where its snapshots come out.
 pub fn feed() -> (Feed, mpsc::Receiver<Snapshot>) {
     let (queue, snapshots) = mpsc::sync_channel(QUEUE);
@@ -159,6 +181,12 @@ impl Feed {
         }
     }
 
+    /// Hands over what is left at the end of a run.
+    pub fn finish(&mut self, now: Timestamp) {
+        // What has been shown has a name.
+        self.send(now, std::iter::empty(), |id| format!("stream {id}"));
+    }
+
     /// Hands over the state of all open streams, in an order that stays. `name` is called for each that was not shown before.
     pub fn send(
         &mut self,
@@ -185,9 +213,11 @@ impl Feed {
         if let Err(mpsc::TrySendError::Full(missed)) = self.queue.try_send(snapshot) {
             // The next one has newer counters.
             self.names = missed.names;
+            self.names.retain(|(id, _)| missed.streams.iter().any(|stream| stream.id == *id));
             self.decisions = missed.decisions;
             self.closed = missed.streams;
             self.closed.retain(|stream| stream.closed);
+            self.closed.truncate(MAX_NEWS);
         }
     }
 }
@@ -223,7 +253,7 @@ mod tests {
         assert_eq!(last.decisions.len(), MAX_NEWS);
         assert!(last.streams.iter().filter(|stream| stream.closed).count() >= MAX_SHOWN);
         assert_eq!(last.streams.iter().filter(|stream| !stream.closed).count(), 1);
-        assert!(last.names.len() <= MAX_NEWS + 100);
+        assert!((MAX_SHOWN..=MAX_NEWS + MAX_SHOWN).contains(&last.names.len()), "{}", last.names.len());
     }
 
     #[test]

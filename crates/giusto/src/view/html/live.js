@@ -23,7 +23,7 @@ const TABLE_MS = 250, SPOKEN_MS = 15000;
 const MAX_LISTED = 200;
 
 let quantities = [], lastUpdate = 0, more = 0, version = 0;
-let paused = false, range = "fine", state = "waiting";
+let paused = false, range = "fine", state = "waiting", finding = null;
 const streams = new Map();
 const decisions = [];
 
@@ -225,7 +225,7 @@ const tabulate = (columnsChanged = false) => {
     }
   });
   clock.textContent = moment(lastUpdate);
-  const sentence = summary();
+  const sentence = finding ?? summary();
   if (headline.textContent !== sentence) headline.textContent = sentence;
   note.textContent = more ? `${more} more streams are not shown.` : "";
   note.hidden = !more;
@@ -266,8 +266,9 @@ const listDecisions = () => {
 const showResult = (report) => {
   if (!report) return;
   const makers = { cards, table, prose };
-  const title = make("p", { class: "headline small" }, ...words(report.headline));
-  resultPart.replaceChildren(title, ...report.sections.map(({ kind, content }) => makers[kind](content)));
+  finding = report.headline;
+  nowPart.hidden = true;
+  resultPart.replaceChildren(...report.sections.map(({ kind, content }) => makers[kind](content)));
 };
 
 const take = {
