@@ -30,6 +30,7 @@ use giusto::{
         html, tables,
         trace::{TraceFile, TraceFileError},
     },
+    watch::SharedFeed,
     whole_file::{self, Content},
 };
 use giusto_congestion::{Algorithm, FeedbackKind};
@@ -46,6 +47,7 @@ use crate::{
     args::{self, quantity, time_above_zero, whole},
     command_line,
     console::{self, DOUBTFUL, complain, print_json, print_text},
+    live::{LiveArgs, LivePage},
     usage::{UsageError, misuse},
 };
 
@@ -71,6 +73,7 @@ const MAX_RECORDS: usize = 1_000;
   giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
   giusto call 192.0.2.7 --scenario scenarios/media.toml --json
   giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
+  giusto call 192.0.2.7 -t 60 --live               shows target, decisions and delays in a browser
   giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
 
 The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
@@ -226,6 +229,9 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
+    #[command(flatten)]
+    live: LiveArgs,
+
     /// Print one JSON object; with several calls, {"runs": […]}
     #[arg(short = 'J', long)]
     json: bool,
@@ -290,6 +296,7 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
         );
     }
+    let (page, feed) = args.live.start("giusto call")?.unzip();
     let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
@@ -304,11 +311,12 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             .transpose()
             .map_err(|error| UsageError::new(format!("--save {error}")))?,
         capture: capture.clone(),
+        feed: feed.map(SharedFeed::from),
         ..CallSettings::default()
     };
     let outcome = match &args.target {
-        Some(target) => call(args, target, settings, stop),
-        None => listen(args, settings, stop),
+        Some(target) => call(args, target, settings, page, stop),
+        None => listen(args, settings, page, stop),
     };
     // A call that failed leaves its capture too.
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
@@ -324,6 +332,7 @@ fn call(
     args: &CallArgs,
     target: &str,
     settings: CallSettings,
+    page: Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let to = args::resolve_first(target, None, CALL_PORT)?;
@@ -345,10 +354,24 @@ fn call(
     if let Some(log) = log {
         log.finish()?;
     }
-    finish(args, &records.map_err(usage)?)
+    let records = records.map_err(usage)?;
+    if let Some(page) = page {
+        page.finish(live_result(&records));
+    }
+    finish(args, &records)
 }
 
-fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+/// The final result as the page shows it: the first call.
+fn live_result(records: &[CallRecord]) -> Option<html::Report> {
+    records.first().map(|record| html::simulation(&record.run, command_line()))
+}
+
+fn listen(
+    args: &CallArgs,
+    settings: CallSettings,
+    page: Option<LivePage>,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let address = listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?;
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
@@ -391,6 +414,9 @@ fn listen(args: &CallArgs, settings: CallSettings, stop: &AtomicBool) -> anyhow:
             if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
         })
         .map_err(usage)?;
+    if let Some(page) = page {
+        page.finish(live_result(&records));
+    }
     printed?;
     if records.is_empty() {
         return Ok(ExitCode::SUCCESS);

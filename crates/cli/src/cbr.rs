@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::Args;
+use giusto_net::Clock;
 use giusto_pace::{HeaderLayer, IpVersion, Limits, Strategy};
 use giusto_units::{DataSize, TimeDelta};
 use serde_json::json;
@@ -15,6 +16,7 @@ use crate::{
     args::{PacingArgs, RateOrMax, quantity, time_above_zero, whole},
     command_line,
     console::{self, Progress, print_text},
+    live::LiveArgs,
     output::{FormArgs, Output},
     send::live_line,
     usage::{UsageError, misuse},
@@ -25,7 +27,9 @@ use giusto::{
         median::median_of,
         peer::{Iperf3, PeerRun},
         plan::{ResolvedPlan, StreamPlan},
+        recv::{self, Shown},
         result::RunResult,
+        send::Live,
     },
     view::{format::asked_rate, html, table},
     whole_file::Content,
@@ -36,7 +40,8 @@ use giusto::{
   giusto cbr
   giusto cbr --rate 10k,1M,100M --size 200,1200 --strategy grid,send-sleep
   giusto cbr --rate 1M --size 200 --against iperf3 --out cbr.html
-  giusto cbr --rate max --size 1200 --json")]
+  giusto cbr --rate max --size 1200 --json
+  giusto cbr --rate 1M,10M -t 60 --live")]
 pub(crate) struct CbrArgs {
     /// Rates, comma-separated; max: as fast as the machine can
     #[arg(short = 'b', long, default_value = "10k,1M,100M,1G", value_name = "RATES", value_delimiter = ',')]
@@ -86,6 +91,9 @@ pub(crate) struct CbrArgs {
     out: Option<PathBuf>,
 
     #[command(flatten)]
+    live: LiveArgs,
+
+    #[command(flatten)]
     form: FormArgs,
 
     /// Print one JSON object
@@ -103,13 +111,24 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
     let peer = peer.map_err(UsageError::new)?;
 
+    let (page, mut feed) = args.live.start("giusto cbr")?.unzip();
+    let clock = Clock::start();
+    let mut number = 0;
     let (repeats, strategies) = (args.repeat as usize, args.strategy.len());
     let peers = peer.as_ref().map_or(0, |_| plans.len() / strategies);
     let progress = Progress::new(((plans.len() + peers) * repeats) as u64);
     let stopped = || stop.load(Ordering::Relaxed);
-    let measure = |plan: &ResolvedPlan, peer: Option<&Iperf3>, lines: &mut [Vec<RunResult>; 2]| {
+    let mut measure = |plan: &ResolvedPlan, peer: Option<&Iperf3>, lines: &mut [Vec<RunResult>; 2]| {
         let [ours, theirs] = lines;
-        let run = loopback_run(plan, stop, &progress)?;
+        number += 1;
+        let (name, shown) = (describe(plan), format!("{number}: {}", describe(plan)));
+        let on_live = |live: &Live| progress.say(format!("{name}: {}", live_line(live)));
+        let run = loopback::run_watched(plan, stop, on_live, |now, receiver, event| {
+            if let Some(feed) = &mut feed {
+                let shown = Shown { at: clock.now(), run: number, name: Some(&shown) };
+                recv::watch(feed, shown, (now, receiver), event);
+            }
+        })?;
         progress.step();
         let failure = run.failure();
         // A part of a run is shown where there is nothing else, but enters no median.
@@ -142,6 +161,10 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         runs.extend(lines.iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
     progress.clear();
+    if let Some(page) = page {
+        feed.iter_mut().for_each(|feed| feed.finish(clock.now()));
+        page.finish((!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
+    }
 
     let mut output = Output::of_form(args.json, &args.form);
     console::print_doubts(&runs, output.is_data())?;

@@ -64,6 +64,8 @@ const SEND: Table<7> = Table {
         ("key_file",          [Y,     N,      Y,      Y,    N,     N,       Y]),
         ("timestamps",        [N,     N,      N,      N,    N,     N,       Y]),
         ("interval",          [Y,     Y,      Y,      N,    Y,     Y,       Y]),
+        ("live",              [Y,     Y,      N,      N,    N,     N,       N]),
+        ("no_open",           [Y,     Y,      N,      N,    N,     N,       N]),
         ("json_lines",        [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
         ("csv",               [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
         ("verbose",           [Y,     Y,      Y,      Y,    Y,     Y,       N]),
@@ -99,6 +101,8 @@ const RECV: Table<5> = Table {
         ("dscp",                   [N,    N,  N,  N,     Y]),
         ("metrics",                [Y,    Y,  Y,  N,     N]),
         ("interval",               [Y,    Y,  Y,  Y,     Y]),
+        ("live",                   [Y,    Y,  Y,  N,     N]),
+        ("no_open",                [Y,    Y,  Y,  N,     N]),
         ("json_lines",             [Y,    Y,  Y,  Y,     Y]),
         ("csv",                    [Y,    Y,  Y,  Y,     Y]),
         ("verbose",                [Y,    Y,  Y,  Y,     N]),
@@ -147,6 +151,8 @@ const CALL: Table<3> = Table {
         ("session_log",  [Y,    N,     Y]),
         ("pcap",         [Y,    Y,     N]),
         ("out",          [Y,    Y,     Y]),
+        ("live",         [Y,    Y,     N]),
+        ("no_open",      [Y,    Y,     N]),
         ("json",         [Y,    Y,     Y]),
     ],
 };
@@ -271,11 +277,12 @@ mod tests {
             (_, "accept_unauthenticated") => vec!["--key-file", "keys"],
             (_, "allow" | "deny") => vec!["192.0.2.0/24"],
             (_, "metrics") => vec!["9105"],
+            (_, "no_open") => vec!["--live"],
             (
                 _,
                 "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once"
                 | "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless" | "audio"
-                | "browser",
+                | "browser" | "live",
             ) => {
                 vec![]
             }

@@ -13,6 +13,7 @@ mod explore;
 mod flags;
 mod iperf3;
 mod link;
+mod live;
 mod lte;
 mod output;
 mod printer;

@@ -21,6 +21,7 @@ use crate::{
     args::{self, DEFAULT_PORT},
     console::{self, Progress},
     iperf3,
+    live::{self, LiveArgs},
     output::{Output, OutputArgs},
     printer::Printer,
     stamp,
@@ -31,7 +32,7 @@ use giusto::{
         RunError,
         interval::ReceptionIntervals,
         metrics::{CONTENT_TYPE, Metrics, StreamTotals},
-        recv::{self, Reception, ReceptionConfig},
+        recv::{self, Reception, ReceptionConfig, Shown},
         result::RunResult,
     },
     view::format::plural,
@@ -57,7 +58,8 @@ pub(crate) const MIN_IDLE: TimeDelta = TimeDelta::from_millis(100);
   giusto recv 0.0.0.0:6000 --accept rtp   measures RTP from any program
   giusto recv --accept iperf3             serves `iperf3 -u -c` on port 5201
   giusto recv --accept stamp              reflects STAMP, TWAMP Light; port 862
-  giusto recv --metrics 127.0.0.1:9105    serves metrics for Prometheus")]
+  giusto recv --metrics 127.0.0.1:9105    serves metrics for Prometheus
+  giusto recv --live                      shows the streams in a browser")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RecvArgs {
     /// Address and port to listen on, or a port alone [default: port 5005 of every address; iperf3: 5201, stamp: 862]
@@ -150,6 +152,9 @@ pub(crate) struct RecvArgs {
     metrics: Option<SocketAddr>,
 
     #[command(flatten)]
+    live: LiveArgs,
+
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 
     /// Print one JSON object: that of the stream with --once, else {"runs": […]} at the end
@@ -194,6 +199,8 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut reception = open(&config, args.address.as_deref())?;
     let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
+    let (page, mut feed) = args.live.start("giusto recv")?.unzip();
+    let mut shown = VecDeque::new();
     let mut printer = Printer::start(Progress::live())?;
     announce(&mut printer, &reception, monitoring.as_ref());
     let granted = reception.socket.granted().clone();
@@ -212,6 +219,11 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         counters = receiver.counters();
         if let Some(monitoring) = &mut monitoring {
             monitoring.on_event(clock.now(), receiver, event.as_ref());
+        }
+        if let Some(feed) = &mut feed {
+            let now = clock.now();
+            let shown = Shown { at: now, run: 0, name: None };
+            recv::watch(feed, shown, (now, receiver), event.as_ref());
         }
         let only = first.filter(|_| args.once);
         let ended = intervals.as_mut().map(|all| all.on_event(clock.now(), receiver, event.as_ref(), only));
@@ -238,6 +250,9 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
                 abandoned |= stream.request().is_some() && stream.ended() == Some(Ended::Idle);
                 if let Some(Ended::Limit(limit)) = stream.ended() {
                     limited = Some(limit);
+                }
+                if feed.is_some() {
+                    live::keep(&mut shown, stream.from().to_string(), &result);
                 }
                 if output.is_one_object() {
                     results.keep(result);
@@ -279,6 +294,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         }
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
+    if let Some(page) = page {
+        feed.iter_mut().for_each(|feed| feed.finish(clock.now()));
+        page.finish(live::report(shown));
+    }
     printed?;
     if output.is_one_object() {
         results.print(&mut output, counters, args.once)?;

@@ -82,7 +82,8 @@ fn ask(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<Asked> {
     for (index, to) in addresses.iter().copied().enumerate() {
         let plan = plan.clone().resolve(IpVersion::of(to.ip())).map_err(UsageError::from)?;
         let keys = keys.clone();
-        let destination = Destination { to, streams: 1, one_way: false, traffic_class, keys, interval: None };
+        let destination =
+            Destination { to, streams: 1, one_way: false, traffic_class, keys, interval: None, feed: None };
         match Reception::ask(&plan, &destination, stop) {
             Ok(reception) => return Ok(Asked { plan, destination, reception }),
             Err(error) if index + 1 < addresses.len() && is_silent(&error) => {}

@@ -32,6 +32,7 @@ use crate::{
     },
     console::{self, Progress},
     iperf3,
+    live::{self, LiveArgs},
     output::{Output, OutputArgs},
     reverse, stamp,
     usage::{UsageError, misuse},
@@ -41,6 +42,7 @@ use giusto::measured::{
     plan::{Layout, Media, ResolvedPlan, StreamPlan, Tempo},
     send::{self, Destination, Live, Transmission},
 };
+use giusto::watch::SharedFeed;
 
 const DEFAULT_RATE: DataRate = DataRate::from_bps(1_000_000);
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
@@ -56,6 +58,7 @@ const REPORTS: TimeDelta = TimeDelta::from_millis(500);
   giusto send 192.0.2.7:4000 --one-way --rtp --count 1000
   giusto send 192.0.2.7 --reverse -b 5M -t 5  the far end sends
   giusto send 192.0.2.7 --protocol iperf3 -b 5M --reverse
+  giusto send 192.0.2.7 -P 20 -t 60 --live    shows the streams in a browser
   giusto send 192.0.2.7 --protocol stamp      10 packets a second for 10 s")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
@@ -172,6 +175,9 @@ pub(crate) struct SendArgs {
     pub(crate) timestamps: stamp::Timestamps,
 
     #[command(flatten)]
+    live: LiveArgs,
+
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 
     /// Print the result as one JSON object
@@ -208,6 +214,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
     let addresses = resolve_all(&args.target, args.port, DEFAULT_PORT)?;
     let plan = stream_plan(args)?;
+    let (page, feed) = args.live.start("giusto send")?.unzip();
     let mut output = Output::new(args.json, &args.output, true);
     let mut printed = Ok(());
     let progress = Progress::live();
@@ -220,12 +227,16 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let outcome = send_to_first(args, &plan, &addresses, stop, on_live);
+    let outcome = send_to_first(args, &plan, &addresses, feed.map(SharedFeed::from), stop, on_live);
     progress.clear();
     let (to, plan, run) = outcome?;
     printed?;
 
     let results = run.results(&plan);
+    if let Some(page) = page {
+        let named = (1..).zip(&results).map(|(number, result)| (format!("stream {number}"), result.clone()));
+        page.finish(live::report(named));
+    }
     if output.is_one_object() {
         match &results[..] {
             [one] => output.object(one)?,
@@ -247,6 +258,7 @@ fn send_to_first(
     args: &SendArgs,
     plan: &StreamPlan,
     addresses: &[SocketAddr],
+    feed: Option<SharedFeed>,
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
 ) -> anyhow::Result<(SocketAddr, ResolvedPlan, Transmission)> {
@@ -262,6 +274,7 @@ fn send_to_first(
             traffic_class,
             keys: keys.clone(),
             interval: args.output.interval(),
+            feed: feed.clone(),
         };
         let is_last = index + 1 == addresses.len();
         match send::run(&plan, &destination, stop, &mut on_live) {

@@ -15,6 +15,7 @@
 //! | [`record`] | the result of a simulated run |
 //! | [`replay`] | recorded sessions, run through any controller |
 //! | [`view`] | tables, HTML pages, trace files |
+//! | [`watch`] | a run while it lasts: figures of each stream, for a page |
 //! | [`whole_file`] | files that are complete or absent |
 
 pub mod benchmark;
@@ -30,4 +31,5 @@ pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod view;
+pub mod watch;
 pub mod whole_file;

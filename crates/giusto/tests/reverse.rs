@@ -37,6 +37,7 @@ fn destination(to: SocketAddr, keys: Option<KeyRing>) -> Destination {
         to,
         streams: 1,
         interval: None,
+        feed: None,
         one_way: false,
         traffic_class: TrafficClass::default(),
         keys,

@@ -164,6 +164,33 @@ impl Reference {
     }
 }
 
+/// The delays of a stream up to a time: two of them give the mean between their times.
+#[derive(Debug, Clone, Copy)]
+pub struct DelayTotals {
+    count: u64,
+    /// See [`DelayMeter`].
+    sum: i128,
+    sum_of_times: u128,
+    reference: Reference,
+    min: TimeDelta,
+}
+
+impl DelayTotals {
+    /// The mean delay of the packets since `earlier`, or of all, and what it exceeds the minimum delay of all packets by. `None` without
+    /// a packet in between.
+    pub fn mean_since(&self, earlier: Option<&Self>) -> Option<(TimeDelta, TimeDelta)> {
+        let before = earlier.map_or((0, 0, 0), |earlier| (earlier.count, earlier.sum, earlier.sum_of_times));
+        let count = self.count.checked_sub(before.0).filter(|count| *count > 0)?;
+        let at = self.sum_of_times.checked_sub(before.2)? / u128::from(count);
+        let mean = Apparent {
+            at: Timestamp::from_nanos(at as u64),
+            delay: TimeDelta::from_nanos(((self.sum - before.1) / i128::from(count)) as i64),
+        };
+        let mean = self.reference.delay(mean).max(self.min);
+        Some((mean, mean - self.min))
+    }
+}
+
 impl DelayMeter {
     /// A meter before the first packet.
     pub fn new(relation: ClockRelation) -> Self {
@@ -245,6 +272,21 @@ impl DelayMeter {
             .kept
             .iter()
             .filter_map(move |&(_, apparent)| Some((apparent.at, reference?.delay(apparent))))
+    }
+
+    /// The totals so far; `None` before the first packet. Reads 256 windows: do not call it for every packet.
+    pub fn totals(&self) -> Option<DelayTotals> {
+        let reference = self.reference()?;
+        let shortest = self.extremes.iter().filter_map(|window| window.0);
+        let min = shortest.map(|(shortest, _)| reference.delay(shortest)).min()?;
+        let min = if self.basis() == DelayBasis::Relative { min.max(TimeDelta::ZERO) } else { min };
+        Some(DelayTotals {
+            count: self.count,
+            sum: self.sum,
+            sum_of_times: self.sum_of_times,
+            reference,
+            min,
+        })
     }
 
     /// The delays so far; `None` before the first packet. Reads all samples: do not call it for every packet.
@@ -412,6 +454,34 @@ mod tests {
             meter.on_packet(Timestamp::from_nanos(left + delay(i)), i, PeerTimestamp::from_nanos(sent));
         }
         meter
+    }
+
+    #[test]
+    fn totals_give_the_mean_between_two_times() {
+        let ms = TimeDelta::from_millis;
+        // 10 ms for a thousand packets, then 25 ms.
+        let delay = |i: u64| if i < 1_000 { 10_000_000 } else { 25_000_000 };
+        for (relation, least) in [(ClockRelation::Same, ms(10)), (ClockRelation::Unknown, ms(0))] {
+            let (first, both) =
+                (measured(relation, 1_000, 0.0, delay), measured(relation, 1_500, 0.0, delay));
+            let (first, both) = (first.totals().unwrap(), both.totals().unwrap());
+            assert_eq!(first.mean_since(None), Some((least, ms(0))));
+            assert_eq!(both.mean_since(Some(&first)), Some((least + ms(15), ms(15))));
+            assert_eq!(both.mean_since(None), Some((least + ms(5), ms(5))));
+            assert_eq!(both.mean_since(Some(&both)), None);
+            assert_eq!(first.mean_since(Some(&both)), None);
+        }
+        assert!(DelayMeter::new(ClockRelation::Same).totals().is_none());
+    }
+
+    #[test]
+    fn totals_remove_the_drift_that_a_summary_removes() {
+        // A minute of a clock that gains 100 ppm: 6 ms in all.
+        let meter = measured(ClockRelation::Unknown, 60_000, 100.0, |_| 10_000_000);
+        let (half, whole) =
+            (measured(ClockRelation::Unknown, 30_000, 100.0, |_| 10_000_000), meter.totals().unwrap());
+        let (mean, queue) = whole.mean_since(half.totals().as_ref()).unwrap();
+        assert!(mean < TimeDelta::from_micros(50) && queue < TimeDelta::from_micros(50), "{mean} {queue}");
     }
 
     /// 10 ms; every tenth packet has 1 to 10 ms more.

@@ -19,7 +19,7 @@ mod stream;
 mod windows;
 
 pub use clock::{ClockDrift, ClockEstimate, ClockEstimator, ClockSample};
-pub use delay::{ClockRelation, DelayBasis, DelayMeter, DelaySummary};
+pub use delay::{ClockRelation, DelayBasis, DelayMeter, DelaySummary, DelayTotals};
 pub use histogram::{Bucket, ErrorHistogram, Quantiles};
 pub use jitter::InterarrivalJitter;
 pub use loss::LossSummary;

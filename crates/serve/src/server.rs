@@ -302,14 +302,11 @@ fn sent(
 }
 
 /// The content security policy: nothing at all, and for a page what its own elements need.
-///
-/// Charts set the attribute `style` of their elements and add a style sheet of their own; these need `style-src 'unsafe-inline'`.
-/// Scripts have no such exception.
 fn policy(nonce: Option<&str>) -> String {
     let none = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
     nonce.map_or_else(|| none.to_owned(), |nonce| {
         format!(
-            "{none}; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'"
+            "{none}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: blob:; connect-src 'self'"
         )
     })
 }

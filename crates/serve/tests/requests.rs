@@ -73,7 +73,8 @@ fn a_page_has_its_nonce_and_a_strict_policy() {
     let parts: Vec<&str> = policy.split("; ").collect();
     assert!(parts.contains(&"default-src 'none'") && parts.contains(&"frame-ancestors 'none'"), "{policy}");
     assert!(parts.contains(&format!("script-src 'nonce-{nonce}'").as_str()), "{policy}");
-    assert!(parts.contains(&"connect-src 'self'"), "{policy}");
+    assert!(parts.contains(&format!("style-src 'nonce-{nonce}'").as_str()), "{policy}");
+    assert!(parts.contains(&"connect-src 'self'") && !policy.contains("unsafe"), "{policy}");
     for (name, value) in [
         ("Cache-Control", "no-store"),
         ("X-Content-Type-Options", "nosniff"),

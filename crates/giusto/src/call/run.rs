@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use giusto_congestion::Decision;
 use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
     driver::{CallDriver, ReceiveError, Verdict, local_clock},
@@ -34,10 +35,12 @@ use super::{
 };
 use crate::{
     capture::CallCapture,
+    measured::interval::Counts,
     record::TimelineOptions,
     replay::SessionLog,
     scenario::MediaSpec,
     view::trace::{TraceFile, TraceFileError, TraceNames},
+    watch::{Decided, DelayState, SentState, SharedFeed, StreamState},
 };
 
 /// The receive buffer of a socket: about a second of 100 calls at 1 Mbit/s, for each of whose datagrams the kernel counts 2304 B.
@@ -106,6 +109,8 @@ pub struct CallSettings {
     pub capture: Option<CallCapture>,
     /// Saves the video of the first call in which this end receives real video. Default: not at all.
     pub save: Option<SaveTarget>,
+    /// What shows the calls while they last. Default: none.
+    pub feed: Option<SharedFeed>,
 }
 
 impl Default for CallSettings {
@@ -119,6 +124,7 @@ impl Default for CallSettings {
             began: None,
             capture: None,
             save: None,
+            feed: None,
         }
     }
 }
@@ -165,12 +171,15 @@ struct LocalEnd {
     live_from: Timestamp,
     before: BTreeMap<CallId, SideTotals>,
     first_began: Option<Timestamp>,
+    begun: u64,
 }
 
 /// A call that has begun.
 #[derive(Debug)]
 struct OpenCall {
     config: SideConfig,
+    /// How many calls had begun before.
+    number: u64,
 }
 
 /// The result of a call.
@@ -191,6 +200,7 @@ impl LocalEnd {
             live_from: now,
             before: BTreeMap::new(),
             first_began: None,
+            begun: 0,
         }
     }
 
@@ -221,7 +231,8 @@ impl LocalEnd {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
-        self.open.insert(id, OpenCall { config });
+        self.open.insert(id, OpenCall { config, number: self.begun });
+        self.begun += 1;
     }
 
     /// A driver of this end's socket, with its capture.
@@ -231,6 +242,39 @@ impl LocalEnd {
             driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
         }
         driver
+    }
+
+    /// Hands the calls to the page, if there is one.
+    fn show(&self, now: Timestamp, calls: &mut Calls<CallSide>) {
+        let Some(feed) = &self.settings.feed else { return };
+        feed.with(|feed| {
+            for (&id, call) in &self.open {
+                let Some(began) = calls.began(id) else { continue };
+                let decisions = calls.media_mut(id).map(CallSide::take_decisions).unwrap_or_default();
+                for Decision { at, from, to, cause } in decisions {
+                    let at = began + (at - Timestamp::ZERO);
+                    feed.decide(Decided { id: 2 * call.number, at, rates: [from, to], cause });
+                }
+            }
+            if !feed.is_due(now) {
+                return;
+            }
+            let states = self.open.iter().flat_map(|(&id, call)| states(now, id, call.number, calls));
+            let name = |shown: u64| {
+                let call = self.open.iter().find(|(_, call)| call.number == shown / 2);
+                let peer = call.and_then(|(&id, _)| calls.peer(id));
+                let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+                if shown % 2 == 0 { format!("to {peer}") } else { format!("from {peer}") }
+            };
+            feed.send(now, states, name);
+        });
+    }
+
+    /// Hands what is left to the page.
+    fn finish_feed(&self) {
+        if let Some(feed) = &self.settings.feed {
+            feed.with(|feed| feed.finish(self.clock.now()));
+        }
     }
 
     /// The live figures, if they are due.
@@ -296,6 +340,11 @@ impl LocalEnd {
         (calls, driver): (&mut Calls<CallSide>, &CallDriver<'_>),
     ) -> Option<Outcome> {
         let open = self.open.remove(&id)?;
+        if let Some(feed) = &self.settings.feed {
+            feed.with(|feed| {
+                states(now, id, open.number, calls).into_iter().for_each(|state| feed.close(state))
+            });
+        }
         self.before.remove(&id);
         let (began, peer) = (calls.began(id)?, calls.peer(id)?);
         let far_end = calls.far_end(id).cloned();
@@ -335,6 +384,31 @@ impl LocalEnd {
         }
         Some(Outcome { record: CallRecord { run, call }, trace })
     }
+}
+
+/// The two directions of a call as a page shows them, as far as they have media.
+fn states(now: Timestamp, id: CallId, number: u64, calls: &Calls<CallSide>) -> Vec<StreamState> {
+    let (Some(side), Some(began)) = (calls.media(id), calls.began(id)) else { return Vec::new() };
+    let totals = side.totals();
+    let (sends, receives) = side.directions();
+    let round_trip = calls.round_trips(id).and_then(|all| all.quantile(0.5));
+    let sent = sends.then(|| StreamState {
+        id: 2 * number,
+        sent: Some(SentState { packets: totals.sent_packets, size: DataSize::from_bytes(totals.sent_bytes) }),
+        target: totals.target,
+        sender_queue: side.sender_queue(Timestamp::ZERO + (now - began)),
+        round_trip,
+        ..StreamState::default()
+    });
+    let bytes = DataSize::from_bytes(totals.received_bytes);
+    let received = receives.then(|| StreamState {
+        id: 2 * number + 1,
+        received: Some(Counts::of_media(now, began, totals.received_packets, bytes, totals.lost_packets)),
+        delay: Some(DelayState::Frames(totals.frame_delay_sum, totals.frame_delays)),
+        round_trip,
+        ..StreamState::default()
+    });
+    sent.into_iter().chain(received).collect()
 }
 
 fn socket_config() -> SocketConfig {
@@ -432,6 +506,7 @@ impl Caller {
                             session_log: local.settings.session_log.take(),
                             video: plan.video.as_ref().map(VideoInput::of_another_call),
                             save: None,
+                            is_watched: local.settings.feed.is_some(),
                         };
                         match CallSide::new(&config, trace.take()) {
                             Ok(side) => {
@@ -466,12 +541,14 @@ impl Caller {
             if (has_ended || stop.load(Ordering::Relaxed)) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.show(now, calls);
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
             }
             let done = outcomes.len() >= count || failed.is_some();
             if done { Verdict::Stop } else { Verdict::Continue }
         })?;
+        local.finish_feed();
         if let Some(video) = &plan.video {
             video.stop();
         }
@@ -627,6 +704,7 @@ impl Listener {
             if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.show(now, calls);
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop
             {
@@ -638,6 +716,7 @@ impl Listener {
             }
             verdict
         })?;
+        local.finish_feed();
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -691,5 +770,6 @@ fn answer(
         session_log: None,
         video: None,
         save: local.settings.save.clone(),
+        is_watched: local.settings.feed.is_some(),
     })
 }

@@ -1,5 +1,6 @@
 //! The media of one end, recorded as the simulator records them.
 
+use giusto_congestion::Decision;
 use giusto_session::{
     call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
     media::{Datagram, MediaReceiver, Payload, SourceFigures},
@@ -33,6 +34,9 @@ const GAUGES: i64 = 500;
 /// Losses noticed at once that the record over time shows.
 const MAX_LOSSES: u64 = 1_000;
 
+/// Decisions that wait at most to be shown.
+const MAX_DECIDED: usize = 64;
+
 /// The flows of a call in its record: media and feedback of each direction.
 pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
 const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
@@ -65,6 +69,8 @@ pub(crate) struct SideConfig {
     pub(crate) video: Option<VideoInput>,
     /// Where the received video is saved.
     pub(crate) save: Option<SaveTarget>,
+    /// A page shows the decisions of the controller.
+    pub(crate) is_watched: bool,
 }
 
 /// The media of one end of a call, and their record.
@@ -86,6 +92,8 @@ pub struct CallSide {
     live: SideTotals,
     end: Timestamp,
     saver: Option<VideoSaver>,
+    /// Decisions that a page has not shown yet, if there is one.
+    decided: Option<Vec<Decision>>,
 }
 
 /// Totals of one end so far.
@@ -179,6 +187,7 @@ impl CallSide {
             live: SideTotals::default(),
             end,
             saver,
+            decided: config.is_watched.then(Vec::new),
         })
     }
 
@@ -186,6 +195,17 @@ impl CallSide {
     pub fn totals(&self) -> SideTotals {
         let target = self.sender.as_ref().and_then(|media| media.endpoint().sender());
         SideTotals { target: target.map(|sender| sender.target().media), ..self.live }
+    }
+
+    /// The age of the oldest packet in the queue of the sender, if this end sends.
+    pub(crate) fn sender_queue(&self, now: Timestamp) -> Option<TimeDelta> {
+        let sender = self.sender.as_ref().and_then(|media| media.endpoint().sender());
+        sender.map(|sender| sender.queue(now).oldest)
+    }
+
+    /// What the controller has decided since the last call, if a page shows it.
+    pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
+        self.decided.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Whether this end sends media, and whether it receives them.
@@ -265,6 +285,12 @@ impl CallSide {
                         self.live.frame_delays += 1;
                         self.live.frame_delay_sum += *delay;
                     }
+                }
+                if let (Note::Decided { decision, .. }, Some(decided)) = (&note, &mut self.decided)
+                    && decision.from != decision.to
+                    && decided.len() < MAX_DECIDED
+                {
+                    decided.push(*decision);
                 }
                 self.recorder.on_note(now, &note);
                 if let Some(trace) = &mut self.trace {

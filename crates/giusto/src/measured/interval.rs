@@ -50,9 +50,9 @@ pub struct IntervalFigures {
     pub jitter_ms: Option<f64>,
 }
 
-/// The counters of one received stream at one time.
+/// The counters of one received stream at one time: quick to read where it is measured, and enough for its intervals elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Counts {
+pub struct Counts {
     /// When they were read, on the receiver's clock.
     at: Timestamp,
     /// The first and the latest arrival.
@@ -66,7 +66,8 @@ struct Counts {
 }
 
 impl Counts {
-    fn of_meter(at: Timestamp, meter: &StreamMeter) -> Self {
+    /// The counters of `meter`, which are read at `at`, on the receiver's clock.
+    pub fn of_meter(at: Timestamp, meter: &StreamMeter) -> Self {
         let losses = meter.sequence().losses();
         Self {
             at,
@@ -77,6 +78,23 @@ impl Counts {
             lost: losses.lost,
             jitter: meter.jitter(),
         }
+    }
+
+    /// Those of all packets of a media session that has received since `began`, headers included.
+    pub(crate) fn of_media(
+        at: Timestamp,
+        began: Timestamp,
+        packets: u64,
+        payload: DataSize,
+        lost: u64,
+    ) -> Self {
+        let (arrivals, header) = ((packets > 0).then_some((began, at)), DataSize::ZERO);
+        Self { at, arrivals, packets, payload, header, lost, jitter: None }
+    }
+
+    /// When they were read, on the receiver's clock.
+    pub(crate) fn at(&self) -> Timestamp {
+        self.at
     }
 
     fn of_report(at: Timestamp, summary: &StreamSummary, header: DataSize) -> Self {
@@ -207,6 +225,46 @@ impl IntervalFigures {
         self.lost_packets = Some(lost);
         self.loss_ratio = (expected > 0).then(|| lost.max(0) as f64 / expected as f64);
         self.jitter_ms = jitter.map(TimeDelta::as_millis);
+    }
+}
+
+/// The intervals of one received stream, each from the time of its counters to the next.
+#[derive(Debug, Clone, Default)]
+pub struct StreamIntervals(Arrivals);
+
+impl StreamIntervals {
+    /// The figures since the last call. `closed`: nothing follows. `None` before the first datagram.
+    pub fn next(&mut self, now: &Counts, closed: bool) -> Option<IntervalFigures> {
+        self.0.update(0, *now, closed);
+        // Without a time there is no rate yet.
+        let arrived = self.0.take().filter(|arrived| arrived.end > arrived.start)?;
+        let mut figures = IntervalFigures { streams: 1, ..IntervalFigures::default() };
+        figures.add_arrived(&arrived);
+        Some(figures)
+    }
+}
+
+/// The clock of a receiver, as far as its reports show it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReportClock {
+    /// Our clock less the receiver's, at most.
+    offset: Option<TimeDelta>,
+}
+
+impl ReportClock {
+    /// The counters of a report that came at `now`; `None` before the first arrival.
+    pub(crate) fn counts(
+        &mut self,
+        now: Timestamp,
+        summary: &StreamSummary,
+        header: DataSize,
+    ) -> Option<Counts> {
+        let latest = summary.last_arrival?;
+        // The report was sent after its latest arrival: the smallest difference is the closest.
+        let difference = now - latest;
+        let offset = *self.offset.insert(self.offset.map_or(difference, |offset| offset.min(difference)));
+        let at = (Timestamp::ZERO + (now - Timestamp::ZERO - offset)).max(latest);
+        Some(Counts::of_report(at, summary, header))
     }
 }
 
@@ -343,9 +401,8 @@ pub(super) struct TransmissionIntervals {
     due: Timestamp,
     last: Tick,
     arrivals: Arrivals,
-    /// For each stream: our clock less the receiver's, as far as reports show it, and when the latest report came. Empty where no
-    /// reports come.
-    reports: Vec<(Option<TimeDelta>, Option<Timestamp>)>,
+    /// For each stream: the receiver's clock, and when the latest report came. Empty where no reports come.
+    reports: Vec<(ReportClock, Option<Timestamp>)>,
     /// A report has come since the last interval.
     heard: bool,
     streams: usize,
@@ -367,7 +424,7 @@ impl TransmissionIntervals {
             due: start + interval,
             last: Tick { at: start, sent: SentCounts::default() },
             arrivals: Arrivals::default(),
-            reports: vec![(None, None); if reported { streams } else { 0 }],
+            reports: vec![(ReportClock::default(), None); if reported { streams } else { 0 }],
             heard: false,
             streams,
         }
@@ -375,15 +432,12 @@ impl TransmissionIntervals {
 
     /// Takes a report that came at `now`.
     pub(super) fn on_report(&mut self, now: Timestamp, stream: usize, summary: &StreamSummary) {
-        let Some((offset, came)) = self.reports.get_mut(stream) else { return };
+        let Some((clock, came)) = self.reports.get_mut(stream) else { return };
         *came = Some(now);
         self.heard = true;
-        let Some(latest) = summary.last_arrival else { return };
-        // The report was sent after its latest arrival: the smallest difference is the closest.
-        let difference = now - latest;
-        let offset = *offset.insert(offset.map_or(difference, |offset| offset.min(difference)));
-        let at = (Timestamp::ZERO + (now - Timestamp::ZERO - offset)).max(latest);
-        self.arrivals.update(stream as u64, Counts::of_report(at, summary, self.header), false);
+        if let Some(counts) = clock.counts(now, summary, self.header) {
+            self.arrivals.update(stream as u64, counts, false);
+        }
     }
 
     /// The figures of an interval that has ended. Where the receiver reports, it ends with the report that is next to its time, so

@@ -3,7 +3,8 @@
 use std::{sync::atomic::AtomicBool, thread};
 
 use giusto_net::{Granted, TrafficClass, driver::Verdict};
-use giusto_session::probe::{ReceiverEvent, Stream};
+use giusto_session::probe::{Receiver, ReceiverEvent, Stream};
+use giusto_units::Timestamp;
 
 use crate::measured::{
     RunError,
@@ -50,7 +51,22 @@ pub fn run(
     stop: &AtomicBool,
     on_live: impl FnMut(&Live),
 ) -> Result<LoopbackRun, RunError> {
+    run_watched(plan, stop, on_live, |_, _, _| ())
+}
+
+/// Like [`run`]; `on_received` is called by the receiving thread with its time, with every event, and now and then without one.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_watched(
+    plan: &ResolvedPlan,
+    stop: &AtomicBool,
+    on_live: impl FnMut(&Live),
+    mut on_received: impl FnMut(Timestamp, &Receiver, Option<&ReceiverEvent>) + Send,
+) -> Result<LoopbackRun, RunError> {
     let mut reception = Reception::open(&ReceptionConfig::default())?;
+    let clock = reception.clock;
     let traffic_class = TrafficClass::default();
     let destination = Destination {
         to: reception.socket.local_addr(),
@@ -59,13 +75,15 @@ pub fn run(
         traffic_class,
         keys: None,
         interval: None,
+        feed: None,
     };
     let granted = reception.socket.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
             let mut received = None;
-            let outcome = reception.run(&sent, |_, event| {
+            let outcome = reception.run(&sent, |receiver, event| {
+                on_received(clock.now(), receiver, event.as_ref());
                 if let Some(ReceiverEvent::Closed(_, stream)) = event {
                     received.get_or_insert(stream);
                     return Verdict::Stop;

@@ -12,18 +12,21 @@ use giusto_net::{
     driver::{Conversation, ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
-    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
+    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream, StreamId,
     wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
+use giusto_units::Timestamp;
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    interval::Counts,
     plan::ResolvedPlan,
     result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
     reverse::ReverseRuns,
     send::Destination,
 };
+use crate::watch::{DelayState, Feed, StreamState};
 
 /// The configuration of a receiving end.
 #[derive(Debug, Clone)]
@@ -153,6 +156,52 @@ impl Reception {
 fn rtcp_socket(media: SocketAddr) -> Option<UdpSocket> {
     let port = media.port().checked_add(1).filter(|port| port % 2 == 1)?;
     UdpSocket::bind(SocketAddr::new(media.ip(), port), &SocketConfig::default()).ok()
+}
+
+/// How the streams of a receiver are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The time of the page.
+    pub at: Timestamp,
+    /// Of several runs of a page: the number of this one. Default: 0.
+    pub run: u32,
+    /// The name of the stream, if there is only one. Default: the sender's address.
+    pub name: Option<&'a str>,
+}
+
+/// Hands the streams of `receiver`, whose clock says `now`, to a page. Call it with every event, and now and then without one.
+pub fn watch(
+    feed: &mut Feed,
+    shown: Shown<'_>,
+    (now, receiver): (Timestamp, &Receiver),
+    event: Option<&ReceiverEvent>,
+) {
+    let number = |id: StreamId| u64::from(shown.run) << 32 | id.0 & u64::from(u32::MAX);
+    if let Some(ReceiverEvent::Closed(id, stream)) = event {
+        feed.close(state(now, number(*id), stream));
+    }
+    if feed.is_due(shown.at) {
+        let states = receiver.streams().map(|(id, stream)| state(now, number(id), stream));
+        let name = |id| {
+            let stream = || receiver.streams().find(|(own, _)| number(*own) == id);
+            let from =
+                || stream().map_or_else(|| "unknown".to_owned(), |(_, stream)| stream.from().to_string());
+            shown.name.map_or_else(from, str::to_owned)
+        };
+        feed.send(shown.at, states, name);
+    }
+}
+
+/// A stream as a page shows it.
+fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
+    let meter = stream.meter();
+    StreamState {
+        id,
+        received: Some(Counts::of_meter(now, meter)),
+        delay: meter.delay().totals().map(DelayState::Packets),
+        round_trip: stream.path().map(|path| path.round_trip),
+        ..StreamState::default()
+    }
 }
 
 /// The figures of all open streams; the rate is that of the last second.

@@ -113,6 +113,7 @@ impl ReverseRuns {
             to: asked.to,
             streams: 1,
             interval: None,
+            feed: None,
             one_way: false,
             traffic_class: TrafficClass::default(),
             keys: self.keys.clone().filter(|_| asked.authenticated),

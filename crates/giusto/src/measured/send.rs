@@ -30,10 +30,11 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
-    interval::{IntervalFigures, SentCounts, TransmissionIntervals},
+    interval::{Counts, IntervalFigures, ReportClock, SentCounts, TransmissionIntervals},
     plan::{Opened, Pacing, ResolvedPlan},
     result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
 };
+use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
 
 /// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
 /// as the others.
@@ -54,6 +55,8 @@ pub struct Destination {
     pub keys: Option<KeyRing>,
     /// The length of the intervals of [`Live::interval`]; `None`: there are none.
     pub interval: Option<TimeDelta>,
+    /// What shows the streams while they last. Default: none.
+    pub feed: Option<SharedFeed>,
 }
 
 /// The state of a run in progress.
@@ -276,6 +279,7 @@ pub(super) fn over(
         TransmissionIntervals::new(interval, plan.header(), start, (sockets.len(), !destination.one_way))
     });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
+    let mut watched = Watched::new(destination, plan.header(), sockets.len());
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
             let _ends_the_conversation = RaisedOnDrop(&done);
@@ -284,8 +288,10 @@ pub(super) fn over(
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
                 note_report(&mut intervals, clock, &event);
+                watched.note_report(clock.now(), &event);
                 replies.add(event);
             }
+            watched.show(clock.now(), sockets, false);
             if stop.load(Ordering::Relaxed) || replies.errors.iter().any(Option::is_some) {
                 halt.store(true, Ordering::Relaxed);
             }
@@ -298,8 +304,10 @@ pub(super) fn over(
     })?;
     conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
         note_report(&mut intervals, clock, &event);
+        watched.note_report(clock.now(), &event);
         replies.add(event);
     });
+    watched.show(clock.now(), sockets, true);
     if let Some(interval) = intervals.and_then(|mut intervals| intervals.finish(sent.ended, count())) {
         on_live(&Live { sent_packets: count().packets, far_end: replies.live(), interval: Some(interval) });
     }
@@ -394,6 +402,67 @@ pub(super) struct RaisedOnDrop<'a>(pub(super) &'a AtomicBool);
 impl Drop for RaisedOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The streams as a page shows them.
+struct Watched {
+    feed: Option<SharedFeed>,
+    to: SocketAddr,
+    header: DataSize,
+    /// For each stream.
+    reported: Vec<Reported>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Reported {
+    clock: ReportClock,
+    counts: Option<Counts>,
+    delay: Option<TimeDelta>,
+}
+
+impl Watched {
+    fn new(destination: &Destination, header: DataSize, streams: usize) -> Self {
+        let Destination { feed, to, .. } = destination;
+        Self { feed: feed.clone(), to: *to, header, reported: vec![Reported::default(); streams] }
+    }
+
+    fn note_report(&mut self, now: Timestamp, event: &ConversationEvent) {
+        let (SenderEvent::Report(report), Some(known)) = (&event.event, self.reported.get_mut(event.stream))
+        else {
+            return;
+        };
+        known.counts = known.clock.counts(now, &report.summary, self.header).or(known.counts);
+        known.delay = report.summary.delay.map(|delay| delay.p50);
+    }
+
+    fn show(&self, now: Timestamp, sockets: &[UdpSocket], ended: bool) {
+        let Some(feed) = &self.feed else { return };
+        let many = sockets.len() > 1;
+        let state = |(id, (socket, reported)): (u64, (&UdpSocket, &Reported))| {
+            let counters = socket.send_counters();
+            let headers = self.header * counters.run_datagrams;
+            StreamState {
+                id,
+                sent: Some(SentState {
+                    packets: counters.run_datagrams,
+                    size: DataSize::from_bytes(counters.run_bytes) + headers,
+                }),
+                received: reported.counts,
+                delay: reported.delay.map(DelayState::SoFar),
+                ..StreamState::default()
+            }
+        };
+        let states = (1..).zip(sockets.iter().zip(&self.reported)).map(state);
+        let name = |id| if many { format!("stream {id} to {}", self.to) } else { format!("to {}", self.to) };
+        feed.with(|feed| {
+            if ended {
+                states.for_each(|state| feed.close(state));
+                feed.finish(now);
+            } else if feed.is_due(now) {
+                feed.send(now, states, name);
+            }
+        });
     }
 }
 

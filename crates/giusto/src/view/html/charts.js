@@ -98,7 +98,7 @@ const labelsOf = (chart) => [...new Set(chart.series.flatMap((series) => (series
 
 // Each series has a colour of its own, and beyond ten series a colour and a dash (or symbol, or pattern) of its own.
 const stylesOf = ({ model: chart, keyed }) => {
-  const dense = keyed || chart.series.some(({ kind, points }) => kind === "line" && points.y.length > MAX_DASHED);
+  const dense = keyed || chart.dense || chart.series.some(({ kind, points }) => kind === "line" && points.y.length > MAX_DASHED);
   let coloured = 0, bounds = 0, events = 0;
   const bound = () => ({
     colour: css(`--mark-${bounds % MARK_COLOURS}`), dash: DASHES[1 + bounds++ % (DASHES.length - 1)], width: 1.8,
@@ -382,7 +382,10 @@ const render = (entry) => {
     entry.fresh = false;
     if (entry.axisTitle) entry.axisTitle.textContent = entry.model.y.title;
     entry.styles = stylesOf(entry);
-    entry.legend.replaceChildren(...legendOf(entry));
+    // A legend that stays keeps the focus of its buttons.
+    const key = JSON.stringify([entry.styles, entry.model.series.map(({ name }) => name)]);
+    if (entry.key !== key) entry.legend.replaceChildren(...legendOf(entry));
+    entry.key = key;
     const { data, layout, config } = figureOf(entry);
     if (isLabelled(entry.model)) entry.plot.style.height = `${layout.height}px`;
     Plotly.react(entry.plot, data, layout, config);
@@ -433,7 +436,7 @@ const updateChart = (figure, model) => {
 // The sign of a line in the table: the colour and the dash that the line has in dense charts.
 const keyStyle = (number) => {
   const dashed = ["solid", "dashed", "dotted"][Math.min(Math.floor(number / COLOURS), 2)];
-  return `border-top-color: var(--series-${number % COLOURS}); border-top-style: ${dashed}`;
+  return { borderTopColor: `var(--series-${number % COLOURS})`, borderTopStyle: dashed };
 };
 
 // How linked charts on the page show another model.
@@ -464,7 +467,8 @@ const linked = (model) => {
   const rows = lines.map((line, number) => {
     const box = make("input", { type: "checkbox" });
     box.checked = true;
-    const key = make("span", { class: "key", style: keyStyle(number) });
+    const key = make("span", { class: "key" });
+    Object.assign(key.style, keyStyle(number));
     box.addEventListener("change", () => all().filter((entry) => entry.keyed).forEach((entry) => {
       if (box.checked) entry.hidden.delete(number); else entry.hidden.add(number);
       if (entry.drawn) render(entry);

@@ -76,6 +76,50 @@ pub fn accuracy(runs: &[RunResult], command: &str) -> Report {
     report
 }
 
+/// The results of streams that were measured side by side, each with its name.
+pub fn results(runs: &[(String, RunResult)]) -> Report {
+    if let [(_, run)] = runs {
+        let mut report = Report::new("Result", verdict(run));
+        report.push(cards(run));
+        report.push(every_figure(run));
+        return report;
+    }
+    let mut report =
+        Report::new("Results", plural(runs.len() as u64, "stream has ended", "streams have ended") + ".");
+    let columns = [
+        Column::words("stream"),
+        Column::number("received rate"),
+        Column::number("received packets"),
+        Column::number("lost packets"),
+        Column::number("loss"),
+        Column::number("jitter"),
+        Column::number("one-way delay, p50"),
+        Column::words("end"),
+    ];
+    let ms = |ms: f64| time_us(ms * 1e3);
+    let row = |(name, run): &(String, RunResult)| {
+        let cells = [
+            name.clone(),
+            or_unknown(run.rx_rate_bps, rate),
+            or_unknown(run.received_packets, count),
+            or_unknown(run.lost_packets, count),
+            or_unknown(run.loss(), percent),
+            or_unknown(run.jitter_ms, ms),
+            or_unknown(run.one_way_delay_ms.quantiles.p50, ms),
+            run.ended.clone().unwrap_or_else(|| "–".to_owned()),
+        ];
+        cells.map(Cell::from).to_vec()
+    };
+    report.push(Table {
+        title: "Streams".to_owned(),
+        caption: "The final figures of each stream.".to_owned(),
+        columns: columns.to_vec(),
+        rows: runs.iter().map(row).collect(),
+        folded: false,
+    });
+    report
+}
+
 /// The runs side by side, and the resources that the system granted.
 fn push_runs(report: &mut Report, runs: &[RunResult]) {
     report.push(Table::of("Accuracy", "Each row is one sender at one rate and size.", RUN_COLUMNS, runs));

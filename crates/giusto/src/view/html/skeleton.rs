@@ -52,6 +52,9 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
         |_| String::new(),
     );
     let nonce = served.map_or_else(String::new, |served| format!(" nonce=\"{}\"", escaped(served.nonce)));
+    // The chart library writes its rules into this element; one that it makes itself has no nonce.
+    let chart_style = served
+        .map_or_else(String::new, |_| format!("<style{nonce} id=\"plotly.js-style-global\"></style>\n"));
     let (more, more_style) = served.map_or(("", ""), |served| (served.script, served.style));
     format!(
         "<!doctype html>
@@ -62,7 +65,7 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
 {policy}<title>{title}</title>
 <style{nonce}>
 {STYLE}{more_style}</style>
-</head>
+{chart_style}</head>
 <body>
 <main>
 <header>

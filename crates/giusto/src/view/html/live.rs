@@ -1,0 +1,20 @@
+//! The page of a run while it lasts.
+
+use super::{Report, Section, Served};
+
+/// It follows the events of a [`Board`](crate::watch::Board), at the path `events` beside the page.
+const SCRIPT: &str = include_str!("live.js");
+
+/// The page that follows a run, called `title`. `nonce` is that of the answer.
+pub fn live(title: &str, nonce: &str) -> String {
+    Report::new(title, "Waiting for streams.").to_served_html(Served { nonce, script: SCRIPT, style: "" })
+}
+
+/// The final result as the page shows it: the cards, tables and texts of a report.
+#[must_use]
+pub fn live_result(mut report: Report) -> Report {
+    report
+        .sections
+        .retain(|section| matches!(section, Section::Cards(_) | Section::Table(_) | Section::Prose(_)));
+    report
+}

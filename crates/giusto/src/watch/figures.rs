@@ -1,0 +1,375 @@
+//! From snapshots to figures.
+
+use std::collections::BTreeMap;
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+use serde::Serialize;
+
+use super::{Decided, DelayState, SentState, Snapshot, StreamState, board::Board};
+use crate::{
+    measured::interval::{IntervalFigures, StreamIntervals},
+    view::decision::cause_in_words,
+};
+
+/// The length of the coarse intervals.
+const COARSE: TimeDelta = TimeDelta::from_seconds(1);
+
+/// A quantity of a stream, in the order of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// The rate at the sender in the interval, in bit/s.
+    SentRateBps,
+    /// The rate at the receiver in the interval, in bit/s.
+    ReceivedRateBps,
+    /// The target of the congestion controller at the end of the interval, in bit/s.
+    TargetRateBps,
+    /// Lost over lost and received packets of the interval.
+    LossRatio,
+    /// The mean one-way delay of the packets, or frames, of the interval, in ms; at a sender of datagrams, the median of all so far.
+    DelayMs,
+    /// What the mean one-way delay exceeds the minimum of the stream by, in ms.
+    QueueDelayMs,
+    /// The age of the oldest packet in the sender's queue at the end of the interval, in ms.
+    SenderQueueMs,
+    /// Interarrival jitter at the end of the interval, in ms (RFC 3550 §6.4.1).
+    JitterMs,
+    /// The round-trip time, the median of all so far, in ms.
+    RttMs,
+}
+
+impl Quantity {
+    /// All, in the order of a sample.
+    pub const ALL: [Self; 9] = [
+        Self::SentRateBps,
+        Self::ReceivedRateBps,
+        Self::TargetRateBps,
+        Self::LossRatio,
+        Self::DelayMs,
+        Self::QueueDelayMs,
+        Self::SenderQueueMs,
+        Self::JitterMs,
+        Self::RttMs,
+    ];
+
+    /// The value as the page shows it: rates in whole bit/s, times to a microsecond, ratios to a millionth.
+    fn rounded(self, value: f64) -> Option<f64> {
+        let step = match self {
+            Self::SentRateBps | Self::ReceivedRateBps | Self::TargetRateBps => 1.0,
+            Self::LossRatio => 1e6,
+            _ => 1e3,
+        };
+        value.is_finite().then(|| (value * step).round() / step)
+    }
+}
+
+/// The figures of one stream in one interval, in the order of [`Quantity::ALL`].
+type Sample = [Option<f64>; Quantity::ALL.len()];
+
+/// One stream at the end of its last interval of one length.
+#[derive(Debug, Clone, Default)]
+struct Level {
+    at: Timestamp,
+    sent: SentState,
+    received: StreamIntervals,
+    /// When the received counters were read.
+    received_at: Option<Timestamp>,
+    delay: Option<DelayState>,
+}
+
+impl Level {
+    fn sample(&mut self, now: Timestamp, stream: &StreamState) -> Sample {
+        let span = (now - self.at).as_seconds();
+        let sent = stream.sent.filter(|_| span > 0.0).map(|sent| {
+            let size = sent.size.saturating_sub(self.sent.size).as_bytes();
+            size as f64 * 8.0 / span
+        });
+        // Reports come less often than snapshots.
+        let news = stream.received.filter(|counts| self.received_at != Some(counts.at()) || stream.closed);
+        let figures = news.and_then(|counts| {
+            self.received_at = Some(counts.at());
+            self.received.next(&counts, stream.closed)
+        });
+        let of = |value: fn(&IntervalFigures) -> Option<f64>| figures.as_ref().and_then(value);
+        let (delay, queue) = self.delays(stream.delay).unzip();
+        self.at = now;
+        self.sent = stream.sent.unwrap_or_default();
+        self.delay = stream.delay;
+        let ms = |time: TimeDelta| time.as_millis();
+        [
+            sent,
+            of(|figures| figures.rx_rate_bps),
+            stream.target.map(|target| target.as_bps() as f64),
+            of(|figures| figures.loss_ratio),
+            delay.map(ms),
+            queue.flatten().map(ms),
+            stream.sender_queue.map(ms),
+            of(|figures| figures.jitter_ms),
+            stream.round_trip.map(ms),
+        ]
+    }
+
+    /// The delay of the interval, and what it exceeds the minimum by.
+    fn delays(&self, now: Option<DelayState>) -> Option<(TimeDelta, Option<TimeDelta>)> {
+        match (now?, self.delay) {
+            (DelayState::Packets(now), before) => {
+                let before = match &before {
+                    Some(DelayState::Packets(before)) => Some(before),
+                    _ => None,
+                };
+                now.mean_since(before).map(|(mean, queue)| (mean, Some(queue)))
+            }
+            (DelayState::Frames(sum, count), before) => {
+                let (sum_before, count_before) = match before {
+                    Some(DelayState::Frames(sum, count)) => (sum, count),
+                    _ => (TimeDelta::ZERO, 0),
+                };
+                let frames = i64::try_from(count.saturating_sub(count_before)).ok()?;
+                (frames > 0).then(|| ((sum - sum_before) / frames, None))
+            }
+            (DelayState::SoFar(delay), _) => Some((delay, None)),
+        }
+    }
+}
+
+/// Makes the figures of a run from its snapshots, and puts them on a [`Board`].
+#[derive(Debug)]
+pub struct Figures<'a> {
+    board: &'a Board,
+    start: Option<Timestamp>,
+    /// Fine and coarse.
+    streams: BTreeMap<u64, [Level; 2]>,
+    coarse_due: Timestamp,
+}
+
+/// An update, as pages read it.
+#[derive(Debug, Serialize)]
+struct Update {
+    /// The end of the interval, in seconds since the run began.
+    t: f64,
+    /// Streams that are not shown.
+    more: usize,
+    /// The id, then the sample.
+    s: Vec<(u64, Sample)>,
+}
+
+/// A decision, as pages read it.
+#[derive(Debug, Serialize)]
+struct Said {
+    t: f64,
+    id: u64,
+    from_bps: u64,
+    to_bps: u64,
+    cause: String,
+}
+
+impl<'a> Figures<'a> {
+    /// Figures of a run that begins with the first snapshot.
+    pub fn new(board: &'a Board) -> Self {
+        Self { board, start: None, streams: BTreeMap::new(), coarse_due: Timestamp::ZERO }
+    }
+
+    /// Takes a snapshot.
+    pub fn on_snapshot(&mut self, snapshot: &Snapshot) {
+        let now = snapshot.at;
+        let start = *self.start.get_or_insert(now);
+        if self.coarse_due == Timestamp::ZERO {
+            self.coarse_due = start + COARSE;
+        }
+        let seconds = |at: Timestamp| ((at - start).as_seconds() * 1e3).round() / 1e3;
+        self.board.name(seconds(now), &snapshot.names);
+        let tick = now >= self.coarse_due;
+        if tick {
+            self.coarse_due = (self.coarse_due + COARSE).max(now);
+        }
+        let (mut fine, mut coarse) = (Vec::new(), Vec::new());
+        for stream in &snapshot.streams {
+            let begins = || Level { at: now, sent: stream.sent.unwrap_or_default(), ..Level::default() };
+            let levels = self.streams.entry(stream.id).or_insert_with(|| [begins(), begins()]);
+            let [tenth, second] = levels;
+            fine.push((stream.id, rounded(tenth.sample(now, stream))));
+            // The last interval of a stream ends with it.
+            if tick || stream.closed {
+                coarse.push((stream.id, rounded(second.sample(now, stream))));
+            }
+        }
+        let open = |id: &u64| snapshot.streams.iter().any(|stream| stream.id == *id && !stream.closed);
+        self.streams.retain(|id, _| open(id));
+        let update = |s: Vec<(u64, Sample)>| json(&Update { t: seconds(now), more: snapshot.more, s });
+        let coarse = (!coarse.is_empty()).then(|| update(coarse));
+        self.board.update(update(fine), coarse);
+        for decided in &snapshot.decisions {
+            self.board.decide(json(&said(decided, seconds(decided.at))));
+        }
+        for closed in snapshot.streams.iter().filter(|stream| stream.closed) {
+            self.board.close(seconds(now), closed.id);
+        }
+    }
+}
+
+fn rounded(mut sample: Sample) -> Sample {
+    for (value, quantity) in sample.iter_mut().zip(Quantity::ALL) {
+        *value = value.and_then(|value| quantity.rounded(value));
+    }
+    sample
+}
+
+fn said(decided: &Decided, t: f64) -> Said {
+    let Decided { id, rates, cause, .. } = decided;
+    let [from_bps, to_bps] = rates.map(DataRate::as_bps);
+    Said { t, id: *id, from_bps, to_bps, cause: cause_in_words(cause) }
+}
+
+/// Numbers and strings: serialisation has no way to fail.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_congestion::Cause;
+    use giusto_measure::{Arrival, MeterConfig, StreamMeter};
+    use giusto_units::{DataRate, DataSize, PeerTimestamp};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::measured::interval::Counts;
+
+    const NAMES: [&str; 9] = [
+        "sent_rate_bps",
+        "received_rate_bps",
+        "target_rate_bps",
+        "loss_ratio",
+        "delay_ms",
+        "queue_delay_ms",
+        "sender_queue_ms",
+        "jitter_ms",
+        "rtt_ms",
+    ];
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    /// The value of `name` in each sample of stream 1.
+    fn column(updates: &Value, name: &str) -> Vec<Option<f64>> {
+        let place = NAMES.iter().position(|own| *own == name).unwrap();
+        let updates = updates.as_array().unwrap().iter();
+        let samples = updates.flat_map(|update| update["s"].as_array().unwrap());
+        samples.filter(|sample| sample[0] == 1).map(|sample| sample[1][place].as_f64()).collect()
+    }
+
+    #[test]
+    fn quantities_have_the_names_that_pages_know() {
+        assert_eq!(serde_json::to_value(Quantity::ALL).unwrap(), serde_json::json!(NAMES));
+    }
+
+    #[test]
+    fn intervals_have_their_own_rate_loss_and_delay() {
+        let board = Board::new("giusto recv");
+        let mut figures = Figures::new(&board);
+        let mut meter = StreamMeter::new(&MeterConfig {
+            clocks: giusto_measure::ClockRelation::Same,
+            ..MeterConfig::default()
+        });
+        let mut sequence = 0;
+        for tenth in 0..=40_u64 {
+            figures.on_snapshot(&Snapshot {
+                at: at(tenth * 100),
+                streams: vec![StreamState {
+                    id: 1,
+                    received: Some(Counts::of_meter(at(tenth * 100), &meter)),
+                    delay: meter.delay().totals().map(DelayState::Packets),
+                    ..StreamState::default()
+                }],
+                ..Snapshot::default()
+            });
+            // 100 packets of 1250 B a second: 1 Mbit/s. In the third second every second one is lost, and the others wait 30 ms more.
+            for step in 1..=10 {
+                sequence += 1;
+                let bad = (20..30).contains(&tenth);
+                if bad && sequence % 2 == 0 {
+                    continue;
+                }
+                let arrives = at(tenth * 100 + step * 10);
+                let wait = if bad { 35_000_000 } else { 5_000_000 };
+                meter.on_arrival(&Arrival {
+                    at: arrives,
+                    sequence,
+                    size: DataSize::from_bytes(1250),
+                    scheduled: None,
+                    sent: Some(PeerTimestamp::from_nanos(
+                        (arrives.as_nanos() + 100_000_000).saturating_sub(wait + 100_000_000),
+                    )),
+                    tos: None,
+                });
+            }
+        }
+        let history: Value = serde_json::from_str(&board.history().json).unwrap();
+        let coarse = &history["coarse"];
+        assert_eq!(column(coarse, "received_rate_bps").len(), 4);
+        let [first, second, third, last] = column(coarse, "received_rate_bps")[..] else {
+            panic!("{history}")
+        };
+        assert!((0.99e6..1.01e6).contains(&first.unwrap()) && (0.99e6..1.01e6).contains(&second.unwrap()));
+        assert!(
+            (0.49e6..0.52e6).contains(&third.unwrap()) && (0.98e6..1.01e6).contains(&last.unwrap()),
+            "{history}"
+        );
+        let losses: Vec<f64> = column(coarse, "loss_ratio").into_iter().flatten().collect();
+        assert!(losses[1] == 0.0 && (0.48..=0.51).contains(&losses[2]) && losses[3] < 0.02, "{losses:?}");
+        assert_eq!(column(coarse, "delay_ms")[1..], [Some(5.0), Some(35.0), Some(5.0)]);
+        assert_eq!(column(coarse, "queue_delay_ms")[1..], [Some(0.0), Some(30.0), Some(0.0)]);
+        // The same in tenths of a second.
+        let fine = column(&history["fine"], "received_rate_bps");
+        assert_eq!(fine.len(), 41);
+        assert!(
+            fine[5..20].iter().all(|rate| rate.is_some_and(|rate| (0.99e6..1.01e6).contains(&rate))),
+            "{fine:?}"
+        );
+        assert_eq!(column(&history["fine"], "queue_delay_ms")[25], Some(30.0));
+    }
+
+    #[test]
+    fn what_is_sent_and_reported_has_its_own_pace() {
+        let board = Board::new("giusto send");
+        let mut figures = Figures::new(&board);
+        for tenth in 0..=10_u64 {
+            let received = (tenth / 5 * 50) * 1250;
+            figures.on_snapshot(&Snapshot {
+                at: at(tenth * 100),
+                streams: vec![StreamState {
+                    id: 1,
+                    sent: Some(SentState { packets: tenth * 10, size: DataSize::from_bytes(tenth * 12_500) }),
+                    received: Some(Counts::of_media(
+                        at(tenth / 5 * 500),
+                        at(0),
+                        tenth / 5 * 50,
+                        DataSize::from_bytes(received),
+                        0,
+                    )),
+                    target: Some(DataRate::from_bps(1_200_000)),
+                    delay: Some(DelayState::Frames(TimeDelta::from_millis(tenth as i64 * 20), tenth)),
+                    ..StreamState::default()
+                }],
+                decisions: vec![Decided {
+                    id: 1,
+                    at: at(tenth * 100),
+                    rates: [DataRate::from_bps(1), DataRate::from_bps(2)],
+                    cause: Cause::Silence,
+                }],
+                ..Snapshot::default()
+            });
+        }
+        let history: Value = serde_json::from_str(&board.history().json).unwrap();
+        let fine = &history["fine"];
+        assert_eq!(column(fine, "sent_rate_bps")[1..], [Some(1e6); 10]);
+        let received: Vec<bool> = column(fine, "received_rate_bps").iter().map(Option::is_some).collect();
+        assert_eq!(received, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1].map(|known| known == 1));
+        assert_eq!(column(fine, "delay_ms")[5], Some(20.0));
+        assert_eq!(column(fine, "target_rate_bps")[0], Some(1.2e6));
+        let last = &history["decisions"][10];
+        assert_eq!((&last["t"], &last["to_bps"]), (&serde_json::json!(1.0), &serde_json::json!(2)));
+        assert_eq!(last["cause"], "no feedback, backing off");
+    }
+}
