@@ -591,4 +591,33 @@ mod tests {
         let controls = found(&[r#"wire.rate={ steps = [["0 s", "5 Mbit/s"], ["1 s", "2 Mbit/s"]] }"#]);
         assert_eq!(at(&controls, "link.wire.rate").kind, Kind::Trace { link: "wire".to_owned() });
     }
+
+    /// Each control of each scenario of the gallery, turned.
+    #[test]
+    fn what_is_turned_and_saved_is_read_alike() {
+        let mut turned = 0;
+        for entry in crate::explore::entries() {
+            let document = crate::explore::gallery::Gallery::default().document(&entry.name).unwrap();
+            let all = controls(&document, &[]).unwrap();
+            for control in all.into_iter().flat_map(|group| group.controls) {
+                let value = match &control.kind {
+                    Kind::Number(slider) => {
+                        let number = slider.min.mul_add(0.4, slider.max * 0.6);
+                        let number = if slider.step > 0.0 { number.round() } else { number };
+                        format!("{number} {}", slider.unit).trim().to_owned()
+                    }
+                    Kind::Toggle => (control.value != "true").to_string(),
+                    _ => control.value.clone(),
+                };
+                let settings = [Setting { path: control.path, value }];
+                // What contradicts the rest of the scenario has its own message.
+                let Ok(scenario) = document.scenario(&settings) else { continue };
+                let text = document.text_with(&settings).unwrap();
+                let saved = document.with_text(text.clone()).scenario(&[]).unwrap();
+                assert!(scenario == saved, "{}: {}: {text}", entry.name, settings[0]);
+                turned += 1;
+            }
+        }
+        assert!((900..5000).contains(&turned), "{turned}");
+    }
 }

@@ -106,6 +106,12 @@ impl Document {
         Self { folder: folder.to_owned(), ..self }
     }
 
+    /// Another text in place of the file's.
+    #[cfg(test)]
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self { text, ..self.clone() }
+    }
+
     /// The name of the file in messages.
     pub(crate) fn name(&self) -> &str {
         &self.name

@@ -231,3 +231,53 @@ fn the_list_of_expectations_can_be_replaced() {
     let whole = document.scenario(&["link=[]".parse().unwrap()]).unwrap_err().to_string();
     assert_eq!(whole, "s.toml: --set link=[]: which key of it? Write link.ID.KEY=VALUE");
 }
+
+#[test]
+fn settings_are_written_into_the_text_of_a_file() {
+    let text = r#"# first
+duration = "10 s" # short
+[[link]]
+id = "wire" # named
+from = "a"
+to = "b"
+queue = "codel"
+
+[[flow]]
+id = "call"
+kind = "media"
+video = [{ id = "camera", model = "perfect" }]
+[[expect]]
+link = "wire"
+metric = "utilisation"
+max = 1.0
+"#;
+    let document = Document::parse(text, "s.toml").unwrap();
+    let settings: Vec<Setting> = [
+        "seed=7",
+        "wire.queue.target=10 ms",
+        "wire.reverse.delay=5 ms",
+        "call.video.camera.max=2 Mbit/s",
+        "wire.rate={ steps = [[\"0 s\", \"1 Mbit/s\"]] }",
+        "expect.1.max=0.5",
+    ]
+    .map(|setting| setting.parse().unwrap())
+    .to_vec();
+    let changed = document.text_with(&settings).unwrap();
+    for line in [
+        "# first",
+        "duration = \"10 s\" # short",
+        "seed = 7",
+        "id = \"wire\" # named",
+        "queue = { kind = \"codel\", target = \"10 ms\" }",
+        "reverse = { delay = \"5 ms\" }",
+        "rate = { steps = [[\"0 s\", \"1 Mbit/s\"]] }",
+        "max = 0.5",
+    ] {
+        assert_eq!(changed.lines().filter(|own| *own == line).count(), 1, "{line}: {changed}");
+    }
+    let saved = Scenario::parse(&changed, "s.toml").unwrap();
+    assert_eq!(saved, document.scenario(&settings).unwrap());
+    assert_eq!(document.text_with(&[]).unwrap(), text);
+    let refused = document.text_with(&["wire.rat=1M".parse().unwrap()]).unwrap_err();
+    assert!(refused.to_string().contains("rat"), "{refused}");
+}

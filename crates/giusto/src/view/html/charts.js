@@ -70,6 +70,7 @@ const PREFIXED = ["bit/s", "B", "s"];
 
 // The chart with its points at hand, and its values in the unit with the prefix that fits the largest of them.
 const resolved = (chart) => {
+  if (chart.y.factor) return chart;
   const points = chart.series.map((own) => own.points && coordinates(own.points));
   const bands = chart.series.map(({ low, high }) => low && [coordinates(low), coordinates(high)]);
   const values = chart.series.flatMap(({ events }, index) => (
@@ -151,7 +152,7 @@ const corners = (classes) => {
 };
 
 const traceOf = (series, style, keyed, layout) => {
-  const name = literal(series.name);
+  const name = literal(series.name ?? "");
   const line = { color: style.colour, width: style.width, dash: style.dash };
   const quiet = keyed ? { hoverinfo: "none" } : {};
   const { holds: shape, ...points } = series.points ?? {};
@@ -401,12 +402,14 @@ const renderAll = () => entries.forEach(render);
 // Charts are drawn when they come near the window, and again when their width changes.
 const nearby = new IntersectionObserver((changes) => changes.forEach(({ target, isIntersecting }) => {
   const entry = entries.get(target);
+  // A page that shows another run has removed its charts.
+  if (!entry) return;
   entry.seen = isIntersecting;
   if (isIntersecting && (!entry.drawn || entry.stale)) render(entry);
 }), { rootMargin: "800px" });
 const resized = sizeObserver((plot) => {
   const entry = entries.get(plot);
-  if (entry.drawn && entry.width !== plot.clientWidth) render(entry);
+  if (entry?.drawn && entry.width !== plot.clientWidth) render(entry);
 });
 
 const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
@@ -562,7 +565,7 @@ const linked = (model) => {
   // Shows another model with as many lines, groups and charts.
   updaters.set(element, (next) => {
     read(next);
-    charts.forEach((figure, index) => updateChart(figure, next.charts[index]));
+    charts.forEach((figure, index) => updateChart(figure, models[index]));
     rows.forEach(({ label }, number) => { label.textContent = lines[number]; });
     slider.max = positions.length - 1;
     place = Math.min(place, positions.length - 1);

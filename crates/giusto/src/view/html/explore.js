@@ -208,11 +208,11 @@ const redraw = () => {
     return bottom > 0 && top < innerHeight;
   };
   stale.filter(inWindow).forEach(render);
+  const others = stale.filter((entry) => entry.seen && !inWindow(entry));
   const next = () => {
-    const entry = stale.find((own) => own.seen && (own.stale || !own.drawn));
+    const entry = others.shift();
     if (!entry) return;
-    render(entry);
-    entry.stale = false;
+    if (entries.get(entry.plot) === entry && (entry.stale || !entry.drawn)) render(entry);
     drawingLater = requestIdleCallback(next);
   };
   drawingLater = requestIdleCallback(next);
@@ -679,7 +679,7 @@ const openFigures = () => {
 const bench = make(
   "div", { class: "bench" },
   make(
-    "aside", { class: "sheet controls", "aria-label": "Controls" },
+    "aside", { class: "sheet knobs", "aria-label": "Controls" },
     make("div", { class: "tools", role: "toolbar", "aria-label": "Tools" }, ...Object.values(tools)),
     parts.status, parts.problems, parts.compare, parts.controls,
   ),

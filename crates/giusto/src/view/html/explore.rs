@@ -176,7 +176,7 @@ fn expectations(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Option<Ta
             let verdict = match (all, own.passed) {
                 (1, true) => "met".to_owned(),
                 (1, false) => "failed".to_owned(),
-                _ => format!("met by {met} of {all} seeds"),
+                _ => format!("{met} of {all} seeds"),
             };
             Cell::toned(format!("{}, {verdict}", found(&own)), tone)
         });
@@ -313,7 +313,7 @@ fn add_bands(record: &mut Value, sections: &mut [Section], others: &[Vec<RunReco
 }
 
 /// The range of a column of the record over the seeds, `None` if no seed has it: from the 10th to the 90th percentile, of fewer than
-/// ten seeds from the lowest to the highest.
+/// six seeds from the lowest to the highest.
 fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
     let first = record.pointer(pointer)?.as_array()?;
     let (run, rest) = pointer.strip_prefix("/runs/")?.split_once('/')?;
