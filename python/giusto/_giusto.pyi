@@ -10,6 +10,7 @@ __all__ = [
     "ArrowStream",
     "Benchmark",
     "Document",
+    "Environments",
     "Feedback",
     "Limits",
     "PacketReport",
@@ -18,14 +19,20 @@ __all__ = [
     "Run",
     "ScenarioError",
     "SentPacket",
+    "Steps",
     "Sweep",
     "Target",
+    "action_of_target",
     "controllers",
+    "environment_families",
+    "environment_features",
+    "environment_scale",
     "main",
     "merge_benchmarks",
     "run",
     "run_benchmark",
     "run_sweep",
+    "target_of_action",
     "toml",
 ]
 
@@ -156,6 +163,41 @@ class Probe:
     @property
     def packets(self) -> int: ...
 
+@final
+class Environments:
+    def __new__(
+        cls,
+        count: int,
+        *,
+        benchmark: str,
+        families: Sequence[str],
+        document: Document | None,
+        settings: Sequence[tuple[str, str]],
+        flow: str | None,
+        controller: str | None,
+        step_s: float,
+        autoreset: str,
+        threads: int,
+    ) -> Environments: ...
+    def reset(self, begin: Sequence[tuple[int | None, int | None] | None]) -> Steps: ...
+    def step(self, actions: Sequence[float]) -> Steps: ...
+
+@final
+class Steps:
+    @property
+    def observations(self) -> bytes: ...
+    @property
+    def figures(self) -> bytes: ...
+    @property
+    def flags(self) -> bytes: ...
+    @property
+    def news(self) -> list[tuple[int, dict[str, Any]]]: ...
+
+def environment_features() -> list[tuple[str, float, float]]: ...
+def environment_families() -> list[str]: ...
+def environment_scale() -> tuple[float, int, int]: ...
+def target_of_action(action: float) -> int: ...
+def action_of_target(target_bps: float) -> float: ...
 def main(words: Sequence[str]) -> int: ...
 def toml(json: str) -> str: ...
 def controllers() -> list[tuple[str, str]]: ...

@@ -6,6 +6,7 @@
 //! | [`capture`] | session logs, packet captures and Chrome traces of simulated runs |
 //! | [`scenario`] | what is simulated, and what is expected of it |
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
+//! | [`environment`] | simulations in steps, for controllers that learn |
 //! | [`city`] | calls in the cells of a city (LTE) |
 //! | [`live`] | a scenario with one media flow in real time: a call across the links |
 //! | [`link`] | a scenario's links in real time, for other programs |
@@ -20,6 +21,7 @@ pub mod benchmark;
 pub mod call;
 pub mod capture;
 pub mod city;
+pub mod environment;
 pub mod link;
 pub mod live;
 pub mod measured;

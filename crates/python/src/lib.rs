@@ -8,6 +8,7 @@ mod controller;
 mod detached;
 mod error;
 mod experiments;
+mod gym;
 mod run;
 mod scenario;
 
@@ -25,6 +26,10 @@ mod module {
         controller::{Feedback, Limits, PacketReport, Probe, QueueState, SentPacket, Target},
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
+        gym::{
+            Environments, Steps, action_of_target, environment_families, environment_features,
+            environment_scale, target_of_action,
+        },
         run::{Run, run},
         scenario::{Document, controllers, toml},
     };
