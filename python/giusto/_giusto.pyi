@@ -13,6 +13,7 @@ __all__ = [
     "Environments",
     "Feedback",
     "Limits",
+    "NadaReport",
     "PacketReport",
     "Probe",
     "QueueState",
@@ -20,6 +21,7 @@ __all__ = [
     "ScenarioError",
     "SentPacket",
     "Steps",
+    "StreamState",
     "Sweep",
     "Target",
     "action_of_target",
@@ -111,6 +113,15 @@ class PacketReport:
     def ecn(self) -> str: ...
 
 @final
+class NadaReport:
+    @property
+    def ramp_up(self) -> bool: ...
+    @property
+    def signal_ms(self) -> float: ...
+    @property
+    def received_bps(self) -> int: ...
+
+@final
 class Feedback:
     @property
     def packets(self) -> list[PacketReport]: ...
@@ -121,6 +132,10 @@ class Feedback:
     @property
     def loss_ratio(self) -> float | None: ...
     @property
+    def nada(self) -> NadaReport | None: ...
+    @property
+    def quench(self) -> bool: ...
+    @property
     def in_flight_bytes(self) -> int: ...
 
 @final
@@ -129,6 +144,19 @@ class QueueState:
     def size_bytes(self) -> int: ...
     @property
     def oldest_s(self) -> float: ...
+
+@final
+class StreamState:
+    @property
+    def priority(self) -> float: ...
+    @property
+    def min_bps(self) -> int: ...
+    @property
+    def max_bps(self) -> int: ...
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def queue(self) -> QueueState: ...
 
 @final
 class Target:

@@ -83,6 +83,7 @@ impl Environments {
         let autoreset = match autoreset {
             "NextStep" => Autoreset::NextStep,
             "SameStep" => Autoreset::SameStep,
+            "Disabled" => Autoreset::Never,
             other => return Err(value_error(format!("no such autoreset mode: {other}")).into()),
         };
         Ok(Self(Mutex::new(Batch::new(environments, autoreset, threads)?)))

@@ -23,7 +23,9 @@ mod module {
     use super::{
         arrow::ArrowStream,
         command::main,
-        controller::{Feedback, Limits, PacketReport, Probe, QueueState, SentPacket, Target},
+        controller::{
+            Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
+        },
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
         gym::{

@@ -178,7 +178,7 @@ class Environment(gymnasium.Env[Array, Array]):
             flow=flow,
             controller=controller,
             step_s=step_s,
-            autoreset="NextStep",
+            autoreset="Disabled",
             threads=1,
         )
         self.render_mode = render_mode

@@ -24,8 +24,6 @@ from giusto.gym._environment import (
     observation_space,
 )
 
-_MODES = {AutoresetMode.NEXT_STEP: "NextStep", AutoresetMode.SAME_STEP: "SameStep"}
-
 
 class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
     """Environments that step together on several threads, without the GIL.
@@ -39,7 +37,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
     autoreset_mode : gymnasium.vector.AutoresetMode
         ``NEXT_STEP`` (default): the step after the end of an episode begins the next, ignores the action and has reward 0.
         ``SAME_STEP``: the last step of an episode returns the first observation of the next, and its own as
-        ``infos["final_obs"]``.
+        ``infos["final_obs"]``. ``DISABLED``: a step after the end of an episode is an error.
     threads : int
         Number of threads. Default 0: one for each core.
     **keys
@@ -64,8 +62,6 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, found {num_envs}")
         mode = AutoresetMode(autoreset_mode)
-        if mode not in _MODES:
-            raise ValueError(f"autoreset_mode must be NEXT_STEP or SAME_STEP, found {mode}")
         self._core = Core(
             num_envs,
             families=families,
@@ -75,7 +71,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
             flow=flow,
             controller=controller,
             step_s=step_s,
-            autoreset=_MODES[mode],
+            autoreset=mode.value,
             threads=threads,
         )
         self._is_same_step = mode == AutoresetMode.SAME_STEP

@@ -12,6 +12,8 @@ pub enum Autoreset {
     NextStep,
     /// In the same step: the observation is that of the next episode.
     SameStep,
+    /// When it is reset. Until then a step is an error.
+    Never,
 }
 
 /// Environments that are stepped together, on threads of their own.
