@@ -13,7 +13,8 @@ test-rust:
 # need, they are skipped by name. The profile is that of the other tests, whose crates it takes where their features agree.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
-PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow matplotlib mypy pandas polars pytest
+PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
+	'minari; python_version >= "3.11"' mypy pandas polars pytest
 test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \

@@ -20,11 +20,13 @@ from giusto._experiments import Benchmark, Sweep, benchmark, merge, sweep
 from giusto._giusto import (
     Feedback,
     Limits,
+    NadaReport,
     PacketReport,
     Probe,
     QueueState,
     ScenarioError,
     SentPacket,
+    StreamState,
     Target,
 )
 from giusto._record import (
@@ -62,6 +64,7 @@ __all__ = [
     "Limits",
     "Link",
     "LinkRecord",
+    "NadaReport",
     "PacketReport",
     "Probe",
     "QueueState",
@@ -71,6 +74,7 @@ __all__ = [
     "ScenarioError",
     "SentPacket",
     "StreamRecord",
+    "StreamState",
     "Sweep",
     "Target",
     "benchmark",

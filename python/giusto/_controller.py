@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from giusto._giusto import Feedback, Limits, Probe, QueueState, SentPacket, Target
+from giusto._giusto import Feedback, Limits, Probe, QueueState, SentPacket, StreamState, Target
 
 
 class Controller:
@@ -27,13 +27,16 @@ class Controller:
     name : str, optional
         Name in scenarios and results. Default: the name of the class.
     feedback : str
-        Feedback of the receiver: ``"transport-wide"`` (default), ``"rfc8888"``, ``"remb"`` or ``"reports"``.
+        Feedback of the receiver: ``"transport-wide"`` (default), ``"rfc8888"``, ``"scream-draft"``, ``"nada"``, ``"remb"`` or
+        ``"reports"``.
     burst_s : float, optional
         Maximum burst of the pacer in seconds at the pacing rate. Default: 0.04, as in libwebrtc.
     discard_after_s : float, optional
         Queued packets older than this are discarded. Default: never.
     marks : bool
         Whether the controller reacts to congestion marks (ECN-CE). Default: False.
+    receiver_limit : bool
+        Whether the controller reduces its rate when the receiver requests it (`Feedback.quench`). Default: False.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Controller:
     burst_s: ClassVar[float | None] = None
     discard_after_s: ClassVar[float | None] = None
     marks: ClassVar[bool] = False
+    receiver_limit: ClassVar[bool] = False
 
     def __init__(self, limits: Limits) -> None:
         """Make a controller with these limits."""
@@ -89,6 +93,20 @@ class Controller:
     def next_probe(self) -> Probe | None:
         """Return the next probe to send, once; None when there are no more."""
         return None
+
+    def frame_drop_interval(self) -> int | None:
+        """Return n to drop one frame in n, because too much data is in flight or queued; 1 drops all, None drops none."""
+        return None
+
+    def on_streams(self, now_s: float, streams: Sequence[StreamState]) -> None:
+        """Handle the state of the sender's streams, always in the same order; before each `on_timeout`."""
+
+    def stream_targets(self) -> Sequence[float]:
+        """Return the share of the target of each stream in bit/s, headers included, in the order of `on_streams`.
+
+        When it is empty, the sender divides the target by priority.
+        """
+        return ()
 
     def cause(self) -> str | Mapping[str, str | float]:
         """Return why the target has just changed, for the record of decisions.

@@ -10,22 +10,31 @@ __all__ = [
     "ArrowStream",
     "Benchmark",
     "Document",
+    "Environments",
     "Feedback",
     "Limits",
+    "NadaReport",
     "PacketReport",
     "Probe",
     "QueueState",
     "Run",
     "ScenarioError",
     "SentPacket",
+    "Steps",
+    "StreamState",
     "Sweep",
     "Target",
+    "action_of_target",
     "controllers",
+    "environment_families",
+    "environment_features",
+    "environment_scale",
     "main",
     "merge_benchmarks",
     "run",
     "run_benchmark",
     "run_sweep",
+    "target_of_action",
     "toml",
 ]
 
@@ -104,6 +113,15 @@ class PacketReport:
     def ecn(self) -> str: ...
 
 @final
+class NadaReport:
+    @property
+    def ramp_up(self) -> bool: ...
+    @property
+    def signal_ms(self) -> float: ...
+    @property
+    def received_bps(self) -> int: ...
+
+@final
 class Feedback:
     @property
     def packets(self) -> list[PacketReport]: ...
@@ -114,6 +132,10 @@ class Feedback:
     @property
     def loss_ratio(self) -> float | None: ...
     @property
+    def nada(self) -> NadaReport | None: ...
+    @property
+    def quench(self) -> bool: ...
+    @property
     def in_flight_bytes(self) -> int: ...
 
 @final
@@ -122,6 +144,19 @@ class QueueState:
     def size_bytes(self) -> int: ...
     @property
     def oldest_s(self) -> float: ...
+
+@final
+class StreamState:
+    @property
+    def priority(self) -> float: ...
+    @property
+    def min_bps(self) -> int: ...
+    @property
+    def max_bps(self) -> int: ...
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def queue(self) -> QueueState: ...
 
 @final
 class Target:
@@ -156,6 +191,41 @@ class Probe:
     @property
     def packets(self) -> int: ...
 
+@final
+class Environments:
+    def __new__(
+        cls,
+        count: int,
+        *,
+        benchmark: str,
+        families: Sequence[str],
+        document: Document | None,
+        settings: Sequence[tuple[str, str]],
+        flow: str | None,
+        controller: str | None,
+        step_s: float,
+        autoreset: str,
+        threads: int,
+    ) -> Environments: ...
+    def reset(self, begin: Sequence[tuple[int | None, int | None] | None]) -> Steps: ...
+    def step(self, actions: Sequence[float]) -> Steps: ...
+
+@final
+class Steps:
+    @property
+    def observations(self) -> bytes: ...
+    @property
+    def figures(self) -> bytes: ...
+    @property
+    def flags(self) -> bytes: ...
+    @property
+    def news(self) -> list[tuple[int, dict[str, Any]]]: ...
+
+def environment_features() -> list[tuple[str, float, float]]: ...
+def environment_families() -> list[str]: ...
+def environment_scale() -> tuple[float, int, int]: ...
+def target_of_action(action: float) -> int: ...
+def action_of_target(target_bps: float) -> float: ...
 def main(words: Sequence[str]) -> int: ...
 def toml(json: str) -> str: ...
 def controllers() -> list[tuple[str, str]]: ...

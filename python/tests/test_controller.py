@@ -204,3 +204,93 @@ def test_a_scenario_may_name_a_controller_in_its_text(media: str) -> None:
     flow = giusto.Flow("call", "media", controller=Aimd)
     built = giusto.Scenario(duration="2 s", link=giusto.Link("a", "b", "c", duplex=True, rate="1 Mbit/s"), flow=flow)
     assert giusto.run(built).flow("call").controller == "Aimd"
+
+
+def test_reports_of_nada_and_of_the_scream_draft_arrive(media: str) -> None:
+    seen: dict[str, list[giusto.Feedback]] = {"nada": [], "scream-draft": []}
+
+    class Nada(giusto.Controller):
+        feedback = "nada"
+
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            seen[self.feedback].append(feedback)
+
+        def target(self) -> float:
+            return 1_500_000
+
+    class Draft(Nada):
+        feedback = "scream-draft"
+        receiver_limit = True
+
+    assert run(media, Nada).flow("call").feedback == "nada"
+    reports = [feedback.nada for feedback in seen["nada"] if feedback.nada is not None]
+    # One each 100 ms (RFC 8698, DELTA), on a path without a queue.
+    assert 150 < len(reports) < 210
+    rates = [report.received_bps for report in reports[20:]]
+    assert 1_350_000 < sum(rates) / len(rates) < 1_650_000
+    assert all(report.ramp_up and report.signal_ms < 20 for report in reports[20:])
+
+    run(media, Draft)
+    assert sum(len(feedback.packets) for feedback in seen["scream-draft"]) > 2000
+    assert not any(feedback.nada or feedback.quench for feedback in seen["scream-draft"])
+    seen["scream-draft"].clear()
+    # The receiver asks for less than 1.5 Mbit/s.
+    run(media + 'receiver-limit = "1 Mbit/s"\n', Draft)
+    assert sum(feedback.quench for feedback in seen["scream-draft"]) > 100
+
+
+def test_a_controller_divides_the_target_among_the_streams(media: str) -> None:
+    video = '{ model = "perfect", min = "100 kbit/s", max = "5 Mbit/s", frame-rate = 30 }'
+    two = media.replace(f"video = {video}", f'video = [{video}, {{ id = "slides", priority = 3, {video[2:]}]')
+    assert two != media
+    asked: list[tuple[float, int, int, bool]] = []
+
+    class Even(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.streams = 0
+
+        def next_timeout(self) -> float:
+            return 0.0 if not self.streams else 1e6
+
+        def on_streams(self, now_s: float, streams: list[giusto.StreamState]) -> None:  # type: ignore[override]
+            self.streams = len(streams)
+            asked.extend((own.priority, own.min_bps, own.max_bps, own.paused) for own in streams)
+            assert all(own.queue.size_bytes >= 0 for own in streams)
+
+        def target(self) -> float:
+            return 1_200_000
+
+    class Uneven(Even):
+        def stream_targets(self) -> list[float]:
+            return [900_000, 300_000][: self.streams]
+
+    def rates(controller: type[giusto.Controller]) -> list[float]:
+        streams = run(two, controller).flow("call").streams
+        return [stream.goodput_bps for stream in streams]
+
+    by_priority, own = rates(Even), rates(Uneven)
+    assert [(priority, paused) for priority, _, _, paused in asked[:2]] == [(1, False), (3, False)]
+    assert all(100_000 <= low < high for _, low, high, _ in asked)
+    # Payloads are about 0.95 of the target.
+    assert by_priority[1] / by_priority[0] == pytest.approx(3, rel=0.15)
+    assert own[0] / own[1] == pytest.approx(3, rel=0.15)
+
+
+def test_a_controller_drops_frames(media: str) -> None:
+    class Third(giusto.Controller):
+        def target(self) -> float:
+            return 1_000_000
+
+        def frame_drop_interval(self) -> int | None:
+            return 3
+
+    record = run(media, Third)
+    # Of 600 frames.
+    assert 380 <= record.flow("call").streams[0].frames <= 410
+
+    class Never(Third):
+        def frame_drop_interval(self) -> int | None:
+            return 0
+
+    with pytest.raises(ValueError, match="at least 1, or None, found 0"):
+        run(media, Never)

@@ -6,6 +6,7 @@
 //! | [`capture`] | session logs, packet captures and Chrome traces of simulated runs |
 //! | [`scenario`] | what is simulated, and what is expected of it |
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
+//! | [`environment`] | simulations in steps, for controllers that learn |
 //! | [`city`] | calls in the cells of a city (LTE) |
 //! | [`explore`] | a scenario whose values are turned, and the pictures of its runs |
 //! | [`live`] | a scenario with one media flow in real time: a call across the links |
@@ -22,6 +23,7 @@ pub mod benchmark;
 pub mod call;
 pub mod capture;
 pub mod city;
+pub mod environment;
 pub mod explore;
 pub mod link;
 pub mod live;

@@ -8,6 +8,7 @@ use std::sync::{
 use giusto::run::{MediaFlow, Taps};
 use giusto_congestion::{
     self as congestion, Algorithm, Cause, Controller, Decision, FeedbackKind, Fixed, Requirements,
+    nada::RateMode,
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use pyo3::{
@@ -107,6 +108,17 @@ impl PacketReport {
     }
 }
 
+/// The receiver's report of NADA (RFC 8698 §5.3).
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct NadaReport {
+    /// `rmode`: whether the rate may rise in large steps (accelerated ramp-up), or only gradually.
+    ramp_up: bool,
+    /// `x_curr`: aggregate congestion signal, ms.
+    signal_ms: f64,
+    /// `r_recv`: received rate, bit/s.
+    received_bps: u64,
+}
+
 /// A feedback message.
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 pub(crate) struct Feedback {
@@ -118,6 +130,10 @@ pub(crate) struct Feedback {
     receiver_estimate_bps: Option<u64>,
     /// Share of packets lost since the previous receiver report, 0 to 1; `None` for other messages.
     loss_ratio: Option<f64>,
+    /// The receiver's report of NADA; `None` for other messages.
+    nada: Option<Py<NadaReport>>,
+    /// Whether the receiver requests a lower rate (source quench of SCReAM's first draft).
+    quench: bool,
     /// Bytes in flight after this message.
     in_flight_bytes: u64,
 }
@@ -126,11 +142,21 @@ impl Feedback {
     fn new(py: Python<'_>, feedback: &congestion::Feedback<'_>) -> PyResult<Self> {
         let packets = feedback.packets.iter().map(|report| Py::new(py, PacketReport(*report)));
         let packets = packets.collect::<PyResult<Vec<_>>>()?;
+        let nada = feedback.nada.map(|report| {
+            let own = NadaReport {
+                ramp_up: report.mode == RateMode::RampUp,
+                signal_ms: report.signal_ms,
+                received_bps: report.received.as_bps(),
+            };
+            Py::new(py, own)
+        });
         Ok(Self {
             packets: PyList::new(py, packets)?.unbind(),
             round_trip_s: feedback.round_trip.map(TimeDelta::as_seconds),
             receiver_estimate_bps: feedback.receiver_estimate.map(DataRate::as_bps),
             loss_ratio: feedback.loss.map(|loss| loss.ratio),
+            nada: nada.transpose()?,
+            quench: feedback.quench,
             in_flight_bytes: feedback.in_flight.as_bytes(),
         })
     }
@@ -143,6 +169,39 @@ pub(crate) struct QueueState {
     size_bytes: u64,
     /// Age of the oldest queued packet, s.
     oldest_s: f64,
+}
+
+impl From<&congestion::QueueState> for QueueState {
+    fn from(queue: &congestion::QueueState) -> Self {
+        Self { size_bytes: queue.size.as_bytes(), oldest_s: queue.oldest.as_seconds() }
+    }
+}
+
+/// A stream of the sender.
+#[pyclass(frozen, get_all, module = "giusto._giusto")]
+pub(crate) struct StreamState {
+    /// Weight among the adaptive streams, above 0.
+    priority: f64,
+    /// Lowest rate that it can use, headers included, bit/s.
+    min_bps: u64,
+    /// Highest rate that it can use, headers included, bit/s. Equal to the lowest if it does not adapt.
+    max_bps: u64,
+    /// Whether it is paused and produces no frames.
+    paused: bool,
+    /// Its queued packets.
+    queue: Py<QueueState>,
+}
+
+impl StreamState {
+    fn new(py: Python<'_>, stream: &congestion::StreamState) -> PyResult<Self> {
+        Ok(Self {
+            priority: stream.priority,
+            min_bps: stream.usable.0.as_bps(),
+            max_bps: stream.usable.1.as_bps(),
+            paused: stream.paused,
+            queue: Py::new(py, QueueState::from(&stream.queue))?,
+        })
+    }
 }
 
 /// Rates and limits for the sender.
@@ -236,6 +295,9 @@ struct Hooks {
     set_limits: bool,
     on_route_change: bool,
     next_probe: bool,
+    frame_drop_interval: bool,
+    on_streams: bool,
+    stream_targets: bool,
     cause: bool,
 }
 
@@ -278,6 +340,9 @@ impl Own {
             set_limits: has("set_limits")?,
             on_route_change: has("on_route_change")?,
             next_probe: has("next_probe")?,
+            frame_drop_interval: has("frame_drop_interval")?,
+            on_streams: has("on_streams")?,
+            stream_targets: has("stream_targets")?,
             cause: has("cause")?,
         };
         let name: Option<String> = class.getattr("name")?.extract()?;
@@ -291,10 +356,12 @@ impl Own {
         let (feedback, accepted): (FeedbackKind, &'static [FeedbackKind]) = match feedback.as_str() {
             "transport-wide" => (FeedbackKind::TransportWide, Requirements::ARRIVAL_TIMES),
             "rfc8888" => (FeedbackKind::CongestionControl, Requirements::ARRIVAL_TIMES),
+            "scream-draft" => (FeedbackKind::ScreamDraft, &[FeedbackKind::ScreamDraft]),
+            "nada" => (FeedbackKind::Nada, &[FeedbackKind::Nada]),
             "remb" => (FeedbackKind::ReceiverEstimate, &[FeedbackKind::ReceiverEstimate]),
             "reports" => (FeedbackKind::ReceiverReports, &[FeedbackKind::ReceiverReports]),
             other => {
-                let known = "transport-wide, rfc8888, remb, reports";
+                let known = "transport-wide, rfc8888, scream-draft, nada, remb, reports";
                 let text =
                     format!("controller \"{name}\": feedback \"{other}\" is unknown: use one of {known}");
                 return Err(value_error(text));
@@ -308,6 +375,7 @@ impl Own {
         requirements.pacer.burst = time("burst_s")?.unwrap_or(requirements.pacer.burst);
         requirements.staleness.discard_after = time("discard_after_s")?;
         requirements.marks = class.getattr("marks")?.extract()?;
+        requirements.receiver_limit = class.getattr("receiver_limit")?.extract()?;
         Ok(Self { class: class.clone().unbind(), algorithm: algorithm(&name, requirements), hooks })
     }
 
@@ -379,6 +447,8 @@ struct PythonController {
     requirements: Requirements,
     limits: congestion::Limits,
     target: congestion::Target,
+    stream_targets: Vec<DataRate>,
+    frame_drop_interval: Option<u32>,
     decision: Decision,
     next_timeout: Option<Timestamp>,
     raised: Raised,
@@ -394,6 +464,8 @@ impl PythonController {
                 requirements: own.algorithm.requirements(),
                 limits,
                 target: congestion::Target::default(),
+                stream_targets: Vec::new(),
+                frame_drop_interval: None,
                 decision: Decision::default(),
                 next_timeout: None,
                 raised,
@@ -430,6 +502,18 @@ impl PythonController {
         if self.target.media != self.decision.to {
             let cause = if self.hooks.cause { self.cause(py)? } else { Cause::Unstated };
             self.decision = Decision { at: now, from: self.decision.to, to: self.target.media, cause };
+        }
+        if self.hooks.stream_targets {
+            let given: Vec<f64> = self.object.bind(py).call_method0("stream_targets")?.extract()?;
+            let rates = given.into_iter().map(|bps| rate("stream_targets()", bps));
+            self.stream_targets = rates.collect::<PyResult<_>>()?;
+        }
+        if self.hooks.frame_drop_interval {
+            let given: Option<u32> = self.object.bind(py).call_method0("frame_drop_interval")?.extract()?;
+            if given == Some(0) {
+                return Err(value_error("frame_drop_interval() must be at least 1, or None, found 0"));
+            }
+            self.frame_drop_interval = given;
         }
         if self.hooks.next_timeout {
             let next: Option<f64> = self.object.bind(py).call_method0("next_timeout")?.extract()?;
@@ -492,8 +576,7 @@ impl Controller for PythonController {
     fn on_timeout(&mut self, now: Timestamp, queue: &congestion::QueueState) {
         if self.hooks.on_timeout {
             self.call(now, |own, py| {
-                let queue =
-                    QueueState { size_bytes: queue.size.as_bytes(), oldest_s: queue.oldest.as_seconds() };
+                let queue = QueueState::from(queue);
                 own.object.call_method1(py, "on_timeout", (now.as_seconds(), queue)).map(drop)
             });
         }
@@ -501,6 +584,24 @@ impl Controller for PythonController {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         self.next_timeout
+    }
+
+    fn frame_drop_interval(&self) -> Option<u32> {
+        self.frame_drop_interval
+    }
+
+    fn on_streams(&mut self, now: Timestamp, streams: &[congestion::StreamState]) {
+        if self.hooks.on_streams {
+            self.call(now, |own, py| {
+                let states = streams.iter().map(|stream| Py::new(py, StreamState::new(py, stream)?));
+                let states = PyList::new(py, states.collect::<PyResult<Vec<_>>>()?)?;
+                own.object.call_method1(py, "on_streams", (now.as_seconds(), states)).map(drop)
+            });
+        }
+    }
+
+    fn stream_targets(&self) -> &[DataRate] {
+        &self.stream_targets
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: congestion::Limits) {

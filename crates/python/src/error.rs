@@ -2,6 +2,7 @@
 
 use giusto::{
     benchmark::{MergeError, PlanError},
+    environment::EnvironmentError,
     run::{ThreadsError, sweep::JournalError},
     scenario::ScenarioError as Problems,
     whole_file::WriteError,
@@ -54,6 +55,17 @@ exceptions! {
     ThreadsError => PyRuntimeError,
     WriteError => PyOSError,
     arrow_schema::ArrowError => PyRuntimeError,
+}
+
+impl From<EnvironmentError> for Failure {
+    fn from(error: EnvironmentError) -> Self {
+        let text = error.to_string();
+        Self(match error {
+            EnvironmentError::Scenario(_) => ScenarioError::new_err(text),
+            EnvironmentError::Threads(_) | EnvironmentError::NoEpisode => PyRuntimeError::new_err(text),
+            _ => PyValueError::new_err(text),
+        })
+    }
 }
 
 impl From<JournalError> for Failure {

@@ -8,6 +8,7 @@ mod controller;
 mod detached;
 mod error;
 mod experiments;
+mod gym;
 mod run;
 mod scenario;
 
@@ -22,9 +23,15 @@ mod module {
     use super::{
         arrow::ArrowStream,
         command::main,
-        controller::{Feedback, Limits, PacketReport, Probe, QueueState, SentPacket, Target},
+        controller::{
+            Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
+        },
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
+        gym::{
+            Environments, Steps, action_of_target, environment_families, environment_features,
+            environment_scale, target_of_action,
+        },
         run::{Run, run},
         scenario::{Document, controllers, toml},
     };

@@ -17,10 +17,10 @@ use super::{
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The prefix of the ids of the judged flows.
-pub(super) const JUDGED: &str = "call";
+pub(crate) const JUDGED: &str = "call";
 
 /// The id of the judged link.
-pub(super) const BOTTLENECK: &str = "bottleneck";
+pub(crate) const BOTTLENECK: &str = "bottleneck";
 
 /// The stand-ins in the text of a scenario for what depends on the controller: its name, and the codepoint of its packets.
 const CONTROLLER: &str = "@controller@";

@@ -104,8 +104,8 @@ pub struct Figures {
 
 /// Collects what the judged flows of a run do.
 #[derive(Debug)]
-pub(super) struct Watch<'a> {
-    shares: &'a FairShares,
+pub(crate) struct Watch {
+    shares: FairShares,
     /// The judged flows by the number of their flow in the simulation.
     places: Vec<Option<usize>>,
     flows: Vec<Watched>,
@@ -136,8 +136,8 @@ struct Watched {
     octaves: f64,
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(shares: &'a FairShares, judged: &[FlowId], change_s: Option<f64>) -> Self {
+impl Watch {
+    pub(crate) fn new(shares: FairShares, judged: &[FlowId], change_s: Option<f64>) -> Self {
         let most = judged.iter().map(|flow| flow.0 as usize + 1).max().unwrap_or(0);
         let mut places = vec![None; most];
         for (place, flow) in judged.iter().enumerate() {
@@ -183,8 +183,8 @@ impl<'a> Watch<'a> {
     }
 
     /// The figures at the end of the run; `ratio` is that of the capacity after the change to that before.
-    pub(super) fn figures(mut self, ratio: Option<f64>) -> Figures {
-        let shares = self.shares;
+    pub(crate) fn figures(&mut self, ratio: Option<f64>) -> Figures {
+        let shares = &self.shares;
         let loss_ratio = quotient(self.lost as f64, (self.lost + self.delivered) as f64);
         let (mut frames, mut freezes) = (FrameCounts::default(), Freezes::default());
         let (mut uses, mut got, mut could) = (Vec::new(), 0.0, 0.0);
@@ -288,7 +288,7 @@ impl Watched {
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for Watch {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
         match event {
             Event::Delivered { packet } => self.on_delivered(now, packet),
@@ -378,7 +378,7 @@ impl FrameCounts {
 }
 
 /// Times of capture that differ by less are those of one frame: more than a tick of the RTP clock, less than a frame.
-const SAME_FRAME: TimeDelta = TimeDelta::from_millis(1);
+pub(crate) const SAME_FRAME: TimeDelta = TimeDelta::from_millis(1);
 
 /// Freezes of all judged flows.
 #[derive(Debug, Default)]
@@ -427,21 +427,33 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
 
 /// The utility of a run.
 pub(super) fn utility(figures: &Figures, competes: bool) -> Utility {
-    let of_use = |used: f64| {
-        let used = if competes && used > 1.0 { 1.0 / used } else { used.min(1.0) };
-        if used > 0.0 { (1.0 + PER_OCTAVE * math::log2(used)).max(0.0) } else { 0.0 }
-    };
-    let rate = quotient(figures.flows.iter().copied().map(of_use).sum(), figures.flows.len() as f64);
-    let delayed = TimeDelta::from_seconds_f64(figures.frame_delay_p95_ms / 1e3);
-    let rating = |absolute_delay| EModel { absolute_delay, ..EModel::default() }.rate().r_factor;
-    let delay = quotient(rating(delayed), rating(TimeDelta::ZERO));
+    let uses = figures.flows.iter().map(|&used| utility_of_use(used, competes));
+    let rate = quotient(uses.sum(), figures.flows.len() as f64);
+    let delay = utility_of_delay(TimeDelta::from_seconds_f64(figures.frame_delay_p95_ms / 1e3));
     let lost = figures.skipped_ratio + figures.missing_ratio + figures.late_ratio;
-    let frames = math::exp(-lost / MISSING_SCALE);
+    let frames = utility_of_missed(lost);
     let freezes =
         math::exp(-figures.freezes_per_minute / FREEZES_SCALE - figures.freeze_ratio / FREEZE_RATIO_SCALE);
     // Without a single frame there is no quality.
     let any = f64::from(u8::from(figures.frames > 0 && lost < 1.0));
     Utility { total: any * rate * delay * frames * freezes, rate, delay, frames, freezes }
+}
+
+/// [`Utility::rate`] of a flow that uses this share of what it could.
+pub(crate) fn utility_of_use(used: f64, competes: bool) -> f64 {
+    let used = if competes && used > 1.0 { 1.0 / used } else { used.min(1.0) };
+    if used > 0.0 { (1.0 + PER_OCTAVE * math::log2(used)).max(0.0) } else { 0.0 }
+}
+
+/// [`Utility::delay`] of this frame delay.
+pub(crate) fn utility_of_delay(frame_delay: TimeDelta) -> f64 {
+    let rating = |absolute_delay| EModel { absolute_delay, ..EModel::default() }.rate().r_factor;
+    quotient(rating(frame_delay), rating(TimeDelta::ZERO))
+}
+
+/// [`Utility::frames`] of this share of missed frames.
+pub(crate) fn utility_of_missed(share: f64) -> f64 {
+    math::exp(-share / MISSING_SCALE)
 }
 
 /// ITU-T P.1203.3 (10/2017) §8.4, equation 29: the number of stalling events, here in a minute, and their share of the time that

@@ -17,9 +17,8 @@ fn shares() -> FairShares {
 }
 
 /// A call of 25 Hz whose frames of `bytes` arrive whole 50 ms after their capture, but for the pause and those that `fate` changes.
-fn figures(bytes: u32, fate: impl Fn(i64, &mut Watch<'_>) -> bool) -> Figures {
-    let shares = shares();
-    let mut watch = Watch::new(&shares, &[CALL], None);
+fn figures(bytes: u32, fate: impl Fn(i64, &mut Watch) -> bool) -> Figures {
+    let mut watch = Watch::new(shares(), &[CALL], None);
     for frame in 0..625 {
         let captured = frame * 40;
         if (12_000..14_000).contains(&captured) {
@@ -37,11 +36,11 @@ fn figures(bytes: u32, fate: impl Fn(i64, &mut Watch<'_>) -> bool) -> Figures {
     watch.figures(None)
 }
 
-fn queued(watch: &mut Watch<'_>, captured: i64) {
+fn queued(watch: &mut Watch, captured: i64) {
     watch.on_note(at(captured), &Note::Queued { flow: CALL, ssrc: 2, captured: at(captured) });
 }
 
-fn whole(watch: &mut Watch<'_>, captured: i64, arrived: i64) {
+fn whole(watch: &mut Watch, captured: i64, arrived: i64) {
     let (delay, size) = (Some(TimeDelta::from_millis(arrived - captured)), DataSize::from_bytes(1000));
     let late = arrived - captured > 450;
     let note = Note::Frame { flow: CALL, ssrc: 2, at: at(arrived), delay, size, repaired: false, late };
@@ -156,8 +155,7 @@ fn delays_are_rated_by_the_e_model() {
 
 #[test]
 fn the_target_is_compared_each_second() {
-    let shares = shares();
-    let mut watch = Watch::new(&shares, &[CALL], None);
+    let mut watch = Watch::new(shares(), &[CALL], None);
     let mut decide = |millis: i64, to: u64| {
         let decision = Decision { to: DataRate::from_bps(to), at: at(millis), ..Decision::default() };
         watch.on_note(at(millis), &Note::Decided { flow: CALL, decision });

@@ -17,11 +17,11 @@
 //! ```
 
 mod draw;
-mod family;
-mod judge;
+pub(crate) mod family;
+pub(crate) mod judge;
 mod plan;
 mod result;
-mod share;
+pub(crate) mod share;
 mod simulate;
 mod summary;
 

@@ -6,33 +6,33 @@ use super::family::{BOTTLENECK, JUDGED};
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, MediaSpec, QueueSpec, Scenario, Start, Transfers};
 
 /// Width of the bins of shares and of received data.
-pub(super) const BIN: TimeDelta = TimeDelta::from_millis(100);
+pub(crate) const BIN: TimeDelta = TimeDelta::from_millis(100);
 
 /// Start-up of a judged flow that no figure contains.
-pub(super) const START_UP: TimeDelta = TimeDelta::from_seconds(5);
+pub(crate) const START_UP: TimeDelta = TimeDelta::from_seconds(5);
 
 /// What the judged flows of a scenario could carry.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FairShares {
+pub(crate) struct FairShares {
     /// The judged flows, in the order of the scenario.
-    pub(super) flows: Vec<FairShare>,
+    pub(crate) flows: Vec<FairShare>,
     /// Whether nothing competes with the only judged flow.
-    pub(super) is_alone: bool,
+    pub(crate) is_alone: bool,
     /// Whether a long TCP connection or another call is there, which more than the fair share harms.
-    pub(super) competes: bool,
+    pub(crate) competes: bool,
     /// End of the run.
-    pub(super) end: Timestamp,
+    pub(crate) end: Timestamp,
 }
 
 /// What one flow could carry.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FairShare {
+pub(crate) struct FairShare {
     /// Where the figures begin.
-    pub(super) from: Timestamp,
+    pub(crate) from: Timestamp,
     /// Bits that could arrive in each bin of the run; 0 before the figures begin.
-    pub(super) bits: Vec<f64>,
+    pub(crate) bits: Vec<f64>,
     /// Intervals in which its video pauses.
-    pub(super) pauses: Vec<(Timestamp, Timestamp)>,
+    pub(crate) pauses: Vec<(Timestamp, Timestamp)>,
 }
 
 /// The demand of a flow in bit/s; `None` if it takes what there is.
@@ -96,16 +96,24 @@ pub(super) fn max_min(capacity: f64, demands: &[Option<f64>]) -> Vec<f64> {
 }
 
 impl FairShares {
-    /// Those of a drawn scenario.
-    pub(super) fn of(scenario: &Scenario) -> Self {
+    /// Those of the judged flows of a drawn scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        Self::of_flows(scenario, START_UP, |flow| flow.id.starts_with(JUDGED))
+    }
+
+    /// Those of the flows towards the end of the bottleneck for which `is_judged` is true, from `start_up` after their start on.
+    pub(crate) fn of_flows(
+        scenario: &Scenario,
+        start_up: TimeDelta,
+        is_judged: impl Fn(&FlowSpec) -> bool,
+    ) -> Self {
         let bins = usize::try_from(scenario.duration().as_nanos() / BIN.as_nanos()).unwrap_or(0);
         let link = scenario.links().iter().find(|link| link.id == BOTTLENECK);
         let capacities = link.map(|link| capacities(link, bins)).unwrap_or_default();
         let towards = |flow: &&FlowSpec| link.is_none_or(|link| flow.to == link.to);
         let flows: Vec<&FlowSpec> = scenario.flows().iter().filter(towards).collect();
-        let is_judged = |flow: &&FlowSpec| flow.id.starts_with(JUDGED);
         let own = |flow: &FlowSpec| FairShare {
-            from: start_of(flow) + START_UP,
+            from: start_of(flow) + start_up,
             bits: vec![0.0; bins],
             pauses: match &flow.kind {
                 FlowKind::Media(media) => media.pauses.clone(),

@@ -50,9 +50,10 @@ pub fn simulate_with(
     let mut built = build::simulation_with(&scenario, scenario.seed(), taps);
     let judged = built.flows.iter().filter(|flow| flow.name.starts_with(JUDGED)).map(|flow| flow.forwards);
     let judged: Vec<_> = judged.collect();
-    let mut figures = Watch::new(&shares, &judged, drawn.change_s);
+    let run_end = shares.end;
+    let mut figures = Watch::new(shares, &judged, drawn.change_s);
     for question in 1..=QUESTIONS {
-        let end = u128::from(shares.end.as_nanos()) * u128::from(question) / u128::from(QUESTIONS);
+        let end = u128::from(run_end.as_nanos()) * u128::from(question) / u128::from(QUESTIONS);
         let end = Timestamp::from_nanos(end as u64);
         built.simulation.run_until(end, &mut figures);
         if question < QUESTIONS && watch(end).is_break() {

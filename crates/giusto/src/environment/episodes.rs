@@ -1,0 +1,148 @@
+//! Which episodes an environment plays.
+
+use std::sync::OnceLock;
+
+use giusto_congestion::{Algorithm, FeedbackKind, Fixed, Requirements};
+use giusto_sim::random::Random;
+use rand::RngExt;
+
+use super::EnvironmentError;
+use crate::{
+    benchmark::{
+        Drawn, Family, draw,
+        family::{BOTTLENECK, JUDGED},
+    },
+    scenario::{FlowKind, FlowSpec, Scenario},
+};
+
+/// The controller of the other calls in `equal-calls` and `mixed-calls`, where the benchmark has the judged one: like an environment it
+/// can use congestion marks.
+const OTHER_CALLS: &str = "scream:v2";
+
+/// The scenarios of the episodes.
+#[derive(Debug, Clone)]
+pub struct Episodes(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Benchmark { seed: String, families: Vec<Family> },
+    Scenario { scenario: Box<Scenario>, flow: String },
+}
+
+/// One episode before it begins.
+pub(super) struct Planned {
+    pub(super) scenario: Scenario,
+    /// Seed of the run.
+    pub(super) seed: u64,
+    /// The flow that is controlled.
+    pub(super) flow: String,
+    /// As drawn, if it is.
+    pub(super) drawn: Option<Drawn>,
+}
+
+impl Episodes {
+    /// Scenarios of the benchmark with this seed, of these families: each episode is of one of them with the same probability, and its
+    /// number modulo 18 is that of its family.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvironmentError`]: the seed is empty, there is no family, or one is unknown.
+    pub fn benchmark<S: AsRef<str>>(seed: &str, families: &[S]) -> Result<Self, EnvironmentError> {
+        if seed.trim().is_empty() {
+            return Err(EnvironmentError::Seed);
+        }
+        let family = |name: &S| {
+            let known = Family::ALL.into_iter().find(|family| family.name() == name.as_ref());
+            known.ok_or_else(|| EnvironmentError::Family(name.as_ref().to_owned()))
+        };
+        let families = families.iter().map(family).collect::<Result<Vec<_>, _>>()?;
+        if families.is_empty() {
+            return Err(EnvironmentError::NoFamily);
+        }
+        Ok(Self(Source::Benchmark { seed: seed.to_owned(), families }))
+    }
+
+    /// One scenario with other random numbers in each episode. The media flow `flow`, by default the first, is controlled; the
+    /// scenario's link `bottleneck` gives the rate that it could use.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvironmentError`]: the scenario has no such flow or link.
+    pub fn of_scenario(scenario: Scenario, flow: Option<&str>) -> Result<Self, EnvironmentError> {
+        let is_asked = |own: &&FlowSpec| flow.is_none_or(|flow| own.id == flow);
+        let is_call = |own: &&FlowSpec| matches!(own.kind, FlowKind::Media(_)) && own.count == 1;
+        let Some(call) = scenario.flows().iter().filter(is_asked).find(is_call) else {
+            let missing = flow.map_or_else(String::new, |flow| format!("called \"{flow}\""));
+            return Err(EnvironmentError::NoCall { scenario: scenario.name().to_owned(), missing });
+        };
+        if !scenario.links().iter().any(|link| link.id == BOTTLENECK && link.to == call.to) {
+            return Err(EnvironmentError::NoBottleneck(scenario.name().to_owned()));
+        }
+        let flow = call.id.clone();
+        Ok(Self(Source::Scenario { scenario: Box::new(scenario), flow }))
+    }
+
+    /// The number of the next episode.
+    pub(super) fn next(&self, numbers: &mut Random) -> u64 {
+        match &self.0 {
+            Source::Benchmark { families, .. } => {
+                let all = Family::ALL.len() as u64;
+                let place = numbers.random_range(0..families.len().max(1));
+                let family = families.get(place).copied().unwrap_or(Family::Static);
+                let index = Family::ALL.iter().position(|own| *own == family).unwrap_or(0) as u64;
+                all * u64::from(numbers.random::<u32>()) + index
+            }
+            // Whole numbers that every language holds exactly.
+            Source::Scenario { .. } => u64::from(numbers.random::<u32>()),
+        }
+    }
+
+    /// The episode of this number, controlled by `controller`.
+    ///
+    /// # Panics
+    ///
+    /// If a drawn scenario is not valid, which is a bug.
+    #[expect(clippy::expect_used, reason = "what is drawn is valid, which a test of the benchmark checks")]
+    pub(super) fn plan(&self, number: u64, controller: Algorithm) -> Planned {
+        match &self.0 {
+            Source::Benchmark { seed, .. } => {
+                let drawn = draw(seed, number);
+                let scenario = drawn.scenario(controller).expect("a drawn scenario is valid");
+                let calls = scenario.flows().iter().filter(|flow| flow.id.starts_with(JUDGED));
+                let mut calls: Vec<String> = calls.map(|flow| flow.id.clone()).collect();
+                let others = calls.split_off(1.min(calls.len()));
+                let own = calls.pop().unwrap_or_default();
+                let other: Algorithm = OTHER_CALLS.parse().expect("it is built in");
+                let with_other = |scenario: Scenario, id: &String| scenario.with_controller(id, other);
+                let scenario = others.iter().try_fold(scenario, with_other).expect("its flows are its own");
+                let seed = scenario.seed();
+                Planned { scenario, seed, flow: own, drawn: Some(drawn) }
+            }
+            Source::Scenario { scenario, flow } => {
+                let own = scenario.as_ref().clone();
+                let scenario = own.with_controller(flow, controller).expect("the flow is in the scenario");
+                Planned { scenario, seed: number, flow: flow.clone(), drawn: None }
+            }
+        }
+    }
+}
+
+/// What a scenario calls the controller that takes its target from the actions: it gets arrival times and marks (RFC 8888).
+pub(super) fn steered() -> Algorithm {
+    static STEERED: OnceLock<Algorithm> = OnceLock::new();
+    *STEERED.get_or_init(|| {
+        let build = |limits: giusto_congestion::Limits, _| -> Box<dyn giusto_congestion::Controller> {
+            Box::new(Fixed::new(limits.start))
+        };
+        Algorithm::custom("environment", REQUIREMENTS, build)
+    })
+}
+
+/// What a controller with actions requires.
+pub(super) const REQUIREMENTS: Requirements =
+    Requirements { feedback: FeedbackKind::CongestionControl, marks: true, ..Requirements::DEFAULT };
+
+/// The names of all families.
+pub(super) fn family_names() -> String {
+    Family::ALL.map(Family::name).join(", ")
+}

@@ -1,0 +1,270 @@
+use giusto_congestion::Algorithm;
+
+use super::*;
+use crate::{
+    benchmark::{Family, draw, simulate},
+    scenario::Scenario,
+};
+
+fn families(names: &[&str]) -> Environment {
+    Environment::new(Episodes::benchmark("tests", names).unwrap())
+}
+
+/// The steps of the episode `number` with one action.
+fn play(environment: &mut Environment, number: u64, action: f32) -> Vec<Step> {
+    environment.reset_to(number).unwrap();
+    let mut steps = Vec::new();
+    while !environment.is_over() {
+        steps.push(environment.step(action).unwrap());
+    }
+    steps
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len() as f64;
+    values.sum::<f64>() / count
+}
+
+fn feature(observation: &Observation, name: &str) -> f32 {
+    let place = Feature::ALL.iter().position(|own| own.name == name).unwrap();
+    observation[place]
+}
+
+/// 2 Mbit/s, 50 ms RTT, a perfect encoder.
+const CALL: &str = r#"
+    duration = "20 s"
+    [[link]]
+    id = "bottleneck"
+    from = "camera"
+    to = "viewer"
+    rate = "2 Mbit/s"
+    delay = "25 ms"
+    queue = { kind = "drop-tail", limit = "300 ms" }
+    reverse = { rate = "unlimited", delay = "25 ms" }
+    [[flow]]
+    id = "call"
+    kind = "media"
+    start = "1 s"
+    max-rate = "5 Mbit/s"
+    video = { model = "perfect", min = "100 kbit/s", max = "5 Mbit/s", frame-rate = 30, lag = "0 s" }
+"#;
+
+fn call() -> Environment {
+    let scenario = Scenario::parse(CALL, "call.toml").unwrap();
+    Environment::new(Episodes::of_scenario(scenario, None).unwrap())
+}
+
+#[test]
+fn actions_are_rates_on_a_logarithmic_scale() {
+    assert_eq!([-1.0, 1.0].map(rate_of_action), [RATES.0, RATES.1]);
+    assert_eq!([-7.0, 7.0].map(rate_of_action), [RATES.0, RATES.1]);
+    // The geometric mean of 30 kbit/s and 100 Mbit/s.
+    assert!((1_732_040..=1_732_060).contains(&rate_of_action(0.0).as_bps()));
+    for action in [-0.9, -0.3, 0.2, 0.77] {
+        assert!((action_of_rate(rate_of_action(action)) - action).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn an_action_becomes_the_rate_of_the_next_step() {
+    let mut environment = call();
+    environment.reset_to(1).unwrap();
+    let low = action_of_rate(DataRate::from_bps(800_000));
+    let high = action_of_rate(DataRate::from_bps(1_500_000));
+    let mut last = None;
+    for _ in 0..20 {
+        last = Some(environment.step(low).unwrap());
+    }
+    let steady = last.unwrap();
+    assert_eq!(steady.target.as_bps() / 100, 8_000);
+    let rates = ["target_rate", "sent_rate", "received_rate"];
+    for name in rates {
+        let rate = rate_of_action(feature(&steady.observation, name)).as_bps();
+        assert!((760_000..=840_000).contains(&rate), "{name}: {rate}");
+    }
+    // The capacity is 2 Mbit/s: 0.4 of it are used; half of 50 ms and no queue.
+    let used = steady.figures.use_ratio.unwrap();
+    assert!((0.36..=0.44).contains(&used), "{used}");
+    assert!((0.0..=0.01).contains(&feature(&steady.observation, "queue_delay_s")));
+    assert!((0.05..=0.2).contains(&feature(&steady.observation, "round_trip_s")));
+    let raised = environment.step(high).unwrap();
+    let sent = rate_of_action(feature(&raised.observation, "sent_rate")).as_bps();
+    assert!((1_350_000..=1_650_000).contains(&sent), "{sent}");
+}
+
+#[test]
+fn a_rate_above_the_capacity_fills_the_queue_and_costs_reward() {
+    let mut environment = call();
+    let fitting = play(&mut environment, 1, action_of_rate(DataRate::from_bps(1_800_000)));
+    let above = play(&mut environment, 1, action_of_rate(DataRate::from_bps(3_000_000)));
+    let below = play(&mut environment, 1, action_of_rate(DataRate::from_bps(200_000)));
+    assert_eq!(fitting.len(), 95, "19 s");
+    let reward = |steps: &[Step]| mean(steps.iter().map(|step| step.reward));
+    assert!((0.9..=1.0).contains(&reward(&fitting)), "{}", reward(&fitting));
+    assert!((0.0..=0.2).contains(&reward(&above)), "{}", reward(&above));
+    // 0.1 of the capacity: 1 + 0.15 log2(0.1) = 0.5.
+    assert!((0.45..=0.56).contains(&reward(&below)), "{}", reward(&below));
+    let last = &above.last().unwrap();
+    let queue = feature(&last.observation, "queue_delay_s");
+    assert!((0.25..=0.31).contains(&queue), "{queue}");
+    let loss = feature(&last.observation, "loss_ratio");
+    assert!((0.2..=0.45).contains(&loss), "{loss}");
+}
+
+#[test]
+fn a_seed_and_its_actions_give_the_same_episodes() {
+    let names = ["fades", "random-loss", "equal-calls"];
+    let run = |seed| {
+        let mut environment = families(&names);
+        environment.seed(seed);
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            environment.reset().unwrap();
+            let steps: Vec<Step> =
+                (0..20).map(|step| environment.step(step as f32 / 20.0 - 0.5).unwrap()).collect();
+            seen.push((environment.number().unwrap(), steps));
+        }
+        seen
+    };
+    let first = run(7);
+    assert_eq!(first, run(7));
+    assert_ne!(first, run(8));
+    assert_ne!(first[0].0, first[1].0);
+}
+
+#[test]
+fn episodes_are_of_the_families_that_were_asked_for() {
+    let names = ["fades", "l4s"];
+    let mut environment = families(&names);
+    let mut counts = [0; 2];
+    for _ in 0..40 {
+        environment.reset().unwrap();
+        let family = Family::of(environment.number().unwrap()).name();
+        assert!(environment.scenario().unwrap().starts_with(family));
+        counts[names.iter().position(|name| *name == family).unwrap()] += 1;
+    }
+    // Each in 20 on average, with a standard deviation of 3.2.
+    assert!(counts.iter().all(|count| (8..=32).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn every_family_can_be_played_to_its_end() {
+    for (index, family) in Family::ALL.into_iter().enumerate() {
+        let mut environment = families(&[family.name()]);
+        let steps = play(&mut environment, index as u64, -0.5);
+        let seconds = if matches!(environment.scenario(), Some(_)) { steps.len() as f64 * 0.2 } else { 0.0 };
+        assert!((9.0..=80.0).contains(&seconds), "{}: {seconds} s", family.name());
+        for step in &steps {
+            assert!((0.0..=1.0).contains(&step.reward));
+            for (feature, value) in Feature::ALL.iter().zip(step.observation) {
+                assert!((feature.low..=feature.high).contains(&value), "{}: {value}", feature.name);
+            }
+        }
+        let utility = environment.figures().unwrap().utility.total;
+        assert!((0.0..=1.0).contains(&utility));
+    }
+}
+
+#[test]
+fn a_built_in_controller_does_what_it_does_in_the_benchmark() {
+    // One that probes, one with windows, one that gets no reports of packets.
+    for (controller, number) in [("gcc:libwebrtc", 18), ("scream:v2", 17), ("nada", 3)] {
+        let controller: Algorithm = controller.parse().unwrap();
+        let mut environment = families(&[Family::of(number).name()]).following(controller);
+        let steps = play(&mut environment, number, 1.0);
+        let judged = simulate(&draw("tests", number), controller, |_| std::ops::ControlFlow::Continue(()));
+        assert_eq!(environment.figures(), judged);
+        assert!(steps.iter().any(|step| step.target != steps[0].target));
+    }
+}
+
+#[test]
+fn rewards_rank_controllers_as_the_utility_does() {
+    let controllers = ["gcc:libwebrtc", "scream:v2", "tempo", "fixed"];
+    let mut points = Vec::new();
+    for number in [0, 1, 2, 3, 5, 6, 8, 15, 17] {
+        for controller in controllers {
+            let mut environment =
+                families(&[Family::of(number).name()]).following(controller.parse().unwrap());
+            let steps = play(&mut environment, number, 0.0);
+            let utility = environment.figures().unwrap().utility.total;
+            points.push((mean(steps.iter().map(|step| step.reward)), utility));
+        }
+    }
+    // Pearson's coefficient of correlation.
+    let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let correlation = sum(&|p| (p.0 - x) * (p.1 - y))
+        / (sum(&|p| (p.0 - x) * (p.0 - x)) * sum(&|p| (p.1 - y) * (p.1 - y))).sqrt();
+    assert!((0.8..=1.0).contains(&correlation), "{correlation}: {points:?}");
+}
+
+#[test]
+fn a_batch_does_what_its_environments_do_alone() {
+    let names = ["static", "stalls"];
+    let count = 3_usize;
+    let alone = |place: usize| {
+        let mut environment = families(&names).with_step(TimeDelta::from_seconds(2)).unwrap();
+        environment.seed(place as u64);
+        environment.reset().unwrap();
+        environment
+    };
+    let begin: Vec<Option<Begin>> =
+        (0..count as u64).map(|seed| Some(Begin { seed: Some(seed), number: None })).collect();
+    let environments = || (0..count).map(alone).collect::<Vec<_>>();
+    for threads in [1, 2] {
+        let mut next = Batch::new(environments(), Autoreset::NextStep, threads).unwrap();
+        let mut same = Batch::new(environments(), Autoreset::SameStep, threads).unwrap();
+        next.reset(&begin).unwrap();
+        same.reset(&begin).unwrap();
+        let mut single = environments();
+        // 20 steps of 2 s, and 5 of the next episode.
+        for number in 0..26 {
+            let actions = vec![number as f32 / 26.0 - 0.5; count];
+            let results = next.step(&actions).unwrap();
+            for (own, result) in single.iter_mut().zip(&results) {
+                if own.is_over() {
+                    assert_eq!((number, &result.step), (20, &None));
+                    assert_eq!(result.observation, own.reset().unwrap());
+                } else {
+                    assert_eq!(result.step.as_ref(), Some(&own.step(actions[0]).unwrap()));
+                }
+            }
+            if number < 19 {
+                assert_eq!(results, same.step(&actions).unwrap());
+            } else if number == 19 {
+                let ended = same.step(&actions).unwrap();
+                assert!(results.iter().zip(&ended).all(|(a, b)| a.step == b.step && b.next.is_some()));
+                assert!(ended.iter().all(|own| own.observation != own.step.as_ref().unwrap().observation));
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let error = |result: Result<Episodes, EnvironmentError>| result.unwrap_err().to_string();
+    assert!(error(Episodes::benchmark("", &["static"])).contains("seed is empty"));
+    assert!(
+        error(Episodes::benchmark("x", &["steps"])).contains("\"steps\" is unknown: expected one of static")
+    );
+    assert!(error(Episodes::benchmark::<&str>("x", &[])).contains("name at least one"));
+    let scenario = |text: &str| Scenario::parse(text, "call.toml").unwrap();
+    assert!(error(Episodes::of_scenario(scenario(CALL), Some("other"))).contains("called \"other\""));
+    let other = CALL.replace("bottleneck", "wire");
+    assert!(error(Episodes::of_scenario(scenario(&other), None)).contains("bottleneck"));
+    let mut environment = call();
+    assert!(matches!(environment.step(0.0), Err(EnvironmentError::NoEpisode)));
+    environment.reset().unwrap();
+    assert!(matches!(environment.step(f32::NAN), Err(EnvironmentError::Action(_))));
+    play(&mut environment, 1, 0.0);
+    assert!(matches!(environment.step(0.0), Err(EnvironmentError::NoEpisode)));
+    assert!(call().with_step(TimeDelta::from_millis(1)).is_err());
+    let mut long = call().with_step(TimeDelta::from_seconds(10)).unwrap();
+    assert_eq!(play(&mut long, 1, 0.0).len(), 1);
+    let late = CALL.replace("start = \"1 s\"", "start = \"19.9 s\"");
+    let mut late = Environment::new(Episodes::of_scenario(scenario(&late), None).unwrap());
+    assert!(late.reset().unwrap_err().to_string().contains("shorter than a step"));
+    let mut batch = Batch::new(vec![call()], Autoreset::NextStep, 1).unwrap();
+    assert!(batch.step(&[]).unwrap_err().to_string().contains("each of the 1 environments, found 0"));
+}

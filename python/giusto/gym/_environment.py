@@ -1,0 +1,248 @@
+"""One environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import gymnasium
+import numpy
+from numpy.typing import NDArray
+
+from giusto import _giusto
+from giusto._scenario import Scenario, Value, scenario_of
+
+Array: TypeAlias = NDArray[numpy.float32]
+
+FEATURES: tuple[str, ...] = tuple(name for name, _, _ in _giusto.environment_features())
+"""The names of the numbers of an observation, in order."""
+
+STEP_S = _giusto.environment_scale()[0]
+
+
+def action(target_bps: float) -> Array:
+    """Return the action of a target rate.
+
+    Parameters
+    ----------
+    target_bps
+        Target rate in bit/s, headers included. Rates below 30 kbit/s are -1, those above 100 Mbit/s are 1.
+
+    Returns
+    -------
+    numpy.ndarray, shape (1,), float32
+    """
+    return numpy.array([_giusto.action_of_target(target_bps)], dtype=numpy.float32)
+
+
+def target(action: Array | float) -> int:
+    """Return the target rate of an action, in bit/s.
+
+    Parameters
+    ----------
+    action : array_like, shape (1,) or ()
+        From -1 to 1: the logarithm of the rate is linear between 30 kbit/s and 100 Mbit/s.
+    """
+    return _giusto.target_of_action(float(numpy.asarray(action).reshape(())))
+
+
+def observation_space() -> gymnasium.spaces.Box:
+    """Return the space of observations."""
+    features = _giusto.environment_features()
+    low, high = (numpy.array([own[bound] for own in features], dtype=numpy.float32) for bound in (1, 2))
+    return gymnasium.spaces.Box(low, high, dtype=numpy.float32)
+
+
+def action_space() -> gymnasium.spaces.Box:
+    """Return the space of actions."""
+    return gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=numpy.float32)
+
+
+class Core:
+    """The environments of the native module, with what a call did to them as arrays."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        families: Sequence[str] | None,
+        benchmark: str,
+        scenario: Scenario | str | os.PathLike[str] | None,
+        set: Mapping[str, Value] | None,
+        flow: str | None,
+        controller: str | None,
+        step_s: float,
+        autoreset: str,
+        threads: int,
+    ) -> None:
+        planned = None if scenario is None else scenario_of(scenario)
+        if planned is not None and set:
+            planned = planned.with_settings(set)
+        if planned is not None and planned._controllers:
+            raise ValueError("environments do not run controllers in Python: name built-in ones")
+        if planned is not None and families is not None:
+            raise ValueError("give a scenario or families of the benchmark, not both")
+        if planned is None and (set or flow is not None):
+            raise ValueError("set and flow belong to a scenario: give one")
+        self.environments = _giusto.Environments(
+            count,
+            benchmark=benchmark,
+            families=_giusto.environment_families() if families is None else families,
+            document=None if planned is None else planned._document,
+            settings=[] if planned is None else planned._settings,
+            flow=flow,
+            controller=controller,
+            step_s=step_s,
+            autoreset=autoreset,
+            threads=threads,
+        )
+        self.count = count
+
+    def reset(self, begin: Sequence[tuple[int | None, int | None] | None]) -> Steps:
+        """Begin episodes: None, or a seed and a number, for each environment."""
+        return Steps(self.environments.reset(begin), self.count)
+
+    def step(self, actions: Sequence[float]) -> Steps:
+        """Step every environment."""
+        return Steps(self.environments.step(actions), self.count)
+
+
+class Steps:
+    """What a call did to all environments."""
+
+    def __init__(self, steps: _giusto.Steps, count: int) -> None:
+        self.observations: Array = numpy.frombuffer(steps.observations, numpy.float32).reshape(count, -1).copy()
+        figures = numpy.frombuffer(steps.figures, numpy.float64).reshape(-1, count).copy()
+        self.rewards: NDArray[numpy.float64] = figures[0]
+        flags = numpy.frombuffer(steps.flags, numpy.bool_).reshape(-1, count).copy()
+        self.stepped, self.over, self.began, uses = flags
+        self.news = steps.news
+        # Each figure with the environments that have it.
+        self.figures = {
+            "target_bps": (figures[1], self.stepped),
+            "use_ratio": (figures[2], uses),
+            "frame_delay_s": (figures[3], self.stepped),
+            "missed_ratio": (figures[4], self.stepped),
+        }
+
+
+class Environment(gymnasium.Env[Array, Array]):
+    """A call in which each action sets the target rate for the next 200 ms.
+
+    Parameters
+    ----------
+    families : sequence of str, optional
+        Families of the benchmark's scenarios from which episodes are drawn. Default: all.
+    benchmark : str
+        Seed of these scenarios: any text. Judge with another than that of the training.
+    scenario : Scenario, path or str, optional
+        A scenario that is used instead, with another random seed in each episode. Its link ``bottleneck`` limits the rate.
+    set : mapping, optional
+        Other values of `scenario`, by their paths.
+    flow : str, optional
+        Media flow of `scenario` whose target is set. Default: the first.
+    controller : str, optional
+        A built-in controller that sets the target instead of the actions, which are ignored.
+    step_s : float
+        Duration of a step in s, 0.02 to 10.
+
+    Raises
+    ------
+    ScenarioError
+        The scenario is not valid.
+    ValueError
+        An argument is out of range, or the scenario has no such flow or link.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        *,
+        families: Sequence[str] | None = None,
+        benchmark: str = "training",
+        scenario: Scenario | str | os.PathLike[str] | None = None,
+        set: Mapping[str, Value] | None = None,
+        flow: str | None = None,
+        controller: str | None = None,
+        step_s: float = STEP_S,
+        render_mode: None = None,
+    ) -> None:
+        self._core = Core(
+            1,
+            families=families,
+            benchmark=benchmark,
+            scenario=scenario,
+            set=set,
+            flow=flow,
+            controller=controller,
+            step_s=step_s,
+            autoreset="Disabled",
+            threads=1,
+        )
+        self.render_mode = render_mode
+        self.controller = controller
+        self.action_space = action_space()
+        self.observation_space = observation_space()
+        self._is_seeded = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Seed of this and all later episodes.
+        options : dict, optional
+            ``{"episode": 21}`` begins the episode of this number: scenario 21 of the benchmark, or the seed of the scenario.
+
+        Returns
+        -------
+        observation : numpy.ndarray, shape (12,), float32
+        info : dict
+            `episode`, its number, and `scenario`, its name.
+        """
+        super().reset(seed=seed)
+        begin = None
+        if seed is not None or not self._is_seeded:
+            begin = int(self.np_random.integers(2**63))
+        steps = self._core.reset([(begin, number_of(options))])
+        self._is_seeded = True
+        return steps.observations[0], steps.news[0][1]
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Set the target rate and simulate a step.
+
+        Parameters
+        ----------
+        action : array_like, shape (1,)
+            From -1 to 1: see `target`. Values beyond are -1 and 1.
+
+        Returns
+        -------
+        observation : numpy.ndarray, shape (12,), float32
+        reward : float
+            0 to 1.
+        terminated : bool
+            Always False.
+        truncated : bool
+            Whether the call has ended.
+        info : dict
+            `target_bps`, `use_ratio`, `frame_delay_s`, `missed_ratio`; at the end of the call `utility`.
+        """
+        steps = self._core.step([float(numpy.asarray(action).reshape(()))])
+        info: dict[str, Any] = {
+            name: float(values[0]) for name, (values, is_there) in steps.figures.items() if is_there[0]
+        }
+        for _, news in steps.news:
+            info |= news
+        return steps.observations[0], float(steps.rewards[0]), False, bool(steps.over[0]), info
+
+
+def number_of(options: Mapping[str, Any] | None) -> int | None:
+    """Return the number of the episode that the options of a reset ask for."""
+    number = (options or {}).get("episode")
+    return None if number is None else int(number)

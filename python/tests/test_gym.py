@@ -1,0 +1,265 @@
+"""Environments for Gymnasium."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+import giusto
+import giusto.gym
+
+CALL = giusto.Scenario(
+    duration="20 s",
+    link=giusto.Link("bottleneck", "camera", "viewer", rate="2 Mbit/s", delay_ms=25, duplex=True),
+    flow=giusto.Flow("call", "media", max_rate="5 Mbit/s", video={"model": "perfect", "max": "5 Mbit/s"}),
+)
+
+
+@pytest.mark.parametrize("name", ["giusto/Benchmark-v0", "giusto/Fades-v0"])
+def test_gymnasium_finds_no_fault(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make(name).unwrapped)
+
+
+def test_every_family_has_an_environment() -> None:
+    assert len(giusto.gym.FAMILIES) == 18
+    for name, family in giusto.gym.FAMILIES.items():
+        environment = gymnasium.make(name, step_s=1.0)
+        observation, info = environment.reset(seed=1)
+        assert info["scenario"] == f"{family} {info['episode']}"
+        assert observation in environment.observation_space
+
+
+def test_the_same_seed_and_actions_give_the_same_episodes() -> None:
+    def play(seed: int) -> list[Any]:
+        environment = gymnasium.make("giusto/RandomLoss-v0", step_s=1.0)
+        environment.action_space.seed(1)
+        seen: list[Any] = []
+        for number in range(2):
+            observation, info = environment.reset(seed=seed if number == 0 else None)
+            seen += [observation.tobytes(), info["episode"]]
+            for _ in range(10):
+                observation, reward, _, _, info = environment.step(environment.action_space.sample())
+                seen += [observation.tobytes(), reward, info["target_bps"]]
+        return seen
+
+    assert play(7) == play(7)
+    assert play(7) != play(8)
+
+
+def test_actions_are_target_rates() -> None:
+    assert giusto.gym.target(giusto.gym.action(1_000_000)) == pytest.approx(1e6, rel=1e-5)
+    assert giusto.gym.target(-1.0) == 30_000 and giusto.gym.target(numpy.array([1.0])) == 100_000_000
+    environment = gymnasium.make("giusto/Scenario-v0", scenario=CALL)
+    environment.reset(seed=1)
+    rewards = {}
+    for rate in (300_000, 1_800_000, 4_000_000):
+        environment.reset(options={"episode": 3})
+        steps = [environment.step(giusto.gym.action(rate)) for _ in range(50)]
+        observation, _, terminated, truncated, info = steps[-1]
+        assert info["target_bps"] == pytest.approx(rate, rel=1e-5) and not (terminated or truncated)
+        sent = giusto.gym.target(observation[giusto.gym.FEATURES.index("sent_rate")])
+        assert sent == pytest.approx(rate, rel=0.06)
+        rewards[rate] = float(numpy.mean([step[1] for step in steps]))
+    # 0.15 of the capacity: 1 + 0.15 log2(0.15) = 0.59.
+    assert 0.5 < rewards[300_000] < 0.65
+    assert 0.9 < rewards[1_800_000] <= 1
+    assert 0 <= rewards[4_000_000] < 0.2
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_vector_environment_does_what_single_ones_do(mode: AutoresetMode) -> None:
+    keys: dict[str, Any] = {"families": ["static", "stalls", "equal-calls"], "step_s": 4.0}
+    ours = gymnasium.make_vec("giusto/Benchmark-v0", num_envs=3, autoreset_mode=mode, **keys)
+    theirs = SyncVectorEnv(
+        [lambda: gymnasium.make("giusto/Benchmark-v0", **keys) for _ in range(3)], autoreset_mode=mode
+    )
+    assert isinstance(ours.unwrapped, giusto.gym.VectorEnvironment)
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"] == mode
+    assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
+    assert ours.single_action_space == theirs.single_action_space
+    compare(ours.reset(seed=5), theirs.reset(seed=5))
+    ours.action_space.seed(1)
+    ended = 0
+    for _ in range(50):
+        actions = ours.action_space.sample()
+        mine = ours.step(actions)
+        compare(mine, theirs.step(actions))
+        ended += int(mine[3].sum())
+        if mine[3].any() and mode == AutoresetMode.SAME_STEP:
+            assert mine[4]["_final_obs"].tolist() == mine[3].tolist()
+    # Some are 10 steps long, some 20.
+    assert 6 <= ended <= 15
+    mask = numpy.array([False, True, False])
+    compare(
+        ours.reset(seed=9, options={"reset_mask": mask}), theirs.reset(seed=9, options={"reset_mask": mask})
+    )
+    actions = ours.action_space.sample()
+    compare(ours.step(actions), theirs.step(actions))
+
+
+def compare(ours: Any, theirs: Any) -> None:
+    """Compare what two environments returned, also its types."""
+    assert type(ours) is type(theirs), (ours, theirs)
+    if isinstance(ours, dict):
+        assert ours.keys() == theirs.keys()
+        for key, value in ours.items():
+            compare(value, theirs[key])
+    elif isinstance(ours, tuple):
+        assert len(ours) == len(theirs)
+        for own, other in zip(ours, theirs):
+            compare(own, other)
+    elif isinstance(ours, numpy.ndarray):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        for own, other in zip(ours, theirs):
+            assert own is None and other is None or numpy.array_equal(own, other)
+    else:
+        assert ours == theirs
+
+
+def test_other_threads_run_while_a_vector_environment_steps() -> None:
+    # Steps of 10 s take long enough to be seen.
+    environments = giusto.gym.VectorEnvironment(8, families=["static"], step_s=10.0, threads=1)
+    environments.reset(seed=1)
+    counted, is_over = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not is_over.is_set():
+            counted += 1
+            time.sleep(0.0005)
+
+    other = threading.Thread(target=count)
+    # With the GIL held a step would end before the other thread gets it.
+    other.start()
+    before = counted
+    environments.step(numpy.zeros((8, 1), numpy.float32))
+    during = counted - before
+    is_over.set()
+    other.join()
+    assert during > 3
+
+
+def test_a_built_in_controller_can_play() -> None:
+    record = {}
+    for controller in ("gcc:libwebrtc", "fixed"):
+        environment = gymnasium.make("giusto/Scenario-v0", scenario=CALL, controller=controller)
+        (episode,) = giusto.gym.record(environment, seed=1)
+        record[controller] = episode
+        run = giusto.run(CALL, episode.number, set={"call.controller": controller})
+        # The run is that of the controller without the environment: its targets are the actions.
+        at_s = numpy.arange(1, len(episode.actions) + 1) * 0.2
+        decisions = run.decisions.to_pandas()
+        for time_s, action in list(zip(at_s, episode.actions))[5::10]:
+            target = decisions[decisions.at_s <= time_s].to_bps.iloc[-1]
+            assert giusto.gym.target(action) == pytest.approx(max(target, 30_000), rel=1e-4)
+    assert record["gcc:libwebrtc"].rewards.mean() > record["fixed"].rewards.mean() + 0.1
+    assert record["gcc:libwebrtc"].utility > record["fixed"].utility + 0.1
+
+
+def test_episodes_become_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    environment = gymnasium.make("giusto/Stalls-v0", controller="gcc:libwebrtc", step_s=1.0)
+    episodes = giusto.gym.record(environment, episodes=2, seed=3)
+    about = {"author": "giusto", "author_email": "giusto@example.org", "code_permalink": "https://example.org"}
+    giusto.gym.to_minari(
+        episodes, "giusto/stalls/gcc-v0", "giusto/Stalls-v0", algorithm_name="gcc:libwebrtc", **about
+    )
+    stored = minari.load_dataset("giusto/stalls/gcc-v0")
+    assert stored.total_episodes == 2 and stored.total_steps == sum(len(own.rewards) for own in episodes)
+    for own, other in zip(episodes, stored.iterate_episodes()):
+        assert numpy.array_equal(own.observations, other.observations)
+        assert numpy.array_equal(own.actions, other.actions)
+        assert numpy.allclose(own.rewards, other.rewards)
+        assert other.truncations[-1] and not other.truncations[:-1].any() and not other.terminations.any()
+    again = stored.recover_environment()
+    assert again.spec.id == "giusto/Stalls-v0"
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match='"steps" is unknown: expected one of static'):
+        giusto.gym.Environment(families=["steps"])
+    with pytest.raises(ValueError, match="from 20 ms to 10 s"):
+        giusto.gym.Environment(step_s=0.001)
+    with pytest.raises(ValueError, match="unknown controller"):
+        giusto.gym.Environment(controller="tcp")
+    with pytest.raises(ValueError, match="not both"):
+        giusto.gym.Environment(families=["static"], scenario=CALL)
+    with pytest.raises(ValueError, match='called "other"'):
+        giusto.gym.Environment(scenario=CALL, flow="other")
+    with pytest.raises(ValueError, match="at least 1, found 0"):
+        giusto.gym.VectorEnvironment(0)
+    with pytest.raises(ValueError, match="expected an action for each|reshape"):
+        giusto.gym.VectorEnvironment(2).step(numpy.zeros((3, 1), numpy.float32))
+    environment = giusto.gym.Environment(families=["static"], step_s=10.0)
+    with pytest.raises(RuntimeError, match="call reset"):
+        environment.step(numpy.zeros(1, numpy.float32))
+    environment.reset(seed=1)
+    with pytest.raises(ValueError, match="a number from -1 to 1"):
+        environment.step(numpy.array([numpy.nan], numpy.float32))
+    while not environment.step(numpy.zeros(1, numpy.float32))[3]:
+        pass
+    with pytest.raises(RuntimeError, match="call reset"):
+        environment.step(numpy.zeros(1, numpy.float32))
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "fix"),
+    [
+        ("gymnasium", "import giusto.gym", "pip install 'giusto[gym]'"),
+        ("minari", "import giusto.gym; giusto.gym.to_minari([], 'x-v0')", "pip install 'giusto[minari]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_command(module: str, call: str, fix: str) -> None:
+    program = f"import sys; sys.modules[{module!r}] = None; {call}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and fix in done.stderr.splitlines()[-1], done.stderr
+
+
+@pytest.mark.slow
+def test_a_short_training_beats_a_random_policy() -> None:
+    """The cross-entropy method with a linear policy, judged on scenarios that it has not seen."""
+    families = ["static", "step-down", "step-up", "fades"]
+    count = len(giusto.gym.FEATURES) + 1
+    random = numpy.random.default_rng(1)
+
+    def score(weights: numpy.ndarray[Any, Any], benchmark: str, episodes: int, seed: int) -> Any:
+        """Return the mean rewards of policies, one a row, each on the same episodes; None: random actions."""
+        environments = giusto.gym.VectorEnvironment(
+            len(weights) * episodes, families=families, benchmark=benchmark, step_s=0.4
+        )
+        seeds = [seed + place % episodes for place in range(len(weights) * episodes)]
+        observations, _ = environments.reset(seed=seeds)
+        policies = numpy.repeat(weights, episodes, axis=0)
+        total = numpy.zeros(len(seeds))
+        for _ in range(100):
+            actions = (policies[:, :-1] * observations).sum(axis=1) + policies[:, -1]
+            observations, rewards, _, _, _ = environments.step(actions[:, None])
+            total += rewards
+        return total.reshape(len(weights), episodes).mean(axis=1) / 100
+
+    mean, spread = numpy.zeros(count), numpy.full(count, 0.5)
+    for generation in range(10):
+        population = mean + spread * random.standard_normal((24, count))
+        best = population[numpy.argsort(-score(population, "training", 4, 100 * generation))[:5]]
+        mean, spread = best.mean(axis=0), best.std(axis=0) + 0.02
+    trained = score(mean[None], "judging", 12, 1)[0]
+    environments = giusto.gym.VectorEnvironment(12, families=families, benchmark="judging", step_s=0.4)
+    environments.reset(seed=1)
+    environments.action_space.seed(1)
+    rewards = [environments.step(environments.action_space.sample())[1].mean() for _ in range(100)]
+    assert trained > numpy.mean(rewards) + 0.2, (trained, numpy.mean(rewards))
+    assert trained < 1
