@@ -9,6 +9,7 @@ from giusto._controller import Controller
 __all__ = [
     "ArrowStream",
     "Benchmark",
+    "BenchmarkTasks",
     "Document",
     "Feedback",
     "Limits",
@@ -19,13 +20,16 @@ __all__ = [
     "ScenarioError",
     "SentPacket",
     "Sweep",
+    "SweepTasks",
     "Target",
+    "benchmark_task",
     "controllers",
     "main",
     "merge_benchmarks",
     "run",
     "run_benchmark",
     "run_sweep",
+    "sweep_task",
     "toml",
 ]
 
@@ -71,6 +75,49 @@ class Benchmark:
     def runs(self) -> ArrowStream: ...
     def json(self) -> str: ...
     def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class SweepTasks:
+    def __new__(
+        cls,
+        document: Document,
+        values: Sequence[tuple[str, Sequence[str]]],
+        seeds: Sequence[int],
+        controllers: Sequence[type[Controller]],
+        *,
+        out: str | os.PathLike[str] | None,
+        resume: bool,
+    ) -> SweepTasks: ...
+    @property
+    def document(self) -> tuple[str, str, str | os.PathLike[str]]: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def done(self) -> int: ...
+    def tasks(self, size: int) -> list[list[tuple[list[tuple[str, str]], list[int]]]]: ...
+    def take(self, made: Sequence[str]) -> None: ...
+    def finish(self, out: str | os.PathLike[str] | None) -> Sweep: ...
+
+@final
+class BenchmarkTasks:
+    def __new__(
+        cls,
+        seed: str,
+        scenarios: int,
+        names: Sequence[str] | None,
+        controllers: Sequence[type[Controller]],
+        *,
+        shard: str | None,
+        out: str | os.PathLike[str] | None,
+        resume: bool,
+    ) -> BenchmarkTasks: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def done(self) -> int: ...
+    def tasks(self) -> list[tuple[int, list[str]]]: ...
+    def take(self, made: str) -> None: ...
+    def finish(self) -> Benchmark: ...
 
 @final
 class Limits:
@@ -191,4 +238,12 @@ def run_benchmark(
     resume: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Benchmark: ...
+def sweep_task(
+    document: tuple[str, str, str | os.PathLike[str]],
+    controllers: Sequence[type[Controller]],
+    runs: Sequence[tuple[Sequence[tuple[str, str]], Sequence[int]]],
+) -> list[str]: ...
+def benchmark_task(
+    seed: str, scenarios: int, controllers: Sequence[type[Controller]], run: tuple[int, Sequence[str]]
+) -> str: ...
 def merge_benchmarks(parts: Sequence[tuple[str, str]]) -> Benchmark: ...

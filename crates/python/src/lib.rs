@@ -10,6 +10,7 @@ mod error;
 mod experiments;
 mod run;
 mod scenario;
+mod tasks;
 
 // The same allocator as that of the command, so that simulations have its speed.
 #[global_allocator]
@@ -27,5 +28,6 @@ mod module {
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
         run::{Run, run},
         scenario::{Document, controllers, toml},
+        tasks::{BenchmarkTasks, SweepTasks, benchmark_task, sweep_task},
     };
 }

@@ -98,9 +98,25 @@ impl Document {
         Self { algorithms, ..self }
     }
 
+    /// The same file, whose trace files are looked for in this folder.
+    #[must_use]
+    pub fn with_folder(self, folder: PathBuf) -> Self {
+        Self { folder, ..self }
+    }
+
     /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The name of the file in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where trace files are looked for.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The values of the file.
