@@ -15,7 +15,7 @@ PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow matplotlib mypy pandas polars pytest
 # Their tests are skipped by name where pip cannot install them.
-PYTHON_EXTRAS = distributed ray simpy
+PYTHON_EXTRAS = aiortc distributed ipykernel nbclient nbformat onnx onnxruntime ray simpy
 test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \

@@ -16,6 +16,7 @@ __all__ = [
     "PacketReport",
     "Probe",
     "QueueState",
+    "RateControl",
     "Run",
     "ScenarioError",
     "SentPacket",
@@ -202,6 +203,51 @@ class Probe:
     def duration_s(self) -> float: ...
     @property
     def packets(self) -> int: ...
+
+@final
+class RateControl:
+    def __new__(
+        cls,
+        controller: str,
+        *,
+        min_bps: float,
+        start_bps: float,
+        max_bps: float,
+        ntp_at_zero: int | None = None,
+    ) -> RateControl: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def accepted_feedback(self) -> list[str]: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+    @property
+    def decision(self) -> dict[str, Any]: ...
+    def on_sent(
+        self,
+        now_s: float,
+        size_bytes: int,
+        *,
+        ssrc: int | None = None,
+        sequence: int | None = None,
+        transport_sequence: int | None = None,
+        probe: int | None = None,
+    ) -> SentPacket: ...
+    def on_rtcp(self, now_s: float, datagram: bytes) -> Feedback | None: ...
+    def on_timeout(self, now_s: float, *, queue_bytes: int = 0, oldest_s: float = 0.0) -> None: ...
+    def next_timeout(self) -> float | None: ...
+    def set_limits(
+        self,
+        now_s: float,
+        *,
+        min_bps: float | None = None,
+        start_bps: float | None = None,
+        max_bps: float | None = None,
+    ) -> None: ...
+    def on_route_change(self, now_s: float) -> None: ...
+    def next_probe(self) -> Probe | None: ...
 
 def main(words: Sequence[str]) -> int: ...
 def toml(json: str) -> str: ...

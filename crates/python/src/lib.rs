@@ -6,6 +6,7 @@ mod arrow;
 mod command;
 mod controller;
 mod detached;
+mod embed;
 mod error;
 mod experiments;
 mod run;
@@ -24,6 +25,7 @@ mod module {
         arrow::ArrowStream,
         command::main,
         controller::{Feedback, Limits, PacketReport, Probe, QueueState, SentPacket, Target},
+        embed::RateControl,
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
         run::{Run, run},
