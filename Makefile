@@ -15,9 +15,13 @@ PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
 	'minari; python_version >= "3.11"' mypy pandas polars pytest
+# Their tests are skipped by name where pip cannot install them.
+PYTHON_EXTRAS = aiortc distributed ipykernel nbclient nbformat onnx onnxruntime ray simpy
 test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
+	for extra in $(PYTHON_EXTRAS); do \
+		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
 	. $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
 		--config-settings=build-args="--profile dev" . && \

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from giusto import _giusto
 from giusto._controller import Controller
+from giusto._engines import engine_of
+from giusto._progress import Report, reporter
 from giusto._record import _arrow
 from giusto._scenario import Scenario, Value, _name, _setting, scenario_of
 
@@ -18,6 +21,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 _JOBS = 1024
+# Tasks for each core of an engine, so that all cores end at about the same time; and the most runs of a task, each of which is lost
+# with its worker.
+_TASKS = 8
+_RUNS = 50
+
+_Document: TypeAlias = "tuple[str, str, str | os.PathLike[str]]"
+_Runs: TypeAlias = "list[tuple[list[tuple[str, str]], list[int]]]"
 
 
 class Sweep:
@@ -66,12 +76,13 @@ def sweep(
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: bool | Report | None = None,
+    engine: object = None,
 ) -> Sweep:
     """Simulate a scenario with every combination of values and seeds.
 
-    The result does not depend on the number of threads. Ctrl-C ends the sweep with `KeyboardInterrupt`; runs that had finished are
-    in the journal of `out`.
+    The result depends neither on the number of threads nor on the engine. Ctrl-C ends the sweep with `KeyboardInterrupt`; runs that
+    had finished are in the journal of `out`.
 
     Parameters
     ----------
@@ -82,21 +93,28 @@ def sweep(
     seeds
         Random seeds, each with every combination.
     jobs
-        Number of runs at a time, 1 to 1024. Default: one on each core.
+        Number of runs at a time on this machine, 1 to 1024. Default: one on each core.
     out
         Folder for ``flows.csv``, ``links.csv`` and ``journal.jsonl``, as the command writes them, and for ``flows.parquet`` and
         ``links.parquet``.
     resume
         Whether to continue the sweep whose journal is in `out`. A journal does not know what a controller of your own does.
     progress
-        Called with the number of finished runs and that of all, after each run.
+        Called with the number of finished runs and that of all, after each run. True shows a bar on standard error, False nothing.
+        Default: a bar if standard error is a terminal.
+    engine
+        What makes the runs, instead of this machine's cores: a ``dask.distributed.Client``, the module ``ray``, or a
+        ``concurrent.futures.Executor``. ``"dask"`` and ``"ray"`` take the running cluster, or start a local one. giusto must be
+        installed on all workers. A run that is lost with its worker is made again.
 
     Raises
     ------
     ScenarioError
         A combination cannot be run.
     ValueError
-        A value or a seed is given twice; or `out` holds another sweep.
+        A value or a seed is given twice; `out` holds another sweep; or a worker has another giusto.
+    ImportError
+        The package of the engine is missing.
     Exception
         What a controller of your own, or `progress`, raised.
 
@@ -104,23 +122,29 @@ def sweep(
     --------
     >>> rates = giusto.sweep("codel.toml", {"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}, seeds=range(1, 31))
     >>> rates.flows.to_pandas().groupby("bottleneck.rate").queue_delay_p95_ms.mean()
+
+    On a cluster of Slurm:
+
+    >>> from dask_jobqueue import SLURMCluster
+    >>> client = SLURMCluster(cores=16, memory="32 GB").get_client()
+    >>> rates = giusto.sweep("codel.toml", seeds=range(1, 10_001), engine=client, out="rates", resume=True)
     """
     planned = scenario_of(scenario)
     own = list(planned._controllers)
     values = [(path, [value]) for path, value in planned._settings]
     values += [(path, [_setting(value, own) for value in given]) for path, given in (set or {}).items()]
-    result = Sweep(
-        _giusto.run_sweep(
-            planned._document,
-            values,
-            list(seeds),
-            list(dict.fromkeys(own)),
-            jobs=_jobs(jobs),
-            out=_folder(out, resume),
-            resume=resume,
-            progress=progress,
-        )
-    )
+    given = (planned._document, values, list(seeds), list(dict.fromkeys(own)))
+    threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, resume)
+    if engine is None:
+        made = _giusto.run_sweep(*given, jobs=threads, out=folder, resume=resume, progress=report)
+    else:
+        runner = engine_of(engine)
+        tasks = _giusto.SweepTasks(*given, out=folder, resume=resume)
+        size = min(max((tasks.total - tasks.done) // (runner.cores() * _TASKS), 1), _RUNS)
+        common = (tasks.document, given[-1])
+        _complete(tasks, runner.completed(_sweep_task, common, tasks.tasks(size)), report)
+        made = tasks.finish(folder)
+    result = Sweep(made)
     if out is not None:
         _write_parquet(Path(out), {"flows": result.flows, "links": result.links})
     return result
@@ -162,7 +186,8 @@ def benchmark(
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: bool | Report | None = None,
+    engine: object = None,
 ) -> Benchmark:
     """Judge congestion controllers on random scenarios.
 
@@ -176,7 +201,7 @@ def benchmark(
         Any text, from which the scenarios follow.
     shard
         One of several equal parts, such as ``"1/4"``, for several machines; `merge` puts their results together.
-    jobs, out, resume, progress
+    jobs, out, resume, progress, engine
         As in `sweep`. `out` holds ``result.json``, ``report.html``, ``journal.jsonl`` and ``runs.parquet``.
 
     Raises
@@ -190,19 +215,19 @@ def benchmark(
     names = None
     if controllers is not None:
         names = [given if isinstance(given, str) else _name(given, own) for given in controllers]
-    result = Benchmark(
-        _giusto.run_benchmark(
-            seed,
-            scenarios,
-            names,
-            list(dict.fromkeys(own)),
-            shard=shard,
-            jobs=_jobs(jobs),
-            out=_folder(out, resume),
-            resume=resume,
-            progress=progress,
+    classes = list(dict.fromkeys(own))
+    threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, resume)
+    if engine is None:
+        made = _giusto.run_benchmark(
+            seed, scenarios, names, classes, shard=shard, jobs=threads, out=folder, resume=resume, progress=report
         )
-    )
+    else:
+        runner = engine_of(engine)
+        tasks = _giusto.BenchmarkTasks(seed, scenarios, names, classes, shard=shard, out=folder, resume=resume)
+        common = (seed, scenarios, classes)
+        _complete(tasks, runner.completed(_benchmark_task, common, tasks.tasks()), report)
+        made = tasks.finish()
+    result = Benchmark(made)
     if out is not None:
         result.write(out)
     return result
@@ -225,9 +250,32 @@ def merge(files: Iterable[str | os.PathLike[str]]) -> Benchmark:
     return Benchmark(_giusto.merge_benchmarks(parts))
 
 
-def _jobs(jobs: int | None) -> int:
+def _sweep_task(document: _Document, controllers: list[type[Controller]], runs: _Runs) -> list[str]:
+    """Make some runs of a sweep, on a worker."""
+    return _giusto.sweep_task(document, controllers, runs)
+
+
+def _benchmark_task(seed: str, scenarios: int, controllers: list[type[Controller]], run: tuple[int, list[str]]) -> str:
+    """Make the runs of one scenario of a benchmark, on a worker."""
+    return _giusto.benchmark_task(seed, scenarios, controllers, run)
+
+
+def _complete(tasks: Any, results: Generator[Any, None, None], report: Report | None) -> None:
+    """Take the results of all tasks, as they come; report each run."""
+    with closing(results):
+        for result in results:
+            before = tasks.done
+            tasks.take(result)
+            for done in range(before + 1, tasks.done + 1):
+                if report is not None:
+                    report(done, tasks.total)
+
+
+def _jobs(jobs: int | None, engine: object) -> int:
     if jobs is None:
         return 0
+    if engine is not None:
+        raise ValueError("jobs is of this machine's cores: leave it out, the engine has its own workers")
     if not 1 <= jobs <= _JOBS:
         raise ValueError(f"jobs must be from 1 to {_JOBS}, found {jobs}")
     return jobs

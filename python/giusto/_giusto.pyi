@@ -9,6 +9,7 @@ from giusto._controller import Controller
 __all__ = [
     "ArrowStream",
     "Benchmark",
+    "BenchmarkTasks",
     "Document",
     "Environments",
     "Feedback",
@@ -17,14 +18,17 @@ __all__ = [
     "PacketReport",
     "Probe",
     "QueueState",
+    "RateControl",
     "Run",
     "ScenarioError",
     "SentPacket",
     "Steps",
     "StreamState",
     "Sweep",
+    "SweepTasks",
     "Target",
     "action_of_target",
+    "benchmark_task",
     "controllers",
     "environment_families",
     "environment_features",
@@ -35,6 +39,7 @@ __all__ = [
     "run_benchmark",
     "run_sweep",
     "target_of_action",
+    "sweep_task",
     "toml",
 ]
 
@@ -80,6 +85,49 @@ class Benchmark:
     def runs(self) -> ArrowStream: ...
     def json(self) -> str: ...
     def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class SweepTasks:
+    def __new__(
+        cls,
+        document: Document,
+        values: Sequence[tuple[str, Sequence[str]]],
+        seeds: Sequence[int],
+        controllers: Sequence[type[Controller]],
+        *,
+        out: str | os.PathLike[str] | None,
+        resume: bool,
+    ) -> SweepTasks: ...
+    @property
+    def document(self) -> tuple[str, str, str | os.PathLike[str]]: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def done(self) -> int: ...
+    def tasks(self, size: int) -> list[list[tuple[list[tuple[str, str]], list[int]]]]: ...
+    def take(self, made: Sequence[str]) -> None: ...
+    def finish(self, out: str | os.PathLike[str] | None) -> Sweep: ...
+
+@final
+class BenchmarkTasks:
+    def __new__(
+        cls,
+        seed: str,
+        scenarios: int,
+        names: Sequence[str] | None,
+        controllers: Sequence[type[Controller]],
+        *,
+        shard: str | None,
+        out: str | os.PathLike[str] | None,
+        resume: bool,
+    ) -> BenchmarkTasks: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def done(self) -> int: ...
+    def tasks(self) -> list[tuple[int, list[str]]]: ...
+    def take(self, made: str) -> None: ...
+    def finish(self) -> Benchmark: ...
 
 @final
 class Limits:
@@ -226,6 +274,52 @@ def environment_families() -> list[str]: ...
 def environment_scale() -> tuple[float, int, int]: ...
 def target_of_action(action: float) -> int: ...
 def action_of_target(target_bps: float) -> float: ...
+
+@final
+class RateControl:
+    def __new__(
+        cls,
+        controller: str,
+        *,
+        min_bps: float,
+        start_bps: float,
+        max_bps: float,
+        ntp_at_zero: int | None = None,
+    ) -> RateControl: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def accepted_feedback(self) -> list[str]: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def in_flight_bytes(self) -> int: ...
+    @property
+    def decision(self) -> dict[str, Any]: ...
+    def on_sent(
+        self,
+        now_s: float,
+        size_bytes: int,
+        *,
+        ssrc: int | None = None,
+        sequence: int | None = None,
+        transport_sequence: int | None = None,
+        probe: int | None = None,
+    ) -> SentPacket: ...
+    def on_rtcp(self, now_s: float, datagram: bytes) -> Feedback | None: ...
+    def on_timeout(self, now_s: float, *, queue_bytes: int = 0, oldest_s: float = 0.0) -> None: ...
+    def next_timeout(self) -> float | None: ...
+    def set_limits(
+        self,
+        now_s: float,
+        *,
+        min_bps: float | None = None,
+        start_bps: float | None = None,
+        max_bps: float | None = None,
+    ) -> None: ...
+    def on_route_change(self, now_s: float) -> None: ...
+    def next_probe(self) -> Probe | None: ...
+
 def main(words: Sequence[str]) -> int: ...
 def toml(json: str) -> str: ...
 def controllers() -> list[tuple[str, str]]: ...
@@ -261,4 +355,12 @@ def run_benchmark(
     resume: bool,
     progress: Callable[[int, int], object] | None,
 ) -> Benchmark: ...
+def sweep_task(
+    document: tuple[str, str, str | os.PathLike[str]],
+    controllers: Sequence[type[Controller]],
+    runs: Sequence[tuple[Sequence[tuple[str, str]], Sequence[int]]],
+) -> list[str]: ...
+def benchmark_task(
+    seed: str, scenarios: int, controllers: Sequence[type[Controller]], run: tuple[int, Sequence[str]]
+) -> str: ...
 def merge_benchmarks(parts: Sequence[tuple[str, str]]) -> Benchmark: ...

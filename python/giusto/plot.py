@@ -1,8 +1,12 @@
-"""Plots with matplotlib: ``pip install 'giusto[plot]'``."""
+"""Plots: figures with matplotlib for papers (``pip install 'giusto[plot]'``), and pages with charts for notebooks."""
 
 from __future__ import annotations
 
+import html
+import os
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giusto._record import RunRecord
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 # Okabe and Ito (2008): distinguishable with any kind of colour vision, and in print by their lightness and line style.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
-_SHADE = "#e8e8e8"
+_SHADE = "#dddddd"
 
 
 def record(run: RunRecord, link: str | None = None) -> Figure:
@@ -87,13 +91,54 @@ def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -
     return figure
 
 
+class Page:
+    """A page with charts that can be zoomed and read off, which a notebook shows. It needs no network.
+
+    Attributes
+    ----------
+    html : str
+        The whole page.
+    height : int
+        Height in a notebook, CSS pixels.
+    """
+
+    def __init__(self, html: str, height: int) -> None:
+        self.html = html
+        self.height = height
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        frame = f'width="100%" height="{self.height}" style="border: 0" title="giusto"'
+        return f'<iframe srcdoc="{html.escape(self.html)}" {frame}></iframe>'
+
+
+def interactive(run: RunRecord, height: int = 720) -> Page:
+    """Return the page of a run, with charts that can be zoomed and read off.
+
+    A notebook shows it where it is the value of a cell. It is the ``report.html`` of `RunRecord.write`, some 100 kB.
+
+    Parameters
+    ----------
+    run
+        A record with a timeline.
+    height
+        Height in a notebook, CSS pixels.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        run.write(folder)
+        return Page((Path(folder) / "report.html").read_text(encoding="utf-8"), height)
+
+
 def _axes() -> tuple[Figure, tuple[Axes, Axes]]:
     try:
-        from matplotlib.figure import Figure as Canvas
+        from giusto._figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'giusto[plot]'") from error
     # Without pyplot: nothing is shown or kept that the caller does not ask for. The width is that of two columns in print.
-    figure = Canvas(figsize=(7.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     rates, delays = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     return figure, (rates, delays)
 
@@ -142,4 +187,5 @@ def _finish(rates: Axes, delays: Axes, duration_s: float) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", linewidth=0.4, color="#cccccc")
         axes.set_axisbelow(True)
-    rates.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small")
+    # Above the axes, which then have the whole width.
+    rates.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize="small", borderpad=0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -46,8 +49,26 @@ def test_runs_are_compared(media: str) -> None:
         giusto.plot.compare({}, "call")
 
 
+def test_notebooks_show_figures_and_pages_that_need_no_network(media: str, tmp_path: Path) -> None:
+    record = giusto.run(media)
+    figure = record.plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure))._repr_png_().startswith(b"\x89PNG")
+    page = giusto.plot.interactive(record, height=500)
+    record.write(tmp_path)
+    assert page.html == (tmp_path / "report.html").read_text()
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and 'height="500"' in shown
+    # All of the page is within the attribute.
+    assert html.unescape(shown.split('"')[1]) == page.html
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page.html)
+    page.write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page.html
+
+
 def test_a_missing_matplotlib_is_named(media: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record = giusto.run(media)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "giusto._figure", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'giusto\[plot\]'"):
         record.plot()

@@ -43,7 +43,7 @@ impl From<congestion::Limits> for Limits {
 
 /// A packet that was sent.
 #[pyclass(frozen, module = "giusto._giusto")]
-pub(crate) struct SentPacket(congestion::SentPacket);
+pub(crate) struct SentPacket(pub(crate) congestion::SentPacket);
 
 #[pymethods]
 impl SentPacket {
@@ -139,7 +139,7 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    fn new(py: Python<'_>, feedback: &congestion::Feedback<'_>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, feedback: &congestion::Feedback<'_>) -> PyResult<Self> {
         let packets = feedback.packets.iter().map(|report| Py::new(py, PacketReport(*report)));
         let packets = packets.collect::<PyResult<Vec<_>>>()?;
         let nada = feedback.nada.map(|report| {
@@ -208,13 +208,13 @@ impl StreamState {
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 pub(crate) struct Target {
     /// Rate of the media, headers included, bit/s.
-    media_bps: f64,
+    pub(crate) media_bps: f64,
     /// Rate at which queued packets are sent, bit/s.
-    pacing_bps: f64,
+    pub(crate) pacing_bps: f64,
     /// Rate up to which the sender adds padding, bit/s; 0: no padding.
-    padding_bps: f64,
+    pub(crate) padding_bps: f64,
     /// Limit of the bytes in flight; `None`: no limit.
-    window_bytes: Option<u64>,
+    pub(crate) window_bytes: Option<u64>,
 }
 
 #[pymethods]
@@ -239,13 +239,13 @@ impl Target {
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 pub(crate) struct Probe {
     /// Number of the cluster, which its packets carry.
-    cluster: u32,
+    pub(crate) cluster: u32,
     /// Sending rate, bit/s.
-    rate_bps: f64,
+    pub(crate) rate_bps: f64,
     /// Minimum duration, s.
-    duration_s: f64,
+    pub(crate) duration_s: f64,
     /// Minimum number of packets.
-    packets: u32,
+    pub(crate) packets: u32,
 }
 
 #[pymethods]
@@ -260,7 +260,7 @@ impl Probe {
 }
 
 /// The rate of this name, if it is one.
-fn rate(name: &str, bps: f64) -> PyResult<DataRate> {
+pub(crate) fn rate(name: &str, bps: f64) -> PyResult<DataRate> {
     if bps.is_finite() && bps >= 0.0 {
         Ok(DataRate::from_bps(bps.round() as u64))
     } else {
@@ -269,7 +269,7 @@ fn rate(name: &str, bps: f64) -> PyResult<DataRate> {
 }
 
 /// The time of this name, if it is one.
-fn seconds(name: &str, seconds: f64) -> PyResult<TimeDelta> {
+pub(crate) fn seconds(name: &str, seconds: f64) -> PyResult<TimeDelta> {
     if seconds.is_finite() && seconds >= 0.0 {
         Ok(TimeDelta::from_seconds_f64(seconds))
     } else {

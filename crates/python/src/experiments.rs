@@ -1,15 +1,20 @@
 //! Sweeps and benchmarks.
 
-use std::{ops::ControlFlow, path::PathBuf};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, Shard},
+    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
     run::{
         Parallel,
-        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Seeds, Values},
+        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Planned, Seeds, Values},
     },
+    scenario,
     view::{arrow, files::Files, html, sweep as view},
 };
+use giusto_congestion::Algorithm;
 use pyo3::{prelude::*, types::PyType};
 use serde_json::json;
 
@@ -54,10 +59,44 @@ impl Sweep {
     }
 
     /// Writes `flows.csv` and `links.csv`.
-    fn write(&self, folder: PathBuf) -> Outcome<()> {
+    pub(crate) fn write(&self, folder: PathBuf) -> Outcome<()> {
         view::write(&folder, &self.paths, &self.outcome.finished)?;
         Ok(())
     }
+}
+
+impl Sweep {
+    /// The result of a sweep with values of these settings.
+    pub(crate) fn new(paths: Vec<String>, outcome: SweepOutcome) -> Self {
+        Self { paths, outcome }
+    }
+}
+
+/// The settings of a sweep, its runs, its journal in `out`, and the runs that are in the journal.
+type Begun = (Vec<String>, Vec<Planned>, Option<Journal>, Vec<Finished>);
+
+/// Plans a sweep.
+pub(crate) fn begin_sweep(
+    document: scenario::Document,
+    values: Vec<(String, Vec<String>)>,
+    seeds: Vec<u64>,
+    out: Option<&Path>,
+    resume: bool,
+) -> Outcome<Begun> {
+    let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
+    let paths = values.iter().map(|values| values.path.clone()).collect();
+    let sweep = sweep::Sweep { document, values, seeds: Seeds(seeds) };
+    sweep.check().map_err(value_error)?;
+    let planned = sweep.plan()?;
+    let name = planned.first().map_or("", |run| run.scenario.name());
+    let (journal, known): (Option<Journal>, Vec<Finished>) = match out {
+        Some(out) if resume => {
+            Journal::resume(out, name, &planned).map(|(journal, known)| (Some(journal), known))?
+        }
+        Some(out) => (Some(Journal::create(out, name)?), Vec::new()),
+        None => (None, Vec::new()),
+    };
+    Ok((paths, planned, journal, known))
 }
 
 /// Runs a scenario with many values and seeds.
@@ -76,19 +115,8 @@ pub(crate) fn run_sweep(
     progress: Option<Py<PyAny>>,
 ) -> Outcome<Sweep> {
     let own = Own::all(&controllers)?;
-    let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
-    let paths = values.iter().map(|values| values.path.clone()).collect();
-    let sweep = sweep::Sweep { document: document.with(&own), values, seeds: Seeds(seeds) };
-    sweep.check().map_err(value_error)?;
-    let planned = sweep.plan()?;
-    let name = planned.first().map_or("", |run| run.scenario.name());
-    let (journal, known): (Option<Journal>, Vec<Finished>) = match &out {
-        Some(out) if resume => {
-            Journal::resume(out, name, &planned).map(|(journal, known)| (Some(journal), known))?
-        }
-        Some(out) => (Some(Journal::create(out, name)?), Vec::new()),
-        None => (None, Vec::new()),
-    };
+    let (paths, planned, journal, known) =
+        begin_sweep(document.with(&own), values, seeds, out.as_deref(), resume)?;
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), planned.len()), |stop, progress| {
         let made = |_: &Finished| {
@@ -106,7 +134,7 @@ pub(crate) fn run_sweep(
     raised.result()?;
     let (outcome, trouble) = finished?;
     trouble.map_or(Ok(()), Err)?;
-    let sweep = Sweep { paths, outcome };
+    let sweep = Sweep::new(paths, outcome);
     out.map_or(Ok(()), |out| sweep.write(out))?;
     Ok(sweep)
 }
@@ -138,6 +166,45 @@ impl Benchmark {
     }
 }
 
+impl Benchmark {
+    /// This result.
+    pub(crate) fn new(result: BenchmarkResult) -> Self {
+        Self(result)
+    }
+}
+
+/// The controllers of these names, which may be among `own`; without names those that are judged by default.
+pub(crate) fn judged(names: Option<&[String]>, own: &[Own]) -> PyResult<Vec<Algorithm>> {
+    let find = |name: &String| {
+        let known = own.iter().map(Own::algorithm).find(|own| own.name() == name);
+        known.map_or_else(|| name.parse().map_err(|error| value_error(format!("{error}"))), Ok)
+    };
+    names.map_or_else(|| Ok(Plan::default_controllers()), |names| names.iter().map(find).collect())
+}
+
+/// Plans a benchmark; returns its journal in `out`, and the runs that are in the journal, as well.
+pub(crate) fn begin_benchmark(
+    seed: &str,
+    scenarios: u64,
+    judged: Vec<Algorithm>,
+    shard: Option<&str>,
+    out: Option<&Path>,
+    resume: bool,
+) -> Outcome<(Plan, Option<Journal>, Vec<RunRow>)> {
+    let plan = Plan::new(seed, scenarios, judged)?;
+    let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
+    let plan = Plan { shard, ..plan };
+    let name = plan.identity();
+    let (journal, known) = match out {
+        Some(out) if resume => {
+            Journal::resume_lines(out, &name).map(|(journal, known)| (Some(journal), known))?
+        }
+        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
+        None => (None, Vec::new()),
+    };
+    Ok((plan, journal, known))
+}
+
 /// Judges controllers on random scenarios.
 #[pyfunction]
 #[pyo3(signature = (seed, scenarios, names, controllers, *, shard, jobs, out, resume, progress))]
@@ -155,25 +222,8 @@ pub(crate) fn run_benchmark(
     progress: Option<Py<PyAny>>,
 ) -> Outcome<Benchmark> {
     let own = Own::all(&controllers)?;
-    let find = |name: &String| {
-        let known = own.iter().map(Own::algorithm).find(|own| own.name() == name);
-        known.map_or_else(|| name.parse().map_err(|error| value_error(format!("{error}"))), Ok)
-    };
-    let judged = match &names {
-        Some(names) => names.iter().map(find).collect::<PyResult<Vec<_>>>()?,
-        None => Plan::default_controllers(),
-    };
-    let plan = Plan::new(seed, scenarios, judged)?;
-    let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
-    let plan = Plan { shard, ..plan };
-    let name = plan.identity();
-    let (journal, known) = match &out {
-        Some(out) if resume => {
-            Journal::resume_lines(out, &name).map(|(journal, known)| (Some(journal), known))?
-        }
-        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
-        None => (None, Vec::new()),
-    };
+    let judged = judged(names.as_deref(), &own)?;
+    let (plan, journal, known) = begin_benchmark(seed, scenarios, judged, shard, out.as_deref(), resume)?;
     let total = plan.numbers().count() * plan.controllers.len();
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {

@@ -6,11 +6,13 @@ mod arrow;
 mod command;
 mod controller;
 mod detached;
+mod embed;
 mod error;
 mod experiments;
 mod gym;
 mod run;
 mod scenario;
+mod tasks;
 
 // The same allocator as that of the command, so that simulations have its speed.
 #[global_allocator]
@@ -26,6 +28,7 @@ mod module {
         controller::{
             Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
         },
+        embed::RateControl,
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
         gym::{
@@ -34,5 +37,6 @@ mod module {
         },
         run::{Run, run},
         scenario::{Document, controllers, toml},
+        tasks::{BenchmarkTasks, SweepTasks, benchmark_task, sweep_task},
     };
 }

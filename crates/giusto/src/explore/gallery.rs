@@ -170,7 +170,7 @@ impl Gallery {
         let document = Document::parse(text, &format!("{name}.toml"))?;
         let needs_traces = TRACES.iter().any(|(trace, _)| text.contains(trace));
         let folder = if needs_traces { self.traces.get_or_init(unpacked).as_ref() } else { None };
-        Ok(folder.map_or(document.clone(), |folder| document.in_folder(folder.path())))
+        Ok(folder.map_or(document.clone(), |folder| document.with_folder(folder.path().to_owned())))
     }
 }
 

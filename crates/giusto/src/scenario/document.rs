@@ -100,21 +100,16 @@ impl Document {
         Self { algorithms, ..self }
     }
 
-    /// The same file, whose trace files are looked for in `folder`.
+    /// The same file, whose trace files are looked for in this folder.
     #[must_use]
-    pub(crate) fn in_folder(self, folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), ..self }
+    pub fn with_folder(self, folder: PathBuf) -> Self {
+        Self { folder, ..self }
     }
 
     /// Another text in place of the file's.
     #[cfg(test)]
     pub(crate) fn with_text(&self, text: String) -> Self {
         Self { text, ..self.clone() }
-    }
-
-    /// The name of the file in messages.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     /// The sentence on what it shows, as in the file.
@@ -126,6 +121,16 @@ impl Document {
     /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The name of the file in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where trace files are looked for.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The values of the file.

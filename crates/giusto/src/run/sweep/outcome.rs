@@ -30,7 +30,7 @@ pub struct Finished {
 }
 
 /// A run that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// Random seed.
     pub seed: String,

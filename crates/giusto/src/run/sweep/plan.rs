@@ -106,7 +106,7 @@ pub struct Planned {
 
 impl Planned {
     /// Its key among the runs of a sweep: parameters and seed.
-    pub(super) fn key(&self) -> (BTreeMap<String, String>, String) {
+    pub fn key(&self) -> (BTreeMap<String, String>, String) {
         (self.parameters.clone(), self.seed.to_string())
     }
 }

@@ -1,0 +1,53 @@
+"""The progress of sweeps and benchmarks on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+Report: TypeAlias = "Callable[[int, int], object]"
+
+_WIDTH = 30
+# More often than this nobody reads it.
+_INTERVAL_S = 0.1
+
+
+class Bar:
+    """A line on standard error that is written over: a bar, the number of runs, and the time left."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._shown = float("-inf")
+        self._first = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` runs are done."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began, self._first = now, done - 1
+        if now - self._shown < _INTERVAL_S and done < total:
+            return
+        self._shown = now
+        filled = _WIDTH * done // total
+        left_s = (now - self._began) / (done - self._first) * (total - done)
+        end = "\n" if done == total else ""
+        line = f"\r[{'#' * filled:{_WIDTH}}] {done} of {total} runs, {_time(left_s)} left"
+        sys.stderr.write(f"{line:<78}{end}")
+        sys.stderr.flush()
+
+
+def reporter(progress: bool | Report | None) -> Report | None:
+    """Return what is called with the progress: a function of the user, the bar, or nothing."""
+    if progress is None:
+        progress = sys.stderr is not None and sys.stderr.isatty()
+    if isinstance(progress, bool):
+        return Bar() if progress else None
+    return progress
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
