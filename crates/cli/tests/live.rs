@@ -395,8 +395,10 @@ fn chromium_follows_recv_with_two_senders() {
     assert_eq!(page.evaluate(&format!("document.activeElement === {legend}")), true);
     assert_eq!(page.evaluate("document.querySelector('.plot').querySelectorAll('path.js-line').length"), 1);
     // A page that comes later has the history.
+    page.evaluate("window.isOld = true");
     page.call("Page.reload", json!({}));
-    page.wait(&format!("globalThis.streams === undefined && streams.size === 2 && [...streams.values()][0].fine.length >= {length}"));
+    page.wait("window.isOld === undefined && document.readyState === 'complete'");
+    page.wait(&format!("streams.size === 2 && [...streams.values()][0].fine.length >= {length}"));
     // One sender ends; then the receiver does.
     senders[1].kill().unwrap();
     page.wait("document.querySelectorAll('.now .over').length === 1");

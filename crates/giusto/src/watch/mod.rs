@@ -199,7 +199,9 @@ impl Feed {
         mut open: impl Iterator<Item = StreamState>,
         name: impl Fn(u64) -> String,
     ) {
-        self.due = now + PERIOD;
+        // Ten times a second, also where the thread looks less often.
+        let is_late = now.saturating_since(self.due) >= PERIOD;
+        self.due = if is_late { now } else { self.due } + PERIOD;
         let mut streams = std::mem::take(&mut self.closed);
         let ended = streams.len();
         streams.extend(open.by_ref().take(MAX_SHOWN));
