@@ -262,9 +262,7 @@ impl LocalEnd {
             let states = self.open.iter().flat_map(|(&id, call)| states(now, id, call.number, calls));
             let name = |shown: u64| {
                 let call = self.open.iter().find(|(_, call)| call.number == shown / 2);
-                let peer = call.and_then(|(&id, _)| calls.peer(id));
-                let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-                if shown % 2 == 0 { format!("to {peer}") } else { format!("from {peer}") }
+                direction(shown, call.and_then(|(&id, _)| calls.peer(id)))
             };
             feed.send(now, states, name);
         });
@@ -342,7 +340,9 @@ impl LocalEnd {
         let open = self.open.remove(&id)?;
         if let Some(feed) = &self.settings.feed {
             feed.with(|feed| {
-                states(now, id, open.number, calls).into_iter().for_each(|state| feed.close(state))
+                for state in states(now, id, open.number, calls) {
+                    feed.close(state, || direction(state.id, calls.peer(id)));
+                }
             });
         }
         self.before.remove(&id);
@@ -384,6 +384,12 @@ impl LocalEnd {
         }
         Some(Outcome { record: CallRecord { run, call }, trace })
     }
+}
+
+/// The name of a direction of a call: even numbers send.
+fn direction(shown: u64, peer: Option<SocketAddr>) -> String {
+    let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
+    format!("{} {peer}", if shown % 2 == 0 { "to" } else { "from" })
 }
 
 /// The two directions of a call as a page shows them, as far as they have media.

@@ -457,7 +457,7 @@ impl Watched {
         let name = |id| if many { format!("stream {id} to {}", self.to) } else { format!("to {}", self.to) };
         feed.with(|feed| {
             if ended {
-                states.for_each(|state| feed.close(state));
+                states.for_each(|state| feed.close(state, || name(state.id)));
                 feed.finish(now);
             } else if feed.is_due(now) {
                 feed.send(now, states, name);

@@ -167,11 +167,17 @@ impl Feed {
         now >= self.due
     }
 
-    /// A stream has ended; `last` is its last state.
-    pub fn close(&mut self, last: StreamState) {
-        if self.closed.len() < MAX_NEWS {
-            self.closed.push(StreamState { closed: true, ..last });
+    /// A stream has ended; `last` is its last state. `name` is called if it was not shown before.
+    pub fn close(&mut self, last: StreamState, name: impl FnOnce() -> String) {
+        let is_shown = self.named.contains(&last.id);
+        // One that came and went between two snapshots is shown if there is room.
+        if self.closed.len() >= MAX_NEWS || !is_shown && self.named.len() >= MAX_SHOWN {
+            return;
         }
+        if !is_shown {
+            self.names.push((last.id, name()));
+        }
+        self.closed.push(StreamState { closed: true, ..last });
     }
 
     /// A controller has decided.
@@ -183,8 +189,7 @@ impl Feed {
 
     /// Hands over what is left at the end of a run.
     pub fn finish(&mut self, now: Timestamp) {
-        // What has been shown has a name.
-        self.send(now, std::iter::empty(), |id| format!("stream {id}"));
+        self.send(now, std::iter::empty(), |_| String::new());
     }
 
     /// Hands over the state of all open streams, in an order that stays. `name` is called for each that was not shown before.
@@ -194,19 +199,20 @@ impl Feed {
         mut open: impl Iterator<Item = StreamState>,
         name: impl Fn(u64) -> String,
     ) {
-        self.due = now + PERIOD;
-        // A stream that ended between two snapshots is shown if others of its kind would be.
-        let closed = std::mem::take(&mut self.closed);
-        let mut streams = closed;
-        streams.retain(|stream| self.named.contains(&stream.id) || self.named.len() < MAX_SHOWN);
+        // Ten times a second, also where the thread looks less often.
+        let is_late = now.saturating_since(self.due) >= PERIOD;
+        self.due = if is_late { now } else { self.due } + PERIOD;
+        let mut streams = std::mem::take(&mut self.closed);
+        let ended = streams.len();
         streams.extend(open.by_ref().take(MAX_SHOWN));
         let more = open.count();
-        for stream in &streams {
+        let shown = streams.get(ended..).unwrap_or_default();
+        for stream in shown {
             if self.named.insert(stream.id) {
                 self.names.push((stream.id, name(stream.id)));
             }
         }
-        self.named.retain(|id| streams.iter().any(|stream| stream.id == *id && !stream.closed));
+        self.named.retain(|id| shown.iter().any(|stream| stream.id == *id));
         let names = std::mem::take(&mut self.names);
         let decisions = std::mem::take(&mut self.decisions);
         let snapshot = Snapshot { at: now, streams, more, names, decisions };
@@ -241,7 +247,7 @@ mod tests {
         for number in 0..100 {
             feed.decide(Decided { id: 1, at: at(number), rates: [DataRate::ZERO; 2], cause: Cause::Start });
             feed.send(at(number), [stream(1), stream(number + 2)].into_iter(), name);
-            feed.close(stream(number + 2));
+            feed.close(stream(number + 2), || name(number + 2));
         }
         let waiting: Vec<Snapshot> = snapshots.try_iter().collect();
         assert_eq!(waiting.len(), QUEUE);
@@ -265,9 +271,9 @@ mod tests {
             (first.streams.len(), first.more, first.names.len()),
             (MAX_SHOWN, 100 - MAX_SHOWN, MAX_SHOWN)
         );
-        feed.close(stream(3));
+        feed.close(stream(3), String::new);
         // One that was not shown ends unseen.
-        feed.close(stream(99));
+        feed.close(stream(99), String::new);
         feed.send(at(100), (0..99).filter(|id| *id != 3).map(stream), |id| id.to_string());
         let second = snapshots.recv().unwrap();
         let closed: Vec<u64> =

@@ -58,7 +58,7 @@ const newest = (kept, column) => {
 
 const significant = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
 const rateText = (bps) => {
-  const [size, prefix] = PREFIXES.find(([factor]) => bps >= factor && factor >= 1) ?? [1, ""];
+  const [size, prefix] = PREFIXES.find(([factor]) => bps * 1.0005 >= factor && factor >= 1) ?? [1, ""];
   return `${significant(bps / size)} ${prefix}bit/s`;
 };
 const shown = (value, unit) => {
@@ -130,8 +130,9 @@ const has = (quantity) => [...streams.values()].some(({ known }) => known.has(qu
 const modelOf = (quantity) => {
   const [title, caption, unit] = QUANTITIES[quantity];
   const since = lastUpdate - (range === "fine" ? 60 : 600);
-  const series = [...streams.values()].map(({ name, [range]: kept }) => ({
-    kind: "line", name, points: pointsOf(kept, column(quantity), since, MAX_GAP[range]),
+  // A stream without this quantity keeps its place, and so its colour, but is not in the legend.
+  const series = [...streams.values()].map(({ name, known, [range]: kept }) => ({
+    kind: "line", name: known.has(quantity) ? name : "", points: pointsOf(kept, column(quantity), since, MAX_GAP[range]),
   }));
   const x = { title: "time in s", logarithmic: false, from_zero: false };
   const isScaled = unit === "bit/s" || unit === "ratio";
@@ -163,7 +164,6 @@ const redraw = (quantity) => {
     entry.hidden.clear();
     ids.forEach((id, index) => { if (hidden.has(id)) entry.hidden.add(index); });
     chart.ids = ids;
-    entry.key = null;
   }
   const model = modelOf(quantity);
   chart.version = version;

@@ -10,11 +10,13 @@ pub fn live(title: &str, nonce: &str) -> String {
     Report::new(title, "Waiting for streams.").to_served_html(Served { nonce, script: SCRIPT, style: "" })
 }
 
-/// The final result as the page shows it: the cards, tables and texts of a report.
+/// The final result as the page shows it: the cards and the tables of a report.
 #[must_use]
 pub fn live_result(mut report: Report) -> Report {
-    report
-        .sections
-        .retain(|section| matches!(section, Section::Cards(_) | Section::Table(_) | Section::Prose(_)));
+    report.sections.retain(|section| match section {
+        Section::Cards(_) => true,
+        Section::Table(table) => !table.rows.is_empty(),
+        _ => false,
+    });
     report
 }

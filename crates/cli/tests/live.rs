@@ -1,0 +1,433 @@
+//! `--live`: a page follows a run.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+mod common;
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, ChildStderr, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{giusto, run, text};
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        stat::Mode,
+    },
+    unistd::{Pid, mkfifo},
+};
+use serde_json::{Value, json};
+
+/// Time for what happens soon on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A command with a page. It is killed with the test.
+struct Live {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    page: String,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Live {
+    fn start(args: &[&str]) -> Self {
+        let mut command = giusto(&[args, &["--live", "--no-open"]].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut live = Self { child, stderr, page: String::new() };
+        live.page = live.said("live page at ");
+        live
+    }
+
+    /// What follows `words` in the next line of standard error that begins with them.
+    fn said(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "{words}");
+            if let Some(rest) = line.trim().strip_prefix(words) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    /// A receiver, and its address.
+    fn recv(args: &[&str]) -> (Self, String) {
+        let mut live = Self::start(&[&["recv", "127.0.0.1:0", "--json"], args].concat());
+        let listening = live.said("listening on ");
+        let address = listening.split_once(" (UDP)").unwrap().0.to_owned();
+        (live, address)
+    }
+
+    /// Standard output after the end, and the exit status.
+    fn end(mut self) -> (Value, Option<i32>) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let status = self.child.wait().unwrap().code();
+        (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}")), status)
+    }
+
+    fn stop(&self) {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
+    }
+
+    /// A connection that has asked for the events.
+    fn ask(&self) -> TcpStream {
+        let (host, path) = self.page.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let mut client = TcpStream::connect(host).unwrap();
+        // The answer to HTTP/1.0 is not chunked.
+        client.write_all(format!("GET /{path}events HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        client
+    }
+
+    /// All events until the end: the names, and the data.
+    fn events(&self) -> Vec<(String, Value)> {
+        let mut answer = String::new();
+        self.ask().read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.0 200 OK") && head.contains("text/event-stream"), "{head}");
+        let events = body.split("\n\n").filter_map(|event| {
+            let (name, data) = event.strip_prefix("event: ")?.split_once("\ndata: ")?;
+            Some((name.to_owned(), serde_json::from_str(data).unwrap()))
+        });
+        events.collect()
+    }
+}
+
+fn sender(to: &str, args: &[&str]) -> Child {
+    let mut command = giusto(&[&["send", to], args].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The known values of `quantity` in the updates of `kind`, in the history and since.
+fn values(events: &[(String, Value)], kind: &str, quantity: &str) -> Vec<f64> {
+    let history = &events[0].1;
+    let names = history["quantities"].as_array().unwrap();
+    let place = names.iter().position(|name| name == quantity).unwrap();
+    let before = history[kind].as_array().unwrap();
+    let since = events.iter().filter(|(name, _)| name == kind).map(|(_, update)| update);
+    let samples = before.iter().chain(since).flat_map(|update| update["s"].as_array().unwrap());
+    samples.filter_map(|sample| sample[1][place].as_f64()).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The result of the run and its end are the last events.
+fn ended(events: &[(String, Value)]) -> &Value {
+    let [.., (result, report), (end, _)] = events else { panic!("{events:?}") };
+    assert_eq!((result.as_str(), end.as_str()), ("result", "end"));
+    assert!(!report["sections"].as_array().unwrap().is_empty(), "{report}");
+    report
+}
+
+#[test]
+fn the_events_of_recv_have_the_figures_of_each_stream() {
+    let (live, address) = Live::recv(&["--once"]);
+    let mut sender = sender(&address, &["-b", "400k", "-l", "500", "-t", "4"]);
+    let events = live.events();
+    sender.wait().unwrap();
+    let (result, status) = live.end();
+    assert!(matches!(status, Some(0 | 3)), "{status:?}");
+    assert_eq!(events[0].0, "history");
+    let (fine, coarse) =
+        (values(&events, "fine", "received_rate_bps"), values(&events, "coarse", "received_rate_bps"));
+    assert!((20..=60).contains(&fine.len()) && (3..=8).contains(&coarse.len()), "{fine:?} {coarse:?}");
+    let wanted = result["rx_rate_bps"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&(mean(&fine) / wanted)), "{wanted}: {fine:?}");
+    assert!(values(&events, "fine", "jitter_ms").iter().all(|jitter| (0.0..1_000.0).contains(jitter)));
+    let delays = values(&events, "coarse", "delay_ms");
+    assert!(delays.len() >= 3 && delays.iter().all(|delay| (0.0..1_000.0).contains(delay)), "{delays:?}");
+    assert!(ended(&events)["headline"].as_str().unwrap().contains("100 datagrams/s"));
+    assert!(events.iter().any(|(name, _)| name == "close"));
+}
+
+#[test]
+fn the_events_of_send_have_both_ends() {
+    let (receiver, address) = Live::recv(&["--once"]);
+    let live = Live::start(&["send", &address, "-b", "300k", "-l", "300", "-t", "4", "-P", "2", "--json"]);
+    let events = live.events();
+    let (result, _) = live.end();
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    for quantity in ["sent_rate_bps", "received_rate_bps"] {
+        let rates = values(&events, "coarse", quantity);
+        assert!(rates.len() >= 4 && (0.24e6..0.33e6).contains(&mean(&rates)), "{quantity}: {rates:?}");
+    }
+    assert_eq!(ended(&events)["sections"][0]["content"]["rows"].as_array().unwrap().len(), 2);
+    drop(receiver);
+}
+
+#[test]
+fn the_events_of_cbr_have_a_stream_for_each_run() {
+    let args = ["cbr", "--rate", "100k,200k", "--size", "200", "-t", "2", "--json"];
+    let live = Live::start(&args);
+    let events = live.events();
+    let (result, _) = live.end();
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    let history = events[0].1["streams"].as_array().unwrap().iter();
+    let names = history.chain(events.iter().filter(|(name, _)| name == "name").map(|(_, stream)| stream));
+    let names: Vec<&str> = names.map(|stream| stream["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["1: grid at 100 kbit/s, 200 B", "2: grid at 200 kbit/s, 200 B"]);
+    let rates = values(&events, "coarse", "received_rate_bps");
+    assert!((0.12e6..0.18e6).contains(&mean(&rates)), "{rates:?}");
+    ended(&events);
+}
+
+#[test]
+fn the_events_of_a_call_have_target_queue_and_decisions() {
+    let listener = common::process::Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
+    let to = listener.address.to_string();
+    let live = Live::start(&["call", &to, "-t", "4", "--max-rate", "800k", "--bidir", "--json"]);
+    let events = live.events();
+    let (record, _) = live.end();
+    let targets = values(&events, "fine", "target_rate_bps");
+    assert!(targets.iter().all(|target| (30e3..=800e3).contains(target)), "{targets:?}");
+    assert!(targets.iter().any(|target| *target > 300e3), "{targets:?}");
+    let queues = values(&events, "fine", "sender_queue_ms");
+    assert!(queues.len() >= 20 && queues.iter().all(|queue| (0.0..5_000.0).contains(queue)), "{queues:?}");
+    for quantity in ["sent_rate_bps", "received_rate_bps"] {
+        let rates = values(&events, "coarse", quantity);
+        assert!(rates.len() >= 3 && (100e3..1.2e6).contains(&mean(&rates)), "{quantity}: {rates:?}");
+    }
+    let decisions: Vec<&Value> =
+        events.iter().filter(|(name, _)| name == "decision").map(|(_, decision)| decision).collect();
+    let before = events[0].1["decisions"].as_array().unwrap();
+    let count = (decisions.len() + before.len()) as u64;
+    let changes: u64 =
+        record["flows"].as_array().unwrap().iter().filter_map(|flow| flow["decisions"].as_u64()).sum();
+    assert!(count > 0 && (changes == 0 || count.abs_diff(changes) <= 2), "{count} {changes}");
+    let first = before.first().or(decisions.first().copied()).unwrap();
+    assert!(!first["cause"].as_str().unwrap().is_empty() && first["from_bps"] != first["to_bps"], "{first}");
+    ended(&events);
+    drop(listener);
+}
+
+#[test]
+fn pages_that_do_not_read_slow_nothing() {
+    let (live, address) = Live::recv(&[]);
+    let silent: Vec<TcpStream> = (0..8).map(|_| live.ask()).collect();
+    // The buffers of a connection hold a few MB: the history of each page is asked for again and again.
+    let output = run(&["send", &address, "-b", "2M", "-l", "1200", "-t", "6", "-P", "4", "--json"]);
+    let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let began = Instant::now();
+    live.stop();
+    let (result, _) = live.end();
+    assert!(began.elapsed() < PATIENCE);
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), sent["runs"].as_array().unwrap().len()), (4, 4));
+    for run in runs {
+        assert_eq!(
+            (&run["lost_packets"], run["received_packets"].as_u64()),
+            (&json!(0), Some(1250)),
+            "{run}"
+        );
+    }
+    drop(silent);
+}
+
+#[test]
+fn flags_of_the_page_are_checked() {
+    let alone = run(&["recv", "--no-open"]);
+    assert_eq!(alone.status.code(), Some(2));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refused = run(&["recv", "127.0.0.1:0", &format!("--live={port}"), "--no-open"]);
+    let error = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        error.contains(&format!("--live: 127.0.0.1:{port}: ")) && error.contains("choose another port"),
+        "{error}"
+    );
+}
+
+/// A headless Chromium, driven through its pipe: JSON objects, each with a zero byte after it.
+struct Chromium {
+    child: Child,
+    to: File,
+    from: BufReader<File>,
+    session: Value,
+    number: u64,
+    /// Errors that the page has logged.
+    errors: Vec<String>,
+    _profile: tempfile::TempDir,
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Chromium {
+    /// `None` if it is not installed.
+    fn open(test: &str, page: &str) -> Option<Self> {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&folders).any(|folder| folder.join("chromium").is_file()) {
+            // Past the capture of the test harness.
+            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no chromium is installed");
+            return None;
+        }
+        let profile = tempfile::tempdir().unwrap();
+        let [to, from] = ["to", "from"].map(|name| profile.path().join(name));
+        mkfifo(&to, Mode::S_IRWXU).unwrap();
+        mkfifo(&from, Mode::S_IRWXU).unwrap();
+        let flags = "--headless=new --no-sandbox --disable-gpu --no-first-run --remote-debugging-pipe";
+        let script = format!(
+            "exec chromium {flags} \"--user-data-dir=$0/profile\" about:blank 3<\"$0/to\" 4>\"$0/from\""
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(profile.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Each waits for the other end, in the order of the shell.
+        let to = File::options().write(true).open(to).unwrap();
+        let from = BufReader::new(File::open(from).unwrap());
+        let mut browser =
+            Self { child, to, from, session: Value::Null, number: 0, errors: Vec::new(), _profile: profile };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = browser.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        browser.session = attached["sessionId"].clone();
+        for domain in ["Log", "Runtime", "Page"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser.call("Page.navigate", json!({ "url": page }));
+        Some(browser)
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.number += 1;
+        let mut message = json!({ "id": self.number, "method": method, "params": params });
+        if !self.session.is_null() {
+            message["sessionId"] = self.session.clone();
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let mut answer = Vec::new();
+            self.from.read_until(0, &mut answer).unwrap();
+            answer.pop();
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            if answer["id"] == self.number {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            let is_error = answer["method"] == "Runtime.exceptionThrown"
+                || answer["method"] == "Log.entryAdded" && answer["params"]["entry"]["level"] == "error";
+            if is_error {
+                self.errors.push(answer["params"].to_string());
+            }
+        }
+    }
+
+    /// The value of an expression on the page.
+    fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.call("Runtime.evaluate", params);
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until `expression` is true.
+    fn wait(&mut self, expression: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.evaluate(expression) != true {
+            let now = self.evaluate("document.body?.innerText");
+            assert!(Instant::now() < end, "{expression}: {now} {:?}", self.errors);
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The received rate that the row of each stream shows, in kbit/s.
+const RATES: &str = "[...document.querySelectorAll('.now tbody tr')].map((row) => {
+    const [value, unit] = row.cells[1].textContent.split(' ');
+    return value * (unit === 'Mbit/s' ? 1e3 : unit === 'kbit/s' ? 1 : NaN);
+})";
+
+#[test]
+fn chromium_follows_recv_with_two_senders() {
+    let (live, address) = Live::recv(&[]);
+    let Some(mut page) = Chromium::open("chromium_follows_recv_with_two_senders", &live.page) else { return };
+    page.wait("document.querySelector('.state')?.textContent === '○ waiting'");
+    let mut senders = [("400k", "500"), ("160k", "200")]
+        .map(|(rate, size)| sender(&address, &["-b", rate, "-l", size, "-t", "600"]));
+    page.wait("document.querySelector('.state').textContent === '● live'");
+    page.wait(&format!("{RATES}.length === 2"));
+    // Of both, about what was asked for. On a busy machine single values differ.
+    page.wait(&format!(
+        "{{ const [one, other] = {RATES}.sort((a, b) => b - a); 360 < one && one < 440 && 140 < other && other < 180 }}"
+    ));
+    page.wait("/^2 streams, .* received, /.test(document.querySelector('.headline').textContent)");
+    // A line for each stream in each chart that is drawn.
+    page.wait("document.querySelectorAll('.plot .main-svg').length > 0");
+    page.wait(
+        "document.querySelector('.plot').querySelectorAll('.scatterlayer .trace path.js-line').length === 2",
+    );
+    let line = "document.querySelector('.plot').querySelector('path.js-line').getAttribute('d')";
+    let before = page.evaluate(line);
+    page.wait(&format!("{line} !== {before}"));
+    // While it is paused the picture stays, and what comes is kept.
+    page.evaluate("document.querySelector('.controls button').click()");
+    let shown = page.evaluate(&format!("[{line}, document.querySelector('.now').innerText]"));
+    let kept = page.evaluate("lastUpdate").as_f64().unwrap();
+    page.wait(&format!("lastUpdate > {kept} + 2"));
+    assert_eq!(page.evaluate(&format!("[{line}, document.querySelector('.now').innerText]")), shown);
+    page.evaluate("document.querySelector('.controls button').click()");
+    page.wait(&format!("{line} !== {}", shown[0]));
+    let length = page.evaluate("[...streams.values()][0].fine.length").as_u64().unwrap();
+    assert!((30..=600).contains(&length), "{length}");
+    // A hidden line stays hidden, and its button keeps the focus.
+    let legend = "document.querySelector('.legend button')";
+    page.evaluate(&format!("{legend}.focus(); {legend}.click()"));
+    page.wait("document.querySelector('.plot').querySelectorAll('path.js-line').length === 1");
+    let kept = page.evaluate("lastUpdate").as_f64().unwrap();
+    page.wait(&format!("lastUpdate > {kept} + 1"));
+    assert_eq!(page.evaluate(&format!("document.activeElement === {legend}")), true);
+    assert_eq!(page.evaluate("document.querySelector('.plot').querySelectorAll('path.js-line').length"), 1);
+    // A page that comes later has the history.
+    page.evaluate("window.isOld = true");
+    page.call("Page.reload", json!({}));
+    page.wait("window.isOld === undefined && document.readyState === 'complete'");
+    page.wait(&format!("streams.size === 2 && [...streams.values()][0].fine.length >= {length}"));
+    // One sender ends; then the receiver does.
+    senders[1].kill().unwrap();
+    page.wait("document.querySelectorAll('.now .over').length === 1");
+    live.stop();
+    page.wait("document.querySelector('.state').textContent === '■ ended'");
+    page.wait("document.querySelectorAll('.result tbody tr').length === 2");
+    page.wait("document.querySelector('.plot').querySelectorAll('path.js-line').length === 2");
+    let (result, _) = live.end();
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(page.errors, Vec::<String>::new());
+    for sender in &mut senders {
+        let _ = sender.kill();
+        sender.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_lost_connection_leaves_the_last_picture() {
+    let (live, address) = Live::recv(&[]);
+    let Some(mut page) = Chromium::open("a_lost_connection_leaves_the_last_picture", &live.page) else {
+        return;
+    };
+    let mut sender = sender(&address, &["-b", "100k", "-l", "200", "-t", "600"]);
+    page.wait("document.querySelectorAll('.plot path.js-line').length > 0");
+    drop(live);
+    page.wait("document.querySelector('.state').textContent === '! connection lost'");
+    let rows = page.evaluate("document.querySelectorAll('.now tbody tr').length");
+    assert_eq!(rows, 1);
+    assert_eq!(page.evaluate("document.querySelectorAll('.plot path.js-line').length > 0"), true);
+    let _ = sender.kill();
+    sender.wait().unwrap();
+}
