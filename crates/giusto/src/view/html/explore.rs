@@ -328,7 +328,10 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let index = (values.len().saturating_sub(1)) as f64 * share;
-            values.get(index.round() as usize).copied().map(significant)
+            values.get(index.round() as usize).copied().map(|value| {
+                // As the line: the columns of a record have five digits, unless they count.
+                if value.fract() == 0.0 { value } else { significant(value) }
+            })
         };
         low.push(at(OUTSIDE));
         high.push(at(1.0 - OUTSIDE));
