@@ -107,6 +107,10 @@ fn controllers_and_scenarios_stand_side_by_side() {
     let linked =
         picture["report"]["sections"].as_array().unwrap().iter().find(|own| own["kind"] == "linked").unwrap();
     assert_eq!(linked["content"]["lines"].as_array().unwrap().len(), 4);
+    let series = linked["content"]["charts"][0]["series"].as_array().unwrap();
+    let limits = series.iter().filter(|series| series["kind"] == "limit");
+    let limits: Vec<&str> = limits.map(|series| series["name"].as_str().unwrap()).collect();
+    assert_eq!(limits, ["capacity of wire", "capacity of wire, B: gcc:remb"]);
 }
 
 #[test]

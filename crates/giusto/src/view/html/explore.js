@@ -153,7 +153,7 @@ const problems = (texts) => {
 
 /* Pictures */
 
-let drawnSections = [];
+let drawnSections = [], shownHeadline = page.headline;
 const shapeOf = ({ kind, content }) => {
   if (kind === "chart") return `chart ${content.series.length > 0}`;
   if (kind !== "linked") return kind;
@@ -166,7 +166,7 @@ const shapeOf = ({ kind, content }) => {
 const showPicture = ({ report, record: found }) => {
   record = found;
   document.querySelector("h1").textContent = report.title;
-  document.querySelector(".headline").textContent = report.headline;
+  document.querySelector(".headline").textContent = shownHeadline = report.headline;
   const sections = report.sections.map((section) => ({ section, shape: shapeOf(section), text: JSON.stringify(section) }));
   const same = sections.length === drawnSections.length && sections.every(({ shape }, place) => shape === drawnSections[place].shape);
   if (same) {
@@ -568,6 +568,7 @@ const showGallery = () => {
   document.querySelector(".headline").textContent = "Choose a scenario.";
 };
 const leaveGallery = () => {
+  document.querySelector(".headline").textContent = shownHeadline;
   document.body.classList.remove("choosing");
   scrollTo(0, 0);
 };
