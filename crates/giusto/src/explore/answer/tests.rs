@@ -121,6 +121,15 @@ fn what_cannot_be_answered_names_the_fix() {
     assert!(wrong.starts_with("call.toml: --set wire.rate=fast: link \"wire\": rate: \"fast\""), "{wrong}");
     let long = problem(r#"{"sides": [{"settings": [["duration", "2000 min"]]}]}"#);
     assert_eq!(long, "call: duration: 120000 s: at most 3600 s here; `giusto sim` runs longer");
+    for (path, value) in [
+        ("wire.rate", r#"{ trace = '/etc/hostname' }"#),
+        ("wire.rate.mahimahi", "/etc/hostname"),
+        ("link", r#"[{ id = 'wire', rate = { trace = '/etc/hostname' } }]"#),
+    ] {
+        let side = Side { scenario: None, settings: vec![(path.to_owned(), value.to_owned())] };
+        let file = explorer().save(&side).unwrap_err().to_string();
+        assert_eq!(file, format!("{path}: a file cannot be named here: name it in the scenario file"));
+    }
     let unknown = problem(r#"{"sides": [{"scenario": "nowhere"}]}"#);
     assert_eq!(unknown, "scenario: the gallery has no \"nowhere\": take a name from it");
 }
