@@ -557,7 +557,9 @@ const showGallery = () => {
       sketches.observe(picture);
       const open = button(lesson?.title ?? name, () => {
         leaveGallery();
-        change({ sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 });
+        const next = { sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 };
+        // The page begins with the first scenario in mind, but has not run it.
+        if (JSON.stringify(next) === JSON.stringify(state)) ask(); else change(next);
       });
       return make("article", { class: "sheet" }, make("h3", {}, open), make("p", {}, lesson?.question ?? sentence), picture);
     });
