@@ -77,10 +77,34 @@ pub struct Side {
 }
 
 impl Side {
-    fn settings(&self) -> Vec<Setting> {
-        let settings = self.settings.iter().cloned();
-        settings.map(|(path, value)| Setting { path, value }).collect()
+    /// The settings. They may name no file: whoever has the address of a page could read it by the messages about it.
+    fn settings(&self) -> Result<Vec<Setting>, ExploreError> {
+        let setting = |(path, value): &(String, String)| {
+            let setting = Setting { path: path.clone(), value: value.clone() };
+            if names_file(&setting) {
+                let text = format!("{path}: a file cannot be named here: name it in the scenario file");
+                return Err(ExploreError::Question(text));
+            }
+            Ok(setting)
+        };
+        self.settings.iter().map(setting).collect()
     }
+}
+
+/// Whether a setting has the key of a file.
+fn names_file(setting: &Setting) -> bool {
+    const FILES: [&str; 2] = ["trace", "mahimahi"];
+    fn within(value: &toml_edit::Value) -> bool {
+        match value {
+            toml_edit::Value::InlineTable(table) => {
+                table.iter().any(|(key, value)| FILES.contains(&key) || within(value))
+            }
+            toml_edit::Value::Array(array) => array.iter().any(within),
+            _ => false,
+        }
+    }
+    let last = setting.path.rsplit('.').next().unwrap_or_default().trim();
+    FILES.contains(&last) || setting.value.parse().is_ok_and(|value| within(&value))
 }
 
 /// A part of an answer.
@@ -191,7 +215,7 @@ impl Explorer {
     ///
     /// [`ExploreError`]: the scenario is unknown, or not valid with the settings.
     pub fn controls(&self, side: &Side) -> Result<Vec<Group>, ExploreError> {
-        let (document, settings) = (self.document(side)?, side.settings());
+        let (document, settings) = (self.document(side)?, side.settings()?);
         document.scenario(&settings)?;
         Ok(controls(&document, &settings)?)
     }
@@ -234,7 +258,7 @@ impl Explorer {
     ///
     /// [`ExploreError`]: the scenario is unknown, or not valid with the settings.
     pub fn save(&self, side: &Side) -> Result<String, ExploreError> {
-        Ok(self.document(side)?.text_with(&side.settings())?)
+        Ok(self.document(side)?.text_with(&side.settings()?)?)
     }
 
     /// Runs what is asked, on all threads of the current pool, and passes the answer to `emit` part by part. `ends` is asked
@@ -318,7 +342,7 @@ impl Explorer {
         };
         let (mut variants, mut notes) = (Vec::new(), Vec::new());
         for (side, letter) in question.sides.iter().zip(["A", "B"]) {
-            let (document, settings) = (self.document(side)?, side.settings());
+            let (document, settings) = (self.document(side)?, side.settings()?);
             let scenario = document.scenario(&settings)?;
             let several = question.sides.len() > 1;
             let has_media = scenario.flows().iter().any(|flow| matches!(flow.kind, FlowKind::Media(_)));

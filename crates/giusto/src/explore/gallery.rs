@@ -1,6 +1,6 @@
 //! The scenarios of the repository, within the program.
 
-use std::sync::OnceLock;
+use std::{path::Path, sync::OnceLock};
 
 use serde::Serialize;
 use tempfile::TempDir;
@@ -47,7 +47,7 @@ macro_rules! scenarios {
     };
 }
 
-/// Names and texts, in the order in which they are shown. Scenarios of a city and of long traces are not among them.
+/// Names and texts, in the order in which they are shown. Scenarios of a city are not among them.
 const SCENARIOS: &[(&str, &str)] = &scenarios![
     "lessons/01-bufferbloat",
     "lessons/02-fq-codel",
@@ -74,6 +74,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "fq-codel",
     "gilbert-elliott",
     "jitter",
+    "lte-trace",
     "mahimahi",
     "media-audio-and-screen",
     "media-heavy-loss",
@@ -136,8 +137,12 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
 ];
 
 /// The traces that they read.
-const TRACES: [(&str, &str); 2] = [
+const TRACES: [(&str, &str); 3] = [
     ("half-seconds.csv", include_str!("../../../../scenarios/traces/half-seconds.csv")),
+    (
+        "lte/down-30kmh-6M-edge.mahimahi",
+        include_str!("../../../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi"),
+    ),
     ("wandering.mahimahi", include_str!("../../../../scenarios/traces/wandering.mahimahi")),
 ];
 
@@ -169,8 +174,12 @@ impl Gallery {
         };
         let document = Document::parse(text, &format!("{name}.toml"))?;
         let needs_traces = TRACES.iter().any(|(trace, _)| text.contains(trace));
-        let folder = if needs_traces { self.traces.get_or_init(unpacked).as_ref() } else { None };
-        Ok(folder.map_or(document.clone(), |folder| document.with_folder(folder.path().to_owned())))
+        let root = if needs_traces { self.traces.get_or_init(unpacked).as_ref() } else { None };
+        let below = Path::new(name).parent().unwrap_or(Path::new(""));
+        Ok(match root {
+            Some(root) => document.with_folder(root.path().join(below)),
+            None => document,
+        })
     }
 }
 
@@ -178,7 +187,9 @@ impl Gallery {
 fn unpacked() -> Option<TempDir> {
     let folder = tempfile::tempdir().ok()?;
     let traces = folder.path().join("traces");
-    std::fs::create_dir(&traces).ok()?;
+    std::fs::create_dir_all(traces.join("lte")).ok()?;
+    // A lesson names its trace from its own folder.
+    std::fs::create_dir(folder.path().join("lessons")).ok()?;
     for (name, text) in TRACES {
         std::fs::write(traces.join(name), text).ok()?;
     }
@@ -187,7 +198,7 @@ fn unpacked() -> Option<TempDir> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{collections::BTreeSet, fs};
 
     use super::*;
 
@@ -201,7 +212,7 @@ mod tests {
                 if file.extension().is_some_and(|extension| extension == "toml") {
                     let text = fs::read_to_string(&file).unwrap();
                     let name = file.strip_prefix(&root).unwrap().with_extension("");
-                    let is_left_out = text.contains("[city]") || text.contains("traces/lte/");
+                    let is_left_out = text.contains("[city]");
                     found.extend((!is_left_out).then(|| name.display().to_string()));
                 }
             }

@@ -41,7 +41,8 @@ fn one_run_is_one_picture() {
     assert_eq!((picture["kind"].as_str(), picture["last"].as_bool()), (Some("picture"), Some(true)));
     let sections = picture["report"]["sections"].as_array().unwrap();
     let kinds: Vec<&str> = sections.iter().map(|section| section["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds[..4], ["cards", "table", "drawing", "linked"]);
+    assert_eq!(kinds[..4], ["cards", "linked", "chart", "table"]);
+    assert!(kinds.contains(&"drawing"), "{kinds:?}");
     let paths: Vec<&Value> = picture["controls"][0]
         .as_array()
         .unwrap()
@@ -106,6 +107,10 @@ fn controllers_and_scenarios_stand_side_by_side() {
     let linked =
         picture["report"]["sections"].as_array().unwrap().iter().find(|own| own["kind"] == "linked").unwrap();
     assert_eq!(linked["content"]["lines"].as_array().unwrap().len(), 4);
+    let series = linked["content"]["charts"][0]["series"].as_array().unwrap();
+    let limits = series.iter().filter(|series| series["kind"] == "limit");
+    let limits: Vec<&str> = limits.map(|series| series["name"].as_str().unwrap()).collect();
+    assert_eq!(limits, ["capacity of wire", "capacity of wire, B: gcc:remb"]);
 }
 
 #[test]
@@ -116,6 +121,15 @@ fn what_cannot_be_answered_names_the_fix() {
     assert!(wrong.starts_with("call.toml: --set wire.rate=fast: link \"wire\": rate: \"fast\""), "{wrong}");
     let long = problem(r#"{"sides": [{"settings": [["duration", "2000 min"]]}]}"#);
     assert_eq!(long, "call: duration: 120000 s: at most 3600 s here; `giusto sim` runs longer");
+    for (path, value) in [
+        ("wire.rate", r#"{ trace = '/etc/hostname' }"#),
+        ("wire.rate.mahimahi", "/etc/hostname"),
+        ("link", r#"[{ id = 'wire', rate = { trace = '/etc/hostname' } }]"#),
+    ] {
+        let side = Side { scenario: None, settings: vec![(path.to_owned(), value.to_owned())] };
+        let file = explorer().save(&side).unwrap_err().to_string();
+        assert_eq!(file, format!("{path}: a file cannot be named here: name it in the scenario file"));
+    }
     let unknown = problem(r#"{"sides": [{"scenario": "nowhere"}]}"#);
     assert_eq!(unknown, "scenario: the gallery has no \"nowhere\": take a name from it");
 }

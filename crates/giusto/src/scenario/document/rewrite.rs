@@ -23,7 +23,7 @@ impl Document {
     /// let changed = document.text_with(&["duration=20s".parse()?, "wire.loss=0.1".parse()?])?;
     /// assert_eq!(
     ///     changed,
-    ///     "duration = \"20s\" # short\nlink = [{ id = \"wire\", from = \"a\", to = \"b\" , loss = 0.1 }]\n",
+    ///     "duration = \"20s\" # short\nlink = [{ id = \"wire\", from = \"a\", to = \"b\", loss = 0.1 }]\n",
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -52,7 +52,10 @@ impl Document {
 /// The value as in a file; anything that is not TOML is a string.
 fn value_of(setting: &Setting) -> Value {
     match setting.value.parse::<Value>() {
-        Ok(value) if !value.is_datetime() => value.decorated("", ""),
+        Ok(mut value) if !value.is_datetime() => {
+            value.decor_mut().clear();
+            value
+        }
         _ => Value::from(setting.value.as_str()),
     }
 }
@@ -108,8 +111,13 @@ fn put(item: &mut Item, of: &str, keys: &[&str], value: Value) {
                 }
                 *item = Item::Value(table);
             }
-            if let Some(table) = item.as_table_like_mut() {
-                put_in(table, keys, value);
+            match item {
+                Item::Value(Value::InlineTable(table)) => put_inline(table, keys, value),
+                item => {
+                    if let Some(table) = item.as_table_like_mut() {
+                        put_in(table, keys, value);
+                    }
+                }
             }
         }
     }
@@ -126,7 +134,15 @@ fn put_in_array(elements: &mut Array, key: &str, rest: &[&str], value: Value) {
     if rest.is_empty() {
         *element = value.decorated(" ", " ");
     } else if let Some(table) = element.as_inline_table_mut() {
-        put_in(table, rest, value);
+        put_inline(table, rest, value);
+    }
+}
+
+/// The same in a table of one line, which has the usual spaces afterwards. One of several lines keeps its layout and its comments.
+fn put_inline(table: &mut InlineTable, keys: &[&str], value: Value) {
+    put_in(table, keys, value);
+    if !table.to_string().contains('\n') {
+        table.fmt();
     }
 }
 

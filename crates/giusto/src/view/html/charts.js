@@ -559,7 +559,10 @@ const linked = (model) => {
     groups.length > 1 ? make("label", {}, "flow ", choice) : null,
   );
   const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values at the cursor" }, grid);
-  const panel = make("section", { class: "sheet cursor", "aria-labelledby": title.id }, bar, box);
+  // Flows without controllers have no decisions.
+  const plain = model.of === "flow" && groups.every(({ decisions }) => decisions.every((own) => !own.length));
+  if (plain) grid.querySelectorAll(".decision").forEach((cell) => cell.remove());
+  const panel = make("section", { class: plain ? "sheet cursor plain" : "sheet cursor", "aria-labelledby": title.id }, bar, box);
   const charts = models.map((chart, index) => chartFigure(chart, { cursor, onDrawn: listen, keyed: keyed.has(index) && lines.length }));
   const element = make("div", { class: "linked" }, panel, make("div", { class: "charts" }, ...charts));
   // Shows another model with as many lines, groups and charts.

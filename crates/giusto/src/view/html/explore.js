@@ -153,18 +153,20 @@ const problems = (texts) => {
 
 /* Pictures */
 
-let drawnSections = [];
+let drawnSections = [], shownHeadline = page.headline;
 const shapeOf = ({ kind, content }) => {
   if (kind === "chart") return `chart ${content.series.length > 0}`;
   if (kind !== "linked") return kind;
   const charts = content.charts.map((chart) => `${chart.title}/${chart.full_width}`);
-  return JSON.stringify([kind, charts, content.lines.length, content.groups.map(({ name, charts: own }) => [name, own])]);
+  return JSON.stringify([kind, charts, content.lines.length, content.groups.map(({ name, charts: own, decisions }) => (
+    [name, own, decisions.some(({ length }) => length > 0)]
+  ))]);
 };
 
 const showPicture = ({ report, record: found }) => {
   record = found;
   document.querySelector("h1").textContent = report.title;
-  document.querySelector(".headline").textContent = report.headline;
+  document.querySelector(".headline").textContent = shownHeadline = report.headline;
   const sections = report.sections.map((section) => ({ section, shape: shapeOf(section), text: JSON.stringify(section) }));
   const same = sections.length === drawnSections.length && sections.every(({ shape }, place) => shape === drawnSections[place].shape);
   if (same) {
@@ -533,7 +535,7 @@ const sketchNext = async () => {
   const { name, place } = wanted.shift();
   sketching += 1;
   try {
-    const answer = await fetch(`sketch?${encodeURIComponent(name)}`);
+    const answer = await fetch(`sketch?${name}`);
     if (answer.ok) place.replaceChildren(sketchOf(await answer.json()));
   } finally {
     sketching -= 1;
@@ -555,7 +557,9 @@ const showGallery = () => {
       sketches.observe(picture);
       const open = button(lesson?.title ?? name, () => {
         leaveGallery();
-        change({ sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 });
+        const next = { sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 };
+        // The page begins with the first scenario in mind, but has not run it.
+        if (JSON.stringify(next) === JSON.stringify(state)) ask(); else change(next);
       });
       return make("article", { class: "sheet" }, make("h3", {}, open), make("p", {}, lesson?.question ?? sentence), picture);
     });
@@ -566,6 +570,7 @@ const showGallery = () => {
   document.querySelector(".headline").textContent = "Choose a scenario.";
 };
 const leaveGallery = () => {
+  document.querySelector(".headline").textContent = shownHeadline;
   document.body.classList.remove("choosing");
   scrollTo(0, 0);
 };
@@ -594,31 +599,56 @@ const MM = 96 / 25.4;
 const FIGURE_WIDTHS = { "one column, 85 mm": 85, "two columns, 175 mm": 175 };
 const FIGURE_FONT = 10.5;
 
-// The chart as an SVG of this width, on white, with its legend and its units, as it is zoomed.
+// The chart as an SVG of this width, on white, as it is zoomed, with its units, and with its legend below.
 const printed = async (entry, mm) => {
-  const root = document.documentElement, width = Math.round(mm * MM);
+  const root = document.documentElement, width = Math.round(mm * MM), height = Math.round(Math.max(width * 0.45, 170));
   root.classList.add("paper");
-  let figure;
+  let figure, styles;
   try {
-    const styles = stylesOf(entry), height = Math.round(Math.max(width * 0.5, 190));
-    const place = { clientWidth: width, clientHeight: height };
-    figure = figureOf({ ...entry, plot: place, cursor: null, keyed: 0, styles });
+    styles = stylesOf(entry);
+    figure = figureOf({ ...entry, plot: { clientWidth: width, clientHeight: height }, cursor: null, keyed: 0, styles });
     const { layout } = figure, ink = "#000000";
     const axis = { linecolor: ink, tickcolor: ink, ticks: "outside", ticklen: 3, tickfont: { color: ink }, showline: true };
     Object.assign(layout.xaxis, axis);
     Object.assign(layout.yaxis, axis);
     if (!isLabelled(entry.model)) layout.yaxis.title = { text: literal(entry.model.y.title), standoff: 6 };
     if (entry.cursor?.range) layout.xaxis.range = entry.cursor.range;
-    const legend = { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: ink } };
     Object.assign(layout, {
-      width, height, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", showlegend: true, legend,
-      margin: { l: 10, r: 8, t: 4, b: 6 }, font: { family: "sans-serif", size: FIGURE_FONT, color: ink },
+      width, height, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", margin: { l: 10, r: 8, t: 6, b: 6 },
+      font: { family: "sans-serif", size: FIGURE_FONT, color: ink },
     });
-    figure.data.forEach((trace, index) => { trace.showlegend = Boolean(entry.model.series[index].name); });
   } finally {
     root.classList.remove("paper");
   }
-  return Plotly.toImage(figure, { format: "svg", width: figure.layout.width, height: figure.layout.height, imageDataOnly: true });
+  const drawn = await Plotly.toImage(figure, { format: "svg", width, height, imageDataOnly: true });
+  const [legend, below] = printedLegend(entry, styles, width);
+  legend.setAttribute("transform", `translate(0 ${height})`);
+  const white = draw("rect", { width, height: height + below, fill: "#ffffff" });
+  const written = (element) => new XMLSerializer().serializeToString(element);
+  // As text: parsed here, its style attributes would fall under the policy of the page.
+  const size = `width="${width}" height="${height + below}" viewBox="0 0 ${width} ${height + below}"`;
+  const head = drawn.slice(0, drawn.indexOf(">")).replace(/ (width|height|viewBox)="[^"]*"/g, "");
+  const rest = drawn.slice(drawn.indexOf(">") + 1, drawn.lastIndexOf("</svg>"));
+  return `${head} ${size}>${written(white)}${rest}${written(legend)}</svg>`;
+};
+
+// Rows of names with their signs, and the height of all rows.
+const printedLegend = ({ model, hidden }, styles, width) => {
+  const LINE = 16, SIGN = 30, APART = 14, MARGIN = 8;
+  const named = (items, own) => items.map((item, index) => ({ name: item.name ?? item.at?.[1], style: own[index], index }));
+  const items = [...named(model.series, styles.series).filter(({ index }) => !hidden.has(index)), ...named(model.marks, styles.marks)];
+  const group = draw("g", {});
+  let x = MARGIN, y = 2;
+  for (const { name, style } of items.filter(({ name: own }) => own)) {
+    const length = SIGN + textWidth(name, FIGURE_FONT);
+    if (x > MARGIN && x + length > width - MARGIN) { x = MARGIN; y += LINE; }
+    const sign = swatch(style);
+    sign.setAttribute("x", x);
+    sign.setAttribute("y", y);
+    group.append(sign, draw("text", { x: x + SIGN, y: y + 10, "font-family": "sans-serif", "font-size": FIGURE_FONT }, name));
+    x += length + APART;
+  }
+  return [group, group.childNodes.length ? y + LINE + 2 : 0];
 };
 
 const saveFigure = async (entry, mm, format) => {
@@ -638,13 +668,18 @@ const saveFigure = async (entry, mm, format) => {
 // The browser's own printing writes a PDF with embedded fonts.
 const printAlone = (svg, mm) => {
   const sheet = make("div", { class: "print-alone" });
-  const drawing = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-  drawing.style.width = `${mm}mm`;
-  sheet.append(document.importNode(drawing, true));
+  // As an image, so that the style attributes of the drawing are its own affair.
+  const image = make("img", { src: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), alt: "" });
+  image.style.width = `${mm}mm`;
+  sheet.append(image);
   document.body.append(sheet);
   document.body.classList.add("printing-alone");
-  addEventListener("afterprint", () => { document.body.classList.remove("printing-alone"); sheet.remove(); }, { once: true });
-  print();
+  addEventListener("afterprint", () => {
+    document.body.classList.remove("printing-alone");
+    URL.revokeObjectURL(image.src);
+    sheet.remove();
+  }, { once: true });
+  image.decode().then(() => print());
 };
 
 const openFigures = () => {

@@ -255,10 +255,33 @@ fn together(comparison: &Comparison, record: &Value) -> Vec<Section> {
             Group { charts, ..group }
         });
         let start_at = place(linked.start_at).unwrap_or(0);
-        let charts = linked.charts.into_iter().filter(|chart| has_values(record, chart)).collect();
+        let charts = linked.charts.into_iter().filter(|chart| has_values(record, chart));
+        let charts = charts.map(|chart| with_capacities(comparison, record, chart)).collect();
         Linked { groups: groups.collect(), start_at, charts, of: "run", ..linked }
     });
     linked.filter(|linked| !linked.charts.is_empty()).map(Section::from).into_iter().collect()
+}
+
+/// The chart with the capacities of all runs: links of one id may differ between two scenarios.
+fn with_capacities(comparison: &Comparison, record: &Value, mut chart: Chart) -> Chart {
+    let limits = chart.series.iter().filter_map(|series| match series {
+        Series::Limit { name, points: Points::InRecord { y, .. } } => Some((name.clone(), y.clone())),
+        _ => None,
+    });
+    for (name, first) in limits.collect::<Vec<_>>() {
+        let Some(id) = name.strip_prefix("capacity of ") else { continue };
+        let mut known: Vec<&Value> = record.pointer(&first).into_iter().collect();
+        for (number, run) in comparison.runs.iter().enumerate() {
+            let page = SimulationPage::new(&run.result, format!("/runs/{number}"));
+            let Some(points) = page.link_column(id, "capacity_bps") else { continue };
+            let Points::InRecord { y, .. } = &points else { continue };
+            if let Some(column) = record.pointer(y).filter(|column| !known.contains(column)) {
+                known.push(column);
+                chart.series.push(Series::limit(format!("{name}, {}", run.label()), points));
+            }
+        }
+    }
+    chart
 }
 
 /// Adds to each line over time the range of the other seeds' runs.
@@ -328,7 +351,10 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let index = (values.len().saturating_sub(1)) as f64 * share;
-            values.get(index.round() as usize).copied().map(significant)
+            values.get(index.round() as usize).copied().map(|value| {
+                // As the line: the columns of a record have five digits, unless they count.
+                if value.fract() == 0.0 { value } else { significant(value) }
+            })
         };
         low.push(at(OUTSIDE));
         high.push(at(1.0 - OUTSIDE));
@@ -366,9 +392,16 @@ fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
             rows.push(names.into_iter().chain(FIGURES.iter().map(figure)).collect());
         }
     }
+    let alike = comparison
+        .runs
+        .iter()
+        .zip(others)
+        .all(|(run, others)| others.iter().all(|other| other.flows == run.result.flows));
+    let alike =
+        if alike { " All seeds give the same result: nothing in the scenario is random." } else { "" };
     let caption = format!(
-        "Median over {}, and in brackets the lowest and the highest. A line in a chart is of the first seed; the band around it is from the \
-         10th to the 90th percentile of all.",
+        "Median over {}, and in brackets the lowest and the highest. A line in a chart is of the first seed; the band \
+         around it is from the 10th to the 90th percentile of all.{alike}",
         plural(seeds as u64, "seed", "seeds")
     );
     Table { title: "Over seeds".to_owned(), caption, columns, rows, folded: false }

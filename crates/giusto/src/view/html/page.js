@@ -42,8 +42,10 @@ let headings = 0;
 const heading = (text) => make("h2", { id: `part${++headings}` }, text);
 
 const context = document.createElement("canvas").getContext("2d");
+let family;
 const textWidth = (text, size) => {
-  context.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  family ??= getComputedStyle(document.body).fontFamily;
+  context.font = `${size}px ${family}`;
   return context.measureText(text).width;
 };
 
