@@ -15,6 +15,7 @@ milliseconds, ``_bytes`` bytes. Tables are `pyarrow.Table`, which pandas, polars
 """
 
 from giusto import plot
+from giusto._city import CityRun, city
 from giusto._controller import Controller
 from giusto._experiments import Benchmark, Sweep, benchmark, merge, sweep
 from giusto._giusto import (
@@ -47,6 +48,7 @@ from giusto._scenario import (
     Link,
     Scenario,
     delay_steps,
+    frame_sizes,
     loss_packets,
     loss_steps,
     rate_steps,
@@ -56,6 +58,7 @@ __all__ = [
     "Benchmark",
     "Change",
     "Check",
+    "CityRun",
     "Controller",
     "Distribution",
     "Expect",
@@ -80,8 +83,10 @@ __all__ = [
     "Sweep",
     "Target",
     "benchmark",
+    "city",
     "controllers",
     "delay_steps",
+    "frame_sizes",
     "loss_packets",
     "loss_steps",
     "merge",

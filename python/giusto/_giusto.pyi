@@ -10,6 +10,7 @@ __all__ = [
     "ArrowStream",
     "Benchmark",
     "BenchmarkTasks",
+    "City",
     "Document",
     "Environments",
     "Feedback",
@@ -37,6 +38,7 @@ __all__ = [
     "merge_benchmarks",
     "run",
     "run_benchmark",
+    "run_city",
     "run_sweep",
     "target_of_action",
     "sweep_task",
@@ -69,6 +71,16 @@ class Run:
     def links_over_time(self) -> ArrowStream: ...
     def decisions(self) -> ArrowStream: ...
     def trace(self) -> ArrowStream: ...
+    def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class City:
+    def json(self) -> str: ...
+    @property
+    def passed(self) -> bool: ...
+    def tables(self) -> str: ...
+    def calls(self) -> ArrowStream: ...
+    def calls_over_time(self) -> ArrowStream: ...
     def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
 
 @final
@@ -247,6 +259,7 @@ class Environments:
         *,
         benchmark: str,
         families: Sequence[str],
+        scenarios: int | None,
         document: Document | None,
         settings: Sequence[tuple[str, str]],
         flow: str | None,
@@ -332,6 +345,7 @@ def run(
     timeline: bool,
     trace: bool,
 ) -> Run: ...
+def run_city(document: Document, settings: Sequence[tuple[str, str]], seed: int | None) -> City: ...
 def run_sweep(
     document: Document,
     values: Sequence[tuple[str, Sequence[str]]],

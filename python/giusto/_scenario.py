@@ -286,6 +286,26 @@ def loss_packets(lost: Sequence[int]) -> dict[str, Any]:
     return {"packets": [int(value) for value in values]}
 
 
+def frame_sizes(sizes_bytes: Sequence[int], **keys: Any) -> dict[str, Any]:
+    """Return a video whose frames have recorded sizes, for ``Flow(kind="media", video=…)``.
+
+    Parameters
+    ----------
+    sizes_bytes : array_like of int, shape (n,)
+        Sizes of the frames in order, 10 to 1,000,000 bytes; after the last the first follows again.
+    **keys
+        Other keys of the model ``recorded`` in `docs/reference/scenario.md`: `frame_rate`; `adapts`, whether the sizes are scaled
+        so that their mean is the target rate (default True) or played as they are; `min`, `max`, `start`.
+
+    Examples
+    --------
+    >>> giusto.frame_sizes([9000, 1000, 2000], frame_rate=25, max_mbps=4)["sizes"]
+    [9000, 1000, 2000]
+    """
+    sizes = [round(size) for size in _list("sizes_bytes", sizes_bytes)]
+    return {"model": "recorded", "sizes": sizes, **_table(keys)}
+
+
 def _steps(times_s: Sequence[float], values: list[Any]) -> dict[str, Any]:
     times = [_time(time) for time in _list("times_s", times_s)]
     if len(times) != len(values):

@@ -235,7 +235,7 @@ def test_reports_of_nada_and_of_the_scream_draft_arrive(media: str) -> None:
     assert not any(feedback.nada or feedback.quench for feedback in seen["scream-draft"])
     seen["scream-draft"].clear()
     # The receiver asks for less than 1.5 Mbit/s.
-    run(media + 'receiver-limit = "1 Mbit/s"\n', Draft)
+    giusto.run(media, set={"call.controller": Draft, "call.receiver-limit": "1 Mbit/s"})
     assert sum(feedback.quench for feedback in seen["scream-draft"]) > 100
 
 

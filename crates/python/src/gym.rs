@@ -46,12 +46,13 @@ pub(crate) struct Steps {
 impl Environments {
     /// Makes environments, without episodes.
     #[new]
-    #[pyo3(signature = (count, *, benchmark, families, document, settings, flow, controller, step_s, autoreset, threads))]
+    #[pyo3(signature = (count, *, benchmark, families, scenarios, document, settings, flow, controller, step_s, autoreset, threads))]
     #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         count: usize,
         benchmark: &str,
         families: Vec<String>,
+        scenarios: Option<u32>,
         document: Option<&Document>,
         settings: Vec<(String, String)>,
         flow: Option<&str>,
@@ -64,7 +65,13 @@ impl Environments {
             Some(document) => {
                 Episodes::of_scenario(document.with(&[]).scenario(&as_settings(settings))?, flow)?
             }
-            None => Episodes::benchmark(benchmark, &families)?,
+            None => {
+                let all = Episodes::benchmark(benchmark, &families)?;
+                match scenarios {
+                    Some(most) => all.at_most(most)?,
+                    None => all,
+                }
+            }
         };
         if !step_s.is_finite() {
             return Err(value_error(format!("step_s must be from 0.02 to 10, found {step_s}")).into());

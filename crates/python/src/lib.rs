@@ -3,6 +3,7 @@
 //! The package in `python/giusto` gives it the interface that users see.
 
 mod arrow;
+mod city;
 mod command;
 mod controller;
 mod detached;
@@ -24,6 +25,7 @@ mod module {
     #[pymodule_export]
     use super::{
         arrow::ArrowStream,
+        city::{City, run_city},
         command::main,
         controller::{
             Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import gymnasium
 import numpy
@@ -47,16 +47,16 @@ def target(action: Array | float) -> int:
     return _giusto.target_of_action(float(numpy.asarray(action).reshape(())))
 
 
-def observation_space() -> gymnasium.spaces.Box:
+def observation_space() -> gymnasium.Space[Array]:
     """Return the space of observations."""
     features = _giusto.environment_features()
     low, high = (numpy.array([own[bound] for own in features], dtype=numpy.float32) for bound in (1, 2))
-    return gymnasium.spaces.Box(low, high, dtype=numpy.float32)
+    return cast("gymnasium.Space[Array]", gymnasium.spaces.Box(low, high, dtype=numpy.float32))
 
 
-def action_space() -> gymnasium.spaces.Box:
+def action_space() -> gymnasium.Space[Array]:
     """Return the space of actions."""
-    return gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=numpy.float32)
+    return cast("gymnasium.Space[Array]", gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=numpy.float32))
 
 
 class Core:
@@ -68,6 +68,7 @@ class Core:
         *,
         families: Sequence[str] | None,
         benchmark: str,
+        scenarios: int | None,
         scenario: Scenario | str | os.PathLike[str] | None,
         set: Mapping[str, Value] | None,
         flow: str | None,
@@ -89,6 +90,7 @@ class Core:
             count,
             benchmark=benchmark,
             families=_giusto.environment_families() if families is None else families,
+            scenarios=scenarios,
             document=None if planned is None else planned._document,
             settings=[] if planned is None else planned._settings,
             flow=flow,
@@ -136,6 +138,9 @@ class Environment(gymnasium.Env[Array, Array]):
         Families of the benchmark's scenarios from which episodes are drawn. Default: all.
     benchmark : str
         Seed of these scenarios: any text. Judge with another than that of the training.
+    scenarios : int, optional
+        Number of different scenarios of each family. Default: 2^32 - 1. Up to 1000, those of ``lte``, of which each takes about a
+        second to draw, are kept.
     scenario : Scenario, path or str, optional
         A scenario that is used instead, with another random seed in each episode. Its link ``bottleneck`` limits the rate.
     set : mapping, optional
@@ -162,6 +167,7 @@ class Environment(gymnasium.Env[Array, Array]):
         *,
         families: Sequence[str] | None = None,
         benchmark: str = "training",
+        scenarios: int | None = None,
         scenario: Scenario | str | os.PathLike[str] | None = None,
         set: Mapping[str, Value] | None = None,
         flow: str | None = None,
@@ -173,6 +179,7 @@ class Environment(gymnasium.Env[Array, Array]):
             1,
             families=families,
             benchmark=benchmark,
+            scenarios=scenarios,
             scenario=scenario,
             set=set,
             flow=flow,

@@ -86,7 +86,7 @@ impl Encoder {
 
     fn of(video: &VideoSpec) -> Self {
         match video {
-            VideoSpec::Fixed { .. } | VideoSpec::Perfect(..) => Self::Perfect,
+            VideoSpec::Fixed { .. } | VideoSpec::Perfect(..) | VideoSpec::Recorded(_) => Self::Perfect,
             VideoSpec::Statistical(_) => Self::Statistical,
             VideoSpec::Trace(_) => Self::Trace,
             VideoSpec::Hybrid(..) => Self::Hybrid,

@@ -1,6 +1,9 @@
 //! Which episodes an environment plays.
 
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use giusto_congestion::{Algorithm, FeedbackKind, Fixed, Requirements};
 use giusto_sim::random::Random;
@@ -25,9 +28,22 @@ pub struct Episodes(Source);
 
 #[derive(Debug, Clone)]
 enum Source {
-    Benchmark { seed: String, families: Vec<Family> },
-    Scenario { scenario: Box<Scenario>, flow: String },
+    Benchmark {
+        seed: String,
+        families: Vec<Family>,
+        /// Number of scenarios of each family.
+        most: u32,
+        /// Those of [`Family::Lte`] that were drawn, if they can come again: to draw one takes longer than to play it.
+        kept: Arc<Mutex<BTreeMap<u64, Drawn>>>,
+    },
+    Scenario {
+        scenario: Box<Scenario>,
+        flow: String,
+    },
 }
+
+/// Of so many scenarios at most those of `lte` are kept, about 40 kB each.
+const MOST_KEPT: u32 = 1000;
 
 /// One episode before it begins.
 pub(super) struct Planned {
@@ -59,7 +75,24 @@ impl Episodes {
         if families.is_empty() {
             return Err(EnvironmentError::NoFamily);
         }
-        Ok(Self(Source::Benchmark { seed: seed.to_owned(), families }))
+        let (seed, kept) = (seed.to_owned(), Arc::default());
+        Ok(Self(Source::Benchmark { seed, families, most: u32::MAX, kept }))
+    }
+
+    /// The same with at most this number of different scenarios of each family: the first ones of the benchmark. Default 2³² − 1. It has
+    /// no effect on [`of_scenario`](Self::of_scenario).
+    ///
+    /// # Errors
+    ///
+    /// [`EnvironmentError::Most`]: it is 0.
+    pub fn at_most(mut self, scenarios: u32) -> Result<Self, EnvironmentError> {
+        if scenarios == 0 {
+            return Err(EnvironmentError::Most);
+        }
+        if let Source::Benchmark { most, .. } = &mut self.0 {
+            *most = scenarios;
+        }
+        Ok(self)
     }
 
     /// One scenario with other random numbers in each episode. The media flow `flow`, by default the first, is controlled; the
@@ -85,12 +118,12 @@ impl Episodes {
     /// The number of the next episode.
     pub(super) fn next(&self, numbers: &mut Random) -> u64 {
         match &self.0 {
-            Source::Benchmark { families, .. } => {
+            Source::Benchmark { families, most, .. } => {
                 let all = Family::ALL.len() as u64;
                 let place = numbers.random_range(0..families.len().max(1));
                 let family = families.get(place).copied().unwrap_or(Family::Static);
                 let index = Family::ALL.iter().position(|own| *own == family).unwrap_or(0) as u64;
-                all * u64::from(numbers.random::<u32>()) + index
+                all * u64::from(numbers.random_range(0..*most)) + index
             }
             // Whole numbers that every language holds exactly.
             Source::Scenario { .. } => u64::from(numbers.random::<u32>()),
@@ -105,8 +138,14 @@ impl Episodes {
     #[expect(clippy::expect_used, reason = "what is drawn is valid, which a test of the benchmark checks")]
     pub(super) fn plan(&self, number: u64, controller: Algorithm) -> Planned {
         match &self.0 {
-            Source::Benchmark { seed, .. } => {
-                let drawn = draw(seed, number);
+            Source::Benchmark { seed, most, kept, .. } => {
+                let keeps = Family::of(number) == Family::Lte && *most <= MOST_KEPT;
+                let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = keeps.then(|| kept().get(&number).cloned()).flatten();
+                let drawn = known.unwrap_or_else(|| draw(seed, number));
+                if keeps {
+                    kept().entry(number).or_insert_with(|| drawn.clone());
+                }
                 let scenario = drawn.scenario(controller).expect("a drawn scenario is valid");
                 let calls = scenario.flows().iter().filter(|flow| flow.id.starts_with(JUDGED));
                 let mut calls: Vec<String> = calls.map(|flow| flow.id.clone()).collect();

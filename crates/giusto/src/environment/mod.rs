@@ -62,6 +62,9 @@ pub enum EnvironmentError {
     /// The seed of the benchmark is empty.
     #[error("the benchmark seed is empty: give any text, such as \"training\"")]
     Seed,
+    /// There is to be no scenario.
+    #[error("the number of scenarios must be at least 1, found 0")]
+    Most,
     /// The scenario has no call that the environment can control.
     #[error(
         "{scenario}: no media flow of one instance {missing}: the environment controls the target rate of one"

@@ -148,6 +148,32 @@ fn episodes_are_of_the_families_that_were_asked_for() {
 }
 
 #[test]
+fn few_scenarios_come_again() {
+    let play = |environment: &mut Environment| {
+        let mut numbers = std::collections::BTreeSet::new();
+        for _ in 0..24 {
+            environment.reset().unwrap();
+            numbers.insert(environment.number().unwrap());
+        }
+        numbers
+    };
+    let few = Episodes::benchmark("tests", &["static", "lte"]).unwrap().at_most(2).unwrap();
+    // The first two of both families, of which those of LTE are kept.
+    assert_eq!(play(&mut Environment::new(few)), [0, 4, 18, 22].into());
+    assert!(play(&mut families(&["static"])).len() > 20);
+    let kept = Episodes::benchmark("tests", &["lte"]).unwrap().at_most(2).unwrap();
+    let mut environments = [Environment::new(kept.clone()), Environment::new(kept), families(&["lte"])];
+    let [first, second, unbounded] = environments.each_mut().map(|own| play_some(own, 4));
+    assert_eq!((&first, &first), (&second, &unbounded));
+}
+
+/// The rewards of the first 25 steps of an episode.
+fn play_some(environment: &mut Environment, number: u64) -> Vec<f64> {
+    environment.reset_to(number).unwrap();
+    (0..25).map(|_| environment.step(-0.3).unwrap().reward).collect()
+}
+
+#[test]
 fn every_family_can_be_played_to_its_end() {
     for (index, family) in Family::ALL.into_iter().enumerate() {
         let mut environment = families(&[family.name()]);
@@ -249,6 +275,8 @@ fn errors_name_what_is_wrong() {
         error(Episodes::benchmark("x", &["steps"])).contains("\"steps\" is unknown: expected one of static")
     );
     assert!(error(Episodes::benchmark::<&str>("x", &[])).contains("name at least one"));
+    let one = Episodes::benchmark("x", &["static"]).unwrap();
+    assert!(error(one.at_most(0)).contains("at least 1, found 0"));
     let scenario = |text: &str| Scenario::parse(text, "call.toml").unwrap();
     assert!(error(Episodes::of_scenario(scenario(CALL), Some("other"))).contains("called \"other\""));
     let other = CALL.replace("bottleneck", "wire");

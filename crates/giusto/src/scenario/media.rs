@@ -9,8 +9,8 @@ use giusto_sim::{
     random::Random,
     traffic::encoder::{
         AudioConfig, Cbr, FrameRate, HybridEncoder, MediaSource, Noisy, PerfectConfig, PerfectEncoder,
-        SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene, TraceConfig, TraceEncoder,
-        TraceLadder,
+        RecordedConfig, RecordedEncoder, SourceError, StatisticalConfig, StatisticalEncoder, SyntheticScene,
+        TraceConfig, TraceEncoder, TraceLadder,
     },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -134,6 +134,8 @@ pub enum VideoSpec {
     },
     /// Exactly the target rate, after a lag; optionally with Laplacian noise of this scale in frame sizes.
     Perfect(PerfectConfig, Option<f64>),
+    /// Frames of recorded sizes.
+    Recorded(RecordedConfig),
     /// RFC 8593 §5.
     Statistical(StatisticalConfig),
     /// RFC 8593 §6, over a synthetic scene.
@@ -183,6 +185,7 @@ impl VideoSpec {
             Self::Perfect(config, Some(scale)) => {
                 Box::new(Noisy::new(PerfectEncoder::new(config, start)?, scale, random)?)
             }
+            Self::Recorded(ref config) => Box::new(RecordedEncoder::new(config.clone(), start)?),
             Self::Statistical(config) => Box::new(StatisticalEncoder::new(config, start, random)?),
             Self::Trace(config) => {
                 let ladder = scene(config.limits, self.frame_rate(), &mut random)?;
@@ -198,6 +201,7 @@ impl VideoSpec {
     fn frame_rate(&self) -> FrameRate {
         match self {
             Self::Perfect(config, _) => config.frame_rate,
+            Self::Recorded(config) => config.frame_rate,
             Self::Statistical(config) | Self::Hybrid(config, _) => config.frame_rate,
             Self::Fixed { .. } | Self::Trace(_) => FrameRate::HZ_30,
         }
@@ -210,6 +214,10 @@ impl VideoSpec {
                 return (rate, rate.as_bps() as f64 / (size.as_bits().max(1)) as f64);
             }
             Self::Perfect(config, _) => config.limits,
+            Self::Recorded(ref config) => {
+                let recorded = || RateRange::fixed(config.sizes.rate(config.frame_rate));
+                config.adapts.map_or_else(recorded, |(limits, _)| limits)
+            }
             Self::Statistical(config) | Self::Hybrid(config, _) => config.limits,
             Self::Trace(config) => config.limits,
         };

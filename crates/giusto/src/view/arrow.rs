@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     benchmark::RunRow,
+    city::{CallLog, CallSample, CityLog},
     record::{DecisionRecord, FlowTimeline, LinkTimeline, MediaTimeline, RunRecord, Timeline},
 };
 
@@ -67,6 +68,47 @@ pub fn flows_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
             flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.get(at).copied().flatten()
         })
     }));
+    batch(&columns, &rows)
+}
+
+/// The calls of a city of which something was kept.
+///
+/// # Errors
+///
+/// The columns do not fit together, which is a bug.
+pub fn city_calls(log: &CityLog) -> Result<RecordBatch, ArrowError> {
+    type Own<'a> = Column<'a, CallLog>;
+    let columns = [
+        Own::integer("call", |call| Some(call.number.into())),
+        Own::number("start_s", |call| Some(call.time_s.0)),
+        Own::number("end_s", |call| Some(call.time_s.1)),
+        Own::integer("handovers", |call| Some(call.handovers.len() as u64)),
+    ];
+    batch(&columns, &log.calls)
+}
+
+/// Each sample of the calls of a city that were kept over time.
+///
+/// # Errors
+///
+/// The columns do not fit together, which is a bug.
+pub fn city_calls_over_time(log: &CityLog) -> Result<RecordBatch, ArrowError> {
+    type Row<'a> = (u32, &'a CallSample);
+    type Own<'a> = Column<'a, Row<'a>>;
+    let rows: Vec<Row<'_>> = log
+        .calls
+        .iter()
+        .flat_map(|call| call.samples.iter().map(move |sample| (call.number, sample)))
+        .collect();
+    let columns = [
+        Own::integer("call", |(call, _)| Some((*call).into())),
+        Own::number("t_s", |(_, sample)| Some(sample.time_s)),
+        Own::number("sinr_db", |(_, sample)| Some(f64::from(sample.sinr_db)).filter(|sinr| sinr.is_finite())),
+        Own::integer("target_bps", |(_, sample)| Some(sample.target_bps)),
+        Own::number("received_bps", |(_, sample)| Some(sample.received_bps)),
+        Own::integer("backlog_bytes", |(_, sample)| Some(sample.backlog_bytes.into())),
+        Own::number("frame_delay_ms", |(_, sample)| sample.frame_delay_ms),
+    ];
     batch(&columns, &rows)
 }
 

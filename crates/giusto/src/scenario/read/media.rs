@@ -3,7 +3,8 @@
 use giusto_congestion::Algorithm;
 use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, ParityRatio, RateRange};
 use giusto_sim::traffic::encoder::{
-    AudioConfig, BurstSize, FrameRate, KeyFrames, Meanwhile, PerfectConfig, StatisticalConfig, TraceConfig,
+    AudioConfig, BurstSize, FrameRate, FrameSizes, KeyFrames, Meanwhile, PerfectConfig, RecordedConfig,
+    StatisticalConfig, TraceConfig,
 };
 use giusto_units::{DataRate, DataSize};
 
@@ -130,6 +131,7 @@ fn stream(keys: &mut Table<'_>, id: String, max_payload: DataSize) -> VideoStrea
         &[
             ("fixed", &fixed),
             ("perfect", &perfect),
+            ("recorded", &recorded),
             ("statistical", &|keys| {
                 let mut config = statistical(keys);
                 keys.set("size-scale", &mut config.size_scale);
@@ -168,6 +170,27 @@ fn perfect(keys: &mut Table<'_>) -> VideoSpec {
     keys.set("lag", &mut config.lag);
     keys.set("key-frames", &mut config.key_frames);
     VideoSpec::Perfect(config, keys.optional("noise"))
+}
+
+fn recorded(keys: &mut Table<'_>) -> VideoSpec {
+    let mut frame_rate = FrameRate::default();
+    keys.set("frame-rate", &mut frame_rate);
+    let sizes = keys.required_with("sizes", frame_sizes);
+    let adapts = keys.optional("adapts").unwrap_or(true).then(|| {
+        let PerfectConfig { mut limits, mut start_rate, .. } = PerfectConfig::default();
+        rates(keys, &mut limits, &mut start_rate);
+        (limits, start_rate)
+    });
+    // Without sizes the error is noted, and any video does.
+    sizes.map_or_else(VideoSpec::default, |sizes| {
+        VideoSpec::Recorded(RecordedConfig { sizes, frame_rate, adapts })
+    })
+}
+
+/// Sizes in bytes.
+fn frame_sizes(node: &Node<'_>) -> Found<FrameSizes> {
+    let bytes = Vec::<u64>::read(node)?;
+    FrameSizes::new(bytes.into_iter().map(DataSize::from_bytes)).or_else(|error| wrong(node, error))
 }
 
 fn statistical(keys: &mut Table<'_>) -> StatisticalConfig {

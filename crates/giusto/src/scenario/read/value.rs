@@ -230,6 +230,7 @@ impl<'t> Table<'t> {
             "city" => "a table [city]",
             "load" => "load = \"4 Mbit/s\"",
             "size" => "size = \"1200 B\"",
+            "sizes" => "sizes = [12000, 2500]",
             "at" => "at = \"20 s\"",
             "metric" => "metric = \"received-rate\"",
             "std" | "max" | "uniform" | "on" | "off" => "a time, such as \"5 ms\"",

@@ -10,6 +10,7 @@
 //! | [`PerfectEncoder`] | the target over the frame rate, to the byte; key frames repaid | after a fixed lag |
 //! | [`Noisy`] | those of another source, with random deviations in size | as the other source |
 //! | [`StatisticalEncoder`] | Laplacian around the target; bursts at abrupt changes (RFC 8593 §5) | damped |
+//! | [`RecordedEncoder`] | of recorded sizes, one after the other | at once, or never |
 //! | [`TraceEncoder`] | interpolated from a ladder of traces (RFC 8593 §6) | at once |
 //! | [`HybridEncoder`] | of a trace; bursts at abrupt changes (RFC 8593 §7) | damped |
 //!
@@ -71,6 +72,7 @@ mod model;
 mod noisy;
 mod perfect;
 mod reaction;
+mod recorded;
 mod statistical;
 #[cfg(test)]
 mod tests;
@@ -90,6 +92,7 @@ pub use self::{
     noisy::Noisy,
     perfect::{KeyFrames, PerfectConfig, PerfectEncoder},
     reaction::Meanwhile,
+    recorded::{FrameSizes, RecordedConfig, RecordedEncoder},
     statistical::StatisticalEncoder,
     trace::{TraceConfig, TraceEncoder},
     transient::StatisticalConfig,

@@ -167,6 +167,16 @@ fn every_model_can_be_named_with_parameters() {
     assert_eq!(video(hybrid), VideoSpec::Hybrid(slower, skipping));
     let one_rate = "{ model = \"hybrid\", min = \"1 Mbit/s\", max = \"1 Mbit/s\" }";
     assert!(matches!(video(one_rate), VideoSpec::Hybrid(..)));
+    let sizes = FrameSizes::new([9_000, 1_000].map(DataSize::from_bytes)).unwrap();
+    let adapts = Some((PerfectConfig::default().limits, rate("150 kbit/s")));
+    let recorded = RecordedConfig { sizes, frame_rate: FrameRate::HZ_30, adapts };
+    assert_eq!(
+        video("{ model = \"recorded\", sizes = [9000, 1000] }"),
+        VideoSpec::Recorded(recorded.clone())
+    );
+    let as_they_are = "{ model = \"recorded\", sizes = [9000, 1000], frame-rate = 25, adapts = false }";
+    let played = RecordedConfig { frame_rate: FrameRate::HZ_25, adapts: None, ..recorded };
+    assert_eq!(video(as_they_are), VideoSpec::Recorded(played));
 }
 
 #[test]
@@ -238,7 +248,7 @@ fn errors_of_several_videos_name_line_and_fix() {
     insta::assert_snapshot!(several("skip-after = \"0 s\""), @r#"s.toml:12: flow "call": video "video-2": skip-after must be above 0 s, found 0 ns: "never" switches it off"#);
     insta::assert_snapshot!(several("discard-after = \"nevr\""), @r#"s.toml:13: flow "call": video 2: discard-after: "nevr" is not a duration: write a number and a unit, such as "50 ms""#);
     insta::assert_snapshot!(several("pauses = [[\"2 s\", \"1 s\"]]"), @r#"s.toml:12: flow "call": video "video-2": pauses: a pause must end after it starts, found 2 s to 1 s"#);
-    insta::assert_snapshot!(several("model = \"perfekt\""), @r#"s.toml:13: flow "call": video 2: model: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, statistical, trace, hybrid"#);
+    insta::assert_snapshot!(several("model = \"perfekt\""), @r#"s.toml:13: flow "call": video 2: model: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, recorded, statistical, trace, hybrid"#);
     insta::assert_snapshot!(complaint("video = [\"perfect\", \"fixed\"]"), @r#"s.toml:10: flow "call": video 2: rate is missing: add rate = "5 Mbit/s""#);
     insta::assert_snapshot!(complaint("video = []"), @r#"s.toml:10: flow "call": video: the list is empty: add a video, or remove the key"#);
     let many = format!("video = [{}]", vec!["\"perfect\""; 17].join(", "));
@@ -258,9 +268,13 @@ fn errors_of_media_name_line_and_fix() {
     insta::assert_snapshot!(complaint("start = \"1 s\"\nstrat-rate = \"1 Mbit/s\""), @r#"s.toml:11: flow "call": unknown key "strat-rate": did you mean "start-rate"?"#);
     insta::assert_snapshot!(complaint("start-rate = \"3 Mbit/s\""), @r#"s.toml:10: flow "call": start-rate must be between min-rate, 30 kbit/s, and max-rate, 1.56912 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("min-rate = \"3 Mbit/s\"\nmax-rate = \"2 Mbit/s\""), @r#"s.toml:11: flow "call": min-rate must be above 0 bit/s and at most max-rate, 2 Mbit/s, found 3 Mbit/s"#);
-    insta::assert_snapshot!(complaint("video = \"perfekt\""), @r#"s.toml:10: flow "call": video: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, statistical, trace, hybrid"#);
+    insta::assert_snapshot!(complaint("video = \"perfekt\""), @r#"s.toml:10: flow "call": video: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, recorded, statistical, trace, hybrid"#);
     insta::assert_snapshot!(complaint("video = \"fixed\""), @r#"s.toml:10: flow "call": video: rate is missing: add rate = "5 Mbit/s""#);
     insta::assert_snapshot!(complaint("video = { model = \"fixed\", size = \"70 kB\", rate = \"1 Mbit/s\" }"), @r#"s.toml:10: flow "call": video: packets of 70000 B at 1 Mbit/s: the size must be 1 to 65535 B, and the interval 1 us to 1 h"#);
+    insta::assert_snapshot!(complaint("video = \"recorded\""), @r#"s.toml:10: flow "call": video: sizes is missing: add sizes = [12000, 2500]"#);
+    insta::assert_snapshot!(complaint("video = { model = \"recorded\", sizes = [] }"), @r#"s.toml:10: flow "call": video: sizes: number of frame sizes must be 1 to 1000000, found 0"#);
+    insta::assert_snapshot!(complaint("video = { model = \"recorded\", sizes = [1000, 5] }"), @r#"s.toml:10: flow "call": video: sizes: frame size in bytes must be 10 to 1000000, found 5"#);
+    insta::assert_snapshot!(complaint("video = { model = \"recorded\", sizes = [1000], adapts = false, max = \"1 Mbit/s\" }"), @r#"s.toml:10: flow "call": video: unknown key "max": known keys are id, priority, skip-after, discard-after, pauses, model, frame-rate, sizes, adapts"#);
     insta::assert_snapshot!(complaint("video = { frame-rate = 0 }"), @r#"s.toml:10: flow "call": video: frame-rate: frame rate must be 1 to 1000 Hz, found 0 Hz"#);
     insta::assert_snapshot!(complaint("video = { max = \"100 kbit/s\" }"), @r#"s.toml:10: flow "call": video: the lowest rate, 150 kbit/s, must be above 0 bit/s and not above the highest, 100 kbit/s"#);
     insta::assert_snapshot!(complaint("video = { min = \"1 kbit/s\" }"), @r#"s.toml:10: flow "call": video: 1 kbit/s at 30 Hz gives frames below 10 B: raise the lowest rate, or lower the frame rate"#);

@@ -1,0 +1,237 @@
+//! Recorded frame sizes.
+
+use std::sync::Arc;
+
+use giusto_session::media::RateRange;
+use giusto_units::{DataRate, DataSize, Timestamp};
+
+use super::{
+    cadence::{Cadence, FrameRate},
+    error::SourceError,
+    frame::{EncodedFrame, FRAME_MAX, FRAME_MIN, VIDEO_CLOCK},
+    model::MediaSource,
+};
+
+/// The sizes of the frames of a recording, which repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameSizes {
+    sizes: Arc<[DataSize]>,
+    total: DataSize,
+}
+
+impl FrameSizes {
+    /// Maximum number of frames: more than 9 h at 30 Hz.
+    pub const MOST: usize = 1_000_000;
+
+    /// These sizes, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::Parameter`] unless there are 1 to 1,000,000 frames of 10 to 1,000,000 bytes each.
+    pub fn new(sizes: impl IntoIterator<Item = DataSize>) -> Result<Self, SourceError> {
+        let sizes: Arc<[DataSize]> = sizes.into_iter().collect();
+        if !(1..=Self::MOST).contains(&sizes.len()) {
+            let (what, found) = ("number of frame sizes", sizes.len() as f64);
+            return Err(SourceError::Parameter { what, found, range: "1 to 1000000" });
+        }
+        let range = FRAME_MIN..=FRAME_MAX;
+        if let Some(size) = sizes.iter().find(|size| !range.contains(size)) {
+            let (what, found) = ("frame size in bytes", size.as_bytes() as f64);
+            return Err(SourceError::Parameter { what, found, range: "10 to 1000000" });
+        }
+        let total = DataSize::from_bytes(sizes.iter().map(|size| size.as_bytes()).sum());
+        Ok(Self { sizes, total })
+    }
+
+    /// The mean rate at this number of frames per second.
+    pub fn rate(&self, frame_rate: FrameRate) -> DataRate {
+        let mean = self.total.as_bits() as f64 / self.sizes.len() as f64;
+        DataRate::from_bps((mean * frame_rate.as_hertz()).round() as u64)
+    }
+}
+
+/// Configuration of a [`RecordedEncoder`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedConfig {
+    /// The sizes.
+    pub sizes: FrameSizes,
+    /// Frames per second. Default: 30 Hz.
+    pub frame_rate: FrameRate,
+    /// The rates that it can produce, and the initial target. `None`: the frames have the recorded sizes whatever the target is.
+    pub adapts: Option<(RateRange, DataRate)>,
+}
+
+/// An encoder that makes frames of recorded sizes, from the first to the last and again.
+///
+/// If it adapts, each frame is the recorded size times the target over the mean rate of the recording, at once and with remainders
+/// carried: large and small frames keep their relation, and the mean over the recording is the target. The first frame is a key
+/// frame; requests have no effect, because the recording has key frames of its own.
+///
+/// # Example
+///
+/// ```
+/// use giusto_sim::traffic::encoder::{FrameRate, FrameSizes, MediaSource, RecordedConfig, RecordedEncoder};
+/// use giusto_units::{DataSize, Timestamp};
+///
+/// let sizes = FrameSizes::new([9_000, 1_000, 2_000].map(DataSize::from_bytes))?;
+/// let config = RecordedConfig { sizes, frame_rate: FrameRate::HZ_25, adapts: None };
+/// let mut camera = RecordedEncoder::new(config, Timestamp::ZERO)?;
+/// assert_eq!(camera.target().as_bps(), 800_000); // a mean of 4000 B, 25 times a second
+/// assert_eq!(camera.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(9_000)));
+/// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RecordedEncoder {
+    cadence: Cadence,
+    sizes: FrameSizes,
+    next: usize,
+    limits: RateRange,
+    target: DataRate,
+    /// The mean rate of the recording, if sizes follow the target.
+    mean: Option<DataRate>,
+    /// What rounding has left of earlier frames, in bytes.
+    remainder: f64,
+    is_first: bool,
+}
+
+impl RecordedEncoder {
+    /// An encoder whose first frame is due at `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::FrameTooSmall`] if the lowest rate gives a mean frame below the minimum size.
+    pub fn new(config: RecordedConfig, start: Timestamp) -> Result<Self, SourceError> {
+        let RecordedConfig { sizes, frame_rate, adapts } = config;
+        let mean = sizes.rate(frame_rate);
+        let (limits, target) = match adapts {
+            Some((limits, start_rate)) => (limits, limits.clamp(start_rate)),
+            None => (RateRange::fixed(mean), mean),
+        };
+        frame_rate.check(limits)?;
+        Ok(Self {
+            cadence: Cadence::new(start, frame_rate.period(), VIDEO_CLOCK),
+            sizes,
+            next: 0,
+            limits,
+            target,
+            mean: adapts.map(|_| mean),
+            remainder: 0.0,
+            is_first: true,
+        })
+    }
+
+    /// The size of the next frame.
+    fn size(&mut self) -> u64 {
+        let recorded = self.sizes.sizes.get(self.next).copied().unwrap_or(FRAME_MIN);
+        self.next = (self.next + 1) % self.sizes.sizes.len();
+        let Some(mean) = self.mean else { return recorded.as_bytes() };
+        let exact = recorded.as_bytes() as f64 * self.target.as_bps() as f64 / mean.as_bps().max(1) as f64
+            + self.remainder;
+        let size = (exact.floor() as u64).max(FRAME_MIN.as_bytes());
+        // Frames that are raised to the minimum are not repaid by others.
+        self.remainder = (exact - size as f64).max(0.0);
+        size
+    }
+}
+
+impl MediaSource for RecordedEncoder {
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.cadence.next_frame_at()
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        let now = self.cadence.observe(now);
+        self.cadence.is_due(now).then(|| {
+            let bytes = self.size();
+            let key = std::mem::take(&mut self.is_first);
+            let frame = self.cadence.frame(bytes, key);
+            self.cadence.advance();
+            frame
+        })
+    }
+
+    fn set_target(&mut self, now: Timestamp, target: DataRate) {
+        self.cadence.observe(now);
+        self.target = self.limits.clamp(target);
+    }
+
+    fn target(&self) -> DataRate {
+        self.target
+    }
+
+    fn limits(&self) -> RateRange {
+        self.limits
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        self.cadence.observe(now);
+    }
+
+    fn set_paused(&mut self, now: Timestamp, paused: bool) {
+        self.cadence.set_paused(now, paused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: [u64; 4] = [30_000, 2_001, 1_000, 6_999];
+
+    fn encoder(adapts: Option<(RateRange, DataRate)>) -> RecordedEncoder {
+        let sizes = FrameSizes::new(BYTES.map(DataSize::from_bytes)).unwrap();
+        let config = RecordedConfig { sizes, frame_rate: FrameRate::HZ_25, adapts };
+        RecordedEncoder::new(config, Timestamp::ZERO).unwrap()
+    }
+
+    /// The sizes and key frames of the next `count` frames.
+    fn frames(encoder: &mut RecordedEncoder, count: usize) -> (Vec<u64>, Vec<bool>) {
+        let frame = |_| {
+            let due = encoder.next_frame_at().unwrap();
+            let frame = encoder.poll_frame(due).unwrap();
+            (frame.size.as_bytes(), frame.key)
+        };
+        (0..count).map(frame).unzip()
+    }
+
+    #[test]
+    fn recorded_sizes_are_played_again_and_again() {
+        let mut encoder = encoder(None);
+        // A mean of 10000 B at 25 Hz.
+        assert_eq!(encoder.limits(), RateRange::fixed(DataRate::from_bps(2_000_000)));
+        encoder.set_target(Timestamp::ZERO, DataRate::from_bps(100_000));
+        encoder.request_key_frame(Timestamp::ZERO);
+        let (sizes, keys) = frames(&mut encoder, 9);
+        assert_eq!(sizes, [&BYTES[..], &BYTES, &BYTES[..1]].concat());
+        assert_eq!(keys.iter().filter(|key| **key).count(), 1);
+        assert!(keys[0]);
+        assert_eq!(encoder.next_frame_at(), Some(Timestamp::from_nanos(360_000_000)));
+    }
+
+    #[test]
+    fn sizes_follow_the_target_and_keep_their_relation() {
+        let rate = DataRate::from_bps;
+        let limits = RateRange::new(rate(200_000), rate(3_000_000)).unwrap();
+        let mut encoder = encoder(Some((limits, rate(100_000))));
+        assert_eq!(encoder.target(), rate(200_000));
+        encoder.set_target(Timestamp::ZERO, rate(700_000));
+        let (sizes, _) = frames(&mut encoder, 400);
+        // 0.35 of the recorded ones; the sum to the byte.
+        assert_eq!(sizes[..3], [10_500, 700, 350]);
+        let sum: u64 = sizes.iter().sum();
+        assert!((1_399_999..=1_400_000).contains(&sum), "{sum}");
+        // A new target holds from the next frame on, within the limits.
+        encoder.set_target(Timestamp::ZERO, rate(9_000_000));
+        assert_eq!(frames(&mut encoder, 1).0, [45_000]);
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_named() {
+        let error = |bytes: &[u64]| {
+            FrameSizes::new(bytes.iter().copied().map(DataSize::from_bytes)).unwrap_err().to_string()
+        };
+        assert_eq!(error(&[]), "number of frame sizes must be 1 to 1000000, found 0");
+        assert_eq!(error(&[100, 9]), "frame size in bytes must be 10 to 1000000, found 9");
+        assert_eq!(error(&[1_000_001]), "frame size in bytes must be 10 to 1000000, found 1000001");
+    }
+}

@@ -1,0 +1,51 @@
+"""Cities."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, command
+
+import giusto
+
+CITY = ROOT / "scenarios" / "rfc8869" / "2.1-downlink.toml"
+# A few calls of 6 s.
+SMALL = {
+    "city.users-per-cell": 0.3,
+    "city.call": "6 s",
+    "city.evaluation": '["4 s", "9 s"]',
+    "city.files": "0 Mbit/s",
+    "city.controller": "scream:v2",
+}
+
+
+def test_a_city_is_that_of_the_command(tmp_path: Path) -> None:
+    run = giusto.city(CITY, 3, set=SMALL)
+    settings = [word for path, value in SMALL.items() for word in ("--set", f"{path}={value}")]
+    printed = json.loads(command("sim", CITY, "--seed", "3", "--json", *settings, status=0 if run.passed else 1))
+    ours = run.to_dict()
+    for values in (printed, ours, printed["city"], ours["city"]):
+        values.pop("wall_s")
+    assert ours == printed
+    assert run.figures["controller"] == "scream:v2" and run.figures["calls"] > 2
+    assert run.passed == all(check.passed for check in run.checks)
+    assert "downlink scream:v2" in str(run)
+
+    calls, samples = run.calls.to_pandas(), run.calls_over_time.to_pandas()
+    assert len(calls) >= run.figures["calls"]
+    assert (calls.end_s - calls.start_s).to_numpy() == pytest.approx(6, abs=0.01)
+    assert set(samples.call) <= set(calls.call)
+    mean = samples[(samples.t_s > 5) & (samples.t_s < 9)].received_bps.mean()
+    assert 0.5 * run.figures["received_video_bps"] < mean < 1.6 * run.figures["received_video_bps"]
+    run.write(tmp_path)
+    assert (tmp_path / "report.html").exists()
+    assert json.loads((tmp_path / "result.json").read_text())["seed"] == "3"
+
+
+def test_what_is_no_city_is_named(media: str) -> None:
+    with pytest.raises(giusto.ScenarioError, match="city"):
+        giusto.city(media)
+    with pytest.raises(giusto.ScenarioError, match="users-per-cell"):
+        giusto.city(CITY, set={"city.users-per-cell": -1})
