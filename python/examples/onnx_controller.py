@@ -3,12 +3,13 @@
     pip install giusto onnxruntime
     python onnx_controller.py Offline_RL_baseline_bandwidth_estimator_model.onnx
 
-The baseline of the challenge is in https://github.com/microsoft/RL4BandwidthEstimationChallenge, folder onnx_models (150 kB; code under the MIT
-licence, other content under CC BY 4.0). Models of its participants have the same inputs and outputs.
+The baseline of the challenge is in https://github.com/microsoft/RL4BandwidthEstimationChallenge, folder onnx_models (150 kB; code under
+the MIT licence, other content under CC BY 4.0). Models of its participants have the same inputs and outputs.
 
 A model gets 15 features over 10 intervals, the latest 5 of 60 ms and the latest 5 of 600 ms, the most recent first, each 60 ms, and
-returns the bandwidth in bit/s. Feature ``f`` of short interval ``i`` is element ``10 f + i`` and that of long interval ``i`` is ``10 f + 5 + i``,
-from 0 (https://www.microsoft.com/en-us/research/academic-program/bandwidth-estimation-challenge/data/).
+returns the bandwidth in bit/s. Feature ``f`` of short interval ``i`` is element ``10 f + i`` and that of long interval ``i`` is
+``10 f + 5 + i``, from 0 (https://www.microsoft.com/en-us/research/academic-program/bandwidth-estimation-challenge/data/). The
+means by which the baseline normalises its input agree with this order and these units.
 
 The challenge's estimators run in the receiver of Teams calls with audio and video. Here the sender runs them on transport-wide
 feedback, which does not say what a packet contains: packets below 250 B count as audio.
@@ -164,7 +165,8 @@ def scenario(judged: str | type[giusto.Controller]) -> giusto.Scenario:
     video = {"model": "perfect", "min_kbps": 80, "max_kbps": 2500, "frame_rate": 30}
     audio = {"rate_kbps": 32, "packet_time_ms": 20}
     rates = {"min_rate_kbps": 80, "start_rate_kbps": 300, "max_rate_kbps": 2500}
-    return giusto.Scenario(duration_s=60, link=link, flow=giusto.Flow("call", "media", controller=judged, video=video, audio=audio, **rates))
+    flow = giusto.Flow("call", "media", controller=judged, video=video, audio=audio, **rates)
+    return giusto.Scenario(duration_s=60, link=link, flow=flow)
 
 
 def main() -> None:

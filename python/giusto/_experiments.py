@@ -26,7 +26,7 @@ _JOBS = 1024
 _TASKS = 8
 _RUNS = 50
 
-_Document: TypeAlias = "tuple[str, str, str | os.PathLike[str]]"
+_Document: TypeAlias = "tuple[str, str, dict[str, str]]"
 _Runs: TypeAlias = "list[tuple[list[tuple[str, str]], list[int]]]"
 
 

@@ -18,23 +18,25 @@ class Bar:
     """A line on standard error that is written over: a bar, the number of runs, and the time left."""
 
     def __init__(self) -> None:
-        self._began: float | None = None
+        self._began = time.monotonic()
         self._shown = float("-inf")
-        self._first = 0
+        self._before: int | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` runs are done."""
         now = time.monotonic()
-        if self._began is None:
-            self._began, self._first = now, done - 1
+        if self._before is None:
+            self._before = done - 1
         if now - self._shown < _INTERVAL_S and done < total:
             return
         self._shown = now
-        filled = _WIDTH * done // total
-        left_s = (now - self._began) / (done - self._first) * (total - done)
-        end = "\n" if done == total else ""
-        line = f"\r[{'#' * filled:{_WIDTH}}] {done} of {total} runs, {_time(left_s)} left"
-        sys.stderr.write(f"{line:<78}{end}")
+        bar = "#" * (_WIDTH * done // total)
+        line = f"\r[{bar:{_WIDTH}}] {done} of {total} runs"
+        made = done - self._before
+        # The first run says little about the others, and results of an engine come in groups.
+        if made > 1:
+            line += f", {_time((now - self._began) / made * (total - done))} left"
+        sys.stderr.write(f"{line:<78}" + ("\n" if done == total else ""))
         sys.stderr.flush()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -132,11 +133,26 @@ def test_an_exception_of_a_controller_arrives(dask: Any, ray: Any, media: str) -
         giusto.benchmark([Broken], 2, engine=dask)
 
 
-def test_trace_files_are_found_by_workers(dask: Any, scenarios: Path) -> None:
-    text = scenarios / "lte-trace.toml"
-    values = {"duration": ["2 s"]}
-    swept = giusto.sweep(text, values, seeds=[1, 2], engine=dask)
-    assert swept.flows.equals(giusto.sweep(text, values, seeds=[1, 2]).flows)
+def test_trace_files_travel_to_workers(scenarios: Path, tmp_path: Path) -> None:
+    for name in ("lte-trace.toml", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/lte/up-3kmh-2M-edge.mahimahi"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(scenarios / name, tmp_path / name)
+
+    class Elsewhere(ThreadPoolExecutor):
+        """Workers that do not have the files."""
+
+        def submit(self, *given: Any, **named: Any) -> Any:
+            shutil.rmtree(tmp_path)
+            tmp_path.mkdir()
+            return super().submit(*given, **named)
+
+    traces = [f"traces/lte/{name}.mahimahi" for name in ("down-30kmh-6M-edge", "up-3kmh-2M-edge")]
+    values = {"duration": ["2 s"], "cell.rate.mahimahi": traces}
+    expected = giusto.sweep(tmp_path / "lte-trace.toml", values, seeds=[1, 2]).flows
+    with Elsewhere(1) as pool:
+        assert giusto.sweep(tmp_path / "lte-trace.toml", values, seeds=[1, 2], engine=pool).flows.equals(expected)
+    assert not list(tmp_path.iterdir())
+    assert len(set(expected["received_rate_bps"].to_pylist())) >= 2
 
 
 def test_engines_can_be_named(dask: Any, ray: Any) -> None:

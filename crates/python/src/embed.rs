@@ -84,7 +84,6 @@ impl RateControl {
 
     /// Records a packet that leaves at `now_s`.
     #[pyo3(signature = (now_s, size_bytes, *, ssrc = None, sequence = None, transport_sequence = None, probe = None))]
-    #[expect(clippy::too_many_arguments, reason = "each but two is named by the caller")]
     fn on_sent(
         &self,
         now_s: f64,
@@ -128,7 +127,6 @@ impl RateControl {
         let queue = congestion::QueueState {
             size: DataSize::from_bytes(queue_bytes),
             oldest: seconds("oldest_s", oldest_s)?,
-            ..congestion::QueueState::default()
         };
         let State { controller, history, .. } = &mut *self.state();
         history.on_timeout(now);

@@ -26,8 +26,8 @@ use crate::{
 /// Runs of a sweep: for each combination of values its seeds.
 type Runs = Vec<(Vec<(String, String)>, Vec<u64>)>;
 
-/// A document as Python can pickle it: text, name, folder of its traces.
-type Pickled = (String, String, PathBuf);
+/// A document as Python can pickle it: text, name, texts of its trace files.
+type Pickled = (String, String, BTreeMap<String, String>);
 
 /// The result of one run of a task.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,16 +67,17 @@ impl SweepTasks {
         out: Option<PathBuf>,
         resume: bool,
     ) -> Outcome<Self> {
-        let document = document.with(&Own::all(&controllers)?);
-        let folder = std::path::absolute(document.folder()).unwrap_or_else(|_| document.folder().to_owned());
-        let pickled = (document.text().to_owned(), document.name().to_owned(), folder);
-        let (paths, planned, journal, known) = begin_sweep(document, values, seeds, out.as_deref(), resume)?;
+        let document = document.with(&Own::all(&controllers)?).keeping_traces();
+        let (paths, planned, journal, known) =
+            begin_sweep(document.clone(), values, seeds, out.as_deref(), resume)?;
+        // The plan has read all trace files.
+        let pickled = (document.text().to_owned(), document.name().to_owned(), document.kept_traces());
         let fingerprints = planned.iter().map(|run| (run.key(), run.fingerprint.clone())).collect();
         let known = known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
         Ok(Self { document: pickled, paths, planned, fingerprints, journal, known, failed: BTreeMap::new() })
     }
 
-    /// Text, name and folder of the scenario.
+    /// Text and name of the scenario, and texts of its trace files.
     #[getter]
     fn document(&self) -> Pickled {
         self.document.clone()
@@ -160,9 +161,9 @@ pub(crate) fn sweep_task(
     runs: Runs,
 ) -> Outcome<Vec<String>> {
     let own = Own::all(&controllers)?;
-    let (text, name, folder) = document;
+    let (text, name, traces) = document;
     let document = scenario::Document::parse(&text, &name)?
-        .with_folder(folder)
+        .with_traces(traces)
         .with_algorithms(own.iter().map(Own::algorithm).collect());
     let mut planned = Vec::new();
     for (values, seeds) in runs {
@@ -205,7 +206,6 @@ impl BenchmarkTasks {
     /// The benchmark of `run_benchmark` with these arguments.
     #[new]
     #[pyo3(signature = (seed, scenarios, names, controllers, *, shard, out, resume))]
-    #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         seed: &str,
         scenarios: u64,
@@ -327,6 +327,6 @@ fn other_version(what: &str) -> PyErr {
     let ours = env!("CARGO_PKG_VERSION");
     value_error(format!(
         "a worker returned another result than that of giusto {ours} here ({what}): install the same giusto, built from the same \
-         sources, on all workers, and give all of them the same trace files"
+         sources, on all workers"
     ))
 }

@@ -181,7 +181,6 @@ impl ExploreError {
 #[derive(Debug, Default)]
 pub struct Explorer {
     file: Option<Document>,
-    gallery: gallery::Gallery,
 }
 
 /// One of the runs that are shown beside each other, with each seed.
@@ -194,13 +193,13 @@ struct Variant {
 impl Explorer {
     /// An explorer of a file, or of the gallery alone.
     pub fn new(file: Option<Document>) -> Self {
-        Self { file, gallery: gallery::Gallery::default() }
+        Self { file }
     }
 
     /// The document of a side.
     fn document(&self, side: &Side) -> Result<Document, ExploreError> {
         match (&side.scenario, &self.file) {
-            (Some(name), _) => self.gallery.document(name),
+            (Some(name), _) => gallery::document(name),
             (None, Some(file)) => Ok(file.clone()),
             (None, None) => {
                 let text = "scenario: missing: name one of the gallery, or start with a FILE";

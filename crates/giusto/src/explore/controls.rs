@@ -597,7 +597,7 @@ mod tests {
     fn what_is_turned_and_saved_is_read_alike() {
         let mut turned = 0;
         for entry in crate::explore::entries() {
-            let document = crate::explore::gallery::Gallery::default().document(&entry.name).unwrap();
+            let document = crate::explore::gallery::document(&entry.name).unwrap();
             let all = controls(&document, &[]).unwrap();
             for control in all.into_iter().flat_map(|group| group.controls) {
                 let value = match &control.kind {

@@ -1,9 +1,6 @@
 //! The scenarios of the repository, within the program.
 
-use std::{path::Path, sync::OnceLock};
-
 use serde::Serialize;
-use tempfile::TempDir;
 
 use super::ExploreError;
 use crate::scenario::{Document, Lesson, Setting, Step};
@@ -136,15 +133,15 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "rfc8869/3.2-varying-20",
 ];
 
-/// The traces that they read.
-const TRACES: [(&str, &str); 3] = [
-    ("half-seconds.csv", include_str!("../../../../scenarios/traces/half-seconds.csv")),
-    (
-        "lte/down-30kmh-6M-edge.mahimahi",
-        include_str!("../../../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi"),
-    ),
-    ("wandering.mahimahi", include_str!("../../../../scenarios/traces/wandering.mahimahi")),
+/// The traces that they read, by the names that their files give them.
+const TRACES: [(&str, &str); 4] = [
+    ("traces/half-seconds.csv", include_str!("../../../../scenarios/traces/half-seconds.csv")),
+    ("traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
+    ("../traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
+    ("traces/wandering.mahimahi", include_str!("../../../../scenarios/traces/wandering.mahimahi")),
 ];
+
+const EDGE: &str = include_str!("../../../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi");
 
 /// Every scenario of the gallery.
 pub fn entries() -> Vec<Entry> {
@@ -157,48 +154,20 @@ pub fn entries() -> Vec<Entry> {
     SCENARIOS.iter().map(entry).collect()
 }
 
-/// The gallery as documents.
-#[derive(Debug, Default)]
-pub(super) struct Gallery {
-    /// Where the traces lie, once one was needed.
-    traces: OnceLock<Option<TempDir>>,
-}
-
-impl Gallery {
-    /// The scenario called `name`.
-    pub(super) fn document(&self, name: &str) -> Result<Document, ExploreError> {
-        let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
-            return Err(ExploreError::Question(format!(
-                "scenario: the gallery has no \"{name}\": take a name from it"
-            )));
-        };
-        let document = Document::parse(text, &format!("{name}.toml"))?;
-        let needs_traces = TRACES.iter().any(|(trace, _)| text.contains(trace));
-        let root = if needs_traces { self.traces.get_or_init(unpacked).as_ref() } else { None };
-        let below = Path::new(name).parent().unwrap_or(Path::new(""));
-        Ok(match root {
-            Some(root) => document.with_folder(root.path().join(below)),
-            None => document,
-        })
-    }
-}
-
-/// The traces in a folder of their own; `None` if there is no room.
-fn unpacked() -> Option<TempDir> {
-    let folder = tempfile::tempdir().ok()?;
-    let traces = folder.path().join("traces");
-    std::fs::create_dir_all(traces.join("lte")).ok()?;
-    // A lesson names its trace from its own folder.
-    std::fs::create_dir(folder.path().join("lessons")).ok()?;
-    for (name, text) in TRACES {
-        std::fs::write(traces.join(name), text).ok()?;
-    }
-    Some(folder)
+/// The scenario of the gallery called `name`.
+pub(super) fn document(name: &str) -> Result<Document, ExploreError> {
+    let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
+        return Err(ExploreError::Question(format!(
+            "scenario: the gallery has no \"{name}\": take a name from it"
+        )));
+    };
+    let traces = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+    Ok(Document::parse(text, &format!("{name}.toml"))?.with_traces(traces))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs};
+    use std::{collections::BTreeSet, fs, path::Path};
 
     use super::*;
 
@@ -228,10 +197,9 @@ mod tests {
 
     #[test]
     fn each_scenario_of_the_gallery_is_valid_and_says_what_it_shows() {
-        let gallery = Gallery::default();
         for Entry { name, sentence, lesson } in entries() {
             assert_eq!(lesson.is_some(), name.starts_with("lessons/"), "{name}");
-            let scenario = gallery.document(&name).unwrap().scenario(&[]);
+            let scenario = document(&name).unwrap().scenario(&[]);
             assert!(scenario.is_ok(), "{name}: {}", scenario.unwrap_err());
             assert!((10..300).contains(&sentence.len()), "{name}: \"{sentence}\"");
         }

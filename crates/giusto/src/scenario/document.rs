@@ -4,8 +4,10 @@ mod rewrite;
 mod setting;
 
 use std::{
+    collections::BTreeMap,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::{Arc, PoisonError},
 };
 
 use giusto_congestion::Algorithm;
@@ -21,6 +23,7 @@ use super::{
     model::{FlowSpec, Scenario},
     read::{self, Context, Found, Node, Problem},
     setting::Setting,
+    trace::Traces,
     validate,
 };
 
@@ -35,7 +38,7 @@ pub struct Document {
     /// The default name of the scenario.
     stem: String,
     /// Where trace files are looked for.
-    folder: PathBuf,
+    traces: Traces,
     /// Controllers besides the built-in ones.
     algorithms: Vec<Algorithm>,
     text: String,
@@ -71,7 +74,7 @@ impl Document {
         let path = path.as_ref();
         let text = read_text(path, true).map_err(|error| ScenarioError::new(vec![error]))?;
         let mut document = Self::parse(&text, &path.display().to_string())?;
-        document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        document.traces.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
     }
 
@@ -85,7 +88,7 @@ impl Document {
         let document = Self {
             name: name.to_owned(),
             stem: stem.unwrap_or_default(),
-            folder: PathBuf::new(),
+            traces: Traces::default(),
             algorithms: Vec::new(),
             text: text.to_owned(),
         };
@@ -100,10 +103,25 @@ impl Document {
         Self { algorithms, ..self }
     }
 
-    /// The same file, whose trace files are looked for in this folder.
+    /// The same file, with these texts in place of trace files, by the names that the file gives them.
     #[must_use]
-    pub fn with_folder(self, folder: PathBuf) -> Self {
-        Self { folder, ..self }
+    pub fn with_traces(self, texts: BTreeMap<String, String>) -> Self {
+        let traces = Traces { given: Arc::new(texts), ..self.traces };
+        Self { traces, ..self }
+    }
+
+    /// The same file, which keeps the texts of the trace files that its scenarios read, for [`kept_traces`](Self::kept_traces).
+    #[must_use]
+    pub fn keeping_traces(self) -> Self {
+        let traces = Traces { kept: Some(Arc::default()), ..self.traces };
+        Self { traces, ..self }
+    }
+
+    /// The texts of the trace files that were read so far, by the names that the file gives them. Another program, which does not have
+    /// them, reads the same scenario with [`with_traces`](Self::with_traces).
+    pub fn kept_traces(&self) -> BTreeMap<String, String> {
+        let kept = self.traces.kept.as_ref();
+        kept.map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
     }
 
     /// Another text in place of the file's.
@@ -126,11 +144,6 @@ impl Document {
     /// The name of the file in messages.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Where trace files are looked for.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// The values of the file.
@@ -180,7 +193,7 @@ impl Document {
             let text = "a city is no network of links: only `giusto sim` runs it";
             return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
         }
-        let context = Context { text: &self.text, folder: &self.folder, algorithms: &self.algorithms };
+        let context = Context { text: &self.text, traces: &self.traces, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
             let (mut scenario, changes) = read::scenario(root, &self.stem, context)?;
             change(&mut scenario.flows);

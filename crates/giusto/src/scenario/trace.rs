@@ -1,6 +1,11 @@
 //! Trace files of link rates.
 
-use std::path::Path;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -12,8 +17,34 @@ const OPPORTUNITY_BYTES: u32 = 1504;
 
 const COLUMNS: &str = "write lines of time_s,rate_bps, such as 12.5,3000000";
 
+/// Where the trace files of a scenario are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Traces {
+    /// The folder of relative names.
+    pub(super) folder: PathBuf,
+    /// Texts that take the place of files, by their names in the scenario.
+    pub(super) given: Arc<BTreeMap<String, String>>,
+    /// The texts of the files that were read, by the same names, if they are to be kept.
+    pub(super) kept: Option<Arc<Mutex<BTreeMap<String, String>>>>,
+}
+
+impl Traces {
+    /// The path of a file and its text.
+    fn text(&self, name: &str) -> Result<(PathBuf, Cow<'_, str>), String> {
+        let path = self.folder.join(name);
+        if let Some(text) = self.given.get(name) {
+            return Ok((path, Cow::Borrowed(text)));
+        }
+        let text = read_text(&path, false)?;
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), text.clone());
+        }
+        Ok((path, Cow::Owned(text)))
+    }
+}
+
 /// Reads a file of the columns `time_s,rate_bps`. Each rate holds from its time on; the trace repeats after `period`.
-pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfile, String> {
+pub(super) fn rates(traces: &Traces, name: &str, period: Option<TimeDelta>) -> Result<RateProfile, String> {
     let line = |text: &str, steps: &[(Timestamp, DataRate)]| {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         if steps.is_empty() && fields == ["time_s", "rate_bps"] {
@@ -33,11 +64,11 @@ pub(super) fn rates(path: &Path, period: Option<TimeDelta>) -> Result<RateProfil
             _ => Ok(Some((at, DataRate::from_bps(bps.round() as u64)))),
         }
     };
-    profile(path, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
+    profile(traces.text(name)?, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
 }
 
 /// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
-pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
+pub(super) fn mahimahi(traces: &Traces, name: &str) -> Result<RateProfile, String> {
     const LINES: &str = "write one whole number of milliseconds on each line";
     let line = |text: &str, at: &[Timestamp]| {
         let millis: u64 =
@@ -51,17 +82,16 @@ pub(super) fn mahimahi(path: &Path) -> Result<RateProfile, String> {
             _ => Ok(Some(moment)),
         }
     };
-    profile(path, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
+    profile(traces.text(name)?, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
 }
 
-/// The profile of the values that `read` finds on the lines of a file, given those before; errors name the file and the line.
+/// The profile of the values that `read` finds on the lines of the file at a path, given those before; errors name the file and the line.
 fn profile<T>(
-    path: &Path,
+    (path, text): (PathBuf, Cow<'_, str>),
     layout: &str,
     read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
     make: impl FnOnce(Vec<T>) -> RateProfile,
 ) -> Result<RateProfile, String> {
-    let text = read_text(path, false)?;
     let at = |number: usize, what: String| format!("{}:{number}: {what}", path.display());
     let mut values = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -84,7 +114,7 @@ fn number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{io::Write, path::Path};
 
     use super::*;
 
@@ -94,22 +124,44 @@ mod tests {
         file
     }
 
+    fn name(path: &Path) -> &str {
+        path.to_str().unwrap()
+    }
+
+    #[test]
+    fn texts_that_are_given_take_the_place_of_files_and_those_of_files_are_kept() {
+        let trace = file("0,1e6\n");
+        let keeping = Traces { kept: Some(Arc::default()), ..Traces::default() };
+        let profile = rates(&keeping, name(trace.path()), None).unwrap();
+        let texts = keeping.kept.unwrap().lock().unwrap().clone();
+        assert_eq!(texts, BTreeMap::from([(name(trace.path()).to_owned(), "0,1e6\n".to_owned())]));
+        let given = Traces { given: Arc::new(texts), ..Traces::default() };
+        let path = trace.path().to_owned();
+        drop(trace);
+        assert_eq!(rates(&given, name(&path), None), Ok(profile));
+        assert!(rates(&Traces::default(), name(&path), None).unwrap_err().contains("cannot be read"));
+    }
+
     #[test]
     fn columns_of_time_and_rate_become_steps() {
         let trace = file("time_s,rate_bps\n0, 1e6 # at first\n\n2.5,3000000\n");
         let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
         let steps = vec![(at(0.0), DataRate::from_bps(1_000_000)), (at(2.5), DataRate::from_bps(3_000_000))];
-        assert_eq!(rates(trace.path(), None), Ok(RateProfile::Steps { steps, period: None }));
+        assert_eq!(
+            rates(&Traces::default(), name(trace.path()), None),
+            Ok(RateProfile::Steps { steps, period: None })
+        );
     }
 
     #[test]
     fn errors_name_file_and_line() {
-        let error_of = |read: fn(&Path) -> Result<RateProfile, String>, text: &str| {
+        let error_of = |read: fn(&str) -> Result<RateProfile, String>, text: &str| {
             let file = file(text);
-            let complaint = read(file.path()).unwrap_err();
+            let complaint = read(name(file.path())).unwrap_err();
             complaint.replace(&file.path().display().to_string(), "FILE")
         };
-        let rates: fn(&Path) -> _ = |path| rates(path, None);
+        let rates: fn(&str) -> _ = |name| super::rates(&Traces::default(), name, None);
+        let mahimahi: fn(&str) -> _ = |name| super::mahimahi(&Traces::default(), name);
         assert_eq!(error_of(rates, "# nothing\n"), format!("FILE:1: the trace is empty: {COLUMNS}"));
         assert_eq!(
             error_of(rates, "0,1000\n3,2000\n2,1000\n"),
@@ -128,7 +180,7 @@ mod tests {
         assert!(error_of(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
         assert!(error_of(mahimahi, "").starts_with("FILE:1: the trace is empty"));
         // It would never end.
-        let endless = super::rates(Path::new("/dev/zero"), None).unwrap_err();
+        let endless = super::rates(&Traces::default(), "/dev/zero", None).unwrap_err();
         assert_eq!(endless, "/dev/zero: is a pipe or a device: copy it to a file first");
     }
 }

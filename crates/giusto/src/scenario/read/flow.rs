@@ -38,7 +38,7 @@ pub(super) fn flow(
     let start = keys.optional("start").unwrap_or(Start::At(Timestamp::ZERO));
     let stop = keys.optional("stop");
     let cbr = |keys: &mut Table<'_>| {
-        let rate = keys.required_with("rate", |node| rate(node, context.folder));
+        let rate = keys.required_with("rate", |node| rate(node, context.traces));
         rate.map(Departures::Constant)
     };
     let poisson = |keys: &mut Table<'_>| Some(Departures::Poisson(keys.required("rate")));

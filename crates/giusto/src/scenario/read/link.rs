@@ -1,7 +1,5 @@
 //! Keys of links: rate, delay, queue, loss, jitter.
 
-use std::path::Path;
-
 use giusto_sim::link::{
     delay::{DelayProfile, Jitter},
     loss::Loss,
@@ -14,18 +12,21 @@ use super::{
     quantity::RateOrZero,
     value::{Found, Kind, Node, Read, Table, list, one_of, table},
 };
-use crate::scenario::{model::LinkSpec, trace};
+use crate::scenario::{
+    model::LinkSpec,
+    trace::{self, Traces},
+};
 
-/// The link, and its reverse direction if it has one. Trace files are read from `folder`.
-pub(super) fn links(keys: &mut Table<'_>, folder: &Path) -> Vec<LinkSpec> {
+/// The link, and its reverse direction if it has one. Trace files are read from `traces`.
+pub(super) fn links(keys: &mut Table<'_>, traces: &Traces) -> Vec<LinkSpec> {
     let [id, from, to] = ["id", "from", "to"].map(|key| keys.required::<String>(key));
     let mut link = LinkSpec::new(id, from, to);
     let duplex = keys.optional("duplex");
-    direction(keys, &mut link, folder);
+    direction(keys, &mut link, traces);
     let reverse = keys.with("reverse", |node| {
         table(node, |keys| {
             let mut reverse = link.reversed();
-            direction(keys, &mut reverse, folder);
+            direction(keys, &mut reverse, traces);
             reverse
         })
     });
@@ -37,8 +38,8 @@ pub(super) fn links(keys: &mut Table<'_>, folder: &Path) -> Vec<LinkSpec> {
 }
 
 /// Sets what is given of a direction, and leaves the rest as it is.
-fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
-    keys.set_with("rate", &mut link.config.rate, |node| rate(node, folder));
+fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, traces: &Traces) {
+    keys.set_with("rate", &mut link.config.rate, |node| rate(node, traces));
     membership(keys, link);
     keys.set("delay", &mut link.config.delay);
     keys.set("queue", &mut link.queue);
@@ -49,8 +50,8 @@ fn direction(keys: &mut Table<'_>, link: &mut LinkSpec, folder: &Path) {
     keys.set("corruption", &mut link.config.corruption);
 }
 
-/// A rate, steps of rates, or a trace file in `folder`.
-pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
+/// A rate, steps of rates, or a trace file of `traces`.
+pub(super) fn rate(node: &Node<'_>, traces: &Traces) -> Found<RateProfile> {
     if node.get_ref().as_str() == Some("unlimited") {
         return Ok(RateProfile::Unlimited);
     }
@@ -66,11 +67,11 @@ pub(super) fn rate(node: &Node<'_>, folder: &Path) -> Found<RateProfile> {
         let period: Option<TimeDelta> = keys.optional("period");
         let profile = match (steps, trace, mahimahi) {
             (Some(steps), None, None) => Ok(RateProfile::Steps { steps, period }),
-            (None, Some(name), None) => trace::rates(&folder.join(name), period),
+            (None, Some(name), None) => trace::rates(traces, &name, period),
             (None, None, Some(_)) if period.is_some() => {
                 Err("a trace of Mahimahi has its own period: remove period".to_owned())
             }
-            (None, None, Some(name)) => trace::mahimahi(&folder.join(name)),
+            (None, None, Some(name)) => trace::mahimahi(traces, &name),
             _ => {
                 let steps = "steps = [[\"0 s\", \"5 Mbit/s\"]]";
                 Err(format!(

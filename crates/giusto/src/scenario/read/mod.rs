@@ -11,7 +11,7 @@ mod quantity;
 mod queue;
 mod value;
 
-use std::{ops::Range, path::Path};
+use std::ops::Range;
 
 use giusto_congestion::Algorithm;
 
@@ -20,7 +20,7 @@ use self::{
     quantity::RateOrZero,
     value::{Read, Table, elements, quoted_id, table, text_at, wrong},
 };
-use super::{change::Change, error::At, model::Scenario};
+use super::{change::Change, error::At, model::Scenario, trace::Traces};
 
 /// What the names in a file refer to.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(super) struct Context<'a> {
     /// The text of the file.
     pub(super) text: &'a str,
     /// Where trace files are read from.
-    pub(super) folder: &'a Path,
+    pub(super) traces: &'a Traces,
     /// Controllers besides the built-in ones.
     pub(super) algorithms: &'a [Algorithm],
 }
@@ -43,7 +43,7 @@ pub(super) fn scenario(root: &Node<'_>, stem: &str, context: Context<'_>) -> Fou
         scenario.duration = keys.required("duration");
         keys.set("warmup", &mut scenario.warmup);
         let mediums = each(keys, "medium", quoted_id, medium::medium);
-        let links = each(keys, "link", quoted_id, |keys| link::links(keys, context.folder));
+        let links = each(keys, "link", quoted_id, |keys| link::links(keys, context.traces));
         let links = links.map(|links| links.into_iter().flatten().collect::<Vec<_>>());
         let flows = each(keys, "flow", quoted_id, |keys| flow::flow(keys, context, links.as_deref()));
         let changes = each(keys, "change", quoted_id, change).unwrap_or_default();
