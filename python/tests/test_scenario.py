@@ -135,16 +135,16 @@ def test_recorded_frame_sizes_are_played() -> None:
         scenario = giusto.Scenario(duration="4 s", link=link, flow=flow)
         trace = giusto.run(scenario, trace=True).trace.to_pandas()
         sent = trace[(trace.event == "sent") & (trace.flow == "call") & (trace.size_bytes > 200)]
-        # A packet has 48 B of headers; the frames are 40 ms apart.
-        payload = (sent.size_bytes - 48).groupby(sent.time_ns // 40_000_000).sum()
+        # A packet has 40 B of headers; the frames are 40 ms apart.
+        payload = (sent.size_bytes - 40).groupby(sent.time_ns // 40_000_000).sum()
         return [int(size) for size in payload]
 
     played = frames(frame_rate=25, adapts=False)
     assert len(played) == 100
-    assert played[:8] == pytest.approx([*sizes, *sizes], abs=60)
+    assert played[:8] == pytest.approx([*sizes, *sizes], abs=1)
     # At most 1 Mbit/s at 25 Hz: a mean of 5 kB instead of 10 kB.
     scaled = frames(frame_rate=25, min_kbps=100, max_mbps=1)
-    assert scaled[20:28] == pytest.approx([*(sizes / 2), *(sizes / 2)], abs=60)
+    assert scaled[20:28] == pytest.approx([*(sizes / 2), *(sizes / 2)], abs=1)
     with pytest.raises(giusto.ScenarioError, match="10 to 1000000, found 5"):
         sizes[0] = 5
         frames()
