@@ -16,7 +16,6 @@ SMALL = {
     "city.users-per-cell": 0.3,
     "city.call": "6 s",
     "city.evaluation": '["4 s", "9 s"]',
-    "city.files": "0 Mbit/s",
     "city.controller": "scream:v2",
 }
 

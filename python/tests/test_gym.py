@@ -245,21 +245,21 @@ def test_a_short_training_beats_a_random_policy() -> None:
         observations, _ = environments.reset(seed=seeds)
         policies = numpy.repeat(weights, episodes, axis=0)
         total = numpy.zeros(len(seeds))
-        for _ in range(100):
+        for _ in range(60):
             actions = (policies[:, :-1] * observations).sum(axis=1) + policies[:, -1]
             observations, rewards, _, _, _ = environments.step(actions[:, None])
             total += rewards
-        return total.reshape(len(weights), episodes).mean(axis=1) / 100
+        return total.reshape(len(weights), episodes).mean(axis=1) / 60
 
     mean, spread = numpy.zeros(count), numpy.full(count, 0.5)
-    for generation in range(10):
-        population = mean + spread * random.standard_normal((24, count))
-        best = population[numpy.argsort(-score(population, "training", 4, 100 * generation))[:5]]
+    for generation in range(8):
+        population = mean + spread * random.standard_normal((16, count))
+        best = population[numpy.argsort(-score(population, "training", 3, 100 * generation))[:4]]
         mean, spread = best.mean(axis=0), best.std(axis=0) + 0.02
     trained = score(mean[None], "judging", 12, 1)[0]
     environments = giusto.gym.VectorEnvironment(12, families=families, benchmark="judging", step_s=0.4)
     environments.reset(seed=1)
     environments.action_space.seed(1)
-    rewards = [environments.step(environments.action_space.sample())[1].mean() for _ in range(100)]
+    rewards = [environments.step(environments.action_space.sample())[1].mean() for _ in range(60)]
     assert trained > numpy.mean(rewards) + 0.2, (trained, numpy.mean(rewards))
     assert trained < 1
