@@ -14,6 +14,9 @@ const RECENT: TimeDelta = TimeDelta::from_millis(50);
 /// The same for intervals of 0.1 s: a receiver that is late by this time must not show a gap and a peak after it.
 const RECENT_OF_STREAM: TimeDelta = TimeDelta::from_millis(500);
 
+/// The rate over a shorter time is that of a burst: the next interval has its datagrams, too.
+const MIN_SPAN: TimeDelta = TimeDelta::from_millis(50);
+
 /// How long before and after its time an interval may end, so that it ends with a report: reports come every 0.5 s.
 const REPORT_WINDOW: TimeDelta = TimeDelta::from_millis(270);
 
@@ -241,14 +244,15 @@ impl StreamIntervals {
     /// come for a time that is too short to be a silence.
     pub fn next(&mut self, now: &Counts, closed: bool) -> Option<IntervalFigures> {
         self.0.update(0, *now, closed);
-        let is_new = |side: &Side| side.now.counted_until(RECENT_OF_STREAM) > side.base_at;
+        let is_new = |side: &Side| side.now.counted_until(RECENT_OF_STREAM) >= side.base_at + MIN_SPAN;
         if !closed && !self.0.sides.values().any(is_new) {
             return None;
         }
-        // Without a time there is no rate yet.
+        // The last interval may have no time of its own.
         let arrived = self.0.take(RECENT_OF_STREAM).filter(|arrived| arrived.end > arrived.start)?;
         let mut figures = IntervalFigures { streams: 1, ..IntervalFigures::default() };
         figures.add_arrived(&arrived);
+        figures.rx_rate_bps = figures.rx_rate_bps.filter(|_| arrived.end >= arrived.start + MIN_SPAN);
         Some(figures)
     }
 }
@@ -630,7 +634,7 @@ mod tests {
             let figures = intervals.next(&Counts::of_meter(at(5_000 + tenth * 100), &meter), false);
             rates.push(figures.and_then(|figures| figures.rx_rate_bps).map(f64::round));
         }
-        assert_eq!(rates, [1, 1, 1, 1, 1, 0, 1, 1].map(|known| (known == 1).then_some(1e6)));
+        assert_eq!(rates, [1, 1, 1, 0, 1, 0, 1, 1].map(|known| (known == 1).then_some(1e6)));
         // After half a second it is a silence: the interval is that since the last datagram.
         let silent = |millis| Counts::of_meter(at(millis), &meter);
         assert_eq!(intervals.next(&silent(6_200), false), None);
