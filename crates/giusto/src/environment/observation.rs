@@ -67,7 +67,7 @@ pub(super) fn observation(values: [f64; FEATURES]) -> Observation {
 
 /// The target rate of an action from -1 to 1: the logarithm of the rate is linear in the action, from 30 kbit/s to 100 Mbit/s.
 pub fn rate_of_action(action: f32) -> DataRate {
-    let share = (f64::from(action.clamp(-1.0, 1.0)) + 1.0) / 2.0;
+    let share = f64::midpoint(f64::from(action.clamp(-1.0, 1.0)), 1.0);
     let (low, high) = (RATES.0.as_bps() as f64, RATES.1.as_bps() as f64);
     DataRate::from_bps((low * math::exp(share * math::ln(high / low))).round() as u64)
 }

@@ -152,7 +152,7 @@ impl Observer for Judge {
     fn on_event(&mut self, _now: Timestamp, event: &Event) {
         match event {
             Event::Delivered { packet } if packet.flow == self.flow => {
-                self.received += u64::from(packet.bytes)
+                self.received += u64::from(packet.bytes);
             }
             Event::Sent { packet } if packet.flow == self.flow => self.sent += u64::from(packet.bytes),
             _ => {}
