@@ -34,7 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArgs {
     /// Serve a page on 127.0.0.1 that shows the run while it lasts, and open it in a browser; with a port, at that one
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = args::whole::<u16>(0, 65_535))]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0",
+          value_parser = args::whole::<u16>(0, 65_535))]
     pub(crate) live: Option<u16>,
 
     /// With --live: do not open a browser

@@ -9,8 +9,9 @@
 //! |---|---|
 //! | other hosts | the server is bound to 127.0.0.1 alone |
 //! | other users of this machine | 128 random bits in the path of the address, compared in constant time: 404 without them |
-//! | pages of other sites | `Host` must be the bound address, or `localhost` with its port (DNS rebinding): 421. `Origin` must be absent or our own: 403 |
-//! | what a page might include | `Content-Security-Policy`: scripts and styles by nonce, connections to the server alone, no frames, no forms |
+//! | names of other sites (DNS rebinding) | `Host` must be the bound address, or `localhost` with its port: 421 |
+//! | pages of other sites | `Origin` must be absent or our own: 403 |
+//! | what a page might include | `Content-Security-Policy`: scripts and styles by nonce, no other server, no frames, no forms |
 //! | too much at once | bodies of [`MAX_BODY`] bytes, [`MAX_CONNECTIONS`] connections, a time limit for headers and for bodies |
 //!
 //! Nothing is encrypted: it does not leave the machine.

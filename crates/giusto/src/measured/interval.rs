@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// 50 times a second, so that the counters are as old as their last datagram.
 const RECENT: TimeDelta = TimeDelta::from_millis(50);
 
+/// The same for intervals of 0.1 s: a receiver that is late by this time must not show a gap and a peak after it.
+const RECENT_OF_STREAM: TimeDelta = TimeDelta::from_millis(500);
+
 /// How long before and after its time an interval may end, so that it ends with a report: reports come every 0.5 s.
 const REPORT_WINDOW: TimeDelta = TimeDelta::from_millis(270);
 
@@ -109,10 +112,10 @@ impl Counts {
         }
     }
 
-    /// The time up to which they count.
-    fn counted_until(&self) -> Timestamp {
+    /// The time up to which they count: the latest datagram, if it is as `recent` as this.
+    fn counted_until(&self, recent: TimeDelta) -> Timestamp {
         match self.arrivals {
-            Some((_, latest)) if latest + RECENT >= self.at => latest,
+            Some((_, latest)) if latest + recent >= self.at => latest,
             _ => self.at,
         }
     }
@@ -181,14 +184,15 @@ impl Arrivals {
     }
 
     /// The figures since the last call, if there are any.
-    fn take(&mut self) -> Option<Arrived> {
-        let open = self.sides.values().filter(|side| !side.closed).map(|side| side.now.counted_until()).max();
+    fn take(&mut self, recent: TimeDelta) -> Option<Arrived> {
+        let open = self.sides.values().filter(|side| !side.closed);
+        let open = open.map(|side| side.now.counted_until(recent)).max();
         let last = self.sides.values().filter_map(|side| side.now.arrivals).map(|(_, latest)| latest).max();
         let end = open.or(last)?.max(self.start);
         let mut all = Arrived { start: self.start, end, streams: self.sides.len(), ..Arrived::default() };
         for side in self.sides.values_mut() {
             let Side { now, base, begins, .. } = *side;
-            let until = if side.closed { end } else { now.counted_until().max(side.base_at) };
+            let until = if side.closed { end } else { now.counted_until(recent).max(side.base_at) };
             let packets = now.packets.saturating_sub(base.packets);
             let payload = now.payload.saturating_sub(base.payload).as_bytes();
             let counted = payload.saturating_add(now.header.as_bytes().saturating_mul(packets));
@@ -233,11 +237,16 @@ impl IntervalFigures {
 pub struct StreamIntervals(Arrivals);
 
 impl StreamIntervals {
-    /// The figures since the last call. `closed`: nothing follows. `None` before the first datagram.
+    /// The figures since the last that were returned. `closed`: nothing follows. `None` before the second datagram, and where none has
+    /// come for a time that is too short to be a silence.
     pub fn next(&mut self, now: &Counts, closed: bool) -> Option<IntervalFigures> {
         self.0.update(0, *now, closed);
+        let is_new = |side: &Side| side.now.counted_until(RECENT_OF_STREAM) > side.base_at;
+        if !closed && !self.0.sides.values().any(is_new) {
+            return None;
+        }
         // Without a time there is no rate yet.
-        let arrived = self.0.take().filter(|arrived| arrived.end > arrived.start)?;
+        let arrived = self.0.take(RECENT_OF_STREAM).filter(|arrived| arrived.end > arrived.start)?;
         let mut figures = IntervalFigures { streams: 1, ..IntervalFigures::default() };
         figures.add_arrived(&arrived);
         Some(figures)
@@ -354,7 +363,7 @@ impl ReceptionIntervals {
     }
 
     fn take(&mut self) -> Option<IntervalFigures> {
-        let arrived = self.arrivals.take()?;
+        let arrived = self.arrivals.take(RECENT)?;
         let origin = self.arrivals.origin();
         let mut figures = IntervalFigures {
             start_s: (arrived.start - origin).as_seconds(),
@@ -479,7 +488,7 @@ impl TransmissionIntervals {
             tx_rate_bps: (span > 0.0).then(|| bits / span),
             ..IntervalFigures::default()
         };
-        if let Some(arrived) = std::mem::take(&mut self.heard).then(|| self.arrivals.take()).flatten() {
+        if let Some(arrived) = std::mem::take(&mut self.heard).then(|| self.arrivals.take(RECENT)).flatten() {
             figures.add_arrived(&arrived);
         }
         self.last = tick;
@@ -587,7 +596,7 @@ mod tests {
         let mut arrivals = Arrivals::default();
         feed(&mut meter, 0..101, &[]);
         arrivals.update(1, Counts::of_meter(at(6_015), &meter), false);
-        let first = arrivals.take().unwrap();
+        let first = arrivals.take(RECENT).unwrap();
         // 101 datagrams enclose 100 gaps of 10 ms.
         assert_eq!((first.packets, first.lost, first.rate_bps), (101, 0, 1e6));
         assert_eq!((first.start, first.end), (at(5_000), at(6_000)));
@@ -595,17 +604,38 @@ mod tests {
         let odd: Vec<u64> = (101..201).filter(|number| number % 2 == 1).collect();
         feed(&mut meter, 101..201, &odd);
         arrivals.update(1, Counts::of_meter(at(7_005), &meter), false);
-        let second = arrivals.take().unwrap();
+        let second = arrivals.take(RECENT).unwrap();
         assert_eq!((second.packets, second.lost, second.rate_bps), (50, 50, 0.5e6));
         // A second of silence, then a quarter of a second of datagrams.
         arrivals.update(1, Counts::of_meter(at(8_000), &meter), false);
-        let silent = arrivals.take().unwrap();
+        let silent = arrivals.take(RECENT).unwrap();
         assert_eq!((silent.packets, silent.rate_bps, silent.end), (0, 0.0, at(8_000)));
         feed(&mut meter, 376..401, &[]);
         arrivals.update(1, Counts::of_meter(at(9_001), &meter), true);
-        let last = arrivals.take().unwrap();
+        let last = arrivals.take(RECENT).unwrap();
         assert_eq!((last.packets, last.lost, last.bytes, last.rate_bps), (25, 175, 31_250, 0.25e6));
-        assert!(arrivals.take().is_none());
+        assert!(arrivals.take(RECENT).is_none());
+    }
+
+    #[test]
+    fn a_late_receiver_shows_no_peak_in_short_intervals() {
+        let mut meter = StreamMeter::new(&MeterConfig::default());
+        let mut intervals = StreamIntervals::default();
+        let mut rates = Vec::new();
+        // A hundred datagrams a second. The socket is read late in the fourth and in the fifth tenth of a second, not at all in the sixth.
+        let mut read = 0;
+        for (tenth, until) in [(1, 10), (2, 20), (3, 30), (4, 32), (5, 49), (6, 49), (7, 70), (8, 80)] {
+            feed(&mut meter, read..until, &[]);
+            read = until;
+            let figures = intervals.next(&Counts::of_meter(at(5_000 + tenth * 100), &meter), false);
+            rates.push(figures.and_then(|figures| figures.rx_rate_bps).map(f64::round));
+        }
+        assert_eq!(rates, [1, 1, 1, 1, 1, 0, 1, 1].map(|known| (known == 1).then_some(1e6)));
+        // After half a second it is a silence: the interval is that since the last datagram.
+        let silent = |millis| Counts::of_meter(at(millis), &meter);
+        assert_eq!(intervals.next(&silent(6_200), false), None);
+        let figures = intervals.next(&silent(6_300), false).unwrap();
+        assert_eq!((figures.received_packets, figures.rx_rate_bps), (Some(0), Some(0.0)));
     }
 
     #[test]
@@ -614,10 +644,10 @@ mod tests {
         let mut arrivals = Arrivals::default();
         feed(&mut meter, 0..10, &[7]);
         arrivals.update(1, Counts::of_meter(at(5_090), &meter), false);
-        assert_eq!(arrivals.take().unwrap().lost, 1);
+        assert_eq!(arrivals.take(RECENT).unwrap().lost, 1);
         feed(&mut meter, 7..8, &[]);
         arrivals.update(1, Counts::of_meter(at(5_100), &meter), false);
-        let after = arrivals.take().unwrap();
+        let after = arrivals.take(RECENT).unwrap();
         assert_eq!((after.packets, after.lost), (1, -1));
         let mut figures = IntervalFigures::default();
         figures.add_arrived(&after);
@@ -634,7 +664,7 @@ mod tests {
                 feed(meter, (second - 1) * 100 + u64::from(second > 1)..second * 100 + 1, &[]);
                 arrivals.update(id as u64, Counts::of_meter(at(5_000 + second * 1_000), meter), second == 3);
             }
-            let all = arrivals.take().unwrap();
+            let all = arrivals.take(RECENT).unwrap();
             totals = (totals.0 + all.packets, totals.1 + all.lost);
             assert!((3.0e6..3.03e6).contains(&all.rate_bps), "{all:?}");
         }

@@ -7,7 +7,7 @@ const QUANTITIES = {
   sent_rate_bps: ["Sent rate", "At the sender, in each interval, at the layer that was asked for.", "bit/s"],
   target_rate_bps: ["Target rate", "Of the congestion controller.", "bit/s"],
   loss_ratio: ["Loss", "Packets newly missing over those newly missing and received, in each interval.", "ratio"],
-  delay_ms: ["One-way delay", "Mean of the packets, or frames, of each interval; at a sender of datagrams, the median of all so far.", "ms"],
+  delay_ms: ["One-way delay", "Mean of the packets, or frames, of each interval; at a sender, the median of all so far.", "ms"],
   queue_delay_ms: ["Queueing delay", "What the mean one-way delay of each interval exceeds the minimum of the stream by.", "ms"],
   sender_queue_ms: ["Sender's queue", "Age of the oldest packet in the sender's queue.", "ms"],
   jitter_ms: ["Jitter", "Interarrival jitter (RFC 3550).", "ms"],
@@ -75,13 +75,14 @@ const moment = (seconds) => {
 const headline = document.querySelector(".headline");
 const chip = make("span", { class: "state" });
 const spoken = make("p", { class: "hidden", "aria-live": "polite", role: "status" });
-const pause = make("button", { type: "button", "aria-pressed": "false" }, "Pause");
+const pause = make("button", { type: "button" }, "Pause");
 const choice = make(
   "select", {},
   make("option", { value: "fine" }, "last minute, every 0.1 s"),
   make("option", { value: "coarse" }, "last 10 minutes, every second"),
 );
-const clock = make("output", { class: "clock" }, "00:00");
+// Not an output element: screen readers would read each second.
+const clock = make("span", { class: "clock" }, "00:00");
 const controls = make("div", { class: "controls" }, chip, clock, pause, make("label", {}, "shown: ", choice));
 const note = make("p", { class: "caption" });
 const nowTitle = heading("Values now");
@@ -250,8 +251,9 @@ const summary = () => {
 setInterval(() => { if (state === "live" && !paused) spoken.textContent = summary(); }, SPOKEN_MS);
 
 const decisionRow = ({ t, id, from_bps: from, to_bps: to, cause }) => make(
-  "tr", {}, make("th", { scope: "row", class: "n" }, `${t.toFixed(1)} s`), make("td", {}, streams.get(id)?.name ?? "–"),
-  make("td", { class: "short" }, from === to ? rateText(to) : `${rateText(from)} → ${rateText(to)}`), make("td", { class: "long" }, cause),
+  "tr", {},
+  make("th", { scope: "row", class: "n" }, `${t.toFixed(1)} s`), make("td", {}, streams.get(id)?.name ?? "–"),
+  make("td", { class: "short" }, `${rateText(from)} → ${rateText(to)}`), make("td", { class: "long" }, cause),
 );
 const listDecisions = () => {
   if (paused || !decisions.fresh) return;
@@ -320,7 +322,7 @@ const connect = () => {
     history.streams.forEach(take.name);
     for (const level of ["coarse", "fine"]) history[level].forEach((update) => take.update(level, update));
     history.decisions.forEach(take.decision);
-    if (!history.fine.length) enter("waiting");
+    if (!history.ended) enter(streams.size ? "live" : "waiting");
     showResult(history.result);
     tabulate(true);
     listDecisions();
@@ -340,7 +342,6 @@ const connect = () => {
 
 pause.addEventListener("click", () => {
   paused = !paused;
-  pause.setAttribute("aria-pressed", String(paused));
   pause.textContent = paused ? "Resume" : "Pause";
   spoken.textContent = paused ? "Paused. What comes meanwhile is kept." : "Resumed.";
   if (!paused) { tabulate(); listDecisions(); }
