@@ -389,7 +389,7 @@ impl LocalEnd {
 /// The name of a direction of a call: even numbers send.
 fn direction(shown: u64, peer: Option<SocketAddr>) -> String {
     let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-    format!("{} {peer}", if shown % 2 == 0 { "to" } else { "from" })
+    format!("{} {peer}", if shown.is_multiple_of(2) { "to" } else { "from" })
 }
 
 /// The two directions of a call as a page shows them, as far as they have media.

@@ -240,6 +240,7 @@ duration = "10 s" # short
 id = "wire" # named
 from = "a"
 to = "b"
+duplex = true
 queue = "codel"
 
 [[flow]]
