@@ -160,9 +160,9 @@ fn exchange(
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        match line.trim_end().split_once(": ") {
+        match line.trim_end().split_once(':') {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().map_err(io::Error::other)?;
+                length = value.trim().parse().map_err(io::Error::other)?;
             }
             Some(_) => {}
             None => break,
