@@ -68,13 +68,13 @@ impl Browser {
             "--window-size=1400,1000",
             &folder,
         ];
-        let options = json!({
-            "args": arguments,
-            "prefs": { "download.default_directory": downloads, "download.prompt_for_download": false },
-        });
+        let options = json!({ "args": arguments });
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let session = call(address, "POST", "/session", Some(&wanted));
         browser.session = session["sessionId"].as_str().unwrap_or_else(|| panic!("{session}")).to_owned();
+        let behaviour = json!({ "behavior": "allow", "downloadPath": downloads });
+        let command = json!({ "cmd": "Browser.setDownloadBehavior", "params": behaviour });
+        browser.post("goog/cdp/execute", &command);
         Some(browser)
     }
 
