@@ -241,6 +241,7 @@ id = "wire" # named
 from = "a"
 to = "b"
 duplex = true
+rate = "5 Mbit/s"
 queue = "codel"
 
 [[flow]]
