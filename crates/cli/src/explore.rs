@@ -95,7 +95,7 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
         console::complain(&format!("note: {error}"));
     }
     while !stop.load(Ordering::Relaxed) {
-        thread::sleep(PATIENCE);
+        thread::park_timeout(PATIENCE);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    io::{Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -26,7 +26,8 @@ pub(crate) struct Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         let path = format!("/session/{}", self.session);
-        let _ = call(self.address, "DELETE", &path, None);
+        // A driver that is gone has ended its browser.
+        let _ = exchange(self.address, "DELETE", &path, None);
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
@@ -67,13 +68,13 @@ impl Browser {
             "--window-size=1400,1000",
             &folder,
         ];
-        let options = json!({
-            "args": arguments,
-            "prefs": { "download.default_directory": downloads, "download.prompt_for_download": false },
-        });
+        let options = json!({ "args": arguments });
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let session = call(address, "POST", "/session", Some(&wanted));
         browser.session = session["sessionId"].as_str().unwrap_or_else(|| panic!("{session}")).to_owned();
+        let behaviour = json!({ "behavior": "allow", "downloadPath": downloads });
+        let command = json!({ "cmd": "Browser.setDownloadBehavior", "params": behaviour });
+        browser.post("goog/cdp/execute", &command);
         Some(browser)
     }
 
@@ -134,18 +135,40 @@ impl Browser {
 
 /// The value that a command of WebDriver returns.
 fn call(address: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Value {
+    let (status, answer) =
+        exchange(address, method, path, body).unwrap_or_else(|error| panic!("{path}: {error}"));
+    assert!(status.contains(" 200 "), "{method} {path}: {}", answer["value"]["message"]);
+    answer["value"].clone()
+}
+
+/// The status line and the body of an answer. The driver keeps its connections open.
+fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> io::Result<(String, Value)> {
     let body = body.map(Value::to_string).unwrap_or_default();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let length = body.len();
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let value: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {head} {body}"));
-    assert!(head.starts_with("HTTP/1.1 200"), "{method} {path}: {}", value["value"]["message"]);
-    value["value"].clone()
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes())?;
+    let mut reader = BufReader::new(stream);
+    let (mut status, mut length) = (String::new(), 0);
+    reader.read_line(&mut status)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut content = vec![0; length];
+    reader.read_exact(&mut content)?;
+    Ok((status, serde_json::from_slice(&content)?))
 }

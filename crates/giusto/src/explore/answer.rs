@@ -2,15 +2,17 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZero,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    thread::available_parallelism,
 };
 
 use giusto_congestion::Algorithm;
 use giusto_units::{TimeDelta, Timestamp};
-use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -178,9 +180,11 @@ impl ExploreError {
 }
 
 /// Answers questions about one file and the scenarios of the gallery.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Explorer {
     file: Option<Document>,
+    /// For the seeds after the first: one core is left to the browser, which draws the first picture meanwhile.
+    pool: Option<ThreadPool>,
 }
 
 /// One of the runs that are shown beside each other, with each seed.
@@ -193,7 +197,10 @@ struct Variant {
 impl Explorer {
     /// An explorer of a file, or of the gallery alone.
     pub fn new(file: Option<Document>) -> Self {
-        Self { file }
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let pool = ThreadPoolBuilder::new().num_threads(cores.saturating_sub(1).max(1)).build();
+        // Without threads of its own it uses those of all.
+        Self { file, pool: pool.ok() }
     }
 
     /// The document of a side.
@@ -260,7 +267,7 @@ impl Explorer {
         Ok(self.document(side)?.text_with(&side.settings()?)?)
     }
 
-    /// Runs what is asked, on all threads of the current pool, and passes the answer to `emit` part by part. `ends` is asked
+    /// Runs what is asked, on several threads, and passes the answer to `emit` part by part. `ends` is asked
     /// several hundred times in each run whether to give up; then nothing more is emitted.
     ///
     /// # Errors
@@ -301,14 +308,18 @@ impl Explorer {
         let plan: Vec<(usize, u16)> =
             (1..seeds).flat_map(|seed| (0..variants.len()).map(move |variant| (variant, seed))).collect();
         let others = Mutex::new(BTreeMap::new());
-        plan.par_iter().for_each(|&(place, seed)| {
+        let next = |&(place, seed): &(usize, u16)| {
             let Some(variant) = variants.get(place).filter(|_| !ends()) else { return };
             if let Some(mut record) = run(variant, seed) {
                 html::keep_for_bands(&mut record);
                 others.lock().unwrap_or_else(PoisonError::into_inner).insert((place, seed), record);
                 emit(Update::Progress { done: 1 + done.fetch_add(1, Ordering::Relaxed), of });
             }
-        });
+        };
+        match &self.pool {
+            Some(pool) => pool.install(|| plan.par_iter().for_each(next)),
+            None => plan.par_iter().for_each(next),
+        }
         let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
         if others.len() == plan.len() && !ends() {
             let mut of_variants: Vec<Vec<RunRecord>> = variants.iter().map(|_| Vec::new()).collect();

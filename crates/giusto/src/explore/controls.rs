@@ -320,7 +320,7 @@ impl Values<'_> {
                     let id = table.get("id").and_then(Value::as_str).map(str::to_owned);
                     let id = id.unwrap_or_else(|| (index + 1).to_string());
                     self.table(controls, &format!("{path}.{id}"), key, table, &[]);
-                    controls.retain(|control| !control.path.ends_with(".model"));
+                    controls.retain(|control| control.path.split('.').next_back() != Some("model"));
                 }
             }
             Some(Item::Value(Value::Boolean(value))) => {

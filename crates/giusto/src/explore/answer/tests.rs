@@ -122,9 +122,9 @@ fn what_cannot_be_answered_names_the_fix() {
     let long = problem(r#"{"sides": [{"settings": [["duration", "2000 min"]]}]}"#);
     assert_eq!(long, "call: duration: 120000 s: at most 3600 s here; `giusto sim` runs longer");
     for (path, value) in [
-        ("wire.rate", r#"{ trace = '/etc/hostname' }"#),
+        ("wire.rate", "{ trace = '/etc/hostname' }"),
         ("wire.rate.mahimahi", "/etc/hostname"),
-        ("link", r#"[{ id = 'wire', rate = { trace = '/etc/hostname' } }]"#),
+        ("link", "[{ id = 'wire', rate = { trace = '/etc/hostname' } }]"),
     ] {
         let side = Side { scenario: None, settings: vec![(path.to_owned(), value.to_owned())] };
         let file = explorer().save(&side).unwrap_err().to_string();
@@ -140,7 +140,7 @@ fn a_question_that_ends_early_emits_nothing_more() {
     let ends = || asked.fetch_add(1, Ordering::Relaxed) >= 10;
     explorer()
         .answer(&question(r#"{"sides": [{}], "seeds": 3}"#), &ends, &|_| {
-            emitted.store(true, Ordering::Relaxed)
+            emitted.store(true, Ordering::Relaxed);
         })
         .unwrap();
     assert!(!emitted.load(Ordering::Relaxed));

@@ -18,13 +18,14 @@ impl Document {
     /// ```
     /// use giusto::scenario::Document;
     ///
-    /// let text = "duration = \"10 s\" # short\nlink = [{ id = \"wire\", from = \"a\", to = \"b\" }]\n";
+    /// let text = r#"duration = "10 s" # short
+    /// link = [{ id = "wire", from = "a", to = "b" }]
+    /// flow = [{ id = "voice", kind = "cbr", rate = "64 kbit/s", size = "200 B" }]
+    /// "#;
     /// let document = Document::parse(text, "wire.toml")?;
     /// let changed = document.text_with(&["duration=20s".parse()?, "wire.loss=0.1".parse()?])?;
-    /// assert_eq!(
-    ///     changed,
-    ///     "duration = \"20s\" # short\nlink = [{ id = \"wire\", from = \"a\", to = \"b\", loss = 0.1 }]\n",
-    /// );
+    /// assert!(changed.starts_with("duration = \"20s\" # short\n"));
+    /// assert!(changed.contains(r#"[{ id = "wire", from = "a", to = "b", loss = 0.1 }]"#));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn text_with(&self, settings: &[Setting]) -> Result<String, ScenarioError> {

@@ -240,6 +240,8 @@ duration = "10 s" # short
 id = "wire" # named
 from = "a"
 to = "b"
+duplex = true
+rate = "5 Mbit/s"
 queue = "codel"
 
 [[flow]]

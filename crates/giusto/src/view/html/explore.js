@@ -167,7 +167,7 @@ const showPicture = ({ report, record: found }) => {
   record = found;
   document.querySelector("h1").textContent = report.title;
   document.querySelector(".headline").textContent = shownHeadline = report.headline;
-  const sections = report.sections.map((section) => ({ section, shape: shapeOf(section), text: JSON.stringify(section) }));
+  const sections = report.sections.map((section) => ({ section, shape: shapeOf(section), text: section.kind === "linked" ? "" : JSON.stringify(section) }));
   const same = sections.length === drawnSections.length && sections.every(({ shape }, place) => shape === drawnSections[place].shape);
   if (same) {
     sections.forEach((own, place) => {

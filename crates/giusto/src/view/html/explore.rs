@@ -51,7 +51,7 @@ pub struct Exploration(Report);
 impl Exploration {
     /// A page that begins with the question `start`, or with the gallery; `title` names the file.
     pub fn new(title: Option<&str>, start: Option<&Question>, gallery: &[Entry]) -> Self {
-        let known: Vec<&str> = Algorithm::all().map(|algorithm| algorithm.name()).collect();
+        let known: Vec<&str> = Algorithm::all().map(Algorithm::name).collect();
         let headline = if start.is_some() { "The first run is on its way." } else { "Choose a scenario." };
         let report = Report::new(format!("giusto explore: {}", title.unwrap_or("gallery")), headline);
         let about = json!({
@@ -331,7 +331,7 @@ fn add_bands(record: &mut Value, sections: &mut [Section], others: &[Vec<RunReco
         }
     }
     if let Value::Object(fields) = record {
-        fields.insert("bands".to_owned(), bands.into_iter().map(|band| band.unwrap_or_default()).collect());
+        fields.insert("bands".to_owned(), bands.into_iter().map(Option::unwrap_or_default).collect());
     }
 }
 
