@@ -162,7 +162,9 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     }
     progress.clear();
     if let Some(page) = page {
-        feed.iter_mut().for_each(|feed| feed.finish(clock.now()));
+        if let Some(feed) = &mut feed {
+            feed.finish(clock.now());
+        }
         page.finish((!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
     }
 

@@ -295,7 +295,9 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
     if let Some(page) = page {
-        feed.iter_mut().for_each(|feed| feed.finish(clock.now()));
+        if let Some(feed) = &mut feed {
+            feed.finish(clock.now());
+        }
         page.finish(live::report(shown));
     }
     printed?;

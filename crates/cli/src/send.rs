@@ -227,7 +227,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let outcome = send_to_first(args, &plan, &addresses, feed.map(SharedFeed::from), stop, on_live);
+    let outcome = send_to_first(args, &plan, &addresses, feed.map(SharedFeed::from).as_ref(), stop, on_live);
     progress.clear();
     let (to, plan, run) = outcome?;
     printed?;
@@ -258,7 +258,7 @@ fn send_to_first(
     args: &SendArgs,
     plan: &StreamPlan,
     addresses: &[SocketAddr],
-    feed: Option<SharedFeed>,
+    feed: Option<&SharedFeed>,
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
 ) -> anyhow::Result<(SocketAddr, ResolvedPlan, Transmission)> {
@@ -274,7 +274,7 @@ fn send_to_first(
             traffic_class,
             keys: keys.clone(),
             interval: args.output.interval(),
-            feed: feed.clone(),
+            feed: feed.cloned(),
         };
         let is_last = index + 1 == addresses.len();
         match send::run(&plan, &destination, stop, &mut on_live) {

@@ -295,17 +295,18 @@ impl Chromium {
         let from = BufReader::new(File::open(from).unwrap());
         let mut browser =
             Self { child, to, from, session: Value::Null, number: 0, errors: Vec::new(), _profile: profile };
-        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
-        let attached = browser.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        let target =
+            browser.call("Target.createTarget", &json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = browser.call("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
         browser.session = attached["sessionId"].clone();
         for domain in ["Log", "Runtime", "Page"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), &json!({}));
         }
-        browser.call("Page.navigate", json!({ "url": page }));
+        browser.call("Page.navigate", &json!({ "url": page }));
         Some(browser)
     }
 
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    fn call(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;
         let mut message = json!({ "id": self.number, "method": method, "params": params });
         if !self.session.is_null() {
@@ -332,7 +333,7 @@ impl Chromium {
     /// The value of an expression on the page.
     fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.call("Runtime.evaluate", params);
+        let answer = self.call("Runtime.evaluate", &params);
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
         answer["result"]["value"].clone()
     }
@@ -396,7 +397,7 @@ fn chromium_follows_recv_with_two_senders() {
     assert_eq!(page.evaluate("document.querySelector('.plot').querySelectorAll('path.js-line').length"), 1);
     // A page that comes later has the history.
     page.evaluate("window.isOld = true");
-    page.call("Page.reload", json!({}));
+    page.call("Page.reload", &json!({}));
     page.wait("window.isOld === undefined && document.readyState === 'complete'");
     page.wait(&format!("streams.size === 2 && [...streams.values()][0].fine.length >= {length}"));
     // One sender ends; then the receiver does.

@@ -61,16 +61,13 @@ impl Environments {
         autoreset: &str,
         threads: u16,
     ) -> Outcome<Self> {
-        let episodes = match document {
-            Some(document) => {
-                Episodes::of_scenario(document.with(&[]).scenario(&as_settings(settings))?, flow)?
-            }
-            None => {
-                let all = Episodes::benchmark(benchmark, &families)?;
-                match scenarios {
-                    Some(most) => all.at_most(most)?,
-                    None => all,
-                }
+        let episodes = if let Some(document) = document {
+            Episodes::of_scenario(document.with(&[]).scenario(&as_settings(settings))?, flow)?
+        } else {
+            let all = Episodes::benchmark(benchmark, &families)?;
+            match scenarios {
+                Some(most) => all.at_most(most)?,
+                None => all,
             }
         };
         if !step_s.is_finite() {

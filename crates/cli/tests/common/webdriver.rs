@@ -1,4 +1,5 @@
-//! A headless Chromium, driven by WebDriver (W3C).
+//! A headless Chromium, driven by `WebDriver` (W3C).
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     env,
@@ -71,7 +72,7 @@ impl Browser {
         let options = json!({ "args": arguments });
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": options } } });
         let session = call(address, "POST", "/session", Some(&wanted));
-        browser.session = session["sessionId"].as_str().unwrap_or_else(|| panic!("{session}")).to_owned();
+        session["sessionId"].as_str().unwrap_or_else(|| panic!("{session}")).clone_into(&mut browser.session);
         let behaviour = json!({ "behavior": "allow", "downloadPath": downloads });
         let command = json!({ "cmd": "Browser.setDownloadBehavior", "params": behaviour });
         browser.post("goog/cdp/execute", &command);
@@ -133,7 +134,7 @@ impl Browser {
     }
 }
 
-/// The value that a command of WebDriver returns.
+/// The value that a command of `WebDriver` returns.
 fn call(address: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Value {
     let (status, answer) =
         exchange(address, method, path, body).unwrap_or_else(|error| panic!("{path}: {error}"));
