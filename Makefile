@@ -5,9 +5,9 @@ CARGO ?= cargo
 
 test: test-rust test-python
 
-# The tests include the optional WebRTC of `giusto call --browser` and the figures of `giusto explore`.
+# The tests include the optional WebRTC of `giusto call --browser`.
 test-rust:
-	$(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/figures
+	$(CARGO) test --workspace --locked --features giusto-cli/browser
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. The profile is that of the other tests, whose crates it takes where their features agree.
@@ -29,8 +29,8 @@ test-python:
 
 lint: docs
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/figures -- -D warnings
-	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser -- -D warnings
+	$(CARGO) clippy -p giusto -p giusto-cli --no-default-features --all-targets --locked -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
