@@ -164,7 +164,7 @@ fn figure(format: &str, drawing: &[u8]) -> Response {
 /// The page does not ask for what this build has not.
 #[cfg(not(feature = "figures"))]
 fn figure(_: &str, _: &[u8]) -> Response {
-    let text = "this build writes no figures: build it with --features figures\n";
+    let text = "this build writes no figures: build it without --no-default-features\n";
     Response::text(Status::NOT_IMPLEMENTED, text)
 }
 
