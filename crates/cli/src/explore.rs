@@ -59,7 +59,7 @@ pub(crate) struct ExploreArgs {
     controller: Vec<String>,
 
     /// Begin with so many seeds
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1, explore::MAX_SEEDS.into()))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "file", value_parser = whole::<u16>(1, explore::MAX_SEEDS.into()))]
     seeds: u16,
 
     /// Serve the page on this port of 127.0.0.1 [default: any free one]
