@@ -1,4 +1,4 @@
-//! `giusto explore`: a page on which the values of a scenario are turned.
+//! `giusto explore`: a page on which a user changes the values of a scenario.
 
 use std::{
     path::PathBuf,
@@ -58,8 +58,8 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', requires = "file")]
     controller: Vec<String>,
 
-    /// Begin with so many seeds
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1, explore::MAX_SEEDS.into()))]
+    /// Begin with this number of seeds
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "file", value_parser = whole::<u16>(1, explore::MAX_SEEDS.into()))]
     seeds: u16,
 
     /// Serve the page on this port of 127.0.0.1 [default: any free one]

@@ -86,7 +86,7 @@ enum Command {
     Sim(sim::SimArgs),
     /// Simulate a scenario under several congestion controllers, side by side
     Compare(compare::CompareArgs),
-    /// Turn the values of a scenario on a page and see its run at once
+    /// Change the values of a scenario on a page and see the result at once
     Explore(explore::ExploreArgs),
     /// Run other programs across a scenario's links in real time
     Link(Box<link::LinkArgs>),

@@ -16,7 +16,8 @@ pub fn has_display() -> bool {
     ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Opens `url` in the browser that the user has chosen, by `xdg-open`. Does not wait for it.
+/// Opens `url` in the browser that the user has chosen, by `xdg-open`. Does not wait for it. Other users of the machine can read the
+/// arguments of a process, and so the token in `url`, while it runs.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@
 //! | from | limit |
 //! |---|---|
 //! | other hosts | the server is bound to 127.0.0.1 alone |
-//! | other users of this machine | 128 random bits in the path of the address, compared in constant time: 404 without them |
+//! | other users of this machine | 128 random bits in the path of the address, compared in constant time: 404 without them; but see [`open`] |
 //! | names of other sites (DNS rebinding) | `Host` must be the bound address, or `localhost` with its port: 421 |
 //! | pages of other sites | `Origin` must be absent or our own: 403 |
 //! | what a page might include | `Content-Security-Policy`: scripts and styles by nonce, no other server, no frames, no forms |

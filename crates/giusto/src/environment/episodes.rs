@@ -105,7 +105,7 @@ impl Episodes {
         let is_asked = |own: &&FlowSpec| flow.is_none_or(|flow| own.id == flow);
         let is_call = |own: &&FlowSpec| matches!(own.kind, FlowKind::Media(_)) && own.count == 1;
         let Some(call) = scenario.flows().iter().filter(is_asked).find(is_call) else {
-            let missing = flow.map_or_else(String::new, |flow| format!("called \"{flow}\""));
+            let missing = flow.map_or_else(String::new, |flow| format!(" called \"{flow}\""));
             return Err(EnvironmentError::NoCall { scenario: scenario.name().to_owned(), missing });
         };
         if !scenario.links().iter().any(|link| link.id == BOTTLENECK && link.to == call.to) {

@@ -67,12 +67,12 @@ pub enum EnvironmentError {
     Most,
     /// The scenario has no call that the environment can control.
     #[error(
-        "{scenario}: no media flow of one instance {missing}: the environment controls the target rate of one"
+        "{scenario}: no media flow of one instance{missing}: the environment controls the target rate of one"
     )]
     NoCall {
         /// Name of the scenario.
         scenario: String,
-        /// What is missing.
+        /// Which flow was asked for, as the message says it: empty for any, or such as ` called "call"`.
         missing: String,
     },
     /// The scenario has no link by which the reward can be computed.

@@ -129,19 +129,18 @@ const QUEUES: [(&str, &str, &str); 13] = [
 ];
 
 /// The names that a key can have.
-const CHOICES: [(&str, &[&str]); 8] = [
+const CHOICES: [(&str, &[&str]); 7] = [
     ("queue", &["drop-tail", "codel", "fq-codel", "pie", "red", "dualpi2", "step-mark", "delay-threshold"]),
     ("control", &["cubic", "new-reno", "bbr", "prague"]),
     ("jitter", &["none", "rfc8868"]),
     ("repair", &["none", "nack", "flexfec", "nack+flexfec"]),
     ("access", &["best-effort", "background", "video", "voice", "dcf"]),
-    ("ecn", &["off", "ect0", "ect1"]),
     ("key-frame-request", &["pli", "fir", "none"]),
     ("video", &["statistical", "hybrid", "trace", "perfect"]),
 ];
 
-/// Keys whose values are names of other things: they are no numbers to turn.
-const NAMES: [&str; 17] = [
+/// Keys without a control: names of other things, and `sizes`, which can have a million numbers.
+const NAMES: [&str; 18] = [
     "id",
     "kind",
     "from",
@@ -159,6 +158,7 @@ const NAMES: [&str; 17] = [
     "strategy",
     "mahimahi",
     "trace",
+    "sizes",
 ];
 
 /// The controls of a document with `settings`. Ranges do not depend on the settings, so that a slider stands still while it is
@@ -404,7 +404,7 @@ impl Values<'_> {
             ("loss" | "duplication" | "corruption" | "frame-error", "") if base <= 0.2 => {
                 linear(0.0, 0.2, 0.0)
             }
-            (_, "packets") => Slider { step: 1.0, ..factor(20.0, 20.0) },
+            (_, "packets") => Slider { min: (base / 20.0).max(1.0), step: 1.0, ..factor(20.0, 20.0) },
             (_, "") if base > 1.0 && base.fract() == 0.0 => whole(base * 5.0),
             (_, "") if (0.0..=1.0).contains(&base) => linear(0.0, 1.0, 0.0),
             _ if base > 0.0 => factor(20.0, 20.0),

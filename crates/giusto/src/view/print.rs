@@ -16,6 +16,9 @@ const SANS_SERIF: [&str; 5] = ["Liberation Sans", "Arial", "Helvetica", "DejaVu 
 /// Units of an SVG in an inch (CSS Values and Units, §6.2).
 const DPI: f32 = 96.0;
 
+/// Elements within each other: the parser calls itself for each level, and the drawings of a page have a dozen.
+const MAX_DEPTH: usize = 200;
+
 /// A figure that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,6 +26,11 @@ pub enum FigureError {
     /// The drawing is no SVG.
     #[error("the drawing cannot be read: {0}")]
     Svg(#[from] svg2pdf::usvg::Error),
+    /// The drawing would exhaust the stack of its parser.
+    #[error(
+        "the drawing cannot be read: it has more than {MAX_DEPTH} elements within each other, or a document type"
+    )]
+    TooDeep,
     /// The drawing has something that a PDF cannot hold.
     #[error("the figure cannot be written: {0}: save it as SVG")]
     Pdf(String),
@@ -56,6 +64,9 @@ pub fn outlined(svg: &str) -> Result<String, FigureError> {
 }
 
 fn tree(svg: &str) -> Result<Tree, FigureError> {
+    if is_too_deep(svg) {
+        return Err(FigureError::TooDeep);
+    }
     static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     let fonts = FONTS.get_or_init(|| {
         let mut fonts = Database::new();
@@ -75,6 +86,44 @@ fn tree(svg: &str) -> Result<Tree, FigureError> {
         Options { fontdb: Arc::clone(fonts), font_family: "sans-serif".to_owned(), ..Options::default() };
     options.image_href_resolver.resolve_string = Box::new(|_, _| None);
     Ok(Tree::from_str(svg, &options)?)
+}
+
+/// Whether elements are nested too deeply, or could be by the entities of a document type.
+fn is_too_deep(svg: &str) -> bool {
+    let (mut depth, mut rest) = (0_usize, svg);
+    while let Some((_, markup)) = rest.split_once('<') {
+        let after = |end: &str| markup.split_once(end).map_or("", |(_, after)| after);
+        rest = if markup.starts_with("!--") {
+            after("-->")
+        } else if markup.starts_with("![CDATA[") {
+            after("]]>")
+        } else if markup.starts_with('!') {
+            return true;
+        } else if markup.starts_with('?') {
+            after("?>")
+        } else if markup.starts_with('/') {
+            depth = depth.saturating_sub(1);
+            after(">")
+        } else {
+            // A value between quotes may have this sign.
+            let mut quote = None;
+            let end = markup.find(|sign: char| {
+                match quote {
+                    Some(open) if sign == open => quote = None,
+                    None if sign == '"' || sign == '\'' => quote = Some(sign),
+                    _ => {}
+                }
+                quote.is_none() && sign == '>'
+            });
+            let Some((tag, after)) = end.and_then(|end| markup.split_at_checked(end)) else { return false };
+            depth += usize::from(!tag.ends_with('/'));
+            after
+        };
+        if depth > MAX_DEPTH {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -104,6 +153,24 @@ mod tests {
         };
         assert!(svg.contains("<path") && !svg.contains("<text"), "{svg}");
         assert!(svg.len() < 20_000);
+    }
+
+    #[test]
+    fn elements_within_each_other_are_bounded() {
+        let nested = |open: &str, levels: usize| {
+            let (open, close) = (open.repeat(levels), "</g>".repeat(levels));
+            format!("<?xml version=\"1.0\"?><svg xmlns=\"http://www.w3.org/2000/svg\">{open}{close}</svg>")
+        };
+        for open in
+            ["<g>", "<g><!--</g>-->", "<g><![CDATA[</g>]]>", "<g id='</g>'>", "<g id=\"/\">", "<g><a/>"]
+        {
+            assert!(is_too_deep(&nested(open, MAX_DEPTH)), "{open}");
+            assert!(!is_too_deep(&nested(open, MAX_DEPTH - 1)), "{open}");
+        }
+        let beside = "<g id='>'><rect/></g>".repeat(10 * MAX_DEPTH);
+        assert!(!is_too_deep(&format!("<svg>{beside}</svg>")));
+        assert!(is_too_deep("<!DOCTYPE svg [<!ENTITY a '<g>'>]><svg/>"));
+        assert!(matches!(pdf(&nested("<g>", 100_000)), Err(FigureError::TooDeep)));
     }
 
     #[test]

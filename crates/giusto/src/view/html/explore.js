@@ -35,7 +35,10 @@ const fromLink = () => {
   if (!location.hash.startsWith("#q=")) return null;
   try {
     const found = JSON.parse(decodeURIComponent(location.hash.slice(3)));
-    return Array.isArray(found.sides) && found.sides.length ? found : null;
+    if (!Array.isArray(found.sides) || !found.sides.length) return null;
+    // A link that was shortened or written by hand: the server says what else is wrong with it.
+    const sides = found.sides.map((own) => ({ ...own, settings: Array.isArray(own?.settings) ? own.settings : [] }));
+    return { ...found, sides, controllers: Array.isArray(found.controllers) ? found.controllers : [], seeds: found.seeds ?? 1 };
   } catch {
     return null;
   }
@@ -115,9 +118,13 @@ const post = async () => {
     }
   } catch (error) {
     if (error.name === "AbortError") return;
-    problems([error instanceof TypeError ? "the server does not answer: start giusto explore again" : error.message]);
+    failed(error);
   }
   if (asked === own) finished(own);
+};
+
+const failed = (error) => {
+  problems([error instanceof TypeError ? "the server does not answer: start giusto explore again" : error.message]);
 };
 
 const finished = (own) => {
@@ -499,10 +506,14 @@ const nameOf = ({ scenario }) => (scenario ?? about.file ?? "scenario").split("/
 
 const saveScenario = async () => {
   const own = state.sides[side];
-  const answer = await fetch("save", { method: "POST", body: JSON.stringify(own) });
-  const { text, problems: found } = await answer.json();
-  if (found) { problems(found); return; }
-  download(`${nameOf(own)}-explored.toml`, "application/toml", text);
+  try {
+    const answer = await fetch("save", { method: "POST", body: JSON.stringify(own) });
+    if (!answer.ok) throw new Error(await answer.text());
+    const { text, problems: found } = await answer.json();
+    if (found) problems(found); else download(`${nameOf(own)}-explored.toml`, "application/toml", text);
+  } catch (error) {
+    failed(error);
+  }
 };
 
 const copyLink = async () => {

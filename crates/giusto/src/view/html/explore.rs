@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     explore::{Entry, MAX_SEEDS, Question},
+    measured::median::median,
     record::{Check, FlowRecord, RunRecord},
     run::comparison::Comparison,
     view::{
@@ -383,7 +384,7 @@ fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
             let figure = |(_, of, text): &Figure| {
                 let mut values: Vec<f64> = flows.iter().filter_map(|flow| of(flow)).collect();
                 values.sort_by(f64::total_cmp);
-                let middle = values.get(values.len() / 2).copied();
+                let middle = median(values.iter().copied());
                 let (low, high) = (values.first().copied(), values.last().copied());
                 let range = low.zip(high).map(|(low, high)| format!(" ({} to {})", text(low), text(high)));
                 Cell::from(or_unknown(middle, text) + &range.unwrap_or_default())
