@@ -1,6 +1,6 @@
 """A video call with aiortc, in which a controller of giusto sets the rate of the encoder.
 
-    pip install giusto aiortc
+    pip install aiortc
     python aiortc_call.py --limit 600000
 
 Both ends are in this process: ICE, DTLS, SRTP and VP8 are real, the path is loopback. `--limit` puts a bottleneck with a queue of

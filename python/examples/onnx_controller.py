@@ -1,6 +1,6 @@
 """Run a bandwidth estimator in ONNX, with the observations of the bandwidth estimation challenge at ACM MMSys 2024.
 
-    pip install giusto onnxruntime
+    pip install onnxruntime
     python onnx_controller.py Offline_RL_baseline_bandwidth_estimator_model.onnx
 
 The baseline of the challenge is in https://github.com/microsoft/RL4BandwidthEstimationChallenge, folder onnx_models (150 kB; code under

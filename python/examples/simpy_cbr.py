@@ -1,6 +1,6 @@
 """One flow of constant bit rate through one queue: the same model in giusto and in SimPy, and how long each takes.
 
-    pip install giusto simpy
+    pip install simpy
     python simpy_cbr.py --duration 1000 --times 7
 
 Both send the same packets at the same times into a drop-tail queue of the same size, and measure the delay of each. The script

@@ -118,7 +118,7 @@ class Page:
 def interactive(run: RunRecord, height: int = 720) -> Page:
     """Return the page of a run, with charts that can be zoomed and read off.
 
-    A notebook shows it where it is the value of a cell. It is the ``report.html`` of `RunRecord.write`, some 100 kB.
+    A notebook shows it where it is the value of a cell. It is the ``report.html`` of `RunRecord.write`, about 0.6 MB.
 
     Parameters
     ----------

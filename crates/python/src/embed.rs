@@ -47,9 +47,8 @@ impl RateControl {
             max: rate("max_bps", max_bps)?,
         };
         if limits.ordered() != limits {
-            let text = "must not be above";
             return Err(value_error(format!(
-                "min_bps {min_bps} {text} start_bps {start_bps}, and start_bps {text} max_bps {max_bps}"
+                "min_bps must not be above start_bps, nor start_bps above max_bps: found {min_bps}, {start_bps} and {max_bps}"
             ))
             .into());
         }
@@ -74,7 +73,7 @@ impl RateControl {
         let name = |kind: &FeedbackKind| match kind {
             FeedbackKind::TransportWide => "transport-wide",
             FeedbackKind::CongestionControl => "rfc8888",
-            FeedbackKind::ScreamDraft => "scream-d00",
+            FeedbackKind::ScreamDraft => "scream-draft",
             FeedbackKind::Nada => "nada",
             FeedbackKind::ReceiverEstimate => "remb",
             FeedbackKind::ReceiverReports => "reports",
@@ -141,7 +140,7 @@ impl RateControl {
         times.into_iter().flatten().min().map(Timestamp::as_seconds)
     }
 
-    /// Sets new limits; those that are not given stay.
+    /// Sets new limits; those that are not given stay. The start rate is kept within the others.
     #[pyo3(signature = (now_s, *, min_bps = None, start_bps = None, max_bps = None))]
     fn set_limits(
         &self,
@@ -160,8 +159,15 @@ impl RateControl {
             start: or("start_bps", start_bps, state.limits.start)?,
             max: or("max_bps", max_bps, state.limits.max)?,
         };
-        state.limits = limits.ordered();
-        let limits = state.limits;
+        if limits.min > limits.max {
+            let (min, max) = (limits.min.as_bps(), limits.max.as_bps());
+            return Err(
+                value_error(format!("min_bps must not be above max_bps: found {min} and {max}")).into()
+            );
+        }
+        // A start rate that was given earlier may be outside the new limits.
+        let limits = limits.ordered();
+        state.limits = limits;
         state.controller.set_limits(now, limits);
         Ok(())
     }

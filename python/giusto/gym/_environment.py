@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
@@ -86,6 +87,11 @@ class Core:
             raise ValueError("give a scenario or families of the benchmark, not both")
         if planned is None and (set or flow is not None):
             raise ValueError("set and flow belong to a scenario: give one")
+        if isinstance(families, str):
+            raise ValueError(f"families must be a list of names: use [{families!r}]")
+        if scenarios is not None:
+            check_range("scenarios", scenarios, 1, 2**32 - 1)
+        check_range("threads", threads, 0, 2**16 - 1)
         self.environments = _giusto.Environments(
             count,
             benchmark=benchmark,
@@ -139,10 +145,11 @@ class Environment(gymnasium.Env[Array, Array]):
     benchmark : str
         Seed of these scenarios: any text. Judge with another than that of the training.
     scenarios : int, optional
-        Number of different scenarios of each family. Default: 2^32 - 1. Up to 1000, those of ``lte``, of which each takes about a
-        second to draw, are kept.
+        Number of different scenarios of each family, 1 to 2^32 - 1 (default). If it is at most 1000, scenarios of ``lte``, which
+        take about a second each to draw, are kept in memory.
     scenario : Scenario, path or str, optional
-        A scenario that is used instead, with another random seed in each episode. Its link ``bottleneck`` limits the rate.
+        A scenario that is used instead, with another random seed in each episode. Its link ``bottleneck``, which must end where the
+        flow ends, limits the rate.
     set : mapping, optional
         Other values of `scenario`, by their paths.
     flow : str, optional
@@ -204,7 +211,8 @@ class Environment(gymnasium.Env[Array, Array]):
         seed : int, optional
             Seed of this and all later episodes.
         options : dict, optional
-            ``{"episode": 21}`` begins the episode of this number: scenario 21 of the benchmark, or the seed of the scenario.
+            ``{"episode": 21}`` begins the episode of this number, 0 to 2^63 - 1: scenario 21 of the benchmark, or the seed of the
+            scenario.
 
         Returns
         -------
@@ -212,11 +220,12 @@ class Environment(gymnasium.Env[Array, Array]):
         info : dict
             `episode`, its number, and `scenario`, its name.
         """
+        number = number_of(options)
         super().reset(seed=seed)
         begin = None
         if seed is not None or not self._is_seeded:
             begin = int(self.np_random.integers(2**63))
-        steps = self._core.reset([(begin, number_of(options))])
+        steps = self._core.reset([(begin, number)])
         self._is_seeded = True
         return steps.observations[0], steps.news[0][1]
 
@@ -226,7 +235,7 @@ class Environment(gymnasium.Env[Array, Array]):
         Parameters
         ----------
         action : array_like, shape (1,)
-            From -1 to 1: see `target`. Values beyond are -1 and 1.
+            From -1 to 1: see `target`. Values outside are clamped.
 
         Returns
         -------
@@ -252,4 +261,14 @@ class Environment(gymnasium.Env[Array, Array]):
 def number_of(options: Mapping[str, Any] | None) -> int | None:
     """Return the number of the episode that the options of a reset ask for."""
     number = (options or {}).get("episode")
-    return None if number is None else int(number)
+    if number is None:
+        return None
+    # Infos of vector environments are int64.
+    return check_range("episode", operator.index(number), 0, 2**63 - 1)
+
+
+def check_range(name: str, value: int, low: int, high: int) -> int:
+    """Return the value; raise a `ValueError` unless it is from `low` to `high`."""
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, found {value}")
+    return value

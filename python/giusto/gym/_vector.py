@@ -39,7 +39,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         ``SAME_STEP``: the last step of an episode returns the first observation of the next, and its own as
         ``infos["final_obs"]``. ``DISABLED``: a step after the end of an episode is an error.
     threads : int
-        Number of threads. Default 0: one for each core.
+        Number of threads, 0 to 65,535. Default 0: one for each core.
     **keys
         Those of `Environment`.
     """
@@ -107,7 +107,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         infos : dict
             Arrays of shape (num_envs,) by name: `episode`, `scenario`; those with ``_`` before the name say which are set.
         """
-        seeds = self._seeds(seed)
+        number = number_of(options)
         mask = (options or {}).get("reset_mask")
         if mask is None:
             mask = numpy.ones(self.num_envs, numpy.bool_)
@@ -115,7 +115,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
             raise ValueError(f"reset_mask must be an array of {self.num_envs} booleans")
         elif not numpy.any(mask):
             raise ValueError("reset_mask must have an element that is true")
-        number = number_of(options)
+        seeds = self._seeds(seed)
         begin = [(seeds[place], number) if mask[place] else None for place in range(self.num_envs)]
         steps = self._core.reset(begin)
         self._is_seeded |= mask
@@ -153,8 +153,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         """Return the seeds of the native environments: those that `Environment` would draw."""
         if seed is None:
-            fresh = [None if known else int(self.np_random.integers(2**63)) for known in self._is_seeded]
-            return fresh
+            return [None if known else int(self.np_random.integers(2**63)) for known in self._is_seeded]
         seeds = list(range(seed, seed + self.num_envs)) if isinstance(seed, int) else list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"expected a seed for each of the {self.num_envs} environments, found {len(seeds)}")

@@ -12,7 +12,7 @@ pub enum Autoreset {
     NextStep,
     /// In the same step: the observation is that of the next episode.
     SameStep,
-    /// When it is reset. Until then a step is an error.
+    /// Only when it is reset. A step before that is an error.
     Never,
 }
 
@@ -40,7 +40,7 @@ pub struct BatchStep {
 }
 
 impl Batch {
-    /// These environments on so many threads; 0: one for each core.
+    /// Steps these environments on `threads` threads; 0: one for each core.
     ///
     /// # Errors
     ///
@@ -69,28 +69,28 @@ impl Batch {
         self.environments.is_empty()
     }
 
-    /// Begins an episode in each environment for which there is something in `episodes`; returns the first observations of these.
+    /// Begins an episode in each environment whose entry of `episodes` is not `None`; returns their first observations.
     ///
     /// # Errors
     ///
-    /// [`EnvironmentError`] of the first environment that has one.
+    /// [`EnvironmentError`]: the number of entries is not that of the environments, or a call is shorter than a step.
     pub fn reset(&mut self, episodes: &[Option<Begin>]) -> Result<Vec<Option<BatchStep>>, EnvironmentError> {
         let (expected, found) = (self.environments.len(), episodes.len());
         if expected != found {
-            return Err(EnvironmentError::Actions { expected, found });
+            return Err(EnvironmentError::Count { expected, found });
         }
         self.each(episodes, |own, begin| begin.as_ref().map(|begin| began(own, begin)).transpose())
     }
 
-    /// Steps each environment with its action. An error leaves the others where the step has brought them.
+    /// Steps each environment with its action. After an error in one, others may have taken the step.
     ///
     /// # Errors
     ///
-    /// [`EnvironmentError`]: the number of actions is another, one is not a number, or an environment has no episode.
+    /// [`EnvironmentError`]: the number of actions is not that of the environments, one is not a number, or an environment has no episode.
     pub fn step(&mut self, actions: &[f32]) -> Result<Vec<BatchStep>, EnvironmentError> {
         let (expected, found) = (self.environments.len(), actions.len());
         if expected != found {
-            return Err(EnvironmentError::Actions { expected, found });
+            return Err(EnvironmentError::Count { expected, found });
         }
         if let Some(&action) = actions.iter().find(|action| action.is_nan()) {
             return Err(EnvironmentError::Action(action));

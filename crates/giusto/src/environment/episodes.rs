@@ -42,7 +42,7 @@ enum Source {
     },
 }
 
-/// Of so many scenarios at most those of `lte` are kept, about 40 kB each.
+/// Those of `lte` are kept if there are at most this many, about 40 kB each.
 const MOST_KEPT: u32 = 1000;
 
 /// One episode before it begins.
@@ -96,7 +96,7 @@ impl Episodes {
     }
 
     /// One scenario with other random numbers in each episode. The media flow `flow`, by default the first, is controlled; the
-    /// scenario's link `bottleneck` gives the rate that it could use.
+    /// scenario's link `bottleneck`, which ends where the flow ends, gives the rate that it could use.
     ///
     /// # Errors
     ///
@@ -105,11 +105,12 @@ impl Episodes {
         let is_asked = |own: &&FlowSpec| flow.is_none_or(|flow| own.id == flow);
         let is_call = |own: &&FlowSpec| matches!(own.kind, FlowKind::Media(_)) && own.count == 1;
         let Some(call) = scenario.flows().iter().filter(is_asked).find(is_call) else {
-            let missing = flow.map_or_else(String::new, |flow| format!(" called \"{flow}\""));
-            return Err(EnvironmentError::NoCall { scenario: scenario.name().to_owned(), missing });
+            let (scenario, flow) = (scenario.name().to_owned(), flow.map(str::to_owned));
+            return Err(EnvironmentError::NoCall { scenario, flow });
         };
         if !scenario.links().iter().any(|link| link.id == BOTTLENECK && link.to == call.to) {
-            return Err(EnvironmentError::NoBottleneck(scenario.name().to_owned()));
+            let (scenario, node) = (scenario.name().to_owned(), call.to.clone());
+            return Err(EnvironmentError::NoBottleneck { scenario, node });
         }
         let flow = call.id.clone();
         Ok(Self(Source::Scenario { scenario: Box::new(scenario), flow }))

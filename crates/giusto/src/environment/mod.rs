@@ -62,22 +62,30 @@ pub enum EnvironmentError {
     /// The seed of the benchmark is empty.
     #[error("the benchmark seed is empty: give any text, such as \"training\"")]
     Seed,
-    /// There is to be no scenario.
+    /// The number of scenarios is 0.
     #[error("the number of scenarios must be at least 1, found 0")]
     Most,
     /// The scenario has no call that the environment can control.
     #[error(
-        "{scenario}: no media flow of one instance{missing}: the environment controls the target rate of one"
+        "{scenario}: no media flow{called} with count = 1: add one, whose target rate the environment controls",
+        called = .flow.as_ref().map_or_else(String::new, |flow| format!(" called \"{flow}\""))
     )]
     NoCall {
         /// Name of the scenario.
         scenario: String,
-        /// Which flow was asked for, as the message says it: empty for any, or such as ` called "call"`.
-        missing: String,
+        /// The flow that was asked for, if any.
+        flow: Option<String>,
     },
     /// The scenario has no link by which the reward can be computed.
-    #[error("{0}: no link is called \"bottleneck\": call the link that limits the rate so, for the reward")]
-    NoBottleneck(String),
+    #[error(
+        "{scenario}: no link called \"bottleneck\" ends at \"{node}\", where the call ends: give the link that limits its rate this name"
+    )]
+    NoBottleneck {
+        /// Name of the scenario.
+        scenario: String,
+        /// The node at which the call ends.
+        node: String,
+    },
     /// The duration of a step is out of range.
     #[error("the step must be from 20 ms to 10 s, found {0}")]
     Step(TimeDelta),
@@ -99,12 +107,12 @@ pub enum EnvironmentError {
     /// The action is not a number.
     #[error("the action must be a number from -1 to 1, found {0}")]
     Action(f32),
-    /// A number of actions other than the number of environments.
-    #[error("expected an action for each of the {expected} environments, found {found}")]
-    Actions {
+    /// A number of actions or of episodes other than the number of environments.
+    #[error("expected one value for each of the {expected} environments, found {found}")]
+    Count {
         /// Number of environments.
         expected: usize,
-        /// Number of actions.
+        /// Number of values.
         found: usize,
     },
     /// The scenario is not valid.
@@ -220,7 +228,7 @@ impl Environment {
         self.episode.as_ref().is_some_and(Episode::is_over)
     }
 
-    /// Sets the target rate ([`rate_of_action`]; actions beyond -1 and 1 are those) and simulates a step.
+    /// Sets the target rate ([`rate_of_action`]; an action outside -1 to 1 is clamped) and simulates a step.
     ///
     /// # Errors
     ///

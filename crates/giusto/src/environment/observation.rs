@@ -16,9 +16,9 @@ pub type Observation = [f32; FEATURES];
 pub struct Feature {
     /// Its name.
     pub name: &'static str,
-    /// Its lowest value.
+    /// Its lowest value; lower ones are clamped to it.
     pub low: f32,
-    /// Its highest value: beyond it, it is this.
+    /// Its highest value; higher ones are clamped to it.
     pub high: f32,
 }
 

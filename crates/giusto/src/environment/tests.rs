@@ -280,9 +280,16 @@ fn errors_name_what_is_wrong() {
     let one = Episodes::benchmark("x", &["static"]).unwrap();
     assert!(error(one.at_most(0)).contains("at least 1, found 0"));
     let scenario = |text: &str| Scenario::parse(text, "call.toml").unwrap();
-    assert!(error(Episodes::of_scenario(scenario(CALL), Some("other"))).contains("called \"other\""));
+    assert!(
+        error(Episodes::of_scenario(scenario(CALL), Some("other"))).contains("flow called \"other\" with")
+    );
+    let several = CALL.replace("id = \"call\"", "id = \"call\"\ncount = 2");
+    assert!(error(Episodes::of_scenario(scenario(&several), None)).contains("no media flow with count = 1"));
     let other = CALL.replace("bottleneck", "wire");
-    assert!(error(Episodes::of_scenario(scenario(&other), None)).contains("bottleneck"));
+    assert!(
+        error(Episodes::of_scenario(scenario(&other), None))
+            .contains("no link called \"bottleneck\" ends at")
+    );
     let mut environment = call();
     assert!(matches!(environment.step(0.0), Err(EnvironmentError::NoEpisode)));
     environment.reset().unwrap();
