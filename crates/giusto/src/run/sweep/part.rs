@@ -62,7 +62,7 @@ pub enum PartError {
     )]
     NoPart(String),
     /// The file of a part is not valid.
-    #[error("{name}/{NAME}: it is no part of a sweep ({why}): make the part again")]
+    #[error("{name}/{NAME}: it cannot be used ({why}): copy the part again, or make it again")]
     Invalid {
         /// Name of the part.
         name: String,
@@ -90,7 +90,7 @@ pub enum PartError {
     },
     /// A part is of another sweep.
     #[error(
-        "{name}: its {what} is {found}, that of {first} {expected}: merge parts of one sweep, made by one program"
+        "{name}: its {what} is {found}, that of {first} is {expected}: merge parts of one sweep, made by one program"
     )]
     Other {
         /// Name of that part.
@@ -192,9 +192,12 @@ impl Part {
         }
         if part.fingerprints.len() != combinations.min(combinations * seeds) {
             let found = part.fingerprints.len();
-            return Err(invalid(format!("{found} fingerprints of {combinations} combinations of values")));
+            return Err(invalid(format!("fingerprints: {found}, combinations of values: {combinations}")));
         }
-        let (finished, _) = journal::read(folder, &part.journal())?;
+        let (finished, _) = journal::read(folder, &part.journal()).map_err(|error| match error {
+            JournalError::Missing(_) => invalid("its journal.jsonl is missing".to_owned()),
+            error => error.into(),
+        })?;
         Ok(Self { finished, ..part })
     }
 

@@ -267,39 +267,39 @@ fn wrong_parts_are_refused_with_the_fix() {
     for index in 1..=3 {
         make(&index.to_string(), &["wire.rate=1M,2M"], "1..4", &format!("{index}/3"));
     }
-    insta::assert_snapshot!(complaint(&[]), @"");
-    insta::assert_snapshot!(complaint(&["3", "1"]), @"");
-    insta::assert_snapshot!(complaint(&["1"]), @"");
-    insta::assert_snapshot!(complaint(&["1", "2", "3", "1"]), @"");
+    insta::assert_snapshot!(complaint(&[]), @"no part: name the folders that `giusto sweep --shard --out` wrote");
+    insta::assert_snapshot!(complaint(&["3", "1"]), @"1 of 3 shards are missing, the first is 2/3: add the folders of their parts");
+    insta::assert_snapshot!(complaint(&["1"]), @"2 of 3 shards are missing, the first is 2/3: add the folders of their parts");
+    insta::assert_snapshot!(complaint(&["1", "2", "3", "1"]), @"1: shard 1/3 is in 1 too: name each part once");
     make("seeds", &["wire.rate=1M,2M"], "1..5", "2/3");
-    insta::assert_snapshot!(complaint(&["1", "seeds", "3"]), @"");
+    insta::assert_snapshot!(complaint(&["1", "seeds", "3"]), @"seeds: its list of seeds is 1..5, that of 1 is 1..4: merge parts of one sweep, made by one program");
     make("values", &["wire.rate=1M,3M"], "1..4", "2/3");
-    insta::assert_snapshot!(complaint(&["1", "values", "3"]), @"");
+    insta::assert_snapshot!(complaint(&["1", "values", "3"]), @"values: its list of values of wire.rate is 1M,3M, that of 1 is 1M,2M: merge parts of one sweep, made by one program");
     make("paths", &["noise.size=100 B,200 B"], "1..4", "2/3");
-    insta::assert_snapshot!(complaint(&["1", "paths", "3"]), @"");
+    insta::assert_snapshot!(complaint(&["1", "paths", "3"]), @r#"paths: its list of parameters is "noise.size", that of 1 is "wire.rate": merge parts of one sweep, made by one program"#);
     make("count", &["wire.rate=1M,2M"], "1..4", "2/4");
-    insta::assert_snapshot!(complaint(&["1", "count", "3"]), @"");
+    insta::assert_snapshot!(complaint(&["1", "count", "3"]), @"count: its number of shards is 4, that of 1 is 3: merge parts of one sweep, made by one program");
 
     std::fs::create_dir(name("empty")).unwrap();
-    insta::assert_snapshot!(complaint(&["1", "empty"]), @"");
+    insta::assert_snapshot!(complaint(&["1", "empty"]), @"DIR/empty: it has no part.json: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote");
     let file = |own: &str, file: &str| std::fs::read_to_string(name(own).join(file)).unwrap();
     let text = file("2", "part.json");
     let with = |changed: &str| {
         std::fs::write(name("2").join("part.json"), changed).unwrap();
         complaint(&["1", "2", "3"])
     };
-    insta::assert_snapshot!(with(&text.replace(env!("CARGO_PKG_VERSION"), "0.0.1")), @"");
-    insta::assert_snapshot!(with(&text.replace("2/3", "4/3")), @"");
-    insta::assert_snapshot!(with(&text.replace("\"1M\",", "")), @"");
+    insta::assert_snapshot!(with(&text.replace(env!("CARGO_PKG_VERSION"), "0.0.1")), @"DIR/2: it was made by giusto 0.0.1, this is 0.1.0: use the same version");
+    insta::assert_snapshot!(with(&text.replace("2/3", "4/3")), @r#"DIR/2/part.json: it cannot be used ("4/3" is not a shard: write i/n with i from 1 to n, such as 1/4 for the first of four at line 4 column 16): copy the part again, or make it again"#);
+    insta::assert_snapshot!(with(&text.replace("\"1M\",", "")), @"DIR/2/part.json: it cannot be used (fingerprints: 2, combinations of values: 1): copy the part again, or make it again");
     let many = format!("[{}]", "0,".repeat(600_000) + "0");
     let ours = text.find("[\n    1,").unwrap();
     let end = ours + text[ours..].find(']').unwrap() + 1;
-    insta::assert_snapshot!(with(&text.replace(&text[ours..end], &many)), @"");
+    insta::assert_snapshot!(with(&text.replace(&text[ours..end], &many)), @"DIR/2/part.json: it cannot be used (more than 1000000 runs): copy the part again, or make it again");
     let sources = text.find("\"fingerprints\": [\n    \"").unwrap() + 23;
     let other = format!("{}0123456789abcdef{}", &text[..sources], &text[sources + 16..]);
     let complaint_of_sources = with(&other);
     let own = &text[sources..sources + 16];
-    insta::assert_snapshot!(complaint_of_sources.replace(own, "OURS"), @"");
+    insta::assert_snapshot!(complaint_of_sources.replace(own, "OURS"), @"2: its digest of scenario and algorithms is 0123456789abcdef, that of 1 is OURS: merge parts of one sweep, made by one program");
     // The machine of the second part went off after its first run.
     let begun: Vec<String> = file("2", "journal.jsonl").lines().take(2).map(str::to_owned).collect();
     std::fs::write(name("2").join("journal.jsonl"), begun.join("\n") + "\n").unwrap();
@@ -310,5 +310,5 @@ fn wrong_parts_are_refused_with_the_fix() {
         "{message}"
     );
     std::fs::remove_file(name("2").join("journal.jsonl")).unwrap();
-    insta::assert_snapshot!(with(&text), @"");
+    insta::assert_snapshot!(with(&text), @"DIR/2/part.json: it cannot be used (its journal.jsonl is missing): copy the part again, or make it again");
 }
