@@ -31,7 +31,7 @@ _Runs: TypeAlias = "list[tuple[list[tuple[str, str]], list[int]]]"
 
 
 class Sweep:
-    """The result of a sweep: what `giusto.sweep` returns."""
+    """The result of a sweep, or of a shard of one: what `giusto.sweep` and `giusto.merge` return."""
 
     def __init__(self, result: _giusto.Sweep) -> None:
         self._result = result
@@ -67,12 +67,22 @@ class Sweep:
         """Whether no run failed and all expectations of all runs are met."""
         return self._result.passed
 
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``flows.csv`` and ``links.csv``, with the bytes that the command writes, and both as Parquet to a folder."""
+        os.makedirs(folder, exist_ok=True)
+        self._result.write(os.fspath(folder))
+        self._write_parquet(folder)
+
+    def _write_parquet(self, folder: str | os.PathLike[str]) -> None:
+        _write_parquet(Path(folder), {"flows": self.flows, "links": self.links})
+
 
 def sweep(
     scenario: Scenario | str | os.PathLike[str],
     set: Mapping[str, Iterable[Value | type[Controller]]] | None = None,
     seeds: Iterable[int] = range(1, 11),
     *,
+    shard: str | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -89,9 +99,12 @@ def sweep(
     scenario
         A `Scenario`, the path of a scenario file, or its text (a string of several lines).
     set
-        Values of each setting by its path: ``{"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}``. A value may be a controller.
+        Values of each setting by its path: ``{"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}``. A value may be a controller, a list
+        or a table, such as that of `rate_steps`.
     seeds
         Random seeds, each with every combination.
+    shard
+        One of several equal parts, such as ``"1/4"``, for several processes; needs `out`. `merge` puts the parts together.
     jobs
         Number of runs at a time on this machine, 1 to 1024. Default: one on each core.
     out
@@ -112,7 +125,9 @@ def sweep(
     ScenarioError
         A combination cannot be run.
     ValueError
-        A value or a seed is given twice; `out` holds another sweep; or a worker has another giusto.
+        A value or a seed is given twice; `shard` is not valid; `out` holds another sweep; or a worker has another giusto.
+    TypeError
+        A value is of another type, or values are not in a list.
     ImportError
         The package of the engine is missing.
     Exception
@@ -132,21 +147,26 @@ def sweep(
     planned = scenario_of(scenario)
     own = list(planned._controllers)
     values = [(path, [value]) for path, value in planned._settings]
-    values += [(path, [_setting(value, own) for value in given]) for path, given in (set or {}).items()]
+    for path, given_values in (set or {}).items():
+        if isinstance(given_values, (str, Mapping)):
+            raise TypeError(f"{path}: expected a list of values, found {given_values!r}: put it into a list")
+        values.append((path, [_setting(value, own) for value in given_values]))
+    if shard is not None and out is None:
+        raise ValueError("shard needs `out`, the folder that `merge` reads")
     given = (planned._document, values, list(seeds), list(dict.fromkeys(own)))
     threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, resume)
     if engine is None:
-        made = _giusto.run_sweep(*given, jobs=threads, out=folder, resume=resume, progress=report)
+        made = _giusto.run_sweep(*given, shard=shard, jobs=threads, out=folder, resume=resume, progress=report)
     else:
         runner = engine_of(engine)
-        tasks = _giusto.SweepTasks(*given, out=folder, resume=resume)
+        tasks = _giusto.SweepTasks(*given, shard=shard, out=folder, resume=resume)
         size = min(max((tasks.total - tasks.done) // (runner.cores() * _TASKS), 1), _RUNS)
         common = (tasks.document, given[-1])
         _complete(tasks, runner.completed(_sweep_task, common, tasks.tasks(size)), report)
         made = tasks.finish(folder)
     result = Sweep(made)
     if out is not None:
-        _write_parquet(Path(out), {"flows": result.flows, "links": result.links})
+        result._write_parquet(out)
     return result
 
 
@@ -233,21 +253,44 @@ def benchmark(
     return result
 
 
-def merge(files: Iterable[str | os.PathLike[str]]) -> Benchmark:
-    """Put the results of all shards of a benchmark together.
+def merge(parts: Iterable[str | os.PathLike[str]]) -> Sweep | Benchmark:
+    """Put the shards of a sweep or of a benchmark together.
 
     Parameters
     ----------
-    files
-        The files ``result.json`` that `benchmark`, or the command, wrote.
+    parts
+        Of a sweep, the folders that `sweep` with `shard`, or the command with ``--shard``, wrote. Of a benchmark, the files
+        ``result.json`` that `benchmark`, or the command, wrote.
+
+    Returns
+    -------
+    Sweep or Benchmark
+        That of all shards, as if it had not been divided. `write` writes its files.
 
     Raises
     ------
     ValueError
-        A file is no result, they are of different benchmarks, or runs are missing.
+        A part is missing, there twice, ended early, or of another sweep or benchmark. The text names it and the fix.
+    OSError
+        A file cannot be read.
+
+    Examples
+    --------
+    >>> for index in range(1, 5):  # each on a machine of its own
+    ...     giusto.sweep("codel.toml", seeds=range(1, 1001), shard=f"{index}/4", out=f"part-{index}")
+    >>> giusto.merge(["part-1", "part-2", "part-3", "part-4"]).write("whole")
     """
-    parts = [(os.fspath(path), Path(path).read_text(encoding="utf-8")) for path in files]
-    return Benchmark(_giusto.merge_benchmarks(parts))
+    paths = [Path(part) for part in parts]
+    folders = [path for path in paths if path.is_dir()]
+    if not folders:
+        texts = [(os.fspath(path), path.read_text(encoding="utf-8")) for path in paths]
+        return Benchmark(_giusto.merge_benchmarks(texts))
+    other = next((path for path in paths if path not in folders), None)
+    if other is not None:
+        raise ValueError(
+            f"{folders[0]} is a folder, as parts of a sweep are, {other} is not: merge parts of one sweep or files of one benchmark"
+        )
+    return Sweep(_giusto.merge_sweeps(folders))
 
 
 def _sweep_task(document: _Document, controllers: list[type[Controller]], runs: _Runs) -> list[str]:

@@ -107,6 +107,7 @@ class SweepTasks:
         seeds: Sequence[int],
         controllers: Sequence[type[Controller]],
         *,
+        shard: str | None,
         out: str | os.PathLike[str] | None,
         resume: bool,
     ) -> SweepTasks: ...
@@ -352,6 +353,7 @@ def run_sweep(
     seeds: Sequence[int],
     controllers: Sequence[type[Controller]],
     *,
+    shard: str | None,
     jobs: int,
     out: str | os.PathLike[str] | None,
     resume: bool,
@@ -377,4 +379,5 @@ def sweep_task(
 def benchmark_task(
     seed: str, scenarios: int, controllers: Sequence[type[Controller]], run: tuple[int, Sequence[str]]
 ) -> str: ...
+def merge_sweeps(folders: Sequence[str | os.PathLike[str]]) -> Sweep: ...
 def merge_benchmarks(parts: Sequence[tuple[str, str]]) -> Benchmark: ...

@@ -24,7 +24,7 @@ _UNITS = {
     "_bytes": "B",
 }
 
-Value: TypeAlias = "str | int | float"
+Value: TypeAlias = "str | int | float | Sequence[Any] | Mapping[str, Any]"
 
 
 class _Part(dict[str, Any]):
@@ -183,7 +183,8 @@ class Scenario:
         Parameters
         ----------
         settings
-            Values by their paths, as ``--set`` of the command takes them: ``{"bottleneck.rate": "5 Mbit/s"}``.
+            Values by their paths, as ``--set`` of the command takes them: ``{"bottleneck.rate": "5 Mbit/s"}``. Lists and tables,
+            such as that of `rate_steps`, are values too.
         """
         scenario = type(self).__new__(type(self))
         own = list(self._controllers)
@@ -378,14 +379,24 @@ def _name(controller: type, own: list[type[Controller]]) -> str:
 
 
 def _setting(value: Value | type[Controller], own: list[type[Controller]]) -> str:
-    """Return a value as ``--set`` of the command takes it."""
-    if isinstance(value, type):
-        return _name(value, own)
-    value = _plain(value)
+    """Return a value as ``--set`` of the command takes it: as in a file, but a string needs no quotes."""
+    value = _named(_plain(value), own)
+    return value if isinstance(value, str) else _toml(value)
+
+
+def _toml(value: Any) -> str:
+    """Return a value as in a file, in one line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
+        # Scenario files have no exponents.
         return f"{Decimal(repr(value)).normalize():f}"
     if isinstance(value, str):
-        return value
-    raise TypeError(f"expected a string or a number, found {value!r}: write tables and lists as in a file")
+        # The escapes of JSON are those of TOML.
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        pairs = (f"{_toml(key)} = {_toml(element)}" for key, element in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    raise TypeError(f"expected a string, a number, a list or a table, found {value!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow
@@ -70,6 +71,8 @@ def test_wrong_sweeps_are_refused(media: str) -> None:
         giusto.sweep(media, seeds=[1, 1])
     with pytest.raises(giusto.ScenarioError, match="bottleneck.rate=slow"):
         giusto.sweep(media, {"bottleneck.rate": ["slow"]})
+    with pytest.raises(TypeError, match="bottleneck.rate: expected a list of values, found '1 Mbit/s': put it into a list"):
+        giusto.sweep(media, {"bottleneck.rate": "1 Mbit/s"})
     with pytest.raises(ValueError, match="jobs must be from 1 to 1024, found 0"):
         giusto.sweep(media, jobs=0)
     with pytest.raises(ValueError, match="resume needs `out`"):
@@ -84,6 +87,53 @@ def test_a_scenario_with_settings_can_be_swept(media: str) -> None:
     assert sweep.flows["duration"].to_pylist() == ["4 s"]
 
 
+def test_shards_of_a_sweep_have_the_bytes_of_the_whole(media: str, tmp_path: Path) -> None:
+    path = tmp_path / "call.toml"
+    path.write_text(media.replace("20 s", "5 s"))
+    steps = giusto.rate_steps([0, 2], [2e6, 1e6])
+    values = {"bottleneck.rate": ["3 Mbit/s", steps]}
+    whole = giusto.sweep(path, values, seeds=range(1, 4), out=tmp_path / "whole")
+    text = whole.flows["bottleneck.rate"].to_pylist()[-1]
+    parts = [tmp_path / f"part-{index}" for index in range(1, 4)]
+    seen: list[tuple[int, int]] = []
+    giusto.sweep(path, values, range(1, 4), shard="1/3", out=parts[0], progress=lambda *done: seen.append(done))
+    assert seen == [(1, 2), (2, 2)]
+    with ThreadPoolExecutor(2) as engine:
+        second = giusto.sweep(path, values, range(1, 4), shard="2/3", out=parts[1], engine=engine)
+    assert second.flows["seed"].to_pylist() == [2, 2]
+    sets = ["--set", f"bottleneck.rate=3 Mbit/s,{text}"]
+    command("sweep", path, *sets, "--seeds", "1..3", "--shard", "3/3", "--out", parts[2])
+
+    merged = giusto.merge(reversed(parts))
+    assert isinstance(merged, giusto.Sweep)
+    assert merged.flows.equals(whole.flows) and merged.links.equals(whole.links)
+    assert merged.summary == whole.summary and merged.passed
+    merged.write(tmp_path / "merged")
+    command("merge", *parts, "--out", tmp_path / "by-command")
+    for name in ("flows.csv", "links.csv"):
+        expected = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "merged" / name).read_bytes() == expected
+        assert (tmp_path / "by-command" / name).read_bytes() == expected
+    assert parquet.read_table(tmp_path / "merged/flows.parquet").equals(whole.flows)
+
+    with pytest.raises(ValueError, match="1 of 3 shards are missing, the first is 3/3"):
+        giusto.merge(parts[:2])
+    with pytest.raises(ValueError, match="shard 1/3 is in .* too: name each part once"):
+        giusto.merge([parts[0], parts[0]])
+    with pytest.raises(ValueError, match=r"whole: it has no part\.json"):
+        giusto.merge([parts[0], tmp_path / "whole"])
+    with pytest.raises(ValueError, match="is a folder, as parts of a sweep are"):
+        giusto.merge([parts[0], path])
+    other = tmp_path / "other"
+    giusto.sweep(path, values, range(1, 5), shard="3/3", out=other)
+    with pytest.raises(ValueError, match="other: its list of seeds is 1..4, that of .* 1..3: merge parts of one sweep"):
+        giusto.merge([*parts[:2], other])
+    with pytest.raises(ValueError, match="shard needs `out`"):
+        giusto.sweep(path, shard="1/3")
+    with pytest.raises(ValueError, match='"4/3" is not a shard'):
+        giusto.sweep(path, shard="4/3", out=tmp_path / "none")
+
+
 def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> None:
     judged = ["gcc:libwebrtc", "fixed"]
     options = ["--seed", "of a test", "--scenarios", "4", "--controller", ",".join(judged)]
@@ -94,6 +144,7 @@ def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> 
         giusto.benchmark(judged, 4, seed="of a test", shard=f"{index}/2", out=out)
         parts.append(out / "result.json")
     merged = giusto.merge(parts)
+    assert isinstance(merged, giusto.Benchmark)
     merged.write(tmp_path / "merged")
     expected = (tmp_path / "whole" / "result.json").read_bytes()
     assert (tmp_path / "merged" / "result.json").read_bytes() == expected

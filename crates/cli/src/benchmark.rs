@@ -1,7 +1,6 @@
-//! `giusto benchmark` and `giusto merge`: controllers on random scenarios.
+//! `giusto benchmark`: controllers on random scenarios.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -19,10 +18,10 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
+    benchmark::{self, BenchmarkResult, Plan, RunRow},
     record::{RunRecord, TimelineOptions},
     run::{
-        Parallel, RecordOptions,
+        Parallel, RecordOptions, Shard,
         comparison::Controllers,
         sweep::{Journal, JournalError},
         timed,
@@ -117,26 +116,6 @@ fn explained_moment(text: &str) -> Result<Explained, String> {
     if text == "longest" { Ok(Explained::Longest) } else { moment(text).map(Explained::At) }
 }
 
-/// Flags of `giusto merge`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  giusto merge part-*/result.json --out whole
-
-Exit status: 0 success, 2 a file is no result, they are of different benchmarks, or runs are missing.")]
-pub(crate) struct MergeArgs {
-    /// Results of shards: the files result.json that `giusto benchmark --out` wrote
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
-
-    /// Write result.json and report.html to this directory
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
 pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let controllers = args.controller.clone().map_or_else(Plan::default_controllers, |given| given.0);
     let scenarios = args.scenarios.unwrap_or(if args.quick { QUICK_SCENARIOS } else { SCENARIOS });
@@ -197,7 +176,11 @@ fn journal(args: &BenchmarkArgs, plan: &Plan) -> anyhow::Result<(Option<Journal>
 }
 
 /// Prints the result and writes its files; gives their paths.
-fn finish(result: &BenchmarkResult, out: Option<&Path>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn finish(
+    result: &BenchmarkResult,
+    out: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<Vec<PathBuf>> {
     let summary = benchmark::summary(result);
     let mut files = Files::default();
     if let Some(folder) = out {
@@ -211,29 +194,6 @@ fn finish(result: &BenchmarkResult, out: Option<&Path>, json: bool) -> anyhow::R
         print_text(&view::text(&summary))?;
     }
     Ok(written)
-}
-
-pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
-    let parts = args.files.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
-    let parts = parts.collect::<Result<Vec<_>, UsageError>>()?;
-    let result = benchmark::merge(parts).map_err(UsageError::new)?;
-    args.out.as_deref().map(make_folder).transpose()?;
-    for path in finish(&result, args.out.as_deref(), args.json)? {
-        crate::console::complain(&format!("wrote {}", path.display()));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
-    let name = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
-        UsageError::new(format!("{name}: {error}: name a result.json of `giusto benchmark --out`"))
-    })?;
-    serde_json::from_str(&text).map_err(|error| {
-        UsageError::new(format!(
-            "{name}: it is no result of a benchmark ({error}): name a result.json of `giusto benchmark --out`"
-        ))
-    })
 }
 
 /// Runs one scenario under one controller, with a timeline if it is asked for.

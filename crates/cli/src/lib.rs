@@ -15,6 +15,7 @@ mod iperf3;
 mod link;
 mod live;
 mod lte;
+mod merge;
 mod output;
 mod printer;
 mod recv;
@@ -94,8 +95,8 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// Judge congestion controllers on random scenarios
     Benchmark(benchmark::BenchmarkArgs),
-    /// Merge the results of the shards of a benchmark
-    Merge(benchmark::MergeArgs),
+    /// Merge the shards of a sweep or a benchmark
+    Merge(merge::MergeArgs),
     /// Run a recorded session through congestion controllers
     Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
@@ -179,7 +180,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Benchmark(args) => benchmark::run(&args, &stop),
-        Command::Merge(args) => benchmark::merge(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),

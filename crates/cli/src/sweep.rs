@@ -1,6 +1,11 @@
 //! `giusto sweep`: many runs of a scenario.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::atomic::AtomicBool};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::AtomicBool,
+};
 
 use clap::Args;
 use serde::Serialize;
@@ -14,8 +19,11 @@ use crate::{
 };
 use giusto::{
     run::{
-        Parallel,
-        sweep::{self, Failed, Finished, Journal, JournalError, Outcome, Planned, Seeds, Sweep, Values},
+        Parallel, Shard,
+        sweep::{
+            self, Failed, Finished, Journal, JournalError, Outcome, Part, Planned, Seeds, Sweep, Values,
+            Whole,
+        },
     },
     scenario::Document,
     view::sweep::{self as view, Summary},
@@ -30,8 +38,11 @@ const NAMED: usize = 10;
   giusto sweep scenarios/codel.toml --seeds 1..30
   giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates
   giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
+  giusto sweep scenarios/codel.toml --seeds 1..1000 --shard 2/8 --out part-2
+  giusto merge part-* --out whole
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
+Shard I/N is the runs I, I + N, I + 2 N, …, on every machine; part.json in its directory is what `giusto merge` reads.
 Exit status: 0 all expectations are met, 1 a run failed or an expectation is not met, 2 wrong usage.")]
 pub(crate) struct SweepArgs {
     /// Scenario
@@ -45,6 +56,10 @@ pub(crate) struct SweepArgs {
     /// Random seeds of every combination: 1..30, both included, or 1,2,5
     #[arg(long, value_name = "SEEDS", default_value = "1..10")]
     seeds: Seeds,
+
+    /// Run one of several equal parts, such as 1/4
+    #[arg(long, value_name = "I/N", requires = "out")]
+    shard: Option<Shard>,
 
     /// Number of runs at a time [default: one on each core]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1024))]
@@ -79,12 +94,14 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() };
     sweep.check().map_err(UsageError::new)?;
     let planned = sweep.plan().map_err(UsageError::from)?;
-    let name = planned.first().map_or("", |run| run.scenario.name());
-    let (journal, known) = journal(args, name, &planned)?;
-    let paths: Vec<String> = args.set.iter().map(|values| values.path.clone()).collect();
+    let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
+    let part = args.shard.map(|shard| Part::new(&sweep, &planned, shard));
+    let planned = args.shard.unwrap_or_default().of(planned);
+    let name = part.as_ref().map_or_else(|| scenario.clone(), Part::journal);
+    let (journal, known) = journal(args, &name, &planned)?;
 
     let progress = Progress::new(planned.len() as u64);
-    progress.say(name.to_owned());
+    progress.say(name);
     (0..known.len()).for_each(|_| progress.step());
     let parallel = Parallel { jobs: args.jobs.unwrap_or(0), journal };
     let (outcome, trouble) = parallel.run(
@@ -96,23 +113,44 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     )?;
     progress.clear();
 
-    let interrupted = outcome.missing > 0;
-    if args.json {
-        let summary = view::summaries(&outcome.finished);
-        let (runs, failed) = (&outcome.finished[..], &outcome.failed[..]);
-        print_json(&Printed { scenario: name, parameters: &paths, runs, failed, summary, interrupted })?;
-    } else {
-        print_text(&view::text(&paths, &outcome.finished))?;
+    let paths = args.set.iter().map(|values| values.path.clone()).collect();
+    let whole = Whole { scenario, paths, outcome };
+    let mut written = finish(&whole, args.out.as_deref(), args.json)?;
+    if let (Some(part), Some(out)) = (part, &args.out) {
+        written.push(part.write(out, &whole.outcome)?);
     }
-    if let Some(out) = &args.out {
-        view::write(out, &paths, &outcome.finished)?.iter().for_each(|path| progress.wrote(path));
-    }
+    written.iter().for_each(|path| progress.wrote(path));
     if let Some(error) = trouble {
         return Err(error.into());
     }
-    note_problems(args, &outcome, &progress);
+    let outcome = &whole.outcome;
+    note_problems(outcome, |seed, parameters| alone(args, seed, parameters), |line| progress.note(line));
+    if outcome.missing > 0 {
+        let fix =
+            if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
+        progress.note(&format!("{} of the runs are missing: {fix}", outcome.missing));
+    }
+    Ok(status(outcome))
+}
+
+/// Prints the result and writes its tables; gives their paths.
+pub(crate) fn finish(whole: &Whole, out: Option<&Path>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let Whole { scenario, paths, outcome } = whole;
+    if json {
+        let summary = view::summaries(&outcome.finished);
+        let (runs, failed, interrupted) = (&outcome.finished[..], &outcome.failed[..], outcome.missing > 0);
+        print_json(&Printed { scenario, parameters: paths, runs, failed, summary, interrupted })?;
+    } else {
+        print_text(&view::text(paths, &outcome.finished))?;
+    }
+    let written = out.map(|out| view::write(out, paths, &outcome.finished)).transpose()?;
+    Ok(written.into_iter().flatten().collect())
+}
+
+/// Whether no run failed and all expectations are met.
+pub(crate) fn status(outcome: &Outcome) -> ExitCode {
     let unmet = outcome.finished.iter().any(|run| !run.result.passed());
-    Ok(if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The journal that --out asks for, and the runs that are in it.
@@ -135,39 +173,46 @@ fn journal(
     }
 }
 
-/// Notes failed and missing runs on standard error, each with the command that repeats it.
-fn note_problems(args: &SweepArgs, outcome: &Outcome, progress: &Progress) {
-    let alone = |seed: &str, parameters: &BTreeMap<String, String>| {
-        let settings =
-            args.set.iter().filter_map(|values| Some((&values.path, parameters.get(&values.path)?)));
-        let set = settings.fold(String::new(), |text, (path, value)| {
-            format!("{text} --set {}", quoted(&format!("{path}={value}")))
-        });
-        format!("giusto sim {} --seed {seed}{set}", quoted(&args.file.display().to_string()))
-    };
+/// The command that repeats a run.
+fn alone(args: &SweepArgs, seed: &str, parameters: &BTreeMap<String, String>) -> String {
+    let settings = args.set.iter().filter_map(|values| Some((&values.path, parameters.get(&values.path)?)));
+    let set = settings.fold(String::new(), |text, (path, value)| {
+        format!("{text} --set {}", quoted(&format!("{path}={value}")))
+    });
+    format!("giusto sim {} --seed {seed}{set}", quoted(&args.file.display().to_string()))
+}
+
+/// A run whose scenario file is not known.
+pub(crate) fn name_of(seed: &str, parameters: &BTreeMap<String, String>) -> String {
+    parameters.iter().fold(format!("--seed {seed}"), |text, (path, value)| {
+        format!("{text} --set {}", quoted(&format!("{path}={value}")))
+    })
+}
+
+/// Notes failed runs and runs that miss an expectation, each by its name, and seeds without effect.
+pub(crate) fn note_problems(
+    outcome: &Outcome,
+    name: impl Fn(&str, &BTreeMap<String, String>) -> String,
+    note: impl Fn(&str),
+) {
     let mut wrong: Vec<String> = Vec::new();
     for run in &outcome.failed {
-        wrong.push(format!("failed: {}: {}", alone(&run.seed, &run.parameters), run.why));
+        wrong.push(format!("failed: {}: {}", name(&run.seed, &run.parameters), run.why));
     }
     for run in outcome.finished.iter().filter(|run| !run.result.passed()) {
         let unmet = run.result.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str());
         let unmet = unmet.collect::<Vec<_>>().join("; ");
-        wrong.push(format!("expectation not met: {}: {unmet}", alone(&run.seed, &run.parameters)));
+        wrong.push(format!("expectation not met: {}: {unmet}", name(&run.seed, &run.parameters)));
     }
     for line in wrong.iter().take(NAMED) {
-        progress.note(line);
+        note(line);
     }
     if wrong.len() > NAMED {
-        progress.note(&format!("… and {} more", wrong.len() - NAMED));
+        note(&format!("… and {} more", wrong.len() - NAMED));
     }
     if view::seeds_make_no_difference(&outcome.finished) {
-        progress.note(
+        note(
             "note: all seeds give the same result: nothing here is random; give flows random start times, such as start = { uniform = \"1 s\" }",
         );
-    }
-    if outcome.missing > 0 {
-        let fix =
-            if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
-        progress.note(&format!("{} of the runs are missing: {fix}", outcome.missing));
     }
 }

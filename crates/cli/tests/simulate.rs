@@ -405,6 +405,71 @@ fn an_interrupted_sweep_keeps_finished_runs_and_resumes() {
     assert!(text(&changed.stderr).contains("as it was before it was changed"), "{}", text(&changed.stderr));
 }
 
+#[test]
+fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
+    let lossy = with("rate = \"1 Mbit/s\"\nloss = 0.05", "rate = \"1 Mbit/s\"");
+    let folder = Folder::with(&format!(
+        "{lossy}[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nmin = 0\nmax = 0.1\n"
+    ));
+    let sweep = ["sweep", "s.toml", "--set", "wire.loss=0,0.05,1", "--seeds", "1..4", "--json"];
+    let run = |more: &[&str]| folder.run(&[&sweep[..], more].concat());
+    let whole = json(&run(&["--out", "whole"]));
+    let bytes = |name: &str| fs::read(folder.path(name)).unwrap();
+    assert!(!folder.path("whole/part.json").exists());
+    for (index, jobs) in [("1", "1"), ("2", "2"), ("3", "3")] {
+        let part = json(&run(&[
+            "--out",
+            &format!("part-{index}"),
+            "--shard",
+            &format!("{index}/3"),
+            "--jobs",
+            jobs,
+        ]));
+        assert_eq!(part["runs"].as_array().unwrap().len(), 4);
+    }
+    let merge = |parts: &[&str]| folder.run(&[&["merge"], parts].concat());
+    let output = merge(&["part-3", "part-1", "part-2", "--out", "merged", "--json"]);
+    // A loss of 1 misses the expectation in every run.
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let message = text(&output.stderr);
+    assert!(message.contains("wrote merged/flows.csv\nwrote merged/links.csv\n"), "{message}");
+    assert!(
+        message.contains("expectation not met: --seed 4 --set wire.loss=1: flow voice: loss"),
+        "{message}"
+    );
+    assert_eq!(json(&output), whole);
+    for table in ["flows.csv", "links.csv"] {
+        assert_eq!(bytes(&format!("merged/{table}")), bytes(&format!("whole/{table}")));
+    }
+    assert!(
+        text(&merge(&["part-1", "part-2", "part-3"]).stdout).contains("± is the 95 % confidence interval")
+    );
+
+    let complaint = |output: std::process::Output| {
+        assert_eq!(output.status.code(), Some(2));
+        let text = text(&output.stderr);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    insta::assert_snapshot!(complaint(merge(&["part-1", "part-3"])), @"error: 1 of 3 shards are missing, the first is 2/3: add the folders of their parts");
+    insta::assert_snapshot!(complaint(merge(&["part-1", "part-1"])), @"error: part-1: shard 1/3 is in part-1 too: name each part once");
+    insta::assert_snapshot!(complaint(merge(&["part-1", "whole"])), @"error: whole: it has no part.json: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote");
+    insta::assert_snapshot!(complaint(merge(&["part-1", "s.toml"])), @"error: part-1 is a directory, as parts of a sweep are, s.toml is not: merge parts of one sweep or files of one benchmark");
+    insta::assert_snapshot!(complaint(run(&["--out", "part-1", "--shard", "2/3", "--resume"])), @r#"error: --out part-1/journal.jsonl: kept for "s, shard 1/3" by giusto 0.1.0: give another folder, or the same scenario and arguments"#);
+    assert!(complaint(run(&["--shard", "1/3"])).contains("--out"));
+    assert!(complaint(run(&["--shard", "0/3", "--out", "o"])).contains("\"0/3\" is not a shard: write i/n"));
+
+    // A part that was ended early is named, and continues.
+    let journal = folder.path("part-2/journal.jsonl");
+    let begun: Vec<String> =
+        fs::read_to_string(&journal).unwrap().lines().take(3).map(str::to_owned).collect();
+    fs::write(&journal, begun.join("\n") + "\n").unwrap();
+    let early = complaint(merge(&["part-1", "part-2", "part-3"]));
+    assert!(early.starts_with("error: part-2: 2 of its runs are missing, the first is seed "), "{early}");
+    run(&["--out", "part-2", "--shard", "2/3", "--resume"]);
+    assert_eq!(json(&merge(&["part-1", "part-2", "part-3", "--json"])), whole);
+}
+
 /// Three videos that never adapt over a link that carries them all, and a flow of another kind.
 const STREAMS: &str = r#"duration = "10 s"
 [[link]]

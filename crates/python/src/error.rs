@@ -3,7 +3,10 @@
 use giusto::{
     benchmark::{MergeError, PlanError},
     environment::EnvironmentError,
-    run::{ThreadsError, sweep::JournalError},
+    run::{
+        ThreadsError,
+        sweep::{JournalError, PartError},
+    },
     scenario::ScenarioError as Problems,
     whole_file::WriteError,
 };
@@ -75,6 +78,16 @@ impl From<JournalError> for Failure {
             JournalError::Io { .. } => PyOSError::new_err(text),
             _ => PyValueError::new_err(text),
         })
+    }
+}
+
+impl From<PartError> for Failure {
+    fn from(error: PartError) -> Self {
+        match error {
+            PartError::Journal(error) => error.into(),
+            PartError::Io { .. } => Self(PyOSError::new_err(error.to_string())),
+            _ => Self(value_error(error.to_string())),
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
+    benchmark::{self, BenchmarkResult, Plan, RunRow},
     run::{
-        Parallel,
-        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Planned, Seeds, Values},
+        Parallel, Shard,
+        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Part, Planned, Seeds, Values, Whole},
     },
     scenario,
     view::{arrow, files::Files, html, sweep as view},
@@ -70,38 +70,62 @@ impl Sweep {
     pub(crate) fn new(paths: Vec<String>, outcome: SweepOutcome) -> Self {
         Self { paths, outcome }
     }
+
+    /// Writes its tables, and the part that it is, to the folder of the journal.
+    pub(crate) fn write_all(&self, part: Option<Part>, folder: PathBuf) -> Outcome<()> {
+        if let Some(part) = part {
+            part.write(&folder, &self.outcome)?;
+        }
+        self.write(folder)
+    }
 }
 
-/// The settings of a sweep, its runs, its journal in `out`, and the runs that are in the journal.
-type Begun = (Vec<String>, Vec<Planned>, Option<Journal>, Vec<Finished>);
+/// A planned sweep, or a shard of one.
+pub(crate) struct Begun {
+    /// Its settings.
+    pub(crate) paths: Vec<String>,
+    /// The runs to be made.
+    pub(crate) planned: Vec<Planned>,
+    /// The part that it is.
+    pub(crate) part: Option<Part>,
+    /// Its journal in `out`.
+    pub(crate) journal: Option<Journal>,
+    /// The runs that are in the journal.
+    pub(crate) known: Vec<Finished>,
+}
 
 /// Plans a sweep.
 pub(crate) fn begin_sweep(
     document: scenario::Document,
     values: Vec<(String, Vec<String>)>,
     seeds: Vec<u64>,
+    shard: Option<&str>,
     out: Option<&Path>,
     resume: bool,
 ) -> Outcome<Begun> {
     let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
     let paths = values.iter().map(|values| values.path.clone()).collect();
+    let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(value_error)?;
     let sweep = sweep::Sweep { document, values, seeds: Seeds(seeds) };
     sweep.check().map_err(value_error)?;
     let planned = sweep.plan()?;
-    let name = planned.first().map_or("", |run| run.scenario.name());
-    let (journal, known): (Option<Journal>, Vec<Finished>) = match out {
+    let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
+    let part = shard.map(|shard| Part::new(&sweep, &planned, shard));
+    let name = part.as_ref().map_or(scenario, Part::journal);
+    let planned = shard.unwrap_or_default().of(planned);
+    let (journal, known) = match out {
         Some(out) if resume => {
-            Journal::resume(out, name, &planned).map(|(journal, known)| (Some(journal), known))?
+            Journal::resume(out, &name, &planned).map(|(journal, known)| (Some(journal), known))?
         }
-        Some(out) => (Some(Journal::create(out, name)?), Vec::new()),
+        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
         None => (None, Vec::new()),
     };
-    Ok((paths, planned, journal, known))
+    Ok(Begun { paths, planned, part, journal, known })
 }
 
 /// Runs a scenario with many values and seeds.
 #[pyfunction]
-#[pyo3(signature = (document, values, seeds, controllers, *, jobs, out, resume, progress))]
+#[pyo3(signature = (document, values, seeds, controllers, *, shard, jobs, out, resume, progress))]
 #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
 pub(crate) fn run_sweep(
     py: Python<'_>,
@@ -109,14 +133,15 @@ pub(crate) fn run_sweep(
     values: Vec<(String, Vec<String>)>,
     seeds: Vec<u64>,
     controllers: Vec<Bound<'_, PyType>>,
+    shard: Option<&str>,
     jobs: u16,
     out: Option<PathBuf>,
     resume: bool,
     progress: Option<Py<PyAny>>,
 ) -> Outcome<Sweep> {
     let own = Own::all(&controllers)?;
-    let (paths, planned, journal, known) =
-        begin_sweep(document.with(&own), values, seeds, out.as_deref(), resume)?;
+    let Begun { paths, planned, part, journal, known } =
+        begin_sweep(document.with(&own), values, seeds, shard, out.as_deref(), resume)?;
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), planned.len()), |stop, progress| {
         let made = |_: &Finished| {
@@ -135,8 +160,17 @@ pub(crate) fn run_sweep(
     let (outcome, trouble) = finished?;
     trouble.map_or(Ok(()), Err)?;
     let sweep = Sweep::new(paths, outcome);
-    out.map_or(Ok(()), |out| sweep.write(out))?;
+    out.map_or(Ok(()), |out| sweep.write_all(part, out))?;
     Ok(sweep)
+}
+
+/// Puts the parts of a divided sweep in these folders together.
+#[pyfunction]
+pub(crate) fn merge_sweeps(folders: Vec<PathBuf>) -> Outcome<Sweep> {
+    let read = |folder: PathBuf| Ok((folder.display().to_string(), Part::read(&folder)?));
+    let parts = folders.into_iter().map(read).collect::<Outcome<Vec<_>>>()?;
+    let Whole { paths, outcome, .. } = sweep::merge(parts)?;
+    Ok(Sweep::new(paths, outcome))
 }
 
 /// The result of a benchmark.

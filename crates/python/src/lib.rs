@@ -32,7 +32,7 @@ mod module {
         },
         embed::RateControl,
         error::ScenarioError,
-        experiments::{Benchmark, Sweep, merge_benchmarks, run_benchmark, run_sweep},
+        experiments::{Benchmark, Sweep, merge_benchmarks, merge_sweeps, run_benchmark, run_sweep},
         gym::{
             Environments, Steps, action_of_target, environment_families, environment_features,
             environment_scale, target_of_action,

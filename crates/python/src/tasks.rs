@@ -5,10 +5,10 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow, Shard},
+    benchmark::{self, BenchmarkResult, Plan, RunRow},
     run::{
-        Parallel,
-        sweep::{self, Failed, Finished, Journal, Planned, Seeds, Values},
+        Parallel, Shard,
+        sweep::{self, Failed, Finished, Journal, Part, Planned, Seeds, Values},
     },
     scenario,
 };
@@ -19,7 +19,7 @@ use crate::{
     controller::{Own, OwnTaps, Raised},
     detached::{detached, on_python_thread},
     error::{Outcome, value_error},
-    experiments::{Benchmark, Sweep, begin_benchmark, begin_sweep, judged},
+    experiments::{Begun, Benchmark, Sweep, begin_benchmark, begin_sweep, judged},
     scenario::Document,
 };
 
@@ -48,6 +48,7 @@ pub(crate) struct SweepTasks {
     document: Pickled,
     paths: Vec<String>,
     planned: Vec<Planned>,
+    part: Option<Part>,
     fingerprints: BTreeMap<Key, String>,
     journal: Option<Journal>,
     known: BTreeMap<Key, Finished>,
@@ -58,23 +59,26 @@ pub(crate) struct SweepTasks {
 impl SweepTasks {
     /// The sweep of `run_sweep` with these arguments.
     #[new]
-    #[pyo3(signature = (document, values, seeds, controllers, *, out, resume))]
+    #[pyo3(signature = (document, values, seeds, controllers, *, shard, out, resume))]
+    #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         document: &Document,
         values: Vec<(String, Vec<String>)>,
         seeds: Vec<u64>,
         controllers: Vec<Bound<'_, PyType>>,
+        shard: Option<&str>,
         out: Option<PathBuf>,
         resume: bool,
     ) -> Outcome<Self> {
         let document = document.with(&Own::all(&controllers)?).keeping_traces();
-        let (paths, planned, journal, known) =
-            begin_sweep(document.clone(), values, seeds, out.as_deref(), resume)?;
+        let Begun { paths, planned, part, journal, known } =
+            begin_sweep(document.clone(), values, seeds, shard, out.as_deref(), resume)?;
         // The plan has read all trace files.
         let pickled = (document.text().to_owned(), document.name().to_owned(), document.kept_traces());
         let fingerprints = planned.iter().map(|run| (run.key(), run.fingerprint.clone())).collect();
         let known = known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
-        Ok(Self { document: pickled, paths, planned, fingerprints, journal, known, failed: BTreeMap::new() })
+        let failed = BTreeMap::new();
+        Ok(Self { document: pickled, paths, planned, part, fingerprints, journal, known, failed })
     }
 
     /// Text and name of the scenario, and texts of its trace files.
@@ -147,7 +151,7 @@ impl SweepTasks {
         outcome.failed = self.planned.iter().filter_map(|run| self.failed.remove(&run.key())).collect();
         outcome.missing -= outcome.failed.len();
         let sweep = Sweep::new(self.paths.clone(), outcome);
-        out.map_or(Ok(()), |out| sweep.write(out))?;
+        out.map_or(Ok(()), |out| sweep.write_all(self.part.take(), out))?;
         Ok(sweep)
     }
 }

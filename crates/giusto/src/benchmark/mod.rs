@@ -27,7 +27,7 @@ mod summary;
 
 pub use family::{Drawn, Family, draw};
 pub use judge::{Figures, Utility};
-pub use plan::{Plan, PlanError, Shard};
+pub use plan::{Plan, PlanError};
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
 pub use simulate::{run, run_with, simulate, simulate_with};
 pub use summary::{ControllerSummary, FamilySummary, Goal, Pair, Spread, Summary, WorstRun, summary};

@@ -1,10 +1,9 @@
 //! What a benchmark runs.
 
-use std::{fmt, str::FromStr};
-
 use giusto_congestion::Algorithm;
 
 use super::VERSION;
+use crate::run::Shard;
 
 /// More scenarios are taken for a typing error.
 const MAX_SCENARIOS: u64 = 1_000_000;
@@ -20,44 +19,6 @@ pub struct Plan {
     pub controllers: Vec<Algorithm>,
     /// The part of the scenarios that is run.
     pub shard: Shard,
-}
-
-/// The scenarios of one of several processes: those whose number modulo [`count`](Self::count) is [`index`](Self::index) − 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// From 1 to the count.
-    pub index: u64,
-    /// Number of shards, at least 1.
-    pub count: u64,
-}
-
-impl Default for Shard {
-    /// All scenarios.
-    fn default() -> Self {
-        Self { index: 1, count: 1 }
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.count)
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/').and_then(|(index, count)| {
-            Some(Self { index: index.trim().parse().ok()?, count: count.trim().parse().ok()? })
-        });
-        match parts {
-            Some(shard) if (1..=shard.count).contains(&shard.index) => Ok(shard),
-            _ => Err(format!(
-                "\"{text}\" is not a shard: write i/n with i from 1 to n, such as 1/4 for the first of four"
-            )),
-        }
-    }
 }
 
 /// A benchmark that cannot be run.
@@ -126,7 +87,6 @@ impl Plan {
 
     /// The numbers of the scenarios of the shard.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
-        let Shard { index, count } = self.shard;
-        (index.saturating_sub(1)..self.scenarios).step_by(usize::try_from(count).unwrap_or(usize::MAX).max(1))
+        self.shard.numbers(self.scenarios)
     }
 }

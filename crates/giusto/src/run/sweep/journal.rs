@@ -122,37 +122,18 @@ impl Journal {
         folder: &Path,
         scenario: &str,
     ) -> Result<(Self, Vec<T>), JournalError> {
+        let (known, whole) = read(folder, scenario)?;
         let path = folder.join(NAME);
-        let failure = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => JournalError::Missing(folder.to_owned()),
-            _ => JournalError::Io { path: path.clone(), source },
+        let open = || {
+            let file = File::options().append(true).open(&path)?;
+            file.set_len(whole)?;
+            Ok(file)
         };
-        let bytes = fs::read(&path).map_err(failure)?;
-        // Only whole lines count.
-        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
-        let mut lines = text.lines().zip(1..);
-        let file = File::options().append(true).open(&path).map_err(failure)?;
-        file.set_len(whole as u64).map_err(failure)?;
-        let unreadable = |line, error: serde_json::Error| JournalError::Line {
-            path: path.clone(),
-            line,
-            why: error.to_string(),
-        };
-        let mut journal = Self { path: path.clone(), file };
-        let other = |of| JournalError::Other { path: path.clone(), of };
-        let expected = header(scenario);
-        match lines.next() {
-            Some((line, number)) => {
-                let found: Header = serde_json::from_str(line).map_err(|error| unreadable(number, error))?;
-                if found != expected {
-                    return Err(other(format!("\"{}\" by giusto {}", found.scenario, found.giusto)));
-                }
-            }
-            None => journal.write(&expected)?,
+        let file = open().map_err(|source| JournalError::Io { path: path.clone(), source })?;
+        let mut journal = Self { path, file };
+        if whole == 0 {
+            journal.write(&header(scenario))?;
         }
-        let read = |(line, number)| serde_json::from_str(line).map_err(|error| unreadable(number, error));
-        let known = lines.map(read).collect::<Result<_, _>>()?;
         Ok((journal, known))
     }
 
@@ -173,6 +154,40 @@ impl Journal {
         };
         write(&mut self.file).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
+}
+
+/// The lines of the journal in `folder`, without the first and an incomplete last one, and the length of the whole lines in bytes.
+///
+/// # Errors
+///
+/// [`JournalError`]: there is none, it is of another name, or a line cannot be read.
+pub(super) fn read<T: DeserializeOwned>(
+    folder: &Path,
+    scenario: &str,
+) -> Result<(Vec<T>, u64), JournalError> {
+    let path = folder.join(NAME);
+    let bytes = fs::read(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => JournalError::Missing(folder.to_owned()),
+        _ => JournalError::Io { path: path.clone(), source },
+    })?;
+    // Only whole lines count.
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
+    let mut lines = text.lines().zip(1..);
+    let unreadable = |line, error: serde_json::Error| JournalError::Line {
+        path: path.clone(),
+        line,
+        why: error.to_string(),
+    };
+    if let Some((line, number)) = lines.next() {
+        let found: Header = serde_json::from_str(line).map_err(|error| unreadable(number, error))?;
+        if found != header(scenario) {
+            let of = format!("\"{}\" by giusto {}", found.scenario, found.giusto);
+            return Err(JournalError::Other { path: path.clone(), of });
+        }
+    }
+    let read = |(line, number)| serde_json::from_str(line).map_err(|error| unreadable(number, error));
+    Ok((lines.map(read).collect::<Result<_, _>>()?, whole as u64))
 }
 
 fn header(scenario: &str) -> Header {

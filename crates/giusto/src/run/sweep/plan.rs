@@ -2,18 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     str::FromStr,
     sync::Arc,
 };
+
+use serde::{Deserialize, Serialize};
 
 use super::fingerprint::fingerprint;
 use crate::scenario::{Document, Scenario, ScenarioError, Setting};
 
 /// The maximum number of runs of a sweep: more are taken for a typing error.
-const MAX_RUNS: usize = 1_000_000;
+pub(super) const MAX_RUNS: usize = 1_000_000;
 
 /// A setting of a scenario and its values in turn: `KEY=A,B,C`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Values {
     /// The path of the setting: `link.bottleneck.rate`.
     pub path: String,
@@ -53,8 +56,20 @@ impl FromStr for Values {
 }
 
 /// The seeds of a sweep: `1..30`, both ends included, or `1,2,5`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeds(pub Vec<u64>);
+
+impl fmt::Display for Seeds {
+    /// As they are parsed; three or more seeds in sequence are a range.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let follow = |a: &u64, b: &u64| a.checked_add(1) == Some(*b);
+        let ranges = self.0.chunk_by(follow).map(|range| match range {
+            [first, _, .., last] => format!("{first}..{last}"),
+            few => few.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+        });
+        f.write_str(&ranges.collect::<Vec<_>>().join(","))
+    }
+}
 
 impl FromStr for Seeds {
     type Err = String;
@@ -118,18 +133,9 @@ impl Sweep {
     ///
     /// [`ScenarioError`] lists the problems of all combinations.
     pub fn plan(&self) -> Result<Vec<Planned>, ScenarioError> {
-        let mut combinations: Vec<Vec<Setting>> = vec![Vec::new()];
-        for Values { path, values } in &self.values {
-            let all: Vec<Setting> =
-                values.iter().map(|value| Setting { path: path.clone(), value: value.clone() }).collect();
-            let with = |before: Vec<Setting>| {
-                all.iter().map(move |own| [&before[..], std::slice::from_ref(own)].concat())
-            };
-            combinations = combinations.into_iter().flat_map(with).collect();
-        }
         let mut problems: Vec<String> = Vec::new();
         let mut planned = Vec::new();
-        for combination in combinations {
+        for combination in combinations(&self.values) {
             let scenario = match self.document.scenario(&combination) {
                 Ok(scenario) => Arc::new(scenario),
                 Err(error) => {
@@ -154,8 +160,7 @@ impl Sweep {
 
     /// Number of runs.
     pub fn len(&self) -> usize {
-        let values = self.values.iter().map(|values| values.values.len());
-        values.product::<usize>().saturating_mul(self.seeds.0.len())
+        number_of_runs(&self.values, &self.seeds)
     }
 
     /// Whether there is no run.
@@ -192,6 +197,26 @@ impl Sweep {
         }
         Ok(())
     }
+}
+
+/// Every combination of the values; the values of the last setting change first.
+pub(super) fn combinations(all: &[Values]) -> Vec<Vec<Setting>> {
+    let mut combinations: Vec<Vec<Setting>> = vec![Vec::new()];
+    for Values { path, values } in all {
+        let all: Vec<Setting> =
+            values.iter().map(|value| Setting { path: path.clone(), value: value.clone() }).collect();
+        let with = |before: Vec<Setting>| {
+            all.iter().map(move |own| [&before[..], std::slice::from_ref(own)].concat())
+        };
+        combinations = combinations.into_iter().flat_map(with).collect();
+    }
+    combinations
+}
+
+/// Number of the runs of a sweep.
+pub(super) fn number_of_runs(values: &[Values], seeds: &Seeds) -> usize {
+    let values = values.iter().map(|values| values.values.len());
+    values.fold(seeds.0.len(), usize::saturating_mul)
 }
 
 fn has_no_duplicate<T: Ord>(values: &[T]) -> Result<(), String> {

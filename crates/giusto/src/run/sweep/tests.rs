@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::{
     record::RunRecord,
-    run as runs,
+    run::{self as runs, Shard},
     scenario::{Document, Setting},
 };
 
@@ -22,12 +22,16 @@ rate = "200 kbit/s"
 size = "500 B"
 "#;
 
-fn sweep(values: &[&str], seeds: &str) -> Vec<Planned> {
-    let sweep = Sweep {
+fn unplanned(values: &[&str], seeds: &str) -> Sweep {
+    Sweep {
         document: Document::parse(FILE, "sweep.toml").unwrap(),
         values: values.iter().map(|values| values.parse().unwrap()).collect(),
         seeds: seeds.parse().unwrap(),
-    };
+    }
+}
+
+fn sweep(values: &[&str], seeds: &str) -> Vec<Planned> {
+    let sweep = unplanned(values, seeds);
     sweep.check().unwrap();
     assert_eq!(sweep.plan().unwrap().len(), sweep.len());
     sweep.plan().unwrap()
@@ -189,4 +193,122 @@ fn a_wrong_sweep_is_refused_with_the_fix() {
     assert_eq!(sweep(&["wire.queue=codel,pie", "wire.queue.target=5ms,9ms"], "1").len(), 4);
     insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
     insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @r#"sweep.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s""#);
+}
+
+#[test]
+fn seeds_are_written_as_they_are_read() {
+    for text in ["1..30", "1,2,5", "7", "3..5,9,1..4", "18446744073709551613..18446744073709551615"] {
+        assert_eq!(text.parse::<Seeds>().unwrap().to_string(), text);
+    }
+    assert_eq!("1..2".parse::<Seeds>().unwrap().to_string(), "1,2");
+}
+
+/// Runs a shard of a sweep in a folder of its own, as the command does; a run for which `fails` is true panics.
+fn part(folder: &std::path::Path, sweep: &Sweep, shard: Shard, fails: fn(&Planned) -> bool) {
+    std::fs::create_dir_all(folder).unwrap();
+    let planned = sweep.plan().unwrap();
+    let part = Part::new(sweep, &planned, shard);
+    let mut journal = Journal::create(folder, &part.journal()).unwrap();
+    let simulate = |run: &Planned| {
+        assert!(!fails(run), "lost count of a packet");
+        simulate(run)
+    };
+    let outcome = run(&shard.of(planned), Vec::new(), simulate, |run| journal.append(run).unwrap());
+    part.write(folder, &outcome).unwrap();
+}
+
+#[test]
+fn merged_parts_are_the_whole() {
+    let sweep = unplanned(&["wire.rate=200k,1M", "noise.size=100 B,500 B"], "1..3,9");
+    let fails = |run: &Planned| run.seed == 2 && run.parameters["wire.rate"] == "1M";
+    let planned = sweep.plan().unwrap();
+    let simulate = |run: &Planned| {
+        assert!(!fails(run), "lost count of a packet");
+        simulate(run)
+    };
+    let whole = run(&planned, Vec::new(), simulate, |_| {});
+    assert_eq!((whole.finished.len(), whole.failed.len()), (14, 2));
+    let tables = |paths: &[String], outcome: &Outcome| {
+        let view = &outcome.finished;
+        (
+            crate::view::sweep::flows_csv(paths, view).unwrap(),
+            crate::view::sweep::links_csv(paths, view).unwrap(),
+        )
+    };
+    // More shards than runs, too: the shares of some are empty.
+    for count in [1, 3, 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut parts = Vec::new();
+        for index in (1..=count).rev() {
+            let own = folder.path().join(index.to_string());
+            part(&own, &sweep, Shard { index, count }, fails);
+            parts.push((index.to_string(), Part::read(&own).unwrap()));
+        }
+        let merged = merge(parts).unwrap();
+        assert_eq!(merged.paths, ["wire.rate", "noise.size"]);
+        assert_eq!(merged.scenario, planned[0].scenario.name());
+        assert_eq!(tables(&merged.paths, &merged.outcome), tables(&merged.paths, &whole));
+        assert_eq!(merged.outcome, whole);
+    }
+}
+
+#[test]
+fn wrong_parts_are_refused_with_the_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |name: &str| folder.path().join(name);
+    let make = |own: &str, values: &[&str], seeds: &str, shard: &str| {
+        part(&name(own), &unplanned(values, seeds), shard.parse().unwrap(), |_| false);
+    };
+    let complaint = |names: &[&str]| {
+        let parts = names.iter().map(|own| Part::read(&name(own)).map(|part| ((*own).to_owned(), part)));
+        let complaint = parts.collect::<Result<Vec<_>, _>>().and_then(merge).unwrap_err().to_string();
+        complaint.replace(&folder.path().display().to_string(), "DIR")
+    };
+    for index in 1..=3 {
+        make(&index.to_string(), &["wire.rate=1M,2M"], "1..4", &format!("{index}/3"));
+    }
+    insta::assert_snapshot!(complaint(&[]), @"no part: name the folders that `giusto sweep --shard --out` wrote");
+    insta::assert_snapshot!(complaint(&["3", "1"]), @"1 of 3 shards are missing, the first is 2/3: add the folders of their parts");
+    insta::assert_snapshot!(complaint(&["1"]), @"2 of 3 shards are missing, the first is 2/3: add the folders of their parts");
+    insta::assert_snapshot!(complaint(&["1", "2", "3", "1"]), @"1: shard 1/3 is in 1 too: name each part once");
+    make("seeds", &["wire.rate=1M,2M"], "1..5", "2/3");
+    insta::assert_snapshot!(complaint(&["1", "seeds", "3"]), @"seeds: its list of seeds is 1..5, that of 1 is 1..4: merge parts of one sweep, made by one program");
+    make("values", &["wire.rate=1M,3M"], "1..4", "2/3");
+    insta::assert_snapshot!(complaint(&["1", "values", "3"]), @"values: its list of values of wire.rate is 1M,3M, that of 1 is 1M,2M: merge parts of one sweep, made by one program");
+    make("paths", &["noise.size=100 B,200 B"], "1..4", "2/3");
+    insta::assert_snapshot!(complaint(&["1", "paths", "3"]), @r#"paths: its list of parameters is "noise.size", that of 1 is "wire.rate": merge parts of one sweep, made by one program"#);
+    make("count", &["wire.rate=1M,2M"], "1..4", "2/4");
+    insta::assert_snapshot!(complaint(&["1", "count", "3"]), @"count: its number of shards is 4, that of 1 is 3: merge parts of one sweep, made by one program");
+
+    std::fs::create_dir(name("empty")).unwrap();
+    insta::assert_snapshot!(complaint(&["1", "empty"]), @"DIR/empty: it has no part.json: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote");
+    let file = |own: &str, file: &str| std::fs::read_to_string(name(own).join(file)).unwrap();
+    let text = file("2", "part.json");
+    let with = |changed: &str| {
+        std::fs::write(name("2").join("part.json"), changed).unwrap();
+        complaint(&["1", "2", "3"])
+    };
+    insta::assert_snapshot!(with(&text.replace(env!("CARGO_PKG_VERSION"), "0.0.1")), @"DIR/2: it was made by giusto 0.0.1, this is 0.1.0: use the same version");
+    insta::assert_snapshot!(with(&text.replace("2/3", "4/3")), @r#"DIR/2/part.json: it cannot be used ("4/3" is not a shard: write i/n with i from 1 to n, such as 1/4 for the first of four at line 4 column 16): copy the part again, or make it again"#);
+    insta::assert_snapshot!(with(&text.replace("\"1M\",", "")), @"DIR/2/part.json: it cannot be used (fingerprints: 2, combinations of values: 1): copy the part again, or make it again");
+    let many = format!("[{}]", "0,".repeat(600_000) + "0");
+    let ours = text.find("[\n    1,").unwrap();
+    let end = ours + text[ours..].find(']').unwrap() + 1;
+    insta::assert_snapshot!(with(&text.replace(&text[ours..end], &many)), @"DIR/2/part.json: it cannot be used (more than 1000000 runs): copy the part again, or make it again");
+    let sources = text.find("\"fingerprints\": [\n    \"").unwrap() + 23;
+    let other = format!("{}0123456789abcdef{}", &text[..sources], &text[sources + 16..]);
+    let complaint_of_sources = with(&other);
+    let own = &text[sources..sources + 16];
+    insta::assert_snapshot!(complaint_of_sources.replace(own, "OURS"), @"2: its digest of scenario and algorithms is 0123456789abcdef, that of 1 is OURS: merge parts of one sweep, made by one program");
+    // The machine of the second part went off after its first run.
+    let begun: Vec<String> = file("2", "journal.jsonl").lines().take(2).map(str::to_owned).collect();
+    std::fs::write(name("2").join("journal.jsonl"), begun.join("\n") + "\n").unwrap();
+    let message = with(&text);
+    assert!(message.starts_with("2: 2 of its runs are missing, the first is seed "), "{message}");
+    assert!(
+        message.contains(", wire.rate=") && message.ends_with("M: continue it with --resume"),
+        "{message}"
+    );
+    std::fs::remove_file(name("2").join("journal.jsonl")).unwrap();
+    insta::assert_snapshot!(with(&text), @"DIR/2/part.json: it cannot be used (its journal.jsonl is missing): copy the part again, or make it again");
 }

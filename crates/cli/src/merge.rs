@@ -1,0 +1,90 @@
+//! `giusto merge`: the shards of a sweep or a benchmark.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+
+use crate::{
+    benchmark as judged,
+    console::complain,
+    sim::make_folder,
+    sweep as swept,
+    usage::{UsageError, misuse},
+};
+use giusto::{
+    benchmark::{self, BenchmarkResult},
+    run::sweep::{self, Part},
+};
+
+/// Flags of `giusto merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto merge part-1 part-2 part-3 part-4 --out whole
+  giusto merge part-*/result.json --out judged
+
+A directory is of `giusto sweep --shard`: --out writes flows.csv and links.csv with the bytes of the undivided sweep. A file is a
+result.json of `giusto benchmark`: --out writes result.json and report.html.
+Exit status: 0 success, 1 a run of a sweep failed or an expectation is not met, 2 parts are missing, repeated or of another sweep
+or benchmark.")]
+pub(crate) struct MergeArgs {
+    /// Directories that `giusto sweep --shard --out` wrote, or files result.json that `giusto benchmark --shard --out` wrote
+    #[arg(value_name = "PART", required = true)]
+    parts: Vec<PathBuf>,
+
+    /// Write the whole to this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let (folders, files): (Vec<&PathBuf>, Vec<&PathBuf>) = args.parts.iter().partition(|path| path.is_dir());
+    match (folders.first(), files.first()) {
+        (Some(folder), Some(file)) => misuse!(
+            "{} is a directory, as parts of a sweep are, {} is not: merge parts of one sweep or files of one benchmark",
+            folder.display(),
+            file.display()
+        ),
+        (Some(_), None) => sweeps(args),
+        (None, _) => benchmarks(args),
+    }
+}
+
+fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let parts = args.parts.iter().map(|path| Ok((path.display().to_string(), Part::read(path)?)));
+    let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
+    args.out.as_deref().map(make_folder).transpose()?;
+    wrote(&swept::finish(&whole, args.out.as_deref(), args.json)?);
+    swept::note_problems(&whole.outcome, swept::name_of, |line| complain(line));
+    Ok(swept::status(&whole.outcome))
+}
+
+fn benchmarks(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let parts = args.parts.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
+    let parts = parts.collect::<Result<Vec<_>, UsageError>>()?;
+    let result = benchmark::merge(parts).map_err(UsageError::new)?;
+    args.out.as_deref().map(make_folder).transpose()?;
+    wrote(&judged::finish(&result, args.out.as_deref(), args.json)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wrote(paths: &[PathBuf]) {
+    paths.iter().for_each(|path| complain(&format!("wrote {}", path.display())));
+}
+
+fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
+    let name = path.display();
+    let fix =
+        "name a result.json of `giusto benchmark --out`, or directories of `giusto sweep --shard --out`";
+    let text =
+        fs::read_to_string(path).map_err(|error| UsageError::new(format!("{name}: {error}: {fix}")))?;
+    serde_json::from_str(&text)
+        .map_err(|error| UsageError::new(format!("{name}: it is no result of a benchmark ({error}): {fix}")))
+}
