@@ -64,10 +64,10 @@ pub fn outlined(svg: &str) -> Result<String, FigureError> {
 }
 
 fn tree(svg: &str) -> Result<Tree, FigureError> {
+    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     if is_too_deep(svg) {
         return Err(FigureError::TooDeep);
     }
-    static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     let fonts = FONTS.get_or_init(|| {
         let mut fonts = Database::new();
         fonts.load_system_fonts();
