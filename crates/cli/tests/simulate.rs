@@ -453,7 +453,7 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
     };
     insta::assert_snapshot!(complaint(merge(&["part-1", "part-3"])), @"error: 1 of 3 shards are missing, the first is 2/3: add the folders of their parts");
     insta::assert_snapshot!(complaint(merge(&["part-1", "part-1"])), @"error: part-1: shard 1/3 is in part-1 too: name each part once");
-    insta::assert_snapshot!(complaint(merge(&["part-1", "whole"])), @"error: whole: it has no part.json: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote");
+    insta::assert_snapshot!(complaint(merge(&["part-1", "whole"])), @"error: whole: it has no part.json: finish the part with --resume; of a benchmark, name the files result.json");
     insta::assert_snapshot!(complaint(merge(&["part-1", "s.toml"])), @"error: part-1 is a directory, as parts of a sweep are, s.toml is not: merge parts of one sweep or files of one benchmark");
     insta::assert_snapshot!(complaint(run(&["--out", "part-1", "--shard", "2/3", "--resume"])), @r#"error: --out part-1/journal.jsonl: kept for "s, shard 1/3" by giusto 0.1.0: give another folder, or the same scenario and arguments"#);
     assert!(complaint(run(&["--shard", "1/3"])).contains("--out"));

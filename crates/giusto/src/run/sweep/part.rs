@@ -58,7 +58,7 @@ pub enum PartError {
     Nothing,
     /// A folder has no part.
     #[error(
-        "{0}: it has no {NAME}: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote"
+        "{0}: it has no {NAME}: finish the part with --resume; of a benchmark, name the files result.json"
     )]
     NoPart(String),
     /// The file of a part is not valid.

@@ -281,7 +281,7 @@ fn wrong_parts_are_refused_with_the_fix() {
     insta::assert_snapshot!(complaint(&["1", "count", "3"]), @"count: its number of shards is 4, that of 1 is 3: merge parts of one sweep, made by one program");
 
     std::fs::create_dir(name("empty")).unwrap();
-    insta::assert_snapshot!(complaint(&["1", "empty"]), @"DIR/empty: it has no part.json: finish the part with --resume, or name folders that `giusto sweep --shard --out` wrote");
+    insta::assert_snapshot!(complaint(&["1", "empty"]), @"DIR/empty: it has no part.json: finish the part with --resume; of a benchmark, name the files result.json");
     let file = |own: &str, file: &str| std::fs::read_to_string(name(own).join(file)).unwrap();
     let text = file("2", "part.json");
     let with = |changed: &str| {
