@@ -45,7 +45,7 @@ class Aimd(giusto.Controller):
         return self.rate_bps
 
     def cause(self) -> str:
-        return "delay"
+        return "silence"
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_a_controller_in_python_makes_a_call() -> None:
     # Sender reports are packets of the flow too.
     assert own.arrived <= own.sent <= flow.sent_packets <= own.sent + 10
     assert flow.target_rate_bps is not None and 300_000 < flow.target_rate_bps <= 800_000
-    assert set(called.decisions.column("cause").to_pylist()) == {"start", "delay"}
+    assert set(called.decisions.column("cause").to_pylist()) == {"start", "silence"}
     assert (called.call.role, served.call.role) == ("caller", "listener")
     assert called.call.far_end.startswith(LOOPBACK)
     assert called.call.round_trip_ms is not None and 0 < called.call.round_trip_ms.p50 < 1000
