@@ -1,4 +1,4 @@
-"""Real-time media that leaves on time and fits the network: simulations and congestion control.
+"""Real-time media that leaves on time and fits the network: simulations, calls and congestion control.
 
 >>> import giusto
 >>> scenario = giusto.Scenario(
@@ -15,6 +15,7 @@ milliseconds, ``_bytes`` bytes. Tables are `pyarrow.Table`, which pandas, polars
 """
 
 from giusto import plot
+from giusto._call import CallFigures, CallRecord, Listener, call, listen
 from giusto._city import CityRun, city
 from giusto._controller import Controller
 from giusto._experiments import Benchmark, Sweep, benchmark, merge, sweep
@@ -56,6 +57,8 @@ from giusto._scenario import (
 
 __all__ = [
     "Benchmark",
+    "CallFigures",
+    "CallRecord",
     "Change",
     "Check",
     "CityRun",
@@ -68,6 +71,7 @@ __all__ = [
     "Limits",
     "Link",
     "LinkRecord",
+    "Listener",
     "NadaReport",
     "PacketReport",
     "Probe",
@@ -83,10 +87,12 @@ __all__ = [
     "Sweep",
     "Target",
     "benchmark",
+    "call",
     "city",
     "controllers",
     "delay_steps",
     "frame_sizes",
+    "listen",
     "loss_packets",
     "loss_steps",
     "merge",

@@ -15,6 +15,7 @@ __all__ = [
     "Environments",
     "Feedback",
     "Limits",
+    "Listener",
     "NadaReport",
     "PacketReport",
     "Probe",
@@ -30,6 +31,7 @@ __all__ = [
     "Target",
     "action_of_target",
     "benchmark_task",
+    "call",
     "controllers",
     "environment_families",
     "environment_features",
@@ -72,6 +74,24 @@ class Run:
     def decisions(self) -> ArrowStream: ...
     def trace(self) -> ArrowStream: ...
     def write(self, folder: str | os.PathLike[str], command: str) -> None: ...
+
+@final
+class Listener:
+    def __new__(
+        cls,
+        host: str,
+        port: int,
+        *,
+        controllers: Sequence[type[Controller]],
+        max_rate: str | None,
+        silence: str,
+        timeline: bool,
+    ) -> Listener: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    def serve(self) -> tuple[Run, str]: ...
 
 @final
 class City:
@@ -346,6 +366,23 @@ def run(
     timeline: bool,
     trace: bool,
 ) -> Run: ...
+def call(
+    host: str,
+    port: int,
+    *,
+    controller: str | type[Controller] | None,
+    duration: str,
+    rates: Sequence[str | None],
+    video: int,
+    audio: bool,
+    encoder: str,
+    delay_target: str | None,
+    repair: str,
+    direction: str,
+    seed: int,
+    silence: str,
+    timeline: bool,
+) -> tuple[Run, str]: ...
 def run_city(document: Document, settings: Sequence[tuple[str, str]], seed: int | None) -> City: ...
 def run_sweep(
     document: Document,

@@ -14,6 +14,7 @@ from giusto import _giusto
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.figure import Figure
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class RunRecord:
         raise TypeError("giusto.run makes records")
 
     @classmethod
-    def _of(cls, result: _giusto.Run) -> RunRecord:
+    def _of(cls, result: _giusto.Run) -> Self:
         record = cls.__new__(cls)
         values = json.loads(result.json())
         record._result = result

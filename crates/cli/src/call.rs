@@ -7,7 +7,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::{
@@ -164,7 +164,7 @@ pub(crate) struct CallArgs {
 
     /// Repair of lost packets: nack (requested and sent again), flexfec (parity packets), nack+flexfec or none
     #[arg(long, default_value = "nack", value_name = "KIND",
-          value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).map(|name| repair(&name)))]
+          value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).try_map(|name| name.parse::<Repair>()))]
     repair: Repair,
 
     /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
@@ -266,15 +266,6 @@ fn feedback(name: &str) -> FeedbackKind {
     }
 }
 
-fn repair(name: &str) -> Repair {
-    match name {
-        "nack" => Repair::Nack,
-        "flexfec" => Repair::FlexFec,
-        "nack+flexfec" => Repair::Both,
-        _ => Repair::None,
-    }
-}
-
 fn ecn(name: &str) -> Ecn {
     match name {
         "ect0" => Ecn::Ect0,
@@ -350,7 +341,8 @@ fn call(
     };
     let settings = CallSettings { session_log: log.clone(), ..settings };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
-    let records = caller.run(args.calls.into(), trace, stop, |live| complain(&live_line(live)));
+    let stopped = || stop.load(Ordering::Relaxed);
+    let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, |live| complain(&live_line(live)));
     if let Some(log) = log {
         log.finish()?;
     }
@@ -377,42 +369,49 @@ fn listen(
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
     let saves = settings.save.as_ref().map(SaveTarget::codec);
-    let listener = Listener::open(address, limits, settings).map_err(usage)?;
+    let mut listener = Listener::open(address, limits, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
     let sealed = if sealed { ", authenticated" } else { "" };
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
     let mut printed = Ok(());
     listener
-        .run(args.once, trace, stop, |event| {
-            match event {
-                ListenerEvent::Begun { from, offer } => {
-                    let sends = offer.sends.as_ref().map(|media| format!("sends by {}", media.controller));
-                    let wants = offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
-                    let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
-                    complain(&format!("{from}: call, {}", media.join(", ")));
-                    let codec = offer.sends.as_ref().and_then(|media| media.codec);
-                    if let Some(saves) = saves.filter(|saves| codec != Some(*saves)) {
-                        let sends = codec.map_or("no real video".to_owned(), |codec| codec.to_string());
-                        complain(&format!(
-                            "{from}: not saved: the file is for {saves}, the call sends {sends}"
-                        ));
+        .run(
+            args.once,
+            (trace, &mut ()),
+            || stop.load(Ordering::Relaxed),
+            |event| {
+                match event {
+                    ListenerEvent::Begun { from, offer } => {
+                        let sends =
+                            offer.sends.as_ref().map(|media| format!("sends by {}", media.controller));
+                        let wants =
+                            offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
+                        let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
+                        complain(&format!("{from}: call, {}", media.join(", ")));
+                        let codec = offer.sends.as_ref().and_then(|media| media.codec);
+                        if let Some(saves) = saves.filter(|saves| codec != Some(*saves)) {
+                            let sends = codec.map_or("no real video".to_owned(), |codec| codec.to_string());
+                            complain(&format!(
+                                "{from}: not saved: the file is for {saves}, the call sends {sends}"
+                            ));
+                        }
                     }
+                    ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
+                    ListenerEvent::Live(live) => complain(&live_line(&live)),
+                    ListenerEvent::Ended(record) => {
+                        if !args.once && !args.json {
+                            printed = print_record(&record);
+                        }
+                        if records.len() < MAX_RECORDS {
+                            records.push(*record);
+                        }
+                    }
+                    _ => {}
                 }
-                ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
-                ListenerEvent::Live(live) => complain(&live_line(&live)),
-                ListenerEvent::Ended(record) => {
-                    if !args.once && !args.json {
-                        printed = print_record(&record);
-                    }
-                    if records.len() < MAX_RECORDS {
-                        records.push(*record);
-                    }
-                }
-                _ => {}
-            }
-            if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
-        })
+                if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
+            },
+        )
         .map_err(usage)?;
     if let Some(page) = page {
         page.finish(live_result(&records));

@@ -329,7 +329,8 @@ impl Own {
         Ok(own)
     }
 
-    fn new(class: &Bound<'_, PyType>) -> PyResult<Self> {
+    /// The class with its requirements.
+    pub(crate) fn new(class: &Bound<'_, PyType>) -> PyResult<Self> {
         let base = class.py().import("giusto")?.getattr("Controller")?;
         let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(&base.getattr(method)?)) };
         let hooks = Hooks {
@@ -411,7 +412,7 @@ impl Raised {
     }
 }
 
-/// Makes the controllers of a run that are written in Python.
+/// Makes the controllers of a run or a call that are written in Python.
 pub(crate) struct OwnTaps<'a> {
     own: &'a [Own],
     raised: &'a Raised,

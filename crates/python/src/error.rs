@@ -2,6 +2,7 @@
 
 use giusto::{
     benchmark::{MergeError, PlanError},
+    call::{self, CallRunError},
     environment::EnvironmentError,
     run::{
         ThreadsError,
@@ -12,7 +13,7 @@ use giusto::{
 };
 use pyo3::{
     PyErr, create_exception,
-    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+    exceptions::{PyConnectionError, PyOSError, PyRuntimeError, PyValueError},
 };
 
 create_exception!(
@@ -54,6 +55,7 @@ macro_rules! exceptions {
 exceptions! {
     Problems => ScenarioError,
     PlanError => PyValueError,
+    call::PlanError => PyValueError,
     MergeError => PyValueError,
     ThreadsError => PyRuntimeError,
     WriteError => PyOSError,
@@ -67,6 +69,18 @@ impl From<EnvironmentError> for Failure {
             EnvironmentError::Scenario(_) => ScenarioError::new_err(text),
             EnvironmentError::Threads(_) | EnvironmentError::NoEpisode => PyRuntimeError::new_err(text),
             _ => PyValueError::new_err(text),
+        })
+    }
+}
+
+impl From<CallRunError> for Failure {
+    fn from(error: CallRunError) -> Self {
+        let text = error.to_string();
+        Self(match error {
+            CallRunError::Offer(_) => PyValueError::new_err(text),
+            CallRunError::Refused { .. } => PyConnectionError::new_err(text),
+            CallRunError::Media(_) | CallRunError::Interrupted => PyRuntimeError::new_err(text),
+            _ => PyOSError::new_err(text),
         })
     }
 }

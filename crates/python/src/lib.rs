@@ -3,6 +3,7 @@
 //! The package in `python/giusto` gives it the interface that users see.
 
 mod arrow;
+mod call;
 mod city;
 mod command;
 mod controller;
@@ -25,6 +26,7 @@ mod module {
     #[pymodule_export]
     use super::{
         arrow::ArrowStream,
+        call::{Listener, call},
         city::{City, run_city},
         command::main,
         controller::{

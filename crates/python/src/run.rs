@@ -30,6 +30,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// A run without a trace.
+    pub(crate) fn of(record: RunRecord) -> Self {
+        Self { record, trace: None }
+    }
+
     fn timeline(&self) -> PyResult<&Timeline> {
         self.record
             .timeline

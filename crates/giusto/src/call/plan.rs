@@ -10,7 +10,10 @@ use giusto_session::{
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::{side::FORWARD_ID, video::VideoInput};
+use super::{
+    side::{FORWARD_ID, Received},
+    video::VideoInput,
+};
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
     VideoStream, feedback_name, feedback_of,
@@ -45,6 +48,19 @@ impl Direction {
     /// Whether the listener sends.
     pub const fn wants(self) -> bool {
         !matches!(self, Self::Forward)
+    }
+}
+
+impl FromStr for Direction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "forward" => Ok(Self::Forward),
+            "reverse" => Ok(Self::Reverse),
+            "both" => Ok(Self::Both),
+            _ => Err(format!("unknown direction \"{text}\": use forward, reverse or both")),
+        }
     }
 }
 
@@ -139,6 +155,20 @@ pub enum Repair {
     FlexFec,
     /// Both.
     Both,
+}
+
+impl FromStr for Repair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "nack" => Ok(Self::Nack),
+            "flexfec" => Ok(Self::FlexFec),
+            "nack+flexfec" => Ok(Self::Both),
+            _ => Err(format!("unknown repair \"{text}\": use none, nack, flexfec or nack+flexfec")),
+        }
+    }
 }
 
 impl From<Repair> for RepairSpec {
@@ -392,10 +422,43 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
     }
 }
 
-/// The media that an offer describes, for the end that receives or, with the named encoder, sends them.
-pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result<MediaSpec, PlanError> {
-    let controller: Algorithm =
-        offer.controller.parse().map_err(|_| PlanError::Controller(offer.controller.clone()))?;
+/// The media that an offer describes, for the end that sends them with the named encoder and the named controller: a built-in one, or
+/// one of `own`.
+pub(crate) fn spec_of(
+    offer: &MediaOffer,
+    duration: Option<TimeDelta>,
+    own: &[Algorithm],
+) -> Result<MediaSpec, PlanError> {
+    let known = Algorithm::all().chain(own.iter().copied());
+    let controller = known.into_iter().find(|known| known.name() == offer.controller);
+    let spec = described(offer, controller.ok_or_else(|| PlanError::Controller(offer.controller.clone()))?)?;
+    check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
+    Ok(spec)
+}
+
+/// The media that an offer describes, for the end that receives them. It needs to know their feedback, and not their controller.
+pub(crate) fn received(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result<Received, PlanError> {
+    let name = &offer.controller;
+    let built_in: Option<Algorithm> = name.parse().ok();
+    let mut spec = described(offer, built_in.unwrap_or_else(MediaSpec::default_controller))?;
+    if built_in.is_none() {
+        let unknown = || PlanError::Controller(name.clone());
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(unknown());
+        }
+        // One that supports what the offer asks of the receiver stands in for it.
+        let like = Algorithm::all().find(|&like| {
+            spec.controller = like;
+            spec.unsupported().is_empty()
+        });
+        spec.controller = like.ok_or_else(unknown)?;
+    }
+    check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
+    Ok(Received { spec, controller: name.clone() })
+}
+
+/// The media that an offer describes, with this controller.
+fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, PlanError> {
     let feedback = feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
     let encoder = offer.encoder.parse().unwrap_or_default();
     let [min, start, max] = offer.rates;
@@ -418,7 +481,6 @@ pub(crate) fn spec_of(offer: &MediaOffer, duration: Option<TimeDelta>) -> Result
     spec.limits = giusto_congestion::Limits { min, start, max };
     let RepairOffer { nack, parity, playout_deadline, key_frames } = offer.repair;
     spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames };
-    check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
     Ok(spec)
 }
 
@@ -438,6 +500,8 @@ pub(crate) fn overhead(v6: bool, sealed: bool) -> DataSize {
 
 #[cfg(test)]
 mod tests {
+    use giusto_congestion::{Fixed, Requirements};
+
     use super::*;
 
     #[test]
@@ -446,7 +510,7 @@ mod tests {
         let plan = CallPlan::new(&media, Direction::Both, TimeDelta::from_seconds(8), 1).unwrap();
         let offer = plan.offer(0x0100);
         assert_eq!((offer.sends.is_some(), offer.wants.is_some(), offer.sources), (true, true, 0x0100));
-        let there = spec_of(&offer.sends.unwrap(), offer.duration).unwrap();
+        let there = spec_of(&offer.sends.unwrap(), offer.duration, &[]).unwrap();
         let here = media.spec();
         assert_eq!((there.controller, there.limits, there.ecn), (here.controller, here.limits, here.ecn));
         assert_eq!((there.audio, there.reported()), (here.audio, here.reported()));
@@ -459,14 +523,33 @@ mod tests {
         let plan =
             CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
         let media = plan.offer(0).sends.unwrap();
-        let error = |media: &MediaOffer| spec_of(media, None).unwrap_err().to_string();
+        let error = |media: &MediaOffer| spec_of(media, None, &[]).unwrap_err().to_string();
         assert!(error(&MediaOffer { controller: "vegas".to_owned(), ..media.clone() }).contains("vegas"));
         assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
         assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
         let zero = DataRate::ZERO;
         assert!(!error(&MediaOffer { rates: [zero; 3], ..media.clone() }).is_empty());
         // An unknown encoder is that of the far end alone.
-        assert!(spec_of(&MediaOffer { encoder: "av2".to_owned(), ..media }, None).is_ok());
+        assert!(spec_of(&MediaOffer { encoder: "av2".to_owned(), ..media }, None, &[]).is_ok());
+    }
+
+    #[test]
+    fn a_receiver_need_not_know_the_controller() {
+        for kind in [FeedbackKind::TransportWide, FeedbackKind::Nada, FeedbackKind::ReceiverReports] {
+            let accepted: &'static [FeedbackKind] = Box::leak(Box::new([kind]));
+            let needs = Requirements { feedback: kind, accepted, ..Requirements::DEFAULT };
+            let own = Algorithm::custom("ours", needs, |limits, _| Box::new(Fixed::new(limits.start)));
+            let media = MediaPlan { controller: own, ..MediaPlan::default() };
+            let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
+            let offer = plan.offer(0).sends.unwrap();
+            let there = received(&offer, None).unwrap();
+            assert_eq!((there.controller.as_str(), there.spec.reported()), ("ours", kind));
+            // It cannot send by what it does not know.
+            assert!(matches!(spec_of(&offer, None, &[]), Err(PlanError::Controller(name)) if name == "ours"));
+            assert_eq!(spec_of(&offer, None, &[own]).unwrap().controller, own);
+            let odd = MediaOffer { controller: "\x1b[2J".to_owned(), ..offer };
+            assert!(matches!(received(&odd, None), Err(PlanError::Controller(_))));
+        }
     }
 
     #[test]

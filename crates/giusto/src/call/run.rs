@@ -3,10 +3,9 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::atomic::{AtomicBool, Ordering},
 };
 
-use giusto_congestion::Decision;
+use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
     driver::{CallDriver, ReceiveError, Verdict, local_clock},
@@ -27,10 +26,10 @@ use rand::{
 };
 
 use super::{
-    plan::{CallPlan, overhead, spec_of},
+    plan::{CallPlan, PlanError, overhead, received, spec_of},
     record::{CallFigures, CallRecord, distribution_of},
     save::SaveTarget,
-    side::{CallSide, FORWARD_ID, REVERSE_ID, SideConfig, SideTotals},
+    side::{CallSide, FORWARD_ID, REVERSE_ID, Received, SideConfig, SideTotals},
     video::VideoInput,
 };
 use crate::{
@@ -38,7 +37,7 @@ use crate::{
     measured::interval::Counts,
     record::TimelineOptions,
     replay::SessionLog,
-    scenario::MediaSpec,
+    run::Taps,
     view::trace::{TraceFile, TraceFileError, TraceNames},
     watch::{Decided, DelayState, SentState, SharedFeed, StreamState},
 };
@@ -111,6 +110,8 @@ pub struct CallSettings {
     pub save: Option<SaveTarget>,
     /// What shows the calls while they last. Default: none.
     pub feed: Option<SharedFeed>,
+    /// Controllers that a caller may ask a listener to send by, besides the built-in ones. Default: none.
+    pub algorithms: Vec<Algorithm>,
 }
 
 impl Default for CallSettings {
@@ -125,6 +126,7 @@ impl Default for CallSettings {
             capture: None,
             save: None,
             feed: None,
+            algorithms: Vec::new(),
         }
     }
 }
@@ -214,6 +216,12 @@ impl LocalEnd {
             silence_timeout: self.settings.silence,
             ..CallsConfig::new(secret)
         })
+    }
+
+    /// Forgets the calls of an earlier run that it left without their end.
+    fn forget_calls(&mut self) {
+        self.open.clear();
+        self.before.clear();
     }
 
     /// Synchronisation sources that no call of this end has.
@@ -461,8 +469,8 @@ impl Caller {
         Ok(Self { socket, local: LocalEnd::new(clock, settings), to, plan })
     }
 
-    /// Makes `count` calls at the same time, and returns the record of each. `trace` records the first one. When `stop` is set,
-    /// the calls are ended in good order.
+    /// Makes `count` calls at the same time, and returns the record of each. `trace` records the first one; `taps` sees the
+    /// controller of each. When `is_over` returns true, the calls are ended in good order.
     ///
     /// # Errors
     ///
@@ -470,8 +478,8 @@ impl Caller {
     pub fn run(
         mut self,
         count: usize,
-        mut trace: Option<TraceFile>,
-        stop: &AtomicBool,
+        (mut trace, taps): (Option<TraceFile>, &mut dyn Taps),
+        is_over: impl Fn() -> bool,
         mut on_live: impl FnMut(&Live),
     ) -> Result<Vec<CallRecord>, CallRunError> {
         let config = self.local.config(0)?;
@@ -505,7 +513,10 @@ impl Caller {
                             measured: plan.measured(),
                             is_caller: true,
                             sends: plan.direction.sends().then(|| plan.media.clone()),
-                            receives: plan.direction.wants().then(|| plan.media.clone()),
+                            receives: plan.direction.wants().then(|| Received {
+                                spec: plan.media.clone(),
+                                controller: plan.media.controller.to_string(),
+                            }),
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
                             timeline: local.settings.timeline,
@@ -514,7 +525,7 @@ impl Caller {
                             save: None,
                             is_watched: local.settings.feed.is_some(),
                         };
-                        match CallSide::new(&config, trace.take()) {
+                        match CallSide::new(&config, trace.take(), taps) {
                             Ok(side) => {
                                 if local.first_began.is_none() {
                                     driver.restart_report();
@@ -544,7 +555,7 @@ impl Caller {
             let ended = plan.video.as_ref().filter(|_| !stopping).and_then(VideoInput::ended);
             let has_ended = ended.is_some();
             video_error = video_error.take().or(ended.and_then(Result::err));
-            if (has_ended || stop.load(Ordering::Relaxed)) && !std::mem::replace(&mut stopping, true) {
+            if (has_ended || is_over()) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
             local.show(now, calls);
@@ -644,23 +655,25 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves calls until `stop` is set or `on_event` returns [`Verdict::Stop`]; with `once`, until the first call has ended.
-    /// Returns the counts of datagrams that belonged to no call. `trace` records the first call.
+    /// Serves calls until `is_over` returns true or `on_event` [`Verdict::Stop`]; with `once`, until the first call has ended.
+    /// Returns the counts of datagrams that belonged to no call. `trace` records the first call; `taps` sees the controller of each in
+    /// which this end sends. It may be called again afterwards.
     ///
     /// # Errors
     ///
     /// [`CallRunError`] if the socket fails.
     pub fn run(
-        self,
+        &mut self,
         once: bool,
-        mut trace: Option<TraceFile>,
-        stop: &AtomicBool,
+        (mut trace, taps): (Option<TraceFile>, &mut dyn Taps),
+        is_over: impl Fn() -> bool,
         mut on_event: impl FnMut(ListenerEvent) -> Verdict,
     ) -> Result<CallCounters, CallRunError> {
-        let Self { socket, mut local, max_calls, max_rate } = self;
-        let config = local.config(if once { 1 } else { max_calls })?;
+        let Self { socket, local, max_calls, max_rate } = self;
+        local.forget_calls();
+        let config = local.config(if once { 1 } else { *max_calls })?;
         let mut calls = Calls::new(config);
-        let mut driver = local.driver(&socket);
+        let mut driver = local.driver(socket);
         let (mut ended_at, mut stopping, mut failed) = (None, false, None);
         driver.run(&mut calls, |now, calls, driver| {
             let mut verdict = Verdict::Continue;
@@ -670,10 +683,10 @@ impl Listener {
                         let refusal = if once && ended_at.is_some() {
                             Err(CallRefusal::Full)
                         } else {
-                            answer(&local, from, &offer, max_rate)
+                            answer(local, from, &offer, *max_rate)
                         };
                         match refusal.and_then(|config| {
-                            let side = CallSide::new(&config, trace.take())
+                            let side = CallSide::new(&config, trace.take(), taps)
                                 .map_err(|error| CallRefusal::Offer(error.to_string()))?;
                             Ok((config, side))
                         }) {
@@ -707,7 +720,7 @@ impl Listener {
                     verdict = Verdict::Stop;
                 }
             }
-            if stop.load(Ordering::Relaxed) && !std::mem::replace(&mut stopping, true) {
+            if is_over() && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
             local.show(now, calls);
@@ -738,18 +751,17 @@ fn answer(
     max_rate: DataRate,
 ) -> Result<SideConfig, CallRefusal> {
     let duration = offer.duration.unwrap_or(UNLIMITED);
-    let spec = |media: &Option<_>| -> Result<Option<MediaSpec>, CallRefusal> {
-        let spec = media.as_ref().map(|media| spec_of(media, Some(duration))).transpose();
-        spec.map_err(|error| {
-            CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
-        })
+    let refused = |error: PlanError| {
+        CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
     };
     if offer.wants.as_ref().is_some_and(|media| media.codec.is_some()) {
         return Err(CallRefusal::Offer(
             "this end has no real video to send: ask it for an encoder model".to_owned(),
         ));
     }
-    let mut sends = spec(&offer.wants)?;
+    let sends = offer.wants.as_ref().map(|media| spec_of(media, Some(duration), &local.settings.algorithms));
+    let mut sends = sends.transpose().map_err(refused)?;
+    let receives = offer.sends.as_ref().map(|media| received(media, Some(duration)));
     if let Some(spec) = &mut sends
         && spec.limits.max > max_rate
     {
@@ -769,7 +781,7 @@ fn answer(
         measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),
         is_caller: false,
         sends,
-        receives: spec(&offer.sends)?,
+        receives: receives.transpose().map_err(refused)?,
         sources: (sources, offer.sources),
         overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
         timeline: local.settings.timeline,

@@ -23,7 +23,10 @@ use super::{
 use crate::{
     record::FlowRecord,
     replay::SessionLog,
-    run::media::{self, Ends, FIRST_VIDEO_SSRC},
+    run::{
+        MediaFlow, Taps,
+        media::{self, Ends, FIRST_VIDEO_SSRC},
+    },
     scenario::{MediaSpec, feedback_name},
     view::trace::TraceFile,
 };
@@ -58,7 +61,7 @@ pub(crate) struct SideConfig {
     pub(crate) is_caller: bool,
     /// The media that this end sends, and the media that it receives.
     pub(crate) sends: Option<MediaSpec>,
-    pub(crate) receives: Option<MediaSpec>,
+    pub(crate) receives: Option<Received>,
     /// The first synchronisation source of this end and of the far end.
     pub(crate) sources: (u32, u32),
     pub(crate) overhead: DataSize,
@@ -71,6 +74,14 @@ pub(crate) struct SideConfig {
     pub(crate) save: Option<SaveTarget>,
     /// A page shows the decisions of the controller.
     pub(crate) is_watched: bool,
+}
+
+/// Media that an end receives.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    pub(crate) spec: MediaSpec,
+    /// The name of the far end's controller, which this end need not know.
+    pub(crate) controller: String,
 }
 
 /// The media of one end of a call, and their record.
@@ -126,7 +137,7 @@ pub struct SideTotals {
 }
 
 impl CallSide {
-    /// The media of one end.
+    /// The media of one end. `taps` sees its controller, if it sends.
     ///
     /// # Errors
     ///
@@ -134,13 +145,15 @@ impl CallSide {
     pub(crate) fn new(
         config: &SideConfig,
         trace: Option<TraceFile>,
+        taps: &mut dyn Taps,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let (outgoing, incoming) = if config.is_caller { (FORWARD, REVERSE) } else { (REVERSE, FORWARD) };
         let ends = Ends::of_call(config.sources.0, config.overhead);
         let (start, stop) = config.flows;
         let sender = config.sends.as_ref().map(|spec| {
             let random = |part: &str| random::stream(config.seed, &format!("flow {} 1: {part}", config.flow));
-            let controller = media::controller(spec);
+            let name = if config.is_caller { FORWARD_ID } else { REVERSE_ID };
+            let controller = taps.controller(MediaFlow { name, spec }, media::controller(spec));
             let controller = match &config.session_log {
                 Some(log) => log.record(controller),
                 None => controller,
@@ -154,10 +167,10 @@ impl CallSide {
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
             Ok::<_, Box<dyn std::error::Error>>(media)
         });
-        let codec = config.receives.as_ref().and_then(|spec| spec.codec);
+        let codec = config.receives.as_ref().and_then(|received| received.spec.codec);
         let saver = config.save.as_ref().zip(codec).and_then(|(save, codec)| save.open(codec));
-        let receiver = config.receives.as_ref().map(|spec| {
-            let endpoint = media::receiver(spec, ends)?;
+        let receiver = config.receives.as_ref().map(|received| {
+            let endpoint = media::receiver(&received.spec, ends)?;
             let mut media = Media::new(endpoint, incoming[1], incoming[0], Timestamp::ZERO);
             if saver.is_some() {
                 media.keep_frames();
@@ -494,27 +507,29 @@ fn planned(
     window: std::ops::Range<Timestamp>,
     [outgoing, incoming]: [[FlowId; 2]; 2],
 ) -> Vec<PlannedFlow> {
-    let own = config.sends.as_ref().map(|spec| (outgoing, spec, config.sources.0));
-    let far = config.receives.as_ref().map(|spec| (incoming, spec, config.sources.1));
+    let own = config.sends.as_ref().map(|spec| (outgoing, (spec, spec.controller.name()), config.sources.0));
+    let far = config.receives.as_ref();
+    let far =
+        far.map(|Received { spec, controller }| (incoming, (spec, controller.as_str()), config.sources.1));
     let mut flows: Vec<_> = own.into_iter().chain(far).collect();
     flows.sort_by_key(|(flow, ..)| *flow);
-    let flows = flows.into_iter().map(|([flow, answers], spec, first)| PlannedFlow {
+    let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {
         flow,
         answers: Some(answers),
         window: window.clone(),
-        about: about(spec, flow == FORWARD[0], first),
+        about: about(media, flow == FORWARD[0], first),
     });
     flows.collect()
 }
 
-fn about(spec: &MediaSpec, is_forward: bool, first: u32) -> FlowRecord {
+fn about((spec, controller): (&MediaSpec, &str), is_forward: bool, first: u32) -> FlowRecord {
     let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
     let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
     FlowRecord {
         id: id.to_owned(),
         group: id.to_owned(),
         kind: "media".to_owned(),
-        controller: Some(spec.controller.to_string()),
+        controller: Some(controller.to_owned()),
         feedback: Some(feedback_name(spec.reported()).to_owned()),
         from: from.to_owned(),
         to: to.to_owned(),

@@ -161,7 +161,7 @@ pub fn run(
             let abort = AtomicBool::new(false);
             thread::scope(|scope| {
                 let listening = scope.spawn(|| listen(listener, &abort));
-                let called = caller.run(1, None, stop, |live| watch(live.at));
+                let called = caller.run(1, (None, &mut ()), || stop.load(Relaxed), |live| watch(live.at));
                 // The listener ends with the call; without one it waits for none.
                 abort.store(called.is_err(), Relaxed);
                 let listened = listening.join().map_err(|_| LiveError::Incomplete("listener"))?;
@@ -180,13 +180,18 @@ pub fn run(
 }
 
 /// Serves one call.
-fn listen(listener: Listener, abort: &AtomicBool) -> Result<Option<CallRecord>, CallRunError> {
+fn listen(mut listener: Listener, abort: &AtomicBool) -> Result<Option<CallRecord>, CallRunError> {
     let mut record = None;
-    listener.run(true, None, abort, |event| {
-        if let ListenerEvent::Ended(ended) = event {
-            record = Some(*ended);
-        }
-        Verdict::Continue
-    })?;
+    listener.run(
+        true,
+        (None, &mut ()),
+        || abort.load(Relaxed),
+        |event| {
+            if let ListenerEvent::Ended(ended) = event {
+                record = Some(*ended);
+            }
+            Verdict::Continue
+        },
+    )?;
     Ok(record)
 }

@@ -1,16 +1,16 @@
-//! What else sees the controllers and the datagrams of a simulated run.
+//! What else sees the controllers of a run or a call, and the datagrams of a simulated run.
 
 use giusto_congestion::Controller;
 use giusto_sim::traffic::Agent;
 
 use crate::scenario::MediaSpec;
 
-/// A media flow of a run.
+/// A media flow of a run or a call.
 #[derive(Debug, Clone, Copy)]
 pub struct MediaFlow<'a> {
-    /// Its own name: numbered if there are several instances.
+    /// Its own name: numbered if there are several instances; `call` or `call:reverse` in a call.
     pub name: &'a str,
-    /// As the scenario describes it.
+    /// As the scenario or the plan of the call describes it.
     pub spec: &'a MediaSpec,
 }
 
@@ -31,7 +31,7 @@ pub trait Taps {
         controller
     }
 
-    /// The agent that is one end of `flow`.
+    /// The agent that is one end of `flow`; not in calls, whose datagrams a [`CallCapture`](crate::capture::CallCapture) sees.
     fn agent(&mut self, flow: MediaFlow<'_>, end: End, agent: Box<dyn Agent>) -> Box<dyn Agent> {
         let _ = (flow, end);
         agent

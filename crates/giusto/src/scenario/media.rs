@@ -349,7 +349,7 @@ impl MediaSpec {
     }
 
     /// Settings that the controller or its feedback does not support.
-    pub(super) fn unsupported(&self) -> Vec<Unsupported> {
+    pub(crate) fn unsupported(&self) -> Vec<Unsupported> {
         let needs = self.controller.requirements();
         let feedback = self.feedback.filter(|&given| !needs.accepts(given)).map(Unsupported::Feedback);
         let Options { delay_target, priority, probe_while_limited, authors_laws } = self.options;

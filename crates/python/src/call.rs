@@ -1,0 +1,192 @@
+//! Calls over UDP.
+
+use std::{
+    net::ToSocketAddrs,
+    str::FromStr,
+    sync::{Mutex, TryLockError, atomic::Ordering},
+};
+
+use giusto::{
+    call::{
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan,
+        run::ListenerEvent,
+    },
+    record::TimelineOptions,
+};
+use giusto_congestion::Algorithm;
+use giusto_net::driver::Verdict;
+use giusto_units::DataRate;
+use pyo3::{
+    exceptions::{PyOSError, PyRuntimeError},
+    prelude::*,
+    types::PyType,
+};
+
+use crate::{
+    controller::{Own, OwnTaps, Raised},
+    detached::detached,
+    error::{Outcome, value_error},
+    run::Run,
+};
+
+/// The argument of this name, from its text.
+fn parsed<T: FromStr<Err: ToString>>(name: &str, text: &str) -> PyResult<T> {
+    text.parse().map_err(|error: T::Err| value_error(format!("{name}: {}", error.to_string())))
+}
+
+/// The same, if it is given.
+fn parsed_if_given<T: FromStr<Err: ToString>>(name: &str, text: Option<String>) -> PyResult<Option<T>> {
+    text.map(|text| parsed(name, &text)).transpose()
+}
+
+/// The address of a host.
+fn address(host: &str, port: u16) -> PyResult<std::net::SocketAddr> {
+    let unknown =
+        |why: &dyn std::fmt::Display| PyOSError::new_err(format!("unknown host \"{host}\" ({why})"));
+    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?;
+    found.next().ok_or_else(|| unknown(&"it has no address"))
+}
+
+/// The controller of this name, or of a class of the user.
+fn chosen(controller: &Bound<'_, PyAny>) -> PyResult<(Algorithm, Vec<Own>)> {
+    if let Ok(class) = controller.cast::<PyType>() {
+        let own = Own::new(class)?;
+        return Ok((own.algorithm(), vec![own]));
+    }
+    Ok((parsed("controller", &controller.extract::<String>()?)?, Vec::new()))
+}
+
+/// What both ends set.
+fn settings(silence: &str, timeline: bool) -> PyResult<CallSettings> {
+    let options = TimelineOptions { max_decisions: usize::MAX, ..TimelineOptions::default() };
+    Ok(CallSettings {
+        silence: parsed("silence", silence)?,
+        timeline: timeline.then_some(options),
+        ..CallSettings::default()
+    })
+}
+
+/// The record of a call: that of a run, and in JSON what only a call has.
+fn result(record: CallRecord) -> PyResult<(Run, String)> {
+    let call = serde_json::to_string(&record.call).map_err(|error| value_error(error.to_string()))?;
+    Ok((Run::of(record.run), call))
+}
+
+/// Calls a listener.
+#[pyfunction]
+#[pyo3(signature = (host, port, *, controller, duration, rates, video, audio, encoder, delay_target, repair, direction, seed, silence, timeline))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+pub(crate) fn call(
+    py: Python<'_>,
+    host: &str,
+    port: u16,
+    controller: Option<Bound<'_, PyAny>>,
+    duration: &str,
+    rates: [Option<String>; 3],
+    video: u8,
+    audio: bool,
+    encoder: &str,
+    delay_target: Option<String>,
+    repair: &str,
+    direction: &str,
+    seed: u64,
+    silence: &str,
+    timeline: bool,
+) -> Outcome<(Run, String)> {
+    let defaults = MediaPlan::default();
+    let (controller, own) =
+        controller.as_ref().map(chosen).transpose()?.unwrap_or((defaults.controller, Vec::new()));
+    let [min_rate, start_rate, max_rate] = rates;
+    let media = MediaPlan {
+        controller,
+        encoder: parsed("encoder", encoder)?,
+        videos: video.into(),
+        audio,
+        min_rate: parsed_if_given("min_rate", min_rate)?,
+        start_rate: parsed_if_given("start_rate", start_rate)?,
+        max_rate: parsed_if_given("max_rate", max_rate)?.unwrap_or(defaults.max_rate),
+        delay_target: parsed_if_given("delay_target", delay_target)?,
+        repair: parsed("repair", repair)?,
+        ..defaults
+    };
+    let plan = CallPlan::new(&media, parsed("direction", direction)?, parsed("duration", duration)?, seed)?;
+    let caller = Caller::open(address(host, port)?, plan, settings(silence, timeline)?)?;
+    let raised = Raised::default();
+    let records = detached(
+        py,
+        |_, ()| Ok(()),
+        |stop, _progress| {
+            let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
+            caller.run(1, (None, &mut OwnTaps::new(&own, &raised)), is_over, |_| ())
+        },
+    )?;
+    raised.result()?;
+    let record = records?.pop().ok_or(CallRunError::Interrupted)?;
+    Ok(result(record)?)
+}
+
+/// Serves calls, one after the other.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct Listener {
+    listener: Mutex<Serving>,
+    own: Vec<Own>,
+    #[pyo3(get)]
+    host: String,
+    #[pyo3(get)]
+    port: u16,
+}
+
+#[pymethods]
+impl Listener {
+    /// Opens the socket.
+    #[new]
+    #[pyo3(signature = (host, port, *, controllers, max_rate, silence, timeline))]
+    fn new(
+        host: &str,
+        port: u16,
+        controllers: Vec<Bound<'_, PyType>>,
+        max_rate: Option<String>,
+        silence: &str,
+        timeline: bool,
+    ) -> Outcome<Self> {
+        let own = Own::all(&controllers)?;
+        let max_rate: Option<DataRate> = parsed_if_given("max_rate", max_rate)?;
+        let max_rate = max_rate.unwrap_or(MediaPlan::default().max_rate);
+        let algorithms = own.iter().map(Own::algorithm).collect();
+        let settings = CallSettings { algorithms, ..settings(silence, timeline)? };
+        let listener = Serving::open(address(host, port)?, (1, max_rate), settings)?;
+        let address = listener.address();
+        Ok(Self { listener: Mutex::new(listener), own, host: address.ip().to_string(), port: address.port() })
+    }
+
+    /// Serves one call.
+    fn serve(&self, py: Python<'_>) -> Outcome<(Run, String)> {
+        let mut listener = match self.listener.try_lock() {
+            Ok(listener) => listener,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(PyRuntimeError::new_err("another thread serves a call with this listener").into());
+            }
+        };
+        let listener = &mut *listener;
+        let raised = Raised::default();
+        let mut record = None;
+        let served = detached(
+            py,
+            |_, ()| Ok(()),
+            |stop, _progress| {
+                let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
+                let mut taps = OwnTaps::new(&self.own, &raised);
+                listener.run(true, (None, &mut taps), is_over, |event| {
+                    if let ListenerEvent::Ended(ended) = event {
+                        record = Some(*ended);
+                    }
+                    Verdict::Continue
+                })
+            },
+        )?;
+        raised.result()?;
+        served?;
+        Ok(result(record.ok_or(CallRunError::Interrupted)?)?)
+    }
+}
