@@ -1,6 +1,6 @@
 //! Environments for Gymnasium.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, atomic::Ordering};
 
 use giusto::{
     benchmark::Family,
@@ -17,6 +17,7 @@ use pyo3::{
 };
 
 use crate::{
+    detached::detached,
     error::{Outcome, value_error},
     scenario::{Document, as_settings},
 };
@@ -97,7 +98,12 @@ impl Environments {
     fn reset(&self, py: Python<'_>, begin: Vec<Option<(Option<u64>, Option<u64>)>>) -> Outcome<Steps> {
         let begin: Vec<Option<Begin>> =
             begin.into_iter().map(|own| own.map(|(seed, number)| Begin { seed, number })).collect();
-        let began = py.detach(|| self.batch().reset(&begin))?;
+        // Scenarios of `lte` take seconds to draw. Steps are too short for a thread of their own.
+        let began = detached(
+            py,
+            |_, ()| Ok(()),
+            |stop, _progress| self.batch().reset_unless(&begin, || stop.load(Ordering::Relaxed)),
+        )??;
         let began: Vec<Option<&BatchStep>> = began.iter().map(Option::as_ref).collect();
         Ok(Steps::new(py, &began)?)
     }

@@ -134,10 +134,14 @@ impl SweepTasks {
                     if let Some(journal) = &mut self.journal {
                         journal.append(&*run)?;
                     }
+                    self.failed.remove(&key);
                     self.known.insert(key, *run);
                 }
                 Made::Failed(run) => {
-                    self.failed.insert((run.parameters.clone(), run.seed.clone()), run);
+                    let key = (run.parameters.clone(), run.seed.clone());
+                    if !self.known.contains_key(&key) {
+                        self.failed.insert(key, run);
+                    }
                 }
             }
         }

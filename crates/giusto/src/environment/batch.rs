@@ -75,11 +75,27 @@ impl Batch {
     ///
     /// [`EnvironmentError`]: the number of entries is not that of the environments, or a call is shorter than a step.
     pub fn reset(&mut self, episodes: &[Option<Begin>]) -> Result<Vec<Option<BatchStep>>, EnvironmentError> {
+        self.reset_unless(episodes, || false)
+    }
+
+    /// The same, but no further episode begins once `ends`, which is called before each, is true.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reset`](Self::reset), and [`EnvironmentError::Ended`].
+    pub fn reset_unless(
+        &mut self,
+        episodes: &[Option<Begin>],
+        ends: impl Fn() -> bool + Sync,
+    ) -> Result<Vec<Option<BatchStep>>, EnvironmentError> {
         let (expected, found) = (self.environments.len(), episodes.len());
         if expected != found {
             return Err(EnvironmentError::Count { expected, found });
         }
-        self.each(episodes, |own, begin| begin.as_ref().map(|begin| began(own, begin)).transpose())
+        self.each(episodes, |own, begin| {
+            let Some(begin) = begin else { return Ok(None) };
+            if ends() { Err(EnvironmentError::Ended) } else { began(own, begin).map(Some) }
+        })
     }
 
     /// Steps each environment with its action. After an error in one, others may have taken the step.

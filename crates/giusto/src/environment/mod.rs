@@ -115,6 +115,9 @@ pub enum EnvironmentError {
         /// Number of values.
         found: usize,
     },
+    /// A reset of many environments was ended.
+    #[error("the reset was ended: call reset() again")]
+    Ended,
     /// The scenario is not valid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),

@@ -303,5 +303,7 @@ fn errors_name_what_is_wrong() {
     let mut late = Environment::new(Episodes::of_scenario(scenario(&late), None).unwrap());
     assert!(late.reset().unwrap_err().to_string().contains("shorter than a step"));
     let mut batch = Batch::new(vec![call()], Autoreset::NextStep, 1).unwrap();
+    assert!(matches!(batch.reset_unless(&[Some(Begin::default())], || true), Err(EnvironmentError::Ended)));
+    assert_eq!(batch.reset_unless(&[None], || true).unwrap(), [None]);
     assert!(batch.step(&[]).unwrap_err().to_string().contains("each of the 1 environments, found 0"));
 }
