@@ -380,7 +380,9 @@ def _name(controller: type, own: list[type[Controller]]) -> str:
 
 def _setting(value: Value | type[Controller], own: list[type[Controller]]) -> str:
     """Return a value as ``--set`` of the command takes it: as in a file, but a string needs no quotes."""
-    value = _named(_plain(value), own)
+    if isinstance(value, type):
+        return _name(value, own)
+    value = _plain(value)
     return value if isinstance(value, str) else _toml(value)
 
 
