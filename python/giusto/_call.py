@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from giusto import _giusto
 from giusto._controller import Controller
 from giusto._record import Distribution, RunRecord
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PORT = 5004
 """The port of calls: that of RTP (RFC 3551 section 8)."""
@@ -78,11 +80,9 @@ class CallRecord(RunRecord):
     call: CallFigures
 
     @classmethod
-    def _of_call(cls, result: tuple[_giusto.Run, str]) -> CallRecord:
-        run, call = result
-        record = cls._of(run)
-        figures = json.loads(call)
-        record._values["call"] = figures
+    def _of(cls, result: _giusto.Run) -> Self:
+        record = super()._of(result)
+        figures = record._values["call"]
         fields = dict(figures, doubts=tuple(figures.get("doubts", ())))
         for name in ("round_trip_ms", "schedule_error_us"):
             if fields[name] is not None:
@@ -98,6 +98,10 @@ class CallRecord(RunRecord):
         """Write ``result.json`` and the page ``report.html`` to a folder."""
         os.makedirs(folder, exist_ok=True)
         self._result.write(os.fspath(folder), f"giusto.call, {self.call.role} of {self.call.far_end}")
+
+    def __str__(self) -> str:
+        doubts = "".join(f"warning: {doubt}\n" for doubt in self.call.doubts)
+        return doubts + super().__str__()
 
     def __repr__(self) -> str:
         return f"<giusto.CallRecord, {self.call.role} of {self.call.far_end}, {self.duration_s:g} s>"
@@ -191,7 +195,7 @@ def call(
         silence=silence,
         timeline=timeline,
     )
-    return CallRecord._of_call(result)
+    return CallRecord._of(result)
 
 
 class Listener:
@@ -238,7 +242,7 @@ class Listener:
         Exception
             What a controller of your own raised. The call ends in good order before.
         """
-        return CallRecord._of_call(self._listener.serve())
+        return CallRecord._of(self._listener.serve())
 
     def __iter__(self) -> Iterator[CallRecord]:
         return self

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from giusto._call import CallRecord
 from giusto._record import RunRecord
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     """Draw the rates and delays of a run over time.
 
     Above, the received rate of each flow, the target rate of media, and the capacity of a link as a shaded area; below, the
-    queueing delay of each flow.
+    queueing delay of each flow. Of a call: the sent rate of what this end sends, and the frame delay of what it receives.
 
     Parameters
     ----------
@@ -45,11 +46,15 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     for number, flow in enumerate(_names(table, "flow")):
         own = _rows(table, "flow", flow)
         colour, style = _look(number)
-        _line(rates, own, "received_rate_bps", 1e-6, color=colour, linestyle=style, label=flow)
+        rate = _known(own, "received_rate_bps", "sent_rate_bps")
+        _line(rates, own, rate, 1e-6, color=colour, linestyle=style, label=flow)
         if own["target_rate_bps"].null_count < len(own):
             _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
-        _line(delays, own, "queue_delay_max_ms", 1, color=colour, linestyle=style, label=flow)
+        delay = _known(own, "queue_delay_max_ms", "frame_delay_max_ms")
+        _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow)
     _finish(rates, delays, run.duration_s)
+    if isinstance(run, CallRecord):
+        delays.set_ylabel("frame delay (ms)")
     return figure
 
 
@@ -130,6 +135,12 @@ def interactive(run: RunRecord, height: int = 720) -> Page:
     with tempfile.TemporaryDirectory() as folder:
         run.write(folder)
         return Page((Path(folder) / "report.html").read_text(encoding="utf-8"), height)
+
+
+def _known(rows: Any, usual: str, other: str) -> str:
+    """Return the usual column, or the other one if only that has values."""
+    missing = [rows[name].null_count == len(rows) for name in (usual, other)]
+    return other if missing == [True, False] else usual
 
 
 def _axes() -> tuple[Figure, tuple[Axes, Axes]]:

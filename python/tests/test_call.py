@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_listener_serves_one_call_after_the_other() -> None:
         assert served.result(timeout=30).flow("call").controller == "fixed"
 
 
-def test_the_command_is_the_far_end() -> None:
+def test_the_command_is_the_far_end(tmp_path: Path) -> None:
     listening = subprocess.Popen(
         [sys.executable, "-m", "giusto", "call", "--listen", f"{LOOPBACK}:0", "--once", "--json"],
         stdout=subprocess.PIPE,
@@ -144,7 +145,12 @@ def test_the_command_is_the_far_end() -> None:
     assert served["flows"][0]["controller"] == "Aimd"
     assert served["flows"][0]["frames"] == called.flow("call").frames
     assert set(served) == set(called.to_dict())
-    assert set(served["call"]) == set(called.to_dict()["call"])
+    assert set(served["call"]) | {"doubts"} == set(called.to_dict()["call"]) | {"doubts"}
+    called.write(tmp_path)
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert written["call"] == called.to_dict()["call"] and written["flows"] == called.to_dict()["flows"]
+    assert "giusto call: caller" in (tmp_path / "report.html").read_text()
+    assert "Aimd" in str(called) and "utilisation" not in str(called)
 
 
 def test_an_exception_ends_the_call_with_its_traceback() -> None:

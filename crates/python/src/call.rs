@@ -8,8 +8,7 @@ use std::{
 
 use giusto::{
     call::{
-        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan,
-        run::ListenerEvent,
+        CallPlan, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan, run::ListenerEvent,
     },
     record::TimelineOptions,
 };
@@ -66,12 +65,6 @@ fn settings(silence: &str, timeline: bool) -> PyResult<CallSettings> {
     })
 }
 
-/// The record of a call: that of a run, and in JSON what only a call has.
-fn result(record: CallRecord) -> PyResult<(Run, String)> {
-    let call = serde_json::to_string(&record.call).map_err(|error| value_error(error.to_string()))?;
-    Ok((Run::of(record.run), call))
-}
-
 /// Calls a listener.
 #[pyfunction]
 #[pyo3(signature = (host, port, *, controller, duration, rates, video, audio, encoder, delay_target, repair, direction, seed, silence, timeline))]
@@ -92,7 +85,7 @@ pub(crate) fn call(
     seed: u64,
     silence: &str,
     timeline: bool,
-) -> Outcome<(Run, String)> {
+) -> Outcome<Run> {
     let defaults = MediaPlan::default();
     let (controller, own) =
         controller.as_ref().map(chosen).transpose()?.unwrap_or((defaults.controller, Vec::new()));
@@ -122,7 +115,7 @@ pub(crate) fn call(
     )?;
     raised.result()?;
     let record = records?.pop().ok_or(CallRunError::Interrupted)?;
-    Ok(result(record)?)
+    Ok(Run::of_call(record))
 }
 
 /// Serves calls, one after the other.
@@ -160,7 +153,7 @@ impl Listener {
     }
 
     /// Serves one call.
-    fn serve(&self, py: Python<'_>) -> Outcome<(Run, String)> {
+    fn serve(&self, py: Python<'_>) -> Outcome<Run> {
         let mut listener = match self.listener.try_lock() {
             Ok(listener) => listener,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -187,6 +180,6 @@ impl Listener {
         )?;
         raised.result()?;
         served?;
-        Ok(result(record.ok_or(CallRunError::Interrupted)?)?)
+        Ok(Run::of_call(record.ok_or(CallRunError::Interrupted)?))
     }
 }

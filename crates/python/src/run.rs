@@ -1,8 +1,9 @@
-//! Simulated runs.
+//! Simulated runs, and the records of calls.
 
 use std::sync::atomic::Ordering;
 
 use giusto::{
+    call::{CallFigures, CallRecord},
     record::{RunRecord, Timeline, TimelineOptions},
     run::{RecordOptions, timed},
     view::{
@@ -13,6 +14,7 @@ use giusto::{
     },
 };
 use pyo3::{prelude::*, types::PyType};
+use serde::Serialize;
 
 use crate::{
     arrow::ArrowStream,
@@ -22,25 +24,43 @@ use crate::{
     scenario::{Document, as_settings},
 };
 
-/// The result of a run.
+/// The result of a run or of a call.
 #[pyclass(frozen, module = "giusto._giusto")]
 pub(crate) struct Run {
     record: RunRecord,
+    /// What only a call has.
+    call: Option<CallFigures>,
     trace: Option<Py<ArrowStream>>,
 }
 
 impl Run {
-    /// A run without a trace.
-    pub(crate) fn of(record: RunRecord) -> Self {
-        Self { record, trace: None }
+    /// The result of a call.
+    pub(crate) fn of_call(CallRecord { run, call }: CallRecord) -> Self {
+        Self { record: run, call: Some(call), trace: None }
+    }
+
+    /// `record`, with what only a call has.
+    fn complete(&self, record: RunRecord) -> Complete {
+        match self.call.clone() {
+            Some(call) => Complete::Call(CallRecord { run: record, call }),
+            None => Complete::Run(record),
+        }
     }
 
     fn timeline(&self) -> PyResult<&Timeline> {
-        self.record
-            .timeline
-            .as_ref()
-            .ok_or_else(|| value_error("the run was recorded without a timeline: run it with timeline=True"))
+        self.record.timeline.as_ref().ok_or_else(|| {
+            value_error("the run was recorded without a timeline: run it with timeline=True")
+        })
     }
+}
+
+/// A record as the command prints it.
+#[derive(Serialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "it is printed at once")]
+enum Complete {
+    Run(RunRecord),
+    Call(CallRecord),
 }
 
 #[pymethods]
@@ -48,12 +68,15 @@ impl Run {
     /// The record in JSON, without the timeline.
     fn json(&self) -> PyResult<String> {
         let summary = RunRecord { timeline: None, ..self.record.clone() };
-        serde_json::to_string(&summary).map_err(|error| value_error(error.to_string()))
+        serde_json::to_string(&self.complete(summary)).map_err(|error| value_error(error.to_string()))
     }
 
     /// The tables that the command prints.
     fn tables(&self) -> String {
-        tables::tables(&self.record)
+        match &self.call {
+            Some(_) => tables::flows(&self.record),
+            None => tables::tables(&self.record),
+        }
     }
 
     /// Each flow over time.
@@ -84,8 +107,12 @@ impl Run {
     fn write(&self, folder: std::path::PathBuf, command: String) -> Outcome<()> {
         self.timeline()?;
         let mut files = Files::default();
-        files.add_result(&folder, &self.record)?;
-        files.add_report(&folder, &html::simulation(&self.record, command))?;
+        files.add_result(&folder, &self.complete(self.record.clone()))?;
+        let mut report = html::simulation(&self.record, command);
+        if let Some(call) = &self.call {
+            report.title = format!("giusto call: {}", call.role);
+        }
+        files.add_report(&folder, &report)?;
         files.commit()?;
         Ok(())
     }
@@ -127,5 +154,5 @@ pub(crate) fn run(
         }
         None => None,
     };
-    Ok(Run { record, trace })
+    Ok(Run { record, call: None, trace })
 }
