@@ -43,14 +43,16 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     figure, (rates, delays) = _axes()
     _capacity(rates, run, link)
     table = run.flows_over_time
+    delay = "frame_delay_max_ms" if isinstance(run, CallRecord) else "queue_delay_max_ms"
     for number, flow in enumerate(_names(table, "flow")):
         own = _rows(table, "flow", flow)
         colour, style = _look(number)
-        rate = _known(own, "received_rate_bps", "sent_rate_bps")
+        # Each end of a call knows one of the two rates over time.
+        is_sent = own["received_rate_bps"].null_count == len(own)
+        rate = "sent_rate_bps" if is_sent else "received_rate_bps"
         _line(rates, own, rate, 1e-6, color=colour, linestyle=style, label=flow)
         if own["target_rate_bps"].null_count < len(own):
             _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
-        delay = _known(own, "queue_delay_max_ms", "frame_delay_max_ms")
         _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow)
     _finish(rates, delays, run.duration_s)
     if isinstance(run, CallRecord):
@@ -135,12 +137,6 @@ def interactive(run: RunRecord, height: int = 720) -> Page:
     with tempfile.TemporaryDirectory() as folder:
         run.write(folder)
         return Page((Path(folder) / "report.html").read_text(encoding="utf-8"), height)
-
-
-def _known(rows: Any, usual: str, other: str) -> str:
-    """Return the usual column, or the other one if only that has values."""
-    missing = [rows[name].null_count == len(rows) for name in (usual, other)]
-    return other if missing == [True, False] else usual
 
 
 def _axes() -> tuple[Figure, tuple[Axes, Axes]]:

@@ -67,7 +67,9 @@ fn settings(silence: &str, timeline: bool) -> PyResult<CallSettings> {
 
 /// Calls a listener.
 #[pyfunction]
-#[pyo3(signature = (host, port, *, controller, duration, rates, video, audio, encoder, delay_target, repair, direction, seed, silence, timeline))]
+#[pyo3(signature = (
+    host, port, *, controller, duration, rates, video, audio, encoder, delay_target, repair, direction, seed, silence, timeline
+))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub(crate) fn call(
     py: Python<'_>,

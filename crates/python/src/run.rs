@@ -48,9 +48,10 @@ impl Run {
     }
 
     fn timeline(&self) -> PyResult<&Timeline> {
-        self.record.timeline.as_ref().ok_or_else(|| {
-            value_error("the run was recorded without a timeline: run it with timeline=True")
-        })
+        self.record
+            .timeline
+            .as_ref()
+            .ok_or_else(|| value_error("the run was recorded without a timeline: run it with timeline=True"))
     }
 }
 
