@@ -43,7 +43,10 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     figure, (rates, delays) = _axes()
     _capacity(rates, run, link)
     table = run.flows_over_time
-    delay = "frame_delay_max_ms" if isinstance(run, CallRecord) else "queue_delay_max_ms"
+    is_call = isinstance(run, CallRecord)
+    # Few windows of a call have a frame, so that a line would have gaps.
+    delay = "frame_delay_max_ms" if is_call else "queue_delay_max_ms"
+    marks = {"marker": ".", "markersize": 3} if is_call else {}
     for number, flow in enumerate(_names(table, "flow")):
         own = _rows(table, "flow", flow)
         colour, style = _look(number)
@@ -53,9 +56,9 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
         _line(rates, own, rate, 1e-6, color=colour, linestyle=style, label=flow)
         if own["target_rate_bps"].null_count < len(own):
             _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
-        _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow)
+        _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow, **marks)
     _finish(rates, delays, run.duration_s)
-    if isinstance(run, CallRecord):
+    if is_call:
         delays.set_ylabel("frame delay (ms)")
     return figure
 
