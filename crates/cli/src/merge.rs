@@ -62,7 +62,7 @@ fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
     args.out.as_deref().map(make_folder).transpose()?;
     wrote(&swept::finish(&whole, args.out.as_deref(), args.json)?);
-    swept::note_problems(&whole.outcome, swept::name_of, |line| complain(line));
+    swept::note_problems(&whole.outcome, swept::name_of, complain);
     Ok(swept::status(&whole.outcome))
 }
 
@@ -76,7 +76,9 @@ fn benchmarks(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn wrote(paths: &[PathBuf]) {
-    paths.iter().for_each(|path| complain(&format!("wrote {}", path.display())));
+    for path in paths {
+        complain(&format!("wrote {}", path.display()));
+    }
 }
 
 fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {

@@ -119,7 +119,9 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     if let (Some(part), Some(out)) = (part, &args.out) {
         written.push(part.write(out, &whole.outcome)?);
     }
-    written.iter().for_each(|path| progress.wrote(path));
+    for path in &written {
+        progress.wrote(path);
+    }
     if let Some(error) = trouble {
         return Err(error.into());
     }
