@@ -123,7 +123,7 @@ pub(crate) fn call(
 /// Serves calls, one after the other.
 #[pyclass(frozen, module = "giusto._giusto")]
 pub(crate) struct Listener {
-    listener: Mutex<Serving>,
+    serving: Mutex<Serving>,
     own: Vec<Own>,
     #[pyo3(get)]
     host: String,
@@ -151,12 +151,12 @@ impl Listener {
         let settings = CallSettings { algorithms, ..settings(silence, timeline)? };
         let listener = Serving::open(address(host, port)?, (1, max_rate), settings)?;
         let address = listener.address();
-        Ok(Self { listener: Mutex::new(listener), own, host: address.ip().to_string(), port: address.port() })
+        Ok(Self { serving: Mutex::new(listener), own, host: address.ip().to_string(), port: address.port() })
     }
 
     /// Serves one call.
     fn serve(&self, py: Python<'_>) -> Outcome<Run> {
-        let mut listener = match self.listener.try_lock() {
+        let mut listener = match self.serving.try_lock() {
             Ok(listener) => listener,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {

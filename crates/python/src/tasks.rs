@@ -60,7 +60,6 @@ impl SweepTasks {
     /// The sweep of `run_sweep` with these arguments.
     #[new]
     #[pyo3(signature = (document, values, seeds, controllers, *, shard, out, resume))]
-    #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         document: &Document,
         values: Vec<(String, Vec<String>)>,
