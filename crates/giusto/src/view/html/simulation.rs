@@ -47,7 +47,11 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     }
     let page = &SimulationPage::new(record, String::new());
     let overview = &page.timeline.overview(MAX_LINES);
-    let command_name = if record.real_time.is_some() { "link" } else { "sim" };
+    let command_name = match &record.real_time {
+        _ if is_call(record) => "call",
+        Some(_) => "link",
+        None => "sim",
+    };
     let title = format!("giusto {command_name}: {}", record.scenario);
     let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
@@ -77,7 +81,8 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
 pub(super) fn tables(page: &SimulationPage<'_>) -> Vec<Section> {
     let SimulationPage { record, .. } = page;
     let media = [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten();
-    let tables = std::iter::once(flows_table(&record.flows)).chain(media).chain([links_table(page)]);
+    let links = (!record.links.is_empty()).then(|| links_table(page));
+    let tables = std::iter::once(flows_table(&record.flows)).chain(media).chain(links);
     tables.map(Section::from).chain([how_measured(record).into()]).collect()
 }
 
@@ -113,6 +118,11 @@ impl<'a> SimulationPage<'a> {
         let all = self.record.links.len() <= MAX_LINKS;
         self.record.links.iter().filter(|link| all || self.is_busy(link)).collect()
     }
+}
+
+/// Whether the record is that of a call over UDP: nothing was simulated, and no link was seen.
+fn is_call(record: &RunRecord) -> bool {
+    record.events == 0 && record.links.is_empty()
 }
 
 /// Failed expectations first, then the finding.
@@ -325,7 +335,12 @@ fn how_measured(record: &RunRecord) -> Prose {
         ),
         ("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."),
     ];
-    let run = if let Some(real_time) = &record.real_time {
+    let run = if is_call(record) {
+        format!(
+            "The call lasted {}. Each end measured what it saw; at the end the two exchanged totals.",
+            time_us(record.duration_s * 1e6)
+        )
+    } else if let Some(real_time) = &record.real_time {
         format!(
             "Other programs' packets crossed the links for {} in real time, with seed {}: {}. Lateness is the time from the moment at \
              which a packet left the last link until it was passed to the system; it is part of no delay above.",
