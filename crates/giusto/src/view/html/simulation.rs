@@ -47,11 +47,7 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     }
     let page = &SimulationPage::new(record, String::new());
     let overview = &page.timeline.overview(MAX_LINES);
-    let command_name = match &record.real_time {
-        _ if is_call(record) => "call",
-        Some(_) => "link",
-        None => "sim",
-    };
+    let command_name = if record.real_time.is_some() { "link" } else { "sim" };
     let title = format!("giusto {command_name}: {}", record.scenario);
     let mut report = Report::new(title, headline(record)).with_command(command);
     report.push(cards(record));
