@@ -1,23 +1,24 @@
-//! A scenario to explore: which of its values can be turned, what a run with other values shows, and the scenarios to begin with.
+//! A scenario to explore: which of its values can be changed, what a run with other values shows, and the scenarios to begin with.
 //!
 //! [`Explorer`] answers questions without a clock of its own and without a socket; `giusto explore` puts it behind a page.
 //!
 //! # Example
 //!
 //! ```
+//! use std::sync::Mutex;
 //! use giusto::explore::{Explorer, Question, Update};
 //!
 //! let explorer = Explorer::new(None);
 //! let question: Question = serde_json::from_str(
 //!     r#"{"sides": [{"scenario": "first", "settings": [["duration", "5 s"]]}]}"#,
 //! )?;
-//! let mut headline = String::new();
+//! let headline = Mutex::new(String::new());
 //! explorer.answer(&question, &|| false, &|update| {
 //!     if let Update::Picture { report, .. } = update {
-//!         headline = report.headline.clone();
+//!         *headline.lock().unwrap() = report.headline.clone();
 //!     }
 //! })?;
-//! assert!(!headline.is_empty());
+//! assert!(!headline.lock().unwrap().is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
