@@ -38,6 +38,7 @@ __all__ = [
     "environment_scale",
     "main",
     "merge_benchmarks",
+    "merge_sweeps",
     "run",
     "run_benchmark",
     "run_city",
