@@ -444,7 +444,7 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
         }
         sweep
     };
-    assert_eq!(timeless(json(&output)), timeless(whole));
+    assert_eq!(timeless(json(&output)), timeless(whole.clone()));
     for table in ["flows.csv", "links.csv"] {
         assert_eq!(bytes(&format!("merged/{table}")), bytes(&format!("whole/{table}")));
     }
