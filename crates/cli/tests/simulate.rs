@@ -474,7 +474,8 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
     let early = complaint(merge(&["part-1", "part-2", "part-3"]));
     assert!(early.starts_with("error: part-2: 2 of its runs are missing, the first is seed "), "{early}");
     run(&["--out", "part-2", "--shard", "2/3", "--resume"]);
-    assert_eq!(json(&merge(&["part-1", "part-2", "part-3", "--json"])), whole);
+    let merged = json(&merge(&["part-1", "part-2", "part-3", "--json"]));
+    assert_eq!(timeless(merged), timeless(whole));
 }
 
 /// Three videos that never adapt over a link that carries them all, and a flow of another kind.
