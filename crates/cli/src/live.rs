@@ -21,7 +21,7 @@ use giusto_serve::{Response, Routes, Server, Settings, Sink};
 
 use crate::{args, console::complain, usage::UsageError};
 
-/// How long a page may be silent: then it is told that the run goes on, so that a page that has gone away is noticed.
+/// Time without an update after which a page gets a sign of life, so that a connection that was closed is noticed.
 const ALIVE: Duration = Duration::from_secs(5);
 
 /// The time between two looks at whether the run has ended.
