@@ -64,8 +64,9 @@ pub struct RecordedConfig {
 /// An encoder that makes frames of recorded sizes, from the first to the last and again.
 ///
 /// If it adapts, each frame is the recorded size times the target over the mean rate of the recording, at once and with remainders
-/// carried: large and small frames keep their relation, and the mean over the recording is the target. The first frame is a key
-/// frame; requests have no effect, because the recording has key frames of its own.
+/// carried: large and small frames keep their relation, and the mean over the recording is the target, as long as no frame reaches the
+/// bounds of 10 and 1,000,000 bytes. The first frame is a key frame; requests have no effect, because the
+/// recording has key frames of its own.
 ///
 /// # Example
 ///
@@ -127,9 +128,9 @@ impl RecordedEncoder {
         let Some(mean) = self.mean else { return recorded.as_bytes() };
         let exact = recorded.as_bytes() as f64 * self.target.as_bps() as f64 / mean.as_bps().max(1) as f64
             + self.remainder;
-        let size = (exact.floor() as u64).max(FRAME_MIN.as_bytes());
-        // Frames that are raised to the minimum are not repaid by others.
-        self.remainder = (exact - size as f64).max(0.0);
+        let size = (exact.floor() as u64).clamp(FRAME_MIN.as_bytes(), FRAME_MAX.as_bytes());
+        // What the bounds add or take is not made up for by other frames.
+        self.remainder = (exact - size as f64).clamp(0.0, 1.0);
         size
     }
 }
@@ -223,6 +224,15 @@ mod tests {
         // A new target holds from the next frame on, within the limits.
         encoder.set_target(Timestamp::ZERO, rate(9_000_000));
         assert_eq!(frames(&mut encoder, 1).0, [45_000]);
+    }
+
+    #[test]
+    fn scaled_frames_keep_to_the_bounds() {
+        let rate = DataRate::from_bps;
+        let limits = RateRange::new(rate(200_000), rate(1_000_000_000)).unwrap();
+        let mut encoder = encoder(Some((limits, rate(400_000_000))));
+        // 200 times the recorded ones, of which the first and the last would have 6 and 1.4 MB.
+        assert_eq!(frames(&mut encoder, 5).0, [1_000_000, 400_201, 200_000, 1_000_000, 1_000_000]);
     }
 
     #[test]
