@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Folder, giusto, text, webdriver::Browser};
+use common::{Folder, chromium::Chromium, giusto, text};
 use serde_json::Value;
 
 const CALL: &str = r#"
@@ -86,21 +86,21 @@ impl Serving {
 }
 
 /// Waits until the page shows the last picture of the newest question, and no other is under way.
-const SETTLED: &str = r#"
+const SETTLED: &str = r#"{
     const results = document.querySelector(".results");
-    return results?.dataset.last === "true" && results.getAttribute("aria-busy") === "false"
+    results?.dataset.last === "true" && results.getAttribute("aria-busy") === "false"
         && document.querySelector(".plot .main-svg") !== null;
-"#;
+}"#;
 
 /// The value that a control shows.
 fn value(path: &str) -> String {
-    format!(r#"return document.querySelector('input[type=text][data-path="{path}"]')?.value ?? null;"#)
+    format!(r#"document.querySelector('input[type=text][data-path="{path}"]')?.value"#)
 }
 
-fn settled_as(browser: &Browser, condition: &str) {
-    browser.wait_for(SETTLED);
-    browser.wait_for(&format!("return Boolean({condition});"));
-    browser.wait_for(SETTLED);
+fn settled_as(browser: &mut Chromium, condition: &str) {
+    browser.wait(SETTLED);
+    browser.wait(&format!("Boolean({condition})"));
+    browser.wait(SETTLED);
 }
 
 fn downloaded(folder: &Path, extension: &str) -> std::path::PathBuf {
@@ -122,33 +122,36 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     let folder = Folder::with(CALL);
     let downloads = tempfile::tempdir().unwrap();
     let file = folder.path("s.toml").display().to_string();
-    let Some(browser) = Browser::start("a_reader_turns_a_value", downloads.path()) else { return };
+    let Some(mut browser) = Chromium::start("a_reader_turns_a_value") else { return };
+    browser.save_to(downloads.path());
     let page = Serving::start(&[&file]);
     browser.open(&page.1);
-    browser.wait_for(SETTLED);
-    assert_eq!(browser.run(&value("link.wire.rate")), "2 Mbit/s");
+    browser.wait(SETTLED);
+    assert_eq!(browser.evaluate(&value("link.wire.rate")), "2 Mbit/s");
 
     // A slider, by the keyboard.
-    browser.run(r#"document.querySelector('input[type=range][data-path="link.wire.rate"]').focus();"#);
-    browser.press(&["\u{E012}"; 5]);
-    settled_as(&browser, "record.runs?.[0].links[0].rate.startsWith('1.9')");
-    let turned = browser.run(&value("link.wire.rate"));
+    browser.evaluate(r#"document.querySelector('input[type=range][data-path="link.wire.rate"]').focus();"#);
+    for _ in 0..5 {
+        browser.press_left();
+    }
+    settled_as(&mut browser, "record.runs?.[0].links[0].rate.startsWith('1.9')");
+    let turned = browser.evaluate(&value("link.wire.rate"));
     assert!(turned.as_str().unwrap().starts_with("1.9") && turned != "2 Mbit/s", "{turned}");
-    let drawn = browser.run("return document.querySelector('.drawing svg').getAttribute('aria-label');");
+    let drawn = browser.evaluate("document.querySelector('.drawing svg').getAttribute('aria-label')");
     assert!(drawn.as_str().unwrap().contains("a to b (1.9"), "{drawn}");
 
     // Undo, by the keyboard too: a step for each key.
-    browser.run("document.activeElement.blur();");
+    browser.evaluate("document.activeElement.blur();");
     for _ in 0..5 {
-        browser.run("dispatchEvent(new KeyboardEvent('keydown', { key: 'z', ctrlKey: true }));");
+        browser.evaluate("dispatchEvent(new KeyboardEvent('keydown', { key: 'z', ctrlKey: true }));");
     }
-    settled_as(&browser, "record.runs?.[0].links[0].rate === '2 Mbit/s'");
+    settled_as(&mut browser, "record.runs?.[0].links[0].rate === '2 Mbit/s'");
 
     // The capacity, drawn by the mouse from the left end of a chart to its right end, downwards.
-    browser.run("document.querySelector('.pencil').scrollIntoView({ block: 'start' }); document.querySelector('.pencil').click();");
-    let corner = browser.wait_for(
-        "const paper = document.querySelector('.paper'); if (!paper) return null; const { left, top, width, height } = \
-         paper.getBoundingClientRect(); return [left, top, width, height].map(Math.round);",
+    browser.evaluate("document.querySelector('.pencil').scrollIntoView({ block: 'start' }); document.querySelector('.pencil').click();");
+    let corner = browser.wait(
+        "{ const { left, top, width, height } = document.querySelector('.paper')?.getBoundingClientRect() ?? {}; \
+         width && [left, top, width, height].map(Math.round); }",
     );
     let [left, top, width, height] = [0, 1, 2, 3].map(|place| corner[place].as_i64().unwrap());
     let points: Vec<(i64, i64)> = (0..20)
@@ -156,19 +159,18 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
         .collect();
     browser.drag(&points);
     settled_as(
-        &browser,
+        &mut browser,
         "record.runs?.[0].links[0].rate.includes('steps') || state.sides[0].settings.length",
     );
-    let steps = browser.wait_for(&value("link.wire.rate"));
+    let steps = browser.wait(&value("link.wire.rate"));
     let steps = steps.as_str().unwrap();
     assert!(steps.starts_with("{ steps = [[\"0 s\", ") && steps.matches("kbit/s").count() >= 10, "{steps}");
 
     // What is saved runs as on the page, and keeps its comments.
-    browser.wait_for(SETTLED);
-    let shown = browser.run(
-        "return [record.runs[0].flows[0].received_rate_bps, record.runs[0].flows[1].received_rate_bps];",
-    );
-    browser.run("[...document.querySelectorAll('.tools button')].find((own) => own.textContent === 'Save as TOML').click();");
+    browser.wait(SETTLED);
+    let shown = browser
+        .evaluate("[record.runs[0].flows[0].received_rate_bps, record.runs[0].flows[1].received_rate_bps]");
+    browser.evaluate("[...document.querySelectorAll('.tools button')].find((own) => own.textContent === 'Save as TOML').click();");
     let saved = downloaded(downloads.path(), "toml");
     let text_of = fs::read_to_string(&saved).unwrap();
     assert!(text_of.contains("# A comment that stays.") && text_of.contains("# the knob"), "{text_of}");
@@ -180,62 +182,56 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     }
 
     // The link restores the state.
-    let link = browser.run("return location.href;");
+    let link = browser.evaluate("location.href");
     browser.open("about:blank");
     browser.open(link.as_str().unwrap());
-    browser.wait_for(SETTLED);
-    assert_eq!(browser.run(&value("link.wire.rate")), steps);
+    browser.wait(SETTLED);
+    assert_eq!(browser.evaluate(&value("link.wire.rate")), steps);
 }
 
 #[test]
 fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
     let folder = Folder::with(CALL);
-    let downloads = tempfile::tempdir().unwrap();
     let file = folder.path("s.toml").display().to_string();
-    let Some(browser) = Browser::start("controllers_seeds_and_a_second_scenario", downloads.path()) else {
-        return;
-    };
+    let Some(mut browser) = Chromium::start("controllers_seeds_and_a_second_scenario") else { return };
     let page = Serving::start(&[&file, "--controller", "gcc:remb,scream:v2", "--seeds", "3"]);
     browser.open(&page.1);
-    browser.wait_for(SETTLED);
-    let lines = "return [...document.querySelectorAll('.cursor tbody th')].map((own) => own.textContent);";
-    assert_eq!(browser.run(lines), serde_json::json!(["gcc:remb", "scream:v2"]));
-    let bands =
-        "return [...entries.values()].some(({ model }) => model.series.some(({ kind }) => kind === 'band'));";
-    assert_eq!(browser.run(bands), true);
-    let decision = browser.run("return document.querySelector('.cursor td.decision').textContent;");
+    browser.wait(SETTLED);
+    let lines = "[...document.querySelectorAll('.cursor tbody th')].map((own) => own.textContent)";
+    assert_eq!(browser.evaluate(lines), serde_json::json!(["gcc:remb", "scream:v2"]));
+    let bands = "[...entries.values()].some(({ model }) => model.series.some(({ kind }) => kind === 'band'))";
+    assert_eq!(browser.evaluate(bands), true);
+    let decision = browser.evaluate("document.querySelector('.cursor td.decision').textContent");
     assert!(decision.as_str().unwrap().contains("ago"), "{decision}");
 
-    browser.run("document.querySelector('[data-name=beside]').click();");
-    settled_as(&browser, "record.runs?.length === 4");
+    browser.evaluate("document.querySelector('[data-name=beside]').click();");
+    settled_as(&mut browser, "record.runs?.length === 4");
     let four = ["A: gcc:remb", "A: scream:v2", "B: gcc:remb", "B: scream:v2"];
-    assert_eq!(browser.run(lines), serde_json::json!(four));
+    assert_eq!(browser.evaluate(lines), serde_json::json!(four));
 
     // On a phone the page is no wider than the screen, and everything to turn has a name.
     browser.resize(400, 900);
-    let wide = browser.run("return document.documentElement.scrollWidth;");
-    assert!(wide.as_u64().unwrap() <= 400, "{wide}");
-    let unnamed = "return [...document.querySelectorAll('input, select, button')].filter((own) => own.checkVisibility() && \
-                   !own.labels?.length && !own.getAttribute('aria-label') && !own.textContent.trim()).map((own) => own.outerHTML);";
-    assert_eq!(browser.run(unnamed), serde_json::json!([]));
+    browser.wait("document.documentElement.scrollWidth <= 400");
+    let unnamed = "[...document.querySelectorAll('input, select, button')].filter((own) => own.checkVisibility() && \
+                   !own.labels?.length && !own.getAttribute('aria-label') && !own.textContent.trim()).map((own) => own.outerHTML)";
+    assert_eq!(browser.evaluate(unnamed), serde_json::json!([]));
 }
 
 #[test]
 fn the_gallery_begins_with_lessons() {
-    let downloads = tempfile::tempdir().unwrap();
-    let Some(browser) = Browser::start("the_gallery_begins_with_lessons", downloads.path()) else { return };
+    let Some(mut browser) = Chromium::start("the_gallery_begins_with_lessons") else { return };
     let page = Serving::start(&[]);
     browser.open(&page.1);
-    browser.wait_for("return document.querySelectorAll('.gallery .sketch svg').length >= 4;");
-    let first = browser.run("return document.querySelector('.gallery h3 button').textContent;");
+    browser.wait("document.querySelectorAll('.gallery .sketch svg').length >= 4");
+    let first = browser.evaluate("document.querySelector('.gallery h3 button').textContent");
     assert_eq!(first, "Bufferbloat");
-    browser.run("document.querySelector('.gallery h3 button').click();");
-    browser.wait_for(SETTLED);
-    let rate = browser.run("return record.runs[0].links[0].queue;");
-    browser.run("document.querySelectorAll('.lesson li button')[1].click();");
-    settled_as(&browser, &format!("record.runs?.[0].links[0].queue !== {rate}"));
-    let pressed = "return document.querySelectorAll('.lesson li button')[1].getAttribute('aria-pressed');";
-    assert_eq!(browser.run(pressed), "true");
+    browser.evaluate("document.querySelector('.gallery h3 button').click();");
+    browser.wait(SETTLED);
+    let rate = browser.evaluate("record.runs[0].links[0].queue");
+    browser.evaluate("document.querySelectorAll('.lesson li button')[1].click();");
+    settled_as(&mut browser, &format!("record.runs?.[0].links[0].queue !== {rate}"));
+    let pressed = "document.querySelectorAll('.lesson li button')[1].getAttribute('aria-pressed')";
+    assert_eq!(browser.evaluate(pressed), "true");
 }
 
 #[test]

@@ -5,21 +5,16 @@
 mod common;
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, ChildStderr, Command, Stdio},
-    thread,
+    process::{Child, ChildStderr, Stdio},
     time::{Duration, Instant},
 };
 
-use common::{giusto, run, text};
+use common::{chromium::Chromium, giusto, run, text};
 use nix::{
-    sys::{
-        signal::{Signal, kill},
-        stat::Mode,
-    },
-    unistd::{Pid, mkfifo},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
 };
 use serde_json::{Value, json};
 
@@ -251,104 +246,6 @@ fn flags_of_the_page_are_checked() {
     );
 }
 
-/// A headless Chromium, driven through its pipe: JSON objects, each with a zero byte after it.
-struct Chromium {
-    child: Child,
-    to: File,
-    from: BufReader<File>,
-    session: Value,
-    number: u64,
-    /// Errors that the page has logged.
-    errors: Vec<String>,
-    _profile: tempfile::TempDir,
-}
-
-impl Drop for Chromium {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Chromium {
-    /// `None` if it is not installed.
-    fn open(test: &str, page: &str) -> Option<Self> {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&folders).any(|folder| folder.join("chromium").is_file()) {
-            // Past the capture of the test harness.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no chromium is installed");
-            return None;
-        }
-        let profile = tempfile::tempdir().unwrap();
-        let [to, from] = ["to", "from"].map(|name| profile.path().join(name));
-        mkfifo(&to, Mode::S_IRWXU).unwrap();
-        mkfifo(&from, Mode::S_IRWXU).unwrap();
-        let flags = "--headless=new --no-sandbox --disable-gpu --no-first-run --remote-debugging-pipe";
-        let script = format!(
-            "exec chromium {flags} \"--user-data-dir=$0/profile\" about:blank 3<\"$0/to\" 4>\"$0/from\""
-        );
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]).arg(profile.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // Each waits for the other end, in the order of the shell.
-        let to = File::options().write(true).open(to).unwrap();
-        let from = BufReader::new(File::open(from).unwrap());
-        let mut browser =
-            Self { child, to, from, session: Value::Null, number: 0, errors: Vec::new(), _profile: profile };
-        let target =
-            browser.call("Target.createTarget", &json!({ "url": "about:blank" }))["targetId"].clone();
-        let attached = browser.call("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
-        browser.session = attached["sessionId"].clone();
-        for domain in ["Log", "Runtime", "Page"] {
-            browser.call(&format!("{domain}.enable"), &json!({}));
-        }
-        browser.call("Page.navigate", &json!({ "url": page }));
-        Some(browser)
-    }
-
-    fn call(&mut self, method: &str, params: &Value) -> Value {
-        self.number += 1;
-        let mut message = json!({ "id": self.number, "method": method, "params": params });
-        if !self.session.is_null() {
-            message["sessionId"] = self.session.clone();
-        }
-        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
-        loop {
-            let mut answer = Vec::new();
-            self.from.read_until(0, &mut answer).unwrap();
-            answer.pop();
-            let answer: Value = serde_json::from_slice(&answer).unwrap();
-            if answer["id"] == self.number {
-                assert!(answer.get("error").is_none(), "{method}: {answer}");
-                return answer["result"].clone();
-            }
-            let is_error = answer["method"] == "Runtime.exceptionThrown"
-                || answer["method"] == "Log.entryAdded" && answer["params"]["entry"]["level"] == "error";
-            if is_error {
-                self.errors.push(answer["params"].to_string());
-            }
-        }
-    }
-
-    /// The value of an expression on the page.
-    fn evaluate(&mut self, expression: &str) -> Value {
-        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.call("Runtime.evaluate", &params);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
-        answer["result"]["value"].clone()
-    }
-
-    /// Waits until `expression` is true.
-    fn wait(&mut self, expression: &str) {
-        let end = Instant::now() + PATIENCE;
-        while self.evaluate(expression) != true {
-            let now = self.evaluate("document.body?.innerText");
-            assert!(Instant::now() < end, "{expression}: {now} {:?}", self.errors);
-            thread::sleep(Duration::from_millis(100));
-        }
-    }
-}
-
 /// The received rate that the row of each stream shows, in kbit/s.
 const RATES: &str = "[...document.querySelectorAll('.now tbody tr')].map((row) => {
     const [value, unit] = row.cells[1].textContent.split(' ');
@@ -358,7 +255,8 @@ const RATES: &str = "[...document.querySelectorAll('.now tbody tr')].map((row) =
 #[test]
 fn chromium_follows_recv_with_two_senders() {
     let (live, address) = Live::recv(&[]);
-    let Some(mut page) = Chromium::open("chromium_follows_recv_with_two_senders", &live.page) else { return };
+    let Some(mut page) = Chromium::start("chromium_follows_recv_with_two_senders") else { return };
+    page.open(&live.page);
     page.wait("document.querySelector('.state')?.textContent === '○ waiting'");
     let mut senders = [("400k", "500"), ("160k", "200")]
         .map(|(rate, size)| sender(&address, &["-b", rate, "-l", size, "-t", "600"]));
@@ -396,9 +294,7 @@ fn chromium_follows_recv_with_two_senders() {
     assert_eq!(page.evaluate(&format!("document.activeElement === {legend}")), true);
     assert_eq!(page.evaluate("document.querySelector('.plot').querySelectorAll('path.js-line').length"), 1);
     // A page that comes later has the history.
-    page.evaluate("window.isOld = true");
-    page.call("Page.reload", &json!({}));
-    page.wait("window.isOld === undefined && document.readyState === 'complete'");
+    page.reload();
     page.wait(&format!("streams.size === 2 && [...streams.values()][0].fine.length >= {length}"));
     // One sender ends; then the receiver does.
     senders[1].kill().unwrap();
@@ -419,9 +315,8 @@ fn chromium_follows_recv_with_two_senders() {
 #[test]
 fn a_lost_connection_leaves_the_last_picture() {
     let (live, address) = Live::recv(&[]);
-    let Some(mut page) = Chromium::open("a_lost_connection_leaves_the_last_picture", &live.page) else {
-        return;
-    };
+    let Some(mut page) = Chromium::start("a_lost_connection_leaves_the_last_picture") else { return };
+    page.open(&live.page);
     let mut sender = sender(&address, &["-b", "100k", "-l", "200", "-t", "600"]);
     page.wait("document.querySelectorAll('.plot path.js-line').length > 0");
     drop(live);

@@ -1,10 +1,10 @@
 //! Helpers of the tests of the command.
 #![allow(dead_code, reason = "each test program uses some of them")]
 
+pub(crate) mod chromium;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod relay;
-pub(crate) mod webdriver;
 
 use std::{
     fs,

@@ -1,12 +1,13 @@
 //! Opens pages of every kind in a headless browser and checks how they look: on a desktop and a phone, light and dark.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-mod browser;
+#[path = "../common/mod.rs"]
+mod common;
 mod invented;
 
-use std::{fs, ops::ControlFlow, path::Path, process::Command};
+use std::{env, fs, ops::ControlFlow, path::Path, process::Command};
 
-use browser::{Browser, Look};
+use common::chromium::Chromium;
 use giusto::{
     city::{CityConfig, CitySpec, run_logged},
     scenario::{MediaSpec, QueueSpec, VideoSpec},
@@ -22,13 +23,56 @@ use serde_json::json;
 /// A page with charts must stay below this.
 const MAX_BYTES: usize = 1_500_000;
 
+const PROBE: &str = include_str!("probe.js");
+
+/// How a page is opened.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    width: u32,
+    dark: bool,
+}
+
+impl Look {
+    const ALL: [Self; 4] = [
+        Self { width: 1400, dark: false },
+        Self { width: 400, dark: false },
+        Self { width: 1400, dark: true },
+        Self { width: 400, dark: true },
+    ];
+}
+
+/// A browser whose pages are inspected.
+struct Inspector(Chromium);
+
+impl Inspector {
+    fn start(test: &str) -> Option<Self> {
+        let mut browser = Chromium::start(test)?;
+        browser.precede(PROBE);
+        Some(Self(browser))
+    }
+
+    /// What the probe finds on the page.
+    fn open(&mut self, html: &str, look: Look) -> serde_json::Value {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.html");
+        fs::write(&page, html).unwrap();
+        self.0.resize(look.width, 900);
+        self.0.prefer_dark(look.dark);
+        self.0.open(&format!("file://{}", page.display()));
+        self.0.wait("window.found")
+    }
+}
+
 /// Checks `html` in every look, and returns what the last one showed. `None` without a browser.
 fn check(name: &str, html: &str, charts: usize) -> Option<serde_json::Value> {
     assert!(html.len() < MAX_BYTES, "{name}: {} B", html.len());
-    let browser = Browser::find()?;
+    let mut browser = Inspector::start(name)?;
+    if let Some(kept) = env::var_os("GIUSTO_KEEP_PAGES") {
+        fs::write(Path::new(&kept).join(format!("{name}.html")), html).unwrap();
+    }
     let mut last = None;
     for look in Look::ALL {
-        let found = browser.open(name, html, look);
+        let found = browser.open(html, look);
         assert_eq!(found["width"], look.width, "{name}");
         assert_eq!(found["dark"], look.dark, "{name}");
         assert_eq!(found["problems"], json!([]), "{name} at {look:?}");
@@ -179,7 +223,7 @@ fn a_page_of_every_kind_of_section_is_readable() {
     let html = gallery().to_html();
     let Some(found) = check("gallery", &html, 9) else { return };
     // Where four cards fit into a row, the fifth is not alone in the next.
-    let tablet = Browser::find().unwrap().open("gallery", &html, Look { width: 1100, dark: false });
+    let tablet = Inspector::start("gallery").unwrap().open(&html, Look { width: 1100, dark: false });
     assert_eq!(tablet["problems"], json!([]));
     let text = found["text"].as_str().unwrap();
     for wanted in [
@@ -274,7 +318,7 @@ fn the_page_of_a_city_is_readable() {
 /// The checks must be able to fail.
 #[test]
 fn the_checks_find_faults() {
-    let Some(browser) = Browser::find() else { return };
+    let Some(mut browser) = Inspector::start("the_checks_find_faults") else { return };
     let mut report = Report::new("t", "h");
     report.push(Chart::new("c", "").with_series(Series::line("l", Points::in_record("/none", "/none"))));
     report.push(vec![Card::new("a", "1", ""); 4]);
@@ -282,7 +326,7 @@ fn the_checks_find_faults() {
     let rows = vec![vec![Cell::from("a"), Cell::from(words)]];
     report.push(Table { columns: ["a", "b"].map(Column::words).to_vec(), rows, ..Table::default() });
     let html = report.to_html();
-    let problems = |html: &str| browser.open("faults", html, Look::ALL[1])["problems"].to_string();
+    let mut problems = |html: &str| browser.open(html, Look::ALL[1])["problems"].to_string();
     let missing = problems(&html);
     assert!(missing.contains("no array at /none") && missing.contains("chart not drawn"), "{missing}");
     let faults = [
