@@ -77,11 +77,19 @@ impl Report {
     }
 }
 
+/// Correlation of the power below which a report is older than the coherence time, 9/(16π f) (Rappaport, "Wireless Communications",
+/// 2nd ed. 2002, eq. 5.40.a).
+const COHERENT: f64 = 0.5;
+
 /// What a report still tells about a group when it is used.
 ///
 /// The power of a channel with Rayleigh fading and the largest Doppler shift f has the autocorrelation J0(2π f t)² (Jakes,
 /// "Microwave mobile communications", 1974, §1.3). So the best linear prediction of a group lies that far from the mean of all groups
 /// towards its own report. The base station is taken to know the Doppler shift, which it can measure in the uplink.
+///
+/// Once a report is older than the coherence time, it tells nothing but the mean: the base station no longer selects groups, it
+/// spreads a block over many. What little it could gain by a selection is less than what a block gains by fading differently in each
+/// of its groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     remaining: f32,
@@ -90,8 +98,9 @@ pub struct Prediction {
 impl Prediction {
     /// For reports of the age `age_ms` and users with the Doppler shift `doppler_hz`.
     pub fn new(doppler_hz: f64, age_ms: f64) -> Self {
-        let correlation = libm::j0(2.0 * std::f64::consts::PI * doppler_hz * age_ms / 1000.0);
-        Self { remaining: (correlation * correlation) as f32 }
+        let amplitude = libm::j0(2.0 * std::f64::consts::PI * doppler_hz * age_ms / 1000.0);
+        let power = amplitude * amplitude;
+        Self { remaining: if power < COHERENT { 0.0 } else { power as f32 } }
     }
 
     /// Replaces the qualities of one stream in all groups.
@@ -147,7 +156,7 @@ mod tests {
             rank: 2,
             ..Report::default()
         };
-        // 3 km/h at 2 GHz: J0(0.28)² is 0.96. 30 km/h: J0(2.79)² is 0.04.
+        // 3 km/h at 2 GHz: J0(0.28)² is 0.96. 11 km/h: J0(1.02)² is 0.56. The coherence time of 8 ms belongs to 12 km/h.
         let predicted = |doppler_hz| {
             let mut report = report();
             report.predict(Prediction::new(doppler_hz, 8.0), 10);
@@ -161,7 +170,10 @@ mod tests {
             ]
         };
         assert_eq!(predicted(5.56), [5, 11, 2, 9, 6, 5]);
-        assert_eq!(predicted(55.6), [8, 8, 4, 5, 4, 5], "the groups beyond are not touched");
+        assert_eq!(predicted(20.4), [6, 10, 3, 7, 5, 5]);
+        for doppler_hz in [22.9, 55.6, 222.0] {
+            assert_eq!(predicted(doppler_hz), [8, 8, 4, 5, 4, 5], "the groups beyond are not touched");
+        }
     }
 
     #[test]
