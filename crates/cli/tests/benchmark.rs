@@ -118,7 +118,7 @@ fn an_ended_benchmark_continues() {
     let other = ["benchmark", "--scenarios", "3", "--out", "kept", "--resume"];
     let output = folder.run(&[&other[..], &TWO[..]].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("kept for \"benchmark 1 of seed of a test, 2 scenarios"));
+    assert!(text(&output.stderr).contains("kept for \"benchmark 2 of seed of a test, 2 scenarios"));
 }
 
 #[test]

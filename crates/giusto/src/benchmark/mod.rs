@@ -33,7 +33,7 @@ pub use simulate::{run, run_with, simulate, simulate_with};
 pub use summary::{ControllerSummary, FamilySummary, Goal, Pair, Spread, Summary, WorstRun, summary};
 
 /// The version of the distributions, the figures and the utility. Results of different versions cannot be compared.
-pub const VERSION: &str = "1";
+pub const VERSION: &str = "2";
 
 #[cfg(test)]
 mod tests;
