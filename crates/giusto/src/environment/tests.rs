@@ -210,21 +210,34 @@ fn a_built_in_controller_does_what_it_does_in_the_benchmark() {
 fn rewards_rank_controllers_as_the_utility_does() {
     let controllers = ["gcc:libwebrtc", "scream:v2", "tempo", "fixed"];
     let mut points = Vec::new();
-    for number in [0, 1, 2, 3, 5, 6, 8, 15, 17] {
-        for controller in controllers {
+    let (mut agree, mut pairs) = (0, 0);
+    for number in
+        [0, 1, 2, 3, 5, 6, 8, 15, 17].into_iter().flat_map(|family| [0, 18, 36, 54].map(|of| of + family))
+    {
+        let of_controllers = controllers.map(|controller| {
             let mut environment =
                 families(&[Family::of(number).name()]).following(controller.parse().unwrap());
             let steps = play(&mut environment, number, 0.0);
             let utility = environment.figures().unwrap().utility.total;
-            points.push((mean(steps.iter().map(|step| step.reward)), utility));
+            (mean(steps.iter().map(|step| step.reward)), utility)
+        });
+        for (better, worse) in of_controllers.iter().flat_map(|a| of_controllers.iter().map(move |b| (a, b)))
+        {
+            if better.1 > worse.1 + 0.1 {
+                pairs += 1;
+                agree += u32::from(better.0 > worse.0);
+            }
         }
+        points.extend(of_controllers);
     }
+    let share = f64::from(agree) / f64::from(pairs);
+    assert!(pairs >= 100 && (0.75..0.95).contains(&share), "{agree} of {pairs}");
     // Pearson's coefficient of correlation.
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
     let correlation = sum(&|p| (p.0 - x) * (p.1 - y))
         / (sum(&|p| (p.0 - x) * (p.0 - x)) * sum(&|p| (p.1 - y) * (p.1 - y))).sqrt();
-    assert!((0.8..=1.0).contains(&correlation), "{correlation}: {points:?}");
+    assert!((0.65..0.9).contains(&correlation), "{correlation}: {points:?}");
 }
 
 #[test]
