@@ -265,7 +265,9 @@ impl Link {
                 observer.on_event(now, &event);
             }
         }
-        self.transmit_ready(now, observer);
+        if self.can_transmit(now) {
+            self.transmit_ready(now, observer);
+        }
     }
 
     /// Time of the next [`poll`](Self::poll) call; `None` if the link is empty and has no timer.
@@ -301,7 +303,7 @@ impl Link {
         if self.queue.next_timer().is_some_and(|at| at <= now) {
             self.run_queue_timer(now);
         }
-        if !self.queue.is_empty() {
+        if self.can_transmit(now) {
             self.transmit_ready(now, observer);
         }
     }
@@ -421,10 +423,16 @@ impl Link {
         self.transmitter.ready_at(now) <= now
     }
 
-    /// Dequeues and transmits packets while the transmitter is free.
+    /// Whether it can start a queued packet now.
+    #[inline]
+    fn can_transmit(&mut self, now: Timestamp) -> bool {
+        !self.queue.is_empty() && !self.on_medium && self.is_free(now)
+    }
+
+    /// Dequeues and transmits packets while it [can](Self::can_transmit).
     #[inline(never)]
     fn transmit_ready(&mut self, now: Timestamp, observer: &mut impl Observer) {
-        while !self.queue.is_empty() && !self.on_medium && self.is_free(now) {
+        while self.can_transmit(now) {
             let dropped = self.drops.len();
             let mut dequeued = self.queue.dequeue(now, &mut self.drops);
             self.report_drops(now, dropped, observer);
