@@ -121,14 +121,14 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
                     // A client that has gone away stops the runs by its flag.
                     let _ = sink.send(line(&update));
                 });
-                if let Err(error) = result {
-                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": error.problems() })));
-                } else if is_late() {
-                    let problem = format!(
+                let problems = match result {
+                    Err(error) => error.problems(),
+                    Ok(false) if is_late() => vec![format!(
                         "the runs took more than {MAX_TIME}: choose a shorter duration or fewer flows"
-                    );
-                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": [problem] })));
-                }
+                    )],
+                    Ok(_) => return,
+                };
+                let _ = sink.send(line(&json!({ "kind": "problems", "problems": problems })));
             })
         })
         .post("save", move |request| {
