@@ -74,7 +74,7 @@ pub(crate) struct ExploreArgs {
 pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
     let document = args.file.as_ref().map(Document::load).transpose().map_err(UsageError::from)?;
     if document.as_ref().is_some_and(Document::is_city) {
-        misuse!("a city is no network of links: only `giusto sim` runs it");
+        misuse!("a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
     }
     let settings = args.set.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
     let side = Side { scenario: None, settings: settings.collect() };
