@@ -88,10 +88,9 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let settings = giusto_serve::Settings { port: args.port, ..giusto_serve::Settings::default() };
     let server = Server::start(routes(&explorer, page, stop), &settings)?;
     print_text(&server.url())?;
-    if !args.no_open
-        && giusto_serve::has_display()
-        && let Err(error) = giusto_serve::open(&server.url())
-    {
+    let is_opened = !args.no_open && giusto_serve::has_display();
+    let opened = is_opened.then(|| giusto_serve::open(&server.url()));
+    if let Some(Err(error)) = &opened {
         console::complain(&format!("note: {error}"));
     }
     while !stop.load(Ordering::Relaxed) {
