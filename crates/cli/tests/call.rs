@@ -180,7 +180,6 @@ fn sizes_in_a_call(video: &str) -> Vec<u64> {
         id = "camera"
         kind = "media"
         controller = "scream:v2"
-        start-rate = "500 kbit/s"
         video = {video}
         "#
     ));
