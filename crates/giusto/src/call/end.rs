@@ -363,8 +363,8 @@ impl LocalEnd {
 
 impl Shown {
     /// What tells it from the others of this end.
-    const fn id(self) -> u64 {
-        2 * self.number + !self.sends as u64
+    fn id(self) -> u64 {
+        2 * self.number + u64::from(!self.sends)
     }
 
     fn name(self, calls: &Calls<CallSide>) -> String {

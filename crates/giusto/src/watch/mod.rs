@@ -238,8 +238,8 @@ mod tests {
 
     use super::*;
 
-    fn stream(id: &u64) -> StreamState {
-        StreamState { id: *id, ..StreamState::default() }
+    fn stream(id: u64) -> StreamState {
+        StreamState { id, ..StreamState::default() }
     }
 
     fn at(millis: u64) -> Timestamp {
@@ -252,12 +252,12 @@ mod tests {
         let name = |id: &u64| format!("stream {id}");
         for number in 0..100 {
             feed.decide(Decided { id: 1, at: at(number), rates: [DataRate::ZERO; 2], cause: Cause::Start });
-            feed.send(at(number), [1, number + 2].into_iter(), stream, name);
-            feed.close(stream(&(number + 2)), || name(&(number + 2)));
+            feed.send(at(number), [1, number + 2].into_iter(), |id| stream(*id), name);
+            feed.close(stream(number + 2), || name(&(number + 2)));
         }
         let waiting: Vec<Snapshot> = snapshots.try_iter().collect();
         assert_eq!(waiting.len(), QUEUE);
-        feed.send(at(1_000), [1].into_iter(), stream, name);
+        feed.send(at(1_000), [1].into_iter(), |id| stream(*id), name);
         let last = snapshots.recv().unwrap();
         let names: usize = waiting.iter().map(|snapshot| snapshot.names.len()).sum();
         // Of the hundred that came and went meanwhile, so many ends and decisions are kept as there is room for.
@@ -271,16 +271,16 @@ mod tests {
     #[test]
     fn of_many_streams_the_oldest_are_shown() {
         let (mut feed, snapshots) = feed();
-        feed.send(at(0), 0..100, stream, u64::to_string);
+        feed.send(at(0), 0..100, |id| stream(*id), u64::to_string);
         let first = snapshots.recv().unwrap();
         assert_eq!(
             (first.streams.len(), first.more, first.names.len()),
             (MAX_SHOWN, 100 - MAX_SHOWN, MAX_SHOWN)
         );
-        feed.close(stream(&3), String::new);
+        feed.close(stream(3), String::new);
         // One that was not shown ends unseen.
-        feed.close(stream(&99), String::new);
-        feed.send(at(100), (0..99).filter(|id| *id != 3), stream, u64::to_string);
+        feed.close(stream(99), String::new);
+        feed.send(at(100), (0..99).filter(|id| *id != 3), |id| stream(*id), u64::to_string);
         let second = snapshots.recv().unwrap();
         let closed: Vec<u64> =
             second.streams.iter().filter(|stream| stream.closed).map(|stream| stream.id).collect();
@@ -293,7 +293,7 @@ mod tests {
             let (read, named) = (Cell::new(0), Cell::new(0));
             let state = |id: &u64| {
                 read.set(read.get() + 1);
-                stream(id)
+                stream(*id)
             };
             let name = |id: &u64| {
                 named.set(named.get() + 1);
