@@ -54,14 +54,22 @@ class _Dask:
         self, function: Callable[..., _Result], common: tuple[Any, ...], tasks: Sequence[_Task]
     ) -> Generator[_Result, None, None]:
         distributed = _import("distributed", "dask")
+        # What is common is sent once, as results that the tasks depend on: unlike scattered data they are made again when their
+        # worker is lost, and need no worker yet.
+        given = [self._client.submit(_itself, value, pure=False) for value in common]
         # A task that is lost with its worker is made again elsewhere; an exception is final.
-        futures = [self._client.submit(function, *common, task, pure=False) for task in tasks]
+        futures = [self._client.submit(function, *given, task, pure=False) for task in tasks]
         try:
             for future, result in distributed.as_completed(futures, with_results=True):
                 future.release()
                 yield result
         finally:
             self._client.cancel([future for future in futures if not future.done()])
+            self._client.cancel(given)
+
+
+def _itself(value: _Result) -> _Result:
+    return value
 
 
 class _Ray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -284,7 +285,7 @@ def loss_packets(lost: Sequence[int]) -> dict[str, Any]:
     values = _list("lost", lost)
     if values and all(isinstance(value, bool) for value in values):
         values = [number for number, is_lost in enumerate(values) if is_lost]
-    return {"packets": [int(value) for value in values]}
+    return {"packets": _integers("lost", values)}
 
 
 def frame_sizes(sizes_bytes: Sequence[int], **keys: Any) -> dict[str, Any]:
@@ -303,8 +304,7 @@ def frame_sizes(sizes_bytes: Sequence[int], **keys: Any) -> dict[str, Any]:
     >>> giusto.frame_sizes([9000, 1000, 2000], frame_rate=25, max_mbps=4)["sizes"]
     [9000, 1000, 2000]
     """
-    sizes = [round(size) for size in _list("sizes_bytes", sizes_bytes)]
-    return {"model": "recorded", "sizes": sizes, **_table(keys)}
+    return {"model": "recorded", "sizes": _integers("sizes_bytes", _list("sizes_bytes", sizes_bytes)), **_table(keys)}
 
 
 def _steps(times_s: Sequence[float], values: list[Any]) -> dict[str, Any]:
@@ -320,6 +320,20 @@ def _list(name: str, values: Any) -> list[Any]:
     if not isinstance(elements, list) or any(isinstance(element, list) for element in elements):
         raise ValueError(f"{name} must have one dimension")
     return elements
+
+
+def _integers(name: str, values: list[Any]) -> list[int]:
+    """Return the values as integers; a float must be whole."""
+
+    def integer(place: int, value: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name}[{place}]: must be an integer, found {value!r}") from None
+
+    return [integer(place, value) for place, value in enumerate(values)]
 
 
 def _time(seconds: float) -> str:

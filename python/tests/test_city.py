@@ -48,3 +48,21 @@ def test_what_is_no_city_is_named(media: str) -> None:
         giusto.city(media)
     with pytest.raises(giusto.ScenarioError, match="users-per-cell"):
         giusto.city(CITY, set={"city.users-per-cell": -1})
+    with pytest.raises(giusto.ScenarioError, match=r"run it by `giusto sim`, in Python by `giusto\.city`"):
+        giusto.run(CITY)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_seeds_beyond_their_range_are_refused(seed: int, media: str) -> None:
+    named = rf"seed: must be 0 to 2\^64 - 1, found {seed}"
+    with pytest.raises(ValueError, match=named):
+        giusto.city(CITY, seed)
+    with pytest.raises(ValueError, match=named):
+        giusto.run(media, seed)
+    with pytest.raises(ValueError, match=named):
+        giusto.sweep(media, seeds=[1, seed])
+    with pytest.raises(ValueError, match=named):
+        giusto.call("127.0.0.1", seed=seed)
+    with pytest.raises(TypeError):
+        giusto.run(media, "1")  # type: ignore[arg-type]
+    assert giusto.run(media, 2**64 - 1, set={"duration": "1 s", "warmup": "0 s"}).seed == 2**64 - 1

@@ -133,6 +133,21 @@ def test_an_exception_of_a_controller_arrives(dask: Any, ray: Any, media: str) -
         giusto.benchmark([Broken], 2, engine=dask)
 
 
+def test_dask_gets_what_is_common_once(dask: Any) -> None:
+    class Large:
+        times_sent = 0
+
+        def __reduce__(self) -> tuple[type[str], tuple[str]]:
+            Large.times_sent += 1
+            return str, ("common",)
+
+    engine = giusto._engines.engine_of(dask)
+    results = engine.completed(lambda common, task: f"{common} {task}", (Large(),), range(40))
+    assert sorted(results) == sorted(f"common {task}" for task in range(40))
+    # An attempt may be made twice, but not one for each task.
+    assert 1 <= Large.times_sent <= 3
+
+
 def test_trace_files_travel_to_workers(scenarios: Path, tmp_path: Path) -> None:
     for name in ("lte-trace.toml", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/lte/up-3kmh-2M-edge.mahimahi"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -161,6 +161,10 @@ def test_recorded_frame_sizes_are_played() -> None:
     # At most 1 Mbit/s at 25 Hz: a mean of 5 kB instead of 10 kB.
     scaled = frames(frame_rate=25, min_kbps=100, max_mbps=1)
     assert scaled[20:28] == pytest.approx([*(sizes / 2), *(sizes / 2)], abs=1)
+    assert giusto.frame_sizes([9000.0, numpy.int64(10)])["sizes"] == [9000, 10]
+    for wrong in (1000.5, float("nan"), float("inf"), "1000", None):
+        with pytest.raises(ValueError, match=r"sizes_bytes\[1\]: must be an integer, found"):
+            giusto.frame_sizes([1000, wrong])
     with pytest.raises(giusto.ScenarioError, match="10 to 1000000, found 5"):
         sizes[0] = 5
         frames()

@@ -47,7 +47,7 @@ use crate::{
     args::{self, quantity, time_above_zero, whole},
     command_line,
     console::{self, DOUBTFUL, complain, print_json, print_text},
-    live::{LiveArgs, LivePage},
+    live::{Awaits, LiveArgs, LivePage},
     usage::{UsageError, misuse},
 };
 
@@ -287,7 +287,8 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
         );
     }
-    let (page, feed) = args.live.start("giusto call")?.unzip();
+    let awaits = args.target.as_deref().map_or(Awaits::Others("calls"), Awaits::Answer);
+    let (mut page, feed) = args.live.start("giusto call", awaits)?.unzip();
     let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
@@ -306,9 +307,10 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         ..CallSettings::default()
     };
     let outcome = match &args.target {
-        Some(target) => call(args, target, settings, page, stop),
-        None => listen(args, settings, page, stop),
+        Some(target) => call(args, target, settings, &mut page, stop),
+        None => listen(args, settings, &mut page, stop),
     };
+    let outcome = LivePage::show_failure(&mut page, outcome);
     // A call that failed leaves its capture too.
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
@@ -323,7 +325,7 @@ fn call(
     args: &CallArgs,
     target: &str,
     settings: CallSettings,
-    page: Option<LivePage>,
+    page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let to = args::resolve_first(target, None, CALL_PORT)?;
@@ -347,7 +349,7 @@ fn call(
         log.finish()?;
     }
     let records = records.map_err(usage)?;
-    if let Some(page) = page {
+    if let Some(page) = page.take() {
         page.finish(live_result(&records));
     }
     finish(args, &records)
@@ -361,7 +363,7 @@ fn live_result(records: &[CallRecord]) -> Option<html::Report> {
 fn listen(
     args: &CallArgs,
     settings: CallSettings,
-    page: Option<LivePage>,
+    page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let address = listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?;
@@ -413,7 +415,7 @@ fn listen(
             },
         )
         .map_err(usage)?;
-    if let Some(page) = page {
+    if let Some(page) = page.take() {
         page.finish(live_result(&records));
     }
     printed?;

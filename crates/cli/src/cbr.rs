@@ -16,7 +16,7 @@ use crate::{
     args::{PacingArgs, RateOrMax, quantity, time_above_zero, whole},
     command_line,
     console::{self, Progress, print_text},
-    live::LiveArgs,
+    live::{Awaits, LiveArgs},
     output::{FormArgs, Output},
     send::live_line,
     usage::{UsageError, misuse},
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
     let peer = peer.map_err(UsageError::new)?;
 
-    let (page, mut feed) = args.live.start("giusto cbr")?.unzip();
+    let (page, mut feed) = args.live.start("giusto cbr", Awaits::Others("streams"))?.unzip();
     let clock = Clock::start();
     let mut number = 0;
     let (repeats, strategies) = (args.repeat as usize, args.strategy.len());

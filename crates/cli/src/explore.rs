@@ -74,7 +74,7 @@ pub(crate) struct ExploreArgs {
 pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
     let document = args.file.as_ref().map(Document::load).transpose().map_err(UsageError::from)?;
     if document.as_ref().is_some_and(Document::is_city) {
-        misuse!("a city is no network of links: only `giusto sim` runs it");
+        misuse!("a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
     }
     let settings = args.set.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
     let side = Side { scenario: None, settings: settings.collect() };
@@ -88,10 +88,9 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let settings = giusto_serve::Settings { port: args.port, ..giusto_serve::Settings::default() };
     let server = Server::start(routes(&explorer, page, stop), &settings)?;
     print_text(&server.url())?;
-    if !args.no_open
-        && giusto_serve::has_display()
-        && let Err(error) = giusto_serve::open(&server.url())
-    {
+    let is_opened = !args.no_open && giusto_serve::has_display();
+    let opened = is_opened.then(|| giusto_serve::open(&server.url()));
+    if let Some(Err(error)) = &opened {
         console::complain(&format!("note: {error}"));
     }
     while !stop.load(Ordering::Relaxed) {
@@ -121,14 +120,14 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
                     // A client that has gone away stops the runs by its flag.
                     let _ = sink.send(line(&update));
                 });
-                if let Err(error) = result {
-                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": error.problems() })));
-                } else if is_late() {
-                    let problem = format!(
+                let problems = match result {
+                    Err(error) => error.problems(),
+                    Ok(false) if is_late() => vec![format!(
                         "the runs took more than {MAX_TIME}: choose a shorter duration or fewer flows"
-                    );
-                    let _ = sink.send(line(&json!({ "kind": "problems", "problems": [problem] })));
-                }
+                    )],
+                    Ok(_) => return,
+                };
+                let _ = sink.send(line(&json!({ "kind": "problems", "problems": problems })));
             })
         })
         .post("save", move |request| {

@@ -17,7 +17,7 @@ use giusto::{
     view::html,
     watch::{self, Board, Feed, Figures, History, Next, Snapshot},
 };
-use giusto_serve::{Response, Routes, Server, Settings, Sink};
+use giusto_serve::{Opened, Response, Routes, Server, Settings, Sink};
 
 use crate::{args, console::complain, usage::UsageError};
 
@@ -43,11 +43,31 @@ pub(crate) struct LiveArgs {
     pub(crate) no_open: bool,
 }
 
+/// What a run waits for at its beginning.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Awaits<'a> {
+    /// Streams or calls of others, however long: the browser is opened at once.
+    Others(&'a str),
+    /// An answer of this host: the browser is opened when it has come, so that a wrong address opens none.
+    Answer(&'a str),
+}
+
+impl Awaits<'_> {
+    /// What the page says until there are streams.
+    fn sentence(self) -> String {
+        match self {
+            Self::Others(what) => format!("Waiting for {what}."),
+            Self::Answer(host) => format!("Waiting for {host} to answer."),
+        }
+    }
+}
+
 /// A page, and the thread that makes its figures.
 pub(crate) struct LivePage {
     board: Arc<Board>,
     server: Server,
-    figures: JoinHandle<()>,
+    /// Holds what it has opened until the end.
+    figures: JoinHandle<Option<Opened>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -57,26 +77,27 @@ impl LiveArgs {
     /// # Errors
     ///
     /// [`UsageError`] where the port is taken.
-    pub(crate) fn start(&self, title: &str) -> anyhow::Result<Option<(LivePage, Feed)>> {
+    pub(crate) fn start(&self, title: &str, awaits: Awaits<'_>) -> anyhow::Result<Option<(LivePage, Feed)>> {
         let Some(port) = self.live else { return Ok(None) };
         let board = Arc::new(Board::new(title));
         let settings = Settings { port, ..Settings::default() };
-        let server = Server::start(routes(title, &board), &settings)
+        let server = Server::start(routes(title, awaits.sentence(), &board), &settings)
             .map_err(|error| UsageError::new(format!("--live: {error}")))?;
         let (feed, snapshots) = watch::feed();
         let ended = Arc::new(AtomicBool::new(false));
-        let figures = thread::Builder::new().name("live-figures".to_owned()).spawn({
-            let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
-            move || fold(&board, &snapshots, &ended)
-        })?;
         let url = server.url();
         complain(&format!("live page at {url}"));
-        if !self.no_open
-            && giusto_serve::has_display()
-            && let Err(error) = giusto_serve::open(&url)
-        {
-            complain(&format!("warning: {error}"));
-        }
+        let browser = if self.no_open || !giusto_serve::has_display() {
+            Browser::None
+        } else if let Awaits::Others(_) = awaits {
+            Browser::of(&url)
+        } else {
+            Browser::WithStreams(url)
+        };
+        let figures = thread::Builder::new().name("live-figures".to_owned()).spawn({
+            let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
+            move || fold(&board, &snapshots, &ended, browser)
+        })?;
         Ok(Some((LivePage { board, server, figures, ended }, feed)))
     }
 }
@@ -84,32 +105,88 @@ impl LiveArgs {
 impl LivePage {
     /// Shows the final result, and ends once the pages have it.
     pub(crate) fn finish(self, result: Option<html::Report>) {
+        self.close(|board| {
+            if let Some(report) = result {
+                board.result(&html::live_result(report));
+            }
+        });
+    }
+
+    /// Shows the error of a run that failed, and hands it on.
+    pub(crate) fn show_failure<T>(page: &mut Option<Self>, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
+        if let Err(error) = &outcome
+            && let Some(page) = page.take()
+        {
+            page.close(|board| board.fail(&error.to_string()));
+        }
+        outcome
+    }
+
+    fn close(self, last: impl FnOnce(&Board)) {
         self.ended.store(true, Relaxed);
         // It only fails if that thread has panicked; the page then lacks its last figures.
-        let _ = self.figures.join();
-        if let Some(report) = result {
-            self.board.result(&html::live_result(report));
-        }
+        let _opened = self.figures.join();
+        last(&self.board);
         self.board.end();
         self.server.finish(PATIENCE);
     }
 }
 
-/// Makes figures until the run has ended, or its feed is gone.
-fn fold(board: &Board, snapshots: &mpsc::Receiver<Snapshot>, ended: &AtomicBool) {
+/// The browser of the user.
+enum Browser {
+    /// It is not to be opened, or cannot be.
+    None,
+    /// It is opened at this address with the first streams.
+    WithStreams(String),
+    /// It has been opened.
+    Opened(Opened),
+}
+
+impl Browser {
+    /// Opens it.
+    fn of(url: &str) -> Self {
+        giusto_serve::open(url).map_or_else(
+            |error| {
+                complain(&format!("warning: {error}"));
+                Self::None
+            },
+            Self::Opened,
+        )
+    }
+}
+
+/// Makes figures until the run has ended, or its feed is gone. Returns what was opened.
+fn fold(
+    board: &Board,
+    snapshots: &mpsc::Receiver<Snapshot>,
+    ended: &AtomicBool,
+    mut browser: Browser,
+) -> Option<Opened> {
     let mut figures = Figures::new(board);
     loop {
         match snapshots.recv_timeout(LOOK) {
-            Ok(snapshot) => figures.on_snapshot(&snapshot),
+            Ok(snapshot) => {
+                if let Browser::WithStreams(url) = &browser
+                    && !snapshot.streams.is_empty()
+                {
+                    browser = Browser::of(url);
+                }
+                figures.on_snapshot(&snapshot);
+            }
             Err(RecvTimeoutError::Timeout) if !ended.load(Relaxed) => {}
-            Err(_) => return,
+            Err(_) => {
+                return match browser {
+                    Browser::Opened(opened) => Some(opened),
+                    _ => None,
+                };
+            }
         }
     }
 }
 
-fn routes(title: &str, board: &Arc<Board>) -> Routes {
+fn routes(title: &str, awaits: String, board: &Arc<Board>) -> Routes {
     let (title, board) = (title.to_owned(), Arc::clone(board));
-    Routes::new().get("", move |request| Response::page(html::live(&title, request.nonce()))).get(
+    Routes::new().get("", move |request| Response::page(html::live(&title, &awaits, request.nonce()))).get(
         "events",
         move |_| {
             let board = Arc::clone(&board);

@@ -21,7 +21,7 @@ use crate::{
     args::{self, DEFAULT_PORT},
     console::{self, Progress},
     iperf3,
-    live::{self, LiveArgs},
+    live::{self, Awaits, LiveArgs},
     output::{Output, OutputArgs},
     printer::Printer,
     stamp,
@@ -199,7 +199,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut reception = open(&config, args.address.as_deref())?;
     let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
-    let (page, mut feed) = args.live.start("giusto recv")?.unzip();
+    let (page, mut feed) = args.live.start("giusto recv", Awaits::Others("streams"))?.unzip();
     let mut shown = VecDeque::new();
     let mut printer = Printer::start(Progress::live())?;
     announce(&mut printer, &reception, monitoring.as_ref());

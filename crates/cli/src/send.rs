@@ -32,7 +32,7 @@ use crate::{
     },
     console::{self, Progress},
     iperf3,
-    live::{self, LiveArgs},
+    live::{self, Awaits, LiveArgs, LivePage},
     output::{Output, OutputArgs},
     reverse, stamp,
     usage::{UsageError, misuse},
@@ -214,7 +214,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
     let addresses = resolve_all(&args.target, args.port, DEFAULT_PORT)?;
     let plan = stream_plan(args)?;
-    let (page, feed) = args.live.start("giusto send")?.unzip();
+    let (mut page, feed) = args.live.start("giusto send", Awaits::Answer(&args.target))?.unzip();
     let mut output = Output::new(args.json, &args.output, true);
     let mut printed = Ok(());
     let progress = Progress::live();
@@ -229,7 +229,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     };
     let outcome = send_to_first(args, &plan, &addresses, feed.map(SharedFeed::from).as_ref(), stop, on_live);
     progress.clear();
-    let (to, plan, run) = outcome?;
+    let (to, plan, run) = LivePage::show_failure(&mut page, outcome)?;
     printed?;
 
     let results = run.results(&plan);

@@ -165,6 +165,53 @@ fn a_scenario_gives_the_media() {
     assert!(sent as f64 >= number(&record["flows"][0]["sent_packets"]), "{sent}");
 }
 
+/// The sizes of the frames that arrived in a call with this video, in bytes.
+fn sizes_in_a_call(video: &str) -> Vec<u64> {
+    let folder = common::Folder::with(&format!(
+        r#"
+        duration = "2 s"
+        [[link]]
+        id = "path"
+        from = "a"
+        to = "b"
+        rate = "9 Mbit/s"
+        duplex = true
+        [[flow]]
+        id = "camera"
+        kind = "media"
+        controller = "scream:v2"
+        video = {video}
+        "#
+    ));
+    let trace = folder.path("call.csv");
+    let listener = listener(&["--trace", trace.to_str().unwrap()]);
+    let to = listener.address.to_string();
+    let output = folder.command(&["call", &to, "--json", "--scenario", "s.toml"]).output().unwrap();
+    called(&output);
+    listener.result();
+    let trace = fs::read_to_string(trace).unwrap();
+    let mut lines = trace.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let place = |name: &str| names.iter().position(|own| *own == name).unwrap();
+    let (event, size) = (place("event"), place("size_bytes"));
+    lines.filter(|line| line[event] == "frame").map(|line| line[size].parse().unwrap()).collect()
+}
+
+#[test]
+fn recorded_and_fixed_video_are_sent_as_in_a_simulation() {
+    let recorded = [3000, 900, 1100, 1000];
+    let frames = sizes_in_a_call(
+        r#"{ model = "recorded", sizes = [3000, 900, 1100, 1000], adapts = false, skip-after = "never", discard-after = "never" }"#,
+    );
+    // Loopback loses nothing, and a busy machine is only late.
+    assert!((20..=60).contains(&frames.len()), "{frames:?}");
+    let expected: Vec<u64> = recorded.iter().copied().cycle().take(frames.len()).collect();
+    assert_eq!(frames, expected);
+    let frames = sizes_in_a_call(r#"{ model = "fixed", rate = "320 kbit/s", size = "800 B" }"#);
+    // 50 packets a second of one size, each a frame.
+    assert!((30..=100).contains(&frames.len()) && frames.iter().all(|size| *size == 800), "{frames:?}");
+}
+
 #[test]
 fn keys_authenticate_every_datagram() {
     let folder = common::Folder::with("");

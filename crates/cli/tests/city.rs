@@ -58,6 +58,6 @@ fn what_a_city_cannot_do_is_refused_with_the_fix() {
         text(&output.stderr).trim_end().to_owned()
     };
     insta::assert_snapshot!(complaint(&["sim", "s.toml", "--why", "3s"]), @r#"error: --why: "s" is a city, of which it is not recorded: remove the flag"#);
-    insta::assert_snapshot!(complaint(&["sweep", "s.toml"]), @"error: s.toml:2: city: a city is no network of links: only `giusto sim` runs it");
+    insta::assert_snapshot!(complaint(&["sweep", "s.toml"]), @"error: s.toml:2: city: a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
     insta::assert_snapshot!(complaint(&["sim", "s.toml", "--set", "city.bandwidth=11 MHz"]), @"error: s.toml: --set city.bandwidth=11 MHz: city: bandwidth: must be one of 1.4, 3, 5, 10, 15, 20 MHz, found 11 MHz");
 }

@@ -7,11 +7,13 @@ mod common;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
     process::{Child, ChildStderr, Stdio},
     time::{Duration, Instant},
 };
 
-use common::{chromium::Chromium, giusto, run, text};
+use common::{chromium::Chromium, giusto, process::Listener, run, text};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -244,6 +246,113 @@ fn flags_of_the_page_are_checked() {
         error.contains(&format!("--live: 127.0.0.1:{port}: ")) && error.contains("choose another port"),
         "{error}"
     );
+}
+
+/// A folder with a program in place of `xdg-open`, which writes down how it was called.
+struct Desktop(tempfile::TempDir);
+
+impl Desktop {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh\n\
+            stat -c %a \"$1\" > \"$NOTES/mode\"; cat \"$1\" > \"$NOTES/page\"; echo \"$@\" > \"$NOTES/new\"; mv \"$NOTES/new\" \"$NOTES/arguments\"\n";
+        let program = folder.path().join("xdg-open");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        Self(folder)
+    }
+
+    /// Starts a command that has a display.
+    fn start(&self, args: &[&str]) -> Child {
+        let path = format!("{}:{}", self.0.path().display(), std::env::var("PATH").unwrap());
+        let mut command = giusto(args);
+        command.env("PATH", path).env("NOTES", self.0.path()).env("DISPLAY", ":none");
+        command.env("XDG_RUNTIME_DIR", self.0.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.0.path().join(name)).ok()
+    }
+
+    /// The file that the browser was given, once it was.
+    fn opened(&self) -> PathBuf {
+        let began = Instant::now();
+        loop {
+            if let Some(arguments) = self.read("arguments") {
+                return PathBuf::from(arguments.trim());
+            }
+            assert!(began.elapsed() < PATIENCE, "no browser was opened");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The address of the page, in a line of standard error or of standard output.
+fn page_in(output: &str) -> &str {
+    output.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).unwrap()
+}
+
+#[test]
+fn a_browser_gets_a_private_file_in_place_of_the_address() {
+    for args in [&["recv", "127.0.0.1:0", "--live"][..], &["explore"]] {
+        let desktop = Desktop::new();
+        let child = desktop.start(args);
+        let file = desktop.opened();
+        assert_eq!(file.parent(), Some(desktop.0.path()), "{}", file.display());
+        assert_eq!(desktop.read("mode").unwrap().trim(), "600");
+        let page = desktop.read("page").unwrap();
+        assert!(file.exists());
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(!file.exists(), "{} is left", file.display());
+        let said = text(&[output.stdout, output.stderr].concat()).to_owned();
+        let url = page_in(&said);
+        assert!(page.contains(&format!("http-equiv=\"refresh\" content=\"0;url={url}\"")), "{page}");
+        // The token is nowhere in the arguments.
+        let token = url.trim_end_matches('/').rsplit('/').next().unwrap();
+        assert!(token.len() == 32 && !desktop.read("arguments").unwrap().contains(token), "{url}");
+    }
+}
+
+#[test]
+fn a_browser_is_opened_once_the_far_end_has_answered() {
+    let desktop = Desktop::new();
+    // Nobody answers at this address.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap().to_string();
+    for command in ["call", "send"] {
+        let output = desktop.start(&[command, &to, "--live", "-t", "1"]).wait_with_output().unwrap();
+        assert!(!output.status.success());
+        assert!(text(&output.stderr).contains("live page at "), "{}", text(&output.stderr));
+        assert_eq!(desktop.read("arguments"), None, "{command}");
+    }
+    let listener = Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
+    let child = desktop.start(&["call", &listener.address.to_string(), "--live", "-t", "60", "--json"]);
+    let file = desktop.opened();
+    assert!(file.exists());
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    child.wait_with_output().unwrap();
+    assert!(!file.exists());
+    listener.result();
+}
+
+#[test]
+fn a_page_says_what_it_waits_for_and_why_the_run_failed() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap().to_string();
+    let mut live = Live::start(&["call", &to, "-t", "1"]);
+    let (host, path) = live.page.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut client = TcpStream::connect(host).unwrap();
+    client.write_all(format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+    let mut page = String::new();
+    client.read_to_string(&mut page).unwrap();
+    assert!(page.contains(&format!("Waiting for {to} to answer.")), "{page}");
+    let events = live.events();
+    let [.., (failed, why), (end, _)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((failed.as_str(), end.as_str()), ("failed", "end"));
+    assert!(why["error"].as_str().unwrap().contains(&to), "{why}");
+    assert!(!live.child.wait().unwrap().success());
 }
 
 /// The received rate that the row of each stream shows, in kbit/s.

@@ -8,7 +8,7 @@
 //! | [`run`] | simulated runs: one, several controllers side by side, sweeps |
 //! | [`environment`] | simulations in steps, for controllers that learn |
 //! | [`city`] | calls in the cells of a city (LTE) |
-//! | [`explore`] | a scenario whose values are turned, and the pictures of its runs |
+//! | [`explore`] | a scenario whose values are changed, and the pictures of its runs |
 //! | [`live`] | a scenario with one media flow in real time: a call across the links |
 //! | [`link`] | a scenario's links in real time, for other programs |
 //! | [`call`] | calls: the media sessions of the simulator over real UDP |

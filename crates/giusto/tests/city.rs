@@ -134,7 +134,7 @@ fn what_a_city_does_not_have_is_refused() {
     insta::assert_snapshot!(expect("metric = \"loss\"\nmax = 0.1\ndirection = \"uplink\""), @"c.toml:5: expect of city uplink: loss: only metrics of the radio have a direction: remove it");
     insta::assert_snapshot!(expect("metric = \"frame-delay\"\nmax = \"1 s\""), @r#"c.toml:3: expect of frame-delay: metric: unknown name "frame-delay": use one of calls, frame-tail, packet-tail, packet-median, loss, sent-video-rate, received-video-rate, skipped, uncovered, handovers, file-time, abandoned-files, cell-throughput, block-error, utilisation"#);
     let network = Scenario::parse("\n[city]", "c.toml").unwrap_err().to_string();
-    insta::assert_snapshot!(network, @"c.toml:2: city: a city is no network of links: only `giusto sim` runs it");
+    insta::assert_snapshot!(network, @"c.toml:2: city: a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
 }
 
 #[test]

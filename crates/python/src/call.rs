@@ -26,6 +26,7 @@ use crate::{
     detached::detached,
     error::{Outcome, value_error},
     run::Run,
+    seed::Seed,
 };
 
 /// The argument of this name, from its text.
@@ -84,7 +85,7 @@ pub(crate) fn call(
     delay_target: Option<String>,
     repair: &str,
     direction: &str,
-    seed: u64,
+    seed: Seed,
     silence: &str,
     timeline: bool,
 ) -> Outcome<Run> {
@@ -104,7 +105,7 @@ pub(crate) fn call(
         repair: parsed("repair", repair)?,
         ..defaults
     };
-    let plan = CallPlan::new(&media, parsed("direction", direction)?, parsed("duration", duration)?, seed)?;
+    let plan = CallPlan::new(&media, parsed("direction", direction)?, parsed("duration", duration)?, seed.0)?;
     let caller = Caller::open(address(host, port)?, plan, settings(silence, timeline)?)?;
     let raised = Raised::default();
     let records = detached(

@@ -14,6 +14,7 @@ use crate::{
     detached::detached,
     error::{Outcome, value_error},
     scenario::{Document, as_settings},
+    seed::Seed,
 };
 
 /// The result of a run of a city.
@@ -68,10 +69,10 @@ pub(crate) fn run_city(
     py: Python<'_>,
     document: &Document,
     settings: Vec<(String, String)>,
-    seed: Option<u64>,
+    seed: Option<Seed>,
 ) -> Outcome<City> {
     let scenario = document.with(&[]).city(&as_settings(settings))?;
-    let seed = seed.unwrap_or(scenario.spec.config.seed);
+    let seed = seed.map_or(scenario.spec.config.seed, |seed| seed.0);
     let done = detached(
         py,
         |_, ()| Ok(()),

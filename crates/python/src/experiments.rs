@@ -24,6 +24,7 @@ use crate::{
     detached::{detached, on_python_thread, reporter},
     error::{Outcome, value_error},
     scenario::Document,
+    seed::Seed,
 };
 
 /// The result of a sweep.
@@ -98,7 +99,7 @@ pub(crate) struct Begun {
 pub(crate) fn begin_sweep(
     document: scenario::Document,
     values: Vec<(String, Vec<String>)>,
-    seeds: Vec<u64>,
+    seeds: Vec<Seed>,
     shard: Option<&str>,
     out: Option<&Path>,
     resume: bool,
@@ -106,7 +107,8 @@ pub(crate) fn begin_sweep(
     let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
     let paths = values.iter().map(|values| values.path.clone()).collect();
     let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(value_error)?;
-    let sweep = sweep::Sweep { document, values, seeds: Seeds(seeds) };
+    let sweep =
+        sweep::Sweep { document, values, seeds: Seeds(seeds.into_iter().map(|seed| seed.0).collect()) };
     sweep.check().map_err(value_error)?;
     let planned = sweep.plan()?;
     let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
@@ -131,7 +133,7 @@ pub(crate) fn run_sweep(
     py: Python<'_>,
     document: &Document,
     values: Vec<(String, Vec<String>)>,
-    seeds: Vec<u64>,
+    seeds: Vec<Seed>,
     controllers: Vec<Bound<'_, PyType>>,
     shard: Option<&str>,
     jobs: u16,

@@ -14,6 +14,7 @@ mod experiments;
 mod gym;
 mod run;
 mod scenario;
+mod seed;
 mod tasks;
 
 // The same allocator as that of the command, so that simulations have its speed.

@@ -22,6 +22,7 @@ use crate::{
     detached::detached,
     error::{Outcome, value_error},
     scenario::{Document, as_settings},
+    seed::Seed,
 };
 
 /// The result of a run or of a call.
@@ -127,14 +128,14 @@ pub(crate) fn run(
     document: &Document,
     settings: Vec<(String, String)>,
     controllers: Vec<Bound<'_, PyType>>,
-    seed: Option<u64>,
+    seed: Option<Seed>,
     timeline: bool,
     trace: bool,
 ) -> Outcome<Run> {
     let own = Own::all(&controllers)?;
     let scenario = document.with(&own).scenario(&as_settings(settings))?;
     let raised = Raised::default();
-    let seed = seed.unwrap_or(scenario.seed());
+    let seed = seed.map_or(scenario.seed(), |seed| seed.0);
     let options = TimelineOptions { max_decisions: usize::MAX, ..TimelineOptions::default() };
     let options = RecordOptions { timeline: timeline.then_some(options) };
     let mut table = trace.then(|| TraceTable::new(TraceNames::of(&scenario)));

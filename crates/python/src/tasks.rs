@@ -21,6 +21,7 @@ use crate::{
     error::{Outcome, value_error},
     experiments::{Begun, Benchmark, Sweep, begin_benchmark, begin_sweep, judged},
     scenario::Document,
+    seed::Seed,
 };
 
 /// Runs of a sweep: for each combination of values its seeds.
@@ -63,7 +64,7 @@ impl SweepTasks {
     fn new(
         document: &Document,
         values: Vec<(String, Vec<String>)>,
-        seeds: Vec<u64>,
+        seeds: Vec<Seed>,
         controllers: Vec<Bound<'_, PyType>>,
         shard: Option<&str>,
         out: Option<PathBuf>,

@@ -8,7 +8,7 @@
 //! | from | limit |
 //! |---|---|
 //! | other hosts | the server is bound to 127.0.0.1 alone |
-//! | other users of this machine | 128 random bits in the path of the address, compared in constant time: 404 without them; but see [`open`] |
+//! | other users of this machine | 128 random bits in the path of the address, compared in constant time: 404 without them; [`open`] keeps them out of the arguments of processes |
 //! | names of other sites (DNS rebinding) | `Host` must be the bound address, or `localhost` with its port: 421 |
 //! | pages of other sites | `Origin` must be absent or our own: 403 |
 //! | what a page might include | `Content-Security-Policy`: scripts and styles by nonce, no other server, no frames, no forms |
@@ -48,7 +48,7 @@ mod guard;
 mod routes;
 mod server;
 
-pub use browser::{OpenError, has_display, open};
+pub use browser::{OpenError, Opened, has_display, open};
 pub use content::{Gone, Response, Sink, Status};
 pub use routes::{Request, Routes};
 pub use server::{MAX_BODY, MAX_CONNECTIONS, Server, Settings, StartError};

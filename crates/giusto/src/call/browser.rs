@@ -30,8 +30,8 @@ use rand::{
 use serde::Serialize;
 
 use super::{
+    end::{Live, LiveSide},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
-    run::{Live, LiveSide},
     side::{Alone, FORWARD, FORWARD_ID, complete_sent},
     video::{RealVideo, VideoInput},
 };

@@ -6,11 +6,13 @@
 //! | [`side`] | the media of one end, recorded as the simulator records them |
 //! | [`record`] | the record of one end |
 //! | [`video`], [`save`] | real video: files and encoders, and what is saved of it |
+//! | [`end`] | what both ends share: settings, open calls, live figures, their page and their records |
 //! | [`run`] | the caller and the listener over a socket |
 //! | `browser` | calls to a browser, with the feature `browser` |
 
 #[cfg(feature = "browser")]
 pub mod browser;
+pub mod end;
 pub mod plan;
 pub mod record;
 pub mod run;
@@ -18,8 +20,9 @@ pub mod save;
 pub mod side;
 pub mod video;
 
+pub use end::{CallSettings, Live, LiveSide};
 pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallRecord};
-pub use run::{CallRunError, CallSettings, Caller, Listener, Live, LiveSide};
+pub use run::{CallRunError, Caller, Listener};
 pub use save::{SaveTarget, SavedVideo};
 pub use video::{SentVideo, VideoInput, VideoInputError};

@@ -1,6 +1,6 @@
 //! The media of a call.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_session::{
@@ -99,21 +99,6 @@ impl Encoder {
             Self::Hybrid => VideoSpec::Hybrid(statistical, trace),
         }
     }
-
-    fn of(video: &VideoSpec) -> Self {
-        match video {
-            VideoSpec::Fixed { .. } | VideoSpec::Perfect(..) | VideoSpec::Recorded(_) => Self::Perfect,
-            VideoSpec::Statistical(_) => Self::Statistical,
-            VideoSpec::Trace(_) => Self::Trace,
-            VideoSpec::Hybrid(..) => Self::Hybrid,
-        }
-    }
-}
-
-impl fmt::Display for Encoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(Self::NAMES.iter().find(|(_, encoder)| encoder == self).map_or("", |(name, _)| name))
-    }
 }
 
 impl FromStr for Encoder {
@@ -138,6 +123,9 @@ pub enum PlanError {
     /// The controller is not known.
     #[error("unknown controller \"{0}\"")]
     Controller(String),
+    /// The encoder model is not known to the end that is to send, or needs values that an offer does not have.
+    #[error("encoder \"{0}\": this end cannot send by it: ask it for perfect, statistical, trace or hybrid")]
+    Encoder(String),
     /// The feedback is not known.
     #[error("unknown feedback \"{0}\": use transport-wide, rfc8888, scream-draft, nada or remb")]
     Feedback(String),
@@ -393,11 +381,11 @@ impl CallPlan {
 /// The media as they are offered.
 fn offered(spec: &MediaSpec) -> MediaOffer {
     let limits = spec.limits;
-    let encoder = spec.videos.first().map(|video| Encoder::of(&video.video)).unwrap_or_default();
+    let encoder = spec.videos.first().map_or("", |video| video.video.name());
     MediaOffer {
         controller: spec.controller.name().to_owned(),
         feedback: feedback_name(spec.reported()).to_owned(),
-        encoder: encoder.to_string(),
+        encoder: encoder.to_owned(),
         codec: spec.codec,
         rates: [limits.min, limits.start, limits.max],
         videos: spec
@@ -431,6 +419,9 @@ pub(crate) fn spec_of(
 ) -> Result<MediaSpec, PlanError> {
     let known = Algorithm::all().chain(own.iter().copied());
     let controller = known.into_iter().find(|known| known.name() == offer.controller);
+    if !offer.encoder.is_empty() && offer.encoder.parse::<Encoder>().is_err() {
+        return Err(PlanError::Encoder(offer.encoder.clone()));
+    }
     let spec = described(offer, controller.ok_or_else(|| PlanError::Controller(offer.controller.clone()))?)?;
     check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
     Ok(spec)
@@ -460,6 +451,7 @@ pub(crate) fn received(offer: &MediaOffer, duration: Option<TimeDelta>) -> Resul
 /// The media that an offer describes, with this controller.
 fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, PlanError> {
     let feedback = feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
+    // The end that receives need not know the encoder; the end that sends has checked it.
     let encoder = offer.encoder.parse().unwrap_or_default();
     let [min, start, max] = offer.rates;
     let model = video(encoder, offer.videos.len(), (start, max));
@@ -529,8 +521,35 @@ mod tests {
         assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
         let zero = DataRate::ZERO;
         assert!(!error(&MediaOffer { rates: [zero; 3], ..media.clone() }).is_empty());
-        // An unknown encoder is that of the far end alone.
-        assert!(spec_of(&MediaOffer { encoder: "av2".to_owned(), ..media }, None, &[]).is_ok());
+        // What sends must know its encoder; what receives need not.
+        for encoder in ["av2", "recorded", "fixed"] {
+            let media = MediaOffer { encoder: encoder.to_owned(), ..media.clone() };
+            assert!(error(&media).contains(encoder), "{}", error(&media));
+            assert!(received(&media, None).is_ok());
+        }
+        assert!(spec_of(&MediaOffer { encoder: String::new(), ..media }, None, &[]).is_ok());
+    }
+
+    #[test]
+    fn an_offer_names_the_encoder_of_the_scenario() {
+        let videos = [
+            ("fixed", "model = \"fixed\", rate = \"400 kbit/s\""),
+            ("perfect", "model = \"perfect\""),
+            ("recorded", "model = \"recorded\", sizes = [3000, 1000]"),
+            ("statistical", "model = \"statistical\""),
+            ("trace", "model = \"trace\""),
+            ("hybrid", "model = \"hybrid\""),
+        ];
+        for (name, video) in videos {
+            let text = format!(
+                "duration = \"8 s\"\n\
+                 link = [{{ id = \"path\", from = \"a\", to = \"b\", rate = \"1 Mbit/s\", duplex = true }}]\n\
+                 flow = [{{ id = \"call\", kind = \"media\", video = {{ {video} }} }}]"
+            );
+            let scenario = Scenario::parse(&text, "s.toml").unwrap();
+            let plan = CallPlan::from_scenario(&scenario, None, 1).unwrap();
+            assert_eq!(plan.offer(0).sends.unwrap().encoder, name);
+        }
     }
 
     #[test]

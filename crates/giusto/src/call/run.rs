@@ -5,19 +5,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
     Clock, SocketConfig, SocketError, UdpSocket,
-    driver::{CallDriver, ReceiveError, Verdict, local_clock},
-    emulate::StartSignal,
+    driver::{ReceiveError, Verdict},
     encoder::EncoderError,
 };
-use giusto_session::{
-    call::{
-        Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES,
-        Offer,
-    },
-    keys::KeyRing,
+use giusto_session::call::{
+    Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, MAX_NAME_BYTES, Offer,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{
@@ -26,20 +20,15 @@ use rand::{
 };
 
 use super::{
+    end::{CallSettings, Live, LocalEnd, Outcome},
     plan::{CallPlan, PlanError, overhead, received, spec_of},
-    record::{CallFigures, CallRecord, distribution_of},
-    save::SaveTarget,
-    side::{CallSide, FORWARD_ID, REVERSE_ID, Received, SideConfig, SideTotals},
+    record::CallRecord,
+    side::{CallSide, FORWARD_ID, REVERSE_ID, Received, SideConfig},
     video::VideoInput,
 };
 use crate::{
-    capture::CallCapture,
-    measured::interval::Counts,
-    record::TimelineOptions,
-    replay::SessionLog,
     run::Taps,
     view::trace::{TraceFile, TraceFileError, TraceNames},
-    watch::{Decided, DelayState, SentState, SharedFeed, StreamState},
 };
 
 /// The receive buffer of a socket: about a second of 100 calls at 1 Mbit/s, for each of whose datagrams the kernel counts 2304 B.
@@ -87,342 +76,6 @@ pub enum CallRunError {
     /// The run was interrupted before the call began.
     #[error("interrupted before the call began")]
     Interrupted,
-}
-
-/// What both ends can set.
-#[derive(Debug, Clone)]
-pub struct CallSettings {
-    /// Keys shared with the far end. Default: none.
-    pub keys: Option<KeyRing>,
-    /// Time without any datagram of the far end after which a call ends. Default 15 s.
-    pub silence: TimeDelta,
-    /// The record over time. Default: none.
-    pub timeline: Option<TimelineOptions>,
-    /// The time between two live figures. Default 1 s.
-    pub interval: TimeDelta,
-    /// Records the controller of the first call in which this end sends. Default: none.
-    pub session_log: Option<SessionLog>,
-    /// Set when the media of the first call begin. Default: none.
-    pub began: Option<StartSignal>,
-    /// Captures all datagrams of this end. Default: none.
-    pub capture: Option<CallCapture>,
-    /// Saves the video of the first call in which this end receives real video. Default: not at all.
-    pub save: Option<SaveTarget>,
-    /// What shows the calls while they last. Default: none.
-    pub feed: Option<SharedFeed>,
-    /// Controllers that a caller may ask a listener to send by, besides the built-in ones. Default: none.
-    pub algorithms: Vec<Algorithm>,
-}
-
-impl Default for CallSettings {
-    fn default() -> Self {
-        Self {
-            keys: None,
-            silence: TimeDelta::from_seconds(15),
-            timeline: None,
-            interval: TimeDelta::from_seconds(1),
-            session_log: None,
-            began: None,
-            capture: None,
-            save: None,
-            feed: None,
-            algorithms: Vec::new(),
-        }
-    }
-}
-
-/// The figures of the last interval, of all calls of this end together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Live {
-    /// The end of the interval, from the beginning of the first call.
-    pub at: TimeDelta,
-    /// Calls.
-    pub calls: usize,
-    /// What this end sends, if it sends.
-    pub sent: Option<LiveSide>,
-    /// What it receives, if it receives.
-    pub received: Option<LiveSide>,
-    /// The median round-trip time so far.
-    pub round_trip: Option<TimeDelta>,
-    /// How long nothing has come from a far end, if that is longer than a second.
-    pub silence: Option<TimeDelta>,
-}
-
-/// One direction in the last interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct LiveSide {
-    /// Rate, headers included.
-    pub rate: DataRate,
-    /// The target rate of a sender's controllers.
-    pub target: Option<DataRate>,
-    /// Packets lost in the interval.
-    pub lost_packets: u64,
-    /// Frames in the interval.
-    pub frames: u64,
-    /// The mean of their delays.
-    pub frame_delay: Option<TimeDelta>,
-}
-
-/// An end of calls over one socket.
-#[derive(Debug)]
-struct LocalEnd {
-    clock: Clock,
-    settings: CallSettings,
-    open: BTreeMap<CallId, OpenCall>,
-    next_live: Option<Timestamp>,
-    live_from: Timestamp,
-    before: BTreeMap<CallId, SideTotals>,
-    first_began: Option<Timestamp>,
-    begun: u64,
-}
-
-/// A call that has begun.
-#[derive(Debug)]
-struct OpenCall {
-    config: SideConfig,
-    /// How many calls had begun before.
-    number: u64,
-}
-
-/// The result of a call.
-#[derive(Debug)]
-struct Outcome {
-    record: CallRecord,
-    trace: Option<TraceFile>,
-}
-
-impl LocalEnd {
-    fn new(clock: Clock, settings: CallSettings) -> Self {
-        let now = clock.now();
-        Self {
-            clock,
-            settings,
-            open: BTreeMap::new(),
-            next_live: None,
-            live_from: now,
-            before: BTreeMap::new(),
-            first_began: None,
-            begun: 0,
-        }
-    }
-
-    fn config(&self, max_calls: usize) -> Result<CallsConfig, CallRunError> {
-        let mut secret = [0; 32];
-        SysRng.try_fill_bytes(&mut secret)?;
-        Ok(CallsConfig {
-            keys: self.settings.keys.clone(),
-            max_calls,
-            clock: local_clock(self.clock),
-            silence_timeout: self.settings.silence,
-            ..CallsConfig::new(secret)
-        })
-    }
-
-    /// Forgets the calls of an earlier run that it left without their end.
-    fn forget_calls(&mut self) {
-        self.open.clear();
-        self.before.clear();
-    }
-
-    /// Synchronisation sources that no call of this end has.
-    fn sources(&self) -> Result<u32, SysError> {
-        loop {
-            let sources = SysRng.try_next_u32()? & !0xff;
-            if sources != 0 && self.open.values().all(|call| call.config.sources.0 != sources) {
-                return Ok(sources);
-            }
-        }
-    }
-
-    fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
-        if let Some(signal) = self.settings.began.take() {
-            signal.set(self.clock, now);
-        }
-        self.first_began.get_or_insert(now);
-        self.open.insert(id, OpenCall { config, number: self.begun });
-        self.begun += 1;
-    }
-
-    /// A driver of this end's socket, with its capture.
-    fn driver<'a>(&mut self, socket: &'a UdpSocket) -> CallDriver<'a> {
-        let mut driver = CallDriver::new(socket, self.clock);
-        if let Some(capture) = self.settings.capture.take() {
-            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
-        }
-        driver
-    }
-
-    /// Hands the calls to the page, if there is one.
-    fn show(&self, now: Timestamp, calls: &mut Calls<CallSide>) {
-        let Some(feed) = &self.settings.feed else { return };
-        feed.with(|feed| {
-            for (&id, call) in &self.open {
-                let Some(began) = calls.began(id) else { continue };
-                let decisions = calls.media_mut(id).map(CallSide::take_decisions).unwrap_or_default();
-                for Decision { at, from, to, cause } in decisions {
-                    let at = began + (at - Timestamp::ZERO);
-                    feed.decide(Decided { id: 2 * call.number, at, rates: [from, to], cause });
-                }
-            }
-            if !feed.is_due(now) {
-                return;
-            }
-            let states = self.open.iter().flat_map(|(&id, call)| states(now, id, call.number, calls));
-            let name = |shown: u64| {
-                let call = self.open.iter().find(|(_, call)| call.number == shown / 2);
-                direction(shown, call.and_then(|(&id, _)| calls.peer(id)))
-            };
-            feed.send(now, states, name);
-        });
-    }
-
-    /// Hands what is left to the page.
-    fn finish_feed(&self) {
-        if let Some(feed) = &self.settings.feed {
-            feed.with(|feed| feed.finish(self.clock.now()));
-        }
-    }
-
-    /// The live figures, if they are due.
-    fn live(&mut self, now: Timestamp, calls: &Calls<CallSide>) -> Option<Live> {
-        let due = *self.next_live.get_or_insert(self.first_began? + self.settings.interval);
-        if now < due || self.open.is_empty() {
-            return None;
-        }
-        let seconds = (now - self.live_from.max(self.first_began?)).as_seconds();
-        self.next_live = Some(due.max(now - self.settings.interval) + self.settings.interval);
-        self.live_from = now;
-        let mut live = Live {
-            at: now - self.first_began?,
-            calls: 0,
-            sent: None,
-            received: None,
-            round_trip: None,
-            silence: None,
-        };
-        let rate = |bytes: u64| {
-            DataRate::from_bps(if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 })
-        };
-        let mut received = (LiveSide::default(), TimeDelta::ZERO, 0_u64);
-        let (mut sent_bytes, mut received_bytes) = (0, 0);
-        for &id in self.open.keys() {
-            let Some(side) = calls.media(id) else { continue };
-            let totals = side.totals();
-            let before = self.before.insert(id, totals).unwrap_or_default();
-            live.calls += 1;
-            let (sends, receives) = side.directions();
-            if sends {
-                sent_bytes += totals.sent_bytes - before.sent_bytes;
-                let sent = live.sent.get_or_insert_default();
-                let own = totals.target.unwrap_or_default();
-                let target = sent.target.unwrap_or_default().as_bps() + own.as_bps();
-                sent.target = Some(DataRate::from_bps(target));
-                sent.rate = rate(sent_bytes);
-            }
-            if receives {
-                received_bytes += totals.received_bytes - before.received_bytes;
-                received.0.rate = rate(received_bytes);
-                received.0.lost_packets += totals.lost_packets.saturating_sub(before.lost_packets);
-                received.0.frames += totals.frames - before.frames;
-                received.1 += totals.frame_delay_sum - before.frame_delay_sum;
-                received.2 += totals.frame_delays - before.frame_delays;
-                let frames = i64::try_from(received.2).unwrap_or(i64::MAX);
-                received.0.frame_delay = (frames > 0).then(|| received.1 / frames);
-                live.received = Some(received.0);
-            }
-            live.round_trip = live.round_trip.or(calls.round_trips(id).and_then(|all| all.quantile(0.5)));
-            let silence = calls.silence(id, now).filter(|silence| *silence >= TimeDelta::from_seconds(1));
-            live.silence = live.silence.max(silence);
-        }
-        Some(live)
-    }
-
-    /// The result of a call that has ended; `None` if it had not begun.
-    fn result(
-        &mut self,
-        now: Timestamp,
-        id: CallId,
-        outcome: &Result<(), CallError>,
-        (calls, driver): (&mut Calls<CallSide>, &CallDriver<'_>),
-    ) -> Option<Outcome> {
-        let open = self.open.remove(&id)?;
-        if let Some(feed) = &self.settings.feed {
-            feed.with(|feed| {
-                for state in states(now, id, open.number, calls) {
-                    feed.close(state, || direction(state.id, calls.peer(id)));
-                }
-            });
-        }
-        self.before.remove(&id);
-        let (began, peer) = (calls.began(id)?, calls.peer(id)?);
-        let far_end = calls.far_end(id).cloned();
-        let mut side = calls.take_media(id)?;
-        let saved = side.finish_video();
-        let by_sequence = side.totals().lost_packets;
-        let at = Timestamp::ZERO + (now - began);
-        let (mut run, trace) = side.finish(at, far_end.as_ref());
-        run.wall_s = (now - began).as_seconds();
-        let report = driver.report();
-        let elapsed = report.elapsed.as_seconds();
-        let mut call = CallFigures {
-            role: if open.config.is_caller { "caller" } else { "listener" }.to_owned(),
-            far_end: peer.to_string(),
-            error: outcome.as_ref().err().map(ToString::to_string),
-            authenticated: self.settings.keys.is_some(),
-            round_trip_ms: calls.round_trips(id).and_then(|all| distribution_of(all, 1.0)),
-            schedule_error_us: distribution_of(&report.lateness, 1e3),
-            cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
-            address_changes: calls.moves(id).unwrap_or(0),
-            unsent_packets: report.unsent,
-            unsent_reason: report.unsent_reason,
-            socket_dropped_packets: report.dropped,
-            ignored: calls.counters().into(),
-            video: open.config.video.as_ref().map(|video| video.figures(now - began)),
-            saved,
-            doubts: Vec::new(),
-        };
-        call.doubts = call.find_doubts();
-        if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
-            && by_sequence > sent.packets
-        {
-            call.doubts.push(format!(
-                "the sequence numbers show {by_sequence} lost packets of {} sent: packets were changed on the way; use --key-file",
-                sent.packets
-            ));
-        }
-        Some(Outcome { record: CallRecord { run, call }, trace })
-    }
-}
-
-/// The name of a direction of a call: even numbers send.
-fn direction(shown: u64, peer: Option<SocketAddr>) -> String {
-    let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
-    format!("{} {peer}", if shown.is_multiple_of(2) { "to" } else { "from" })
-}
-
-/// The two directions of a call as a page shows them, as far as they have media.
-fn states(now: Timestamp, id: CallId, number: u64, calls: &Calls<CallSide>) -> Vec<StreamState> {
-    let (Some(side), Some(began)) = (calls.media(id), calls.began(id)) else { return Vec::new() };
-    let totals = side.totals();
-    let (sends, receives) = side.directions();
-    let round_trip = calls.round_trips(id).and_then(|all| all.quantile(0.5));
-    let sent = sends.then(|| StreamState {
-        id: 2 * number,
-        sent: Some(SentState { packets: totals.sent_packets, size: DataSize::from_bytes(totals.sent_bytes) }),
-        target: totals.target,
-        sender_queue: side.sender_queue(Timestamp::ZERO + (now - began)),
-        round_trip,
-        ..StreamState::default()
-    });
-    let bytes = DataSize::from_bytes(totals.received_bytes);
-    let received = receives.then(|| StreamState {
-        id: 2 * number + 1,
-        received: Some(Counts::of_media(now, began, totals.received_packets, bytes, totals.lost_packets)),
-        delay: Some(DelayState::Frames(totals.frame_delay_sum, totals.frame_delays)),
-        round_trip,
-        ..StreamState::default()
-    });
-    sent.into_iter().chain(received).collect()
 }
 
 fn socket_config() -> SocketConfig {
@@ -527,7 +180,7 @@ impl Caller {
                         };
                         match CallSide::new(&config, trace.take(), taps) {
                             Ok(side) => {
-                                if local.first_began.is_none() {
+                                if !local.has_begun() {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
@@ -691,7 +344,7 @@ impl Listener {
                             Ok((config, side))
                         }) {
                             Ok((config, side)) => {
-                                if local.open.is_empty() {
+                                if local.is_idle() {
                                     driver.restart_report();
                                 }
                                 calls.accept(now, id, Answer { sources: config.sources.0 }, side);
@@ -730,7 +383,7 @@ impl Listener {
                 verdict = Verdict::Stop;
             }
             let lingered = ended_at.is_some_and(|at| now >= at + LINGER);
-            if (stopping || once && lingered) && local.open.is_empty() {
+            if (stopping || once && lingered) && local.is_idle() {
                 verdict = Verdict::Stop;
             }
             verdict

@@ -1,5 +1,7 @@
 //! The media of one end, recorded as the simulator records them.
 
+use std::collections::VecDeque;
+
 use giusto_congestion::Decision;
 use giusto_session::{
     call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
@@ -9,7 +11,7 @@ use giusto_sim::{
     link::Link,
     packet::{BodyId, DropReason, FlowId, LinkId, Packet},
     random,
-    record::{PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, TimelineOptions},
+    record::{Cdf, PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, TimelineOptions},
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media, encoder::MediaSource},
 };
@@ -37,7 +39,7 @@ const GAUGES: i64 = 500;
 /// Losses noticed at once that the record over time shows.
 const MAX_LOSSES: u64 = 1_000;
 
-/// Decisions that wait at most to be shown.
+/// Decisions that wait at most to be shown. Those of a call that is not shown yet wait, too.
 const MAX_DECIDED: usize = 64;
 
 /// The flows of a call in its record: media and feedback of each direction.
@@ -104,7 +106,7 @@ pub struct CallSide {
     end: Timestamp,
     saver: Option<VideoSaver>,
     /// Decisions that a page has not shown yet, if there is one.
-    decided: Option<Vec<Decision>>,
+    decided: Option<VecDeque<Decision>>,
 }
 
 /// Totals of one end so far.
@@ -163,6 +165,7 @@ impl CallSide {
             let real = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
             let endpoint = media::sender(spec, controller, ends, start, random, real)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
+            let media = media.changing_route(&spec.route_changes);
             let media =
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
             Ok::<_, Box<dyn std::error::Error>>(media)
@@ -200,7 +203,7 @@ impl CallSide {
             live: SideTotals::default(),
             end,
             saver,
-            decided: config.is_watched.then(Vec::new),
+            decided: config.is_watched.then(VecDeque::new),
         })
     }
 
@@ -216,8 +219,8 @@ impl CallSide {
         sender.map(|sender| sender.queue(now).oldest)
     }
 
-    /// What the controller has decided since the last call, if a page shows it.
-    pub(crate) fn take_decisions(&mut self) -> Vec<Decision> {
+    /// What the controller has decided since the last call, if a page shows it: the newest.
+    pub(crate) fn take_decisions(&mut self) -> VecDeque<Decision> {
         self.decided.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -260,6 +263,11 @@ impl CallSide {
             } else {
                 flow.sent_rate_bps.clear();
             }
+            // So is the delay of packets: an end sees each at one place. The delay of frames comes from their capture times.
+            for delays in [&mut flow.delay_mean_ms, &mut flow.delay_max_ms, &mut flow.queue_delay_max_ms] {
+                delays.fill(None);
+            }
+            flow.delay_cdf = Cdf::default();
         }
         (record, trace)
     }
@@ -301,9 +309,11 @@ impl CallSide {
                 }
                 if let (Note::Decided { decision, .. }, Some(decided)) = (&note, &mut self.decided)
                     && decision.from != decision.to
-                    && decided.len() < MAX_DECIDED
                 {
-                    decided.push(*decision);
+                    if decided.len() >= MAX_DECIDED {
+                        decided.pop_front();
+                    }
+                    decided.push_back(*decision);
                 }
                 self.recorder.on_note(now, &note);
                 if let Some(trace) = &mut self.trace {

@@ -268,7 +268,8 @@ impl Explorer {
     }
 
     /// Runs what is asked, on several threads, and passes the answer to `emit` part by part. `ends` is asked
-    /// several hundred times in each run whether to give up; then nothing more is emitted.
+    /// several hundred times in each run whether to give up; then nothing more is emitted. Returns whether the answer is whole: an
+    /// `ends` that becomes true after the last run changes nothing.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl Explorer {
         question: &Question,
         ends: &(dyn Fn() -> bool + Sync),
         emit: &(dyn Fn(Update) + Sync),
-    ) -> Result<(), ExploreError> {
+    ) -> Result<bool, ExploreError> {
         let seeds = question.seeds.max(1);
         let (variants, notes) = self.variants(question)?;
         check(&variants, seeds)?;
@@ -293,7 +294,7 @@ impl Explorer {
             (!record.interrupted).then_some(record)
         };
         let first: Option<Vec<RunRecord>> = variants.par_iter().map(|variant| run(variant, 0)).collect();
-        let Some(first) = first else { return Ok(()) };
+        let Some(first) = first else { return Ok(false) };
         done.store(first.len(), Ordering::Relaxed);
         let comparison = side_by_side(&variants, first, notes);
         let picture = |others: &[Vec<RunRecord>]| {
@@ -303,7 +304,7 @@ impl Explorer {
         };
         emit(picture(&[]));
         if seeds == 1 {
-            return Ok(());
+            return Ok(true);
         }
         let plan: Vec<(usize, u16)> =
             (1..seeds).flat_map(|seed| (0..variants.len()).map(move |variant| (variant, seed))).collect();
@@ -321,16 +322,17 @@ impl Explorer {
             None => plan.par_iter().for_each(next),
         }
         let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if others.len() == plan.len() && !ends() {
-            let mut of_variants: Vec<Vec<RunRecord>> = variants.iter().map(|_| Vec::new()).collect();
-            for ((place, _), record) in others {
-                if let Some(records) = of_variants.get_mut(place) {
-                    records.push(record);
-                }
-            }
-            emit(picture(&of_variants));
+        if others.len() < plan.len() {
+            return Ok(false);
         }
-        Ok(())
+        let mut of_variants: Vec<Vec<RunRecord>> = variants.iter().map(|_| Vec::new()).collect();
+        for ((place, _), record) in others {
+            if let Some(records) = of_variants.get_mut(place) {
+                records.push(record);
+            }
+        }
+        emit(picture(&of_variants));
+        Ok(true)
     }
 
     /// The scenarios that are asked for, and what else was changed in them.

@@ -1,4 +1,4 @@
-//! The values of a scenario that a reader can turn: for each its place, its value, and a range to turn it in.
+//! The values of a scenario that a reader can change: for each its place, its value, and its range.
 
 use giusto_congestion::Algorithm;
 use serde::Serialize;
@@ -29,12 +29,12 @@ pub struct Control {
     /// Whether the scenario leaves it to its default.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
-    /// How it is turned.
+    /// How it is set.
     #[serde(flatten)]
     pub kind: Kind,
 }
 
-/// How a value is turned.
+/// How a value is set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -162,7 +162,7 @@ const NAMES: [&str; 18] = [
 ];
 
 /// The controls of a document with `settings`. Ranges do not depend on the settings, so that a slider stands still while it is
-/// turned.
+/// moved.
 ///
 /// # Errors
 ///
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn each_control_turns_a_value_that_the_scenario_accepts() {
+    fn each_control_sets_a_value_that_the_scenario_accepts() {
         let document = Document::parse(TEXT, "test.toml").unwrap();
         for control in found(&[]) {
             let value = match &control.kind {
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slider_stands_still_while_it_is_turned() {
+    fn a_slider_stands_still_while_it_is_moved() {
         let range = |settings: &[&str]| match at(&found(settings), "link.wire.rate").kind {
             Kind::Number(slider) => (slider.number, slider.min, slider.max, slider.logarithmic),
             ref other => panic!("{other:?}"),
@@ -592,10 +592,10 @@ mod tests {
         assert_eq!(at(&controls, "link.wire.rate").kind, Kind::Trace { link: "wire".to_owned() });
     }
 
-    /// Each control of each scenario of the gallery, turned.
+    /// Each control of each scenario of the gallery, changed.
     #[test]
-    fn what_is_turned_and_saved_is_read_alike() {
-        let mut turned = 0;
+    fn what_is_changed_and_saved_is_read_alike() {
+        let mut changed = 0;
         for entry in crate::explore::entries() {
             let document = crate::explore::gallery::document(&entry.name).unwrap();
             let all = controls(&document, &[]).unwrap();
@@ -615,9 +615,9 @@ mod tests {
                 let text = document.text_with(&settings).unwrap();
                 let saved = document.with_text(text.clone()).scenario(&[]).unwrap();
                 assert!(scenario == saved, "{}: {}: {text}", entry.name, settings[0]);
-                turned += 1;
+                changed += 1;
             }
         }
-        assert!((4000..9000).contains(&turned), "{turned}");
+        assert!((4000..9000).contains(&changed), "{changed}");
     }
 }

@@ -176,19 +176,14 @@ pub fn watch(
     (now, receiver): (Timestamp, &Receiver),
     event: Option<&ReceiverEvent>,
 ) {
-    let named = |stream: Option<&Stream>| {
-        let from = || stream.map_or_else(|| "unknown".to_owned(), |stream| stream.from().to_string());
-        shown.name.map_or_else(from, str::to_owned)
-    };
+    let named = |stream: &Stream| shown.name.map_or_else(|| stream.from().to_string(), str::to_owned);
     let number = |id: StreamId| u64::from(shown.run) << 32 | id.0 & u64::from(u32::MAX);
     if let Some(ReceiverEvent::Closed(id, stream)) = event {
-        feed.close(state(now, number(*id), stream), || named(Some(stream)));
+        feed.close(state(now, number(*id), stream), || named(stream));
     }
     if feed.is_due(shown.at) {
-        let states = receiver.streams().map(|(id, stream)| state(now, number(id), stream));
-        let name =
-            |id| named(receiver.streams().find(|(own, _)| number(*own) == id).map(|(_, stream)| stream));
-        feed.send(shown.at, states, name);
+        let of = |(id, stream): &(StreamId, &Stream)| state(now, number(*id), stream);
+        feed.send(shown.at, receiver.streams(), of, |(_, stream)| named(stream));
     }
 }
 

@@ -439,7 +439,7 @@ impl Watched {
     fn show(&self, now: Timestamp, sockets: &[UdpSocket], ended: bool) {
         let Some(feed) = &self.feed else { return };
         let many = sockets.len() > 1;
-        let state = |(id, (socket, reported)): (u64, (&UdpSocket, &Reported))| {
+        let state = |&(id, (socket, reported)): &(u64, (&UdpSocket, &Reported))| {
             let counters = socket.send_counters();
             let headers = self.header * counters.run_datagrams;
             StreamState {
@@ -453,14 +453,16 @@ impl Watched {
                 ..StreamState::default()
             }
         };
-        let states = (1..).zip(sockets.iter().zip(&self.reported)).map(state);
-        let name = |id| if many { format!("stream {id} to {}", self.to) } else { format!("to {}", self.to) };
+        let streams = (1..).zip(sockets.iter().zip(&self.reported));
+        let name = |(id, _): &(u64, _)| {
+            if many { format!("stream {id} to {}", self.to) } else { format!("to {}", self.to) }
+        };
         feed.with(|feed| {
             if ended {
-                states.for_each(|state| feed.close(state, || name(state.id)));
+                streams.for_each(|stream| feed.close(state(&stream), || name(&stream)));
                 feed.finish(now);
             } else if feed.is_due(now) {
-                feed.send(now, states, name);
+                feed.send(now, streams, state, name);
             }
         });
     }

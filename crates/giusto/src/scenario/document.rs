@@ -190,7 +190,7 @@ impl Document {
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
         if let Some(city) = self.root()?.get_ref().get("city") {
-            let text = "a city is no network of links: only `giusto sim` runs it";
+            let text = "a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`";
             return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
         }
         let context = Context { text: &self.text, traces: &self.traces, algorithms: &self.algorithms };

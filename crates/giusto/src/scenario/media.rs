@@ -169,6 +169,18 @@ impl Default for VideoSpec {
 }
 
 impl VideoSpec {
+    /// The name of the model, as in a file.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Fixed { .. } => "fixed",
+            Self::Perfect(..) => "perfect",
+            Self::Recorded(_) => "recorded",
+            Self::Statistical(_) => "statistical",
+            Self::Trace(_) => "trace",
+            Self::Hybrid(..) => "hybrid",
+        }
+    }
+
     /// The encoder, from `start` on.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ const MAX_RECENT: usize = 128;
 /// Something new, for pages that have read the history.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// What it is: `name`, `fine`, `coarse`, `decision`, `close`, `forget`, `result`, `end`.
+    /// What it is: `name`, `fine`, `coarse`, `decision`, `close`, `forget`, `result`, `failed`, `end`.
     pub name: &'static str,
     /// JSON.
     pub data: Arc<str>,
@@ -69,6 +69,8 @@ struct State {
     coarse: VecDeque<Arc<str>>,
     decisions: VecDeque<Arc<str>>,
     result: Option<Arc<str>>,
+    /// Why the run failed.
+    error: Option<String>,
     ended: bool,
     /// The number of the first of `recent`.
     first: u64,
@@ -98,6 +100,14 @@ impl Board {
             let data = Arc::from(json);
             state.result = Some(Arc::clone(&data));
             state.tell("result", data);
+        });
+    }
+
+    /// The run has failed, with this error.
+    pub fn fail(&self, error: &str) {
+        self.write(|state| {
+            state.error = Some(error.to_owned());
+            state.tell("failed", Arc::from(serde_json::json!({ "error": error }).to_string()));
         });
     }
 
@@ -161,16 +171,18 @@ impl Board {
         let parts =
             [&state.fine, &state.coarse, &state.decisions].map(|all| all.iter().cloned().collect::<Vec<_>>());
         let (streams, result, ended) = (state.streams.clone(), state.result.clone(), state.ended);
+        let error = state.error.clone();
         drop(state);
         let [fine, coarse, decisions] = parts.map(|parts| format!("[{}]", parts.join(",")));
         let text = |value: serde_json::Result<String>| value.unwrap_or_default();
         let (title, streams) =
             (text(serde_json::to_string(&self.title)), text(serde_json::to_string(&streams)));
-        let quantities = text(serde_json::to_string(&super::Quantity::ALL));
+        let (quantities, error) =
+            (text(serde_json::to_string(&super::Quantity::ALL)), text(serde_json::to_string(&error)));
         let result = result.as_deref().unwrap_or("null");
         let json = format!(
             "{{\"title\":{title},\"quantities\":{quantities},\"streams\":{streams},\"fine\":{fine},\"coarse\":{coarse},\
-             \"decisions\":{decisions},\"result\":{result},\"ended\":{ended}}}"
+             \"decisions\":{decisions},\"result\":{result},\"error\":{error},\"ended\":{ended}}}"
         );
         History { next, json, ended }
     }
@@ -297,5 +309,22 @@ mod tests {
         assert!(
             matches!(board.wait(now, Duration::ZERO), Next::Events(end, events) if end == now + 1 && events[0].name == "end")
         );
+    }
+    #[test]
+    fn a_failed_run_says_why() {
+        let board = Board::new("t");
+        let next = board.history().next;
+        assert_eq!(history(&board)["error"], Value::Null);
+        let error = "127.0.0.1:9: \"no answer\"";
+        board.fail(error);
+        board.end();
+        assert_eq!(
+            (&history(&board)["error"], &history(&board)["ended"]),
+            (&Value::from(error), &true.into())
+        );
+        let Next::Events(_, events) = board.wait(next, Duration::ZERO) else { panic!() };
+        assert_eq!(events.iter().map(|event| event.name).collect::<Vec<_>>(), ["failed", "end"]);
+        let data: Value = serde_json::from_str(&events[0].data).unwrap();
+        assert_eq!(data["error"], error);
     }
 }

@@ -118,7 +118,8 @@ pub struct Snapshot {
 /// let (mut feed, snapshots) = watch::feed();
 /// let now = Timestamp::from_nanos(1);
 /// assert!(feed.is_due(now));
-/// feed.send(now, [StreamState { id: 7, ..StreamState::default() }].into_iter(), |_| "call".to_owned());
+/// let state = |id: &u64| StreamState { id: *id, ..StreamState::default() };
+/// feed.send(now, [7].into_iter(), state, |_| "call".to_owned());
 /// assert!(!feed.is_due(now));
 /// assert_eq!(snapshots.recv()?.names, [(7, "call".to_owned())]);
 /// # Ok::<(), std::sync::mpsc::RecvError>(())
@@ -189,29 +190,32 @@ impl Feed {
 
     /// Hands over what is left at the end of a run.
     pub fn finish(&mut self, now: Timestamp) {
-        self.send(now, std::iter::empty(), |_| String::new());
+        self.send(now, std::iter::empty::<()>(), |()| StreamState::default(), |()| String::new());
     }
 
-    /// Hands over the state of all open streams, in an order that stays. `name` is called for each that was not shown before.
-    pub fn send(
+    /// Hands over the open streams, in an order that stays. `state` is called for each of the first [`MAX_SHOWN`], and `name` for each of
+    /// these that was not shown before; the others are only counted.
+    pub fn send<S>(
         &mut self,
         now: Timestamp,
-        mut open: impl Iterator<Item = StreamState>,
-        name: impl Fn(u64) -> String,
+        mut open: impl Iterator<Item = S>,
+        state: impl Fn(&S) -> StreamState,
+        name: impl Fn(&S) -> String,
     ) {
         // Ten times a second, also where the thread looks less often.
         let is_late = now.saturating_since(self.due) >= PERIOD;
         self.due = if is_late { now } else { self.due } + PERIOD;
         let mut streams = std::mem::take(&mut self.closed);
         let ended = streams.len();
-        streams.extend(open.by_ref().take(MAX_SHOWN));
+        for stream in open.by_ref().take(MAX_SHOWN) {
+            let state = state(&stream);
+            if self.named.insert(state.id) {
+                self.names.push((state.id, name(&stream)));
+            }
+            streams.push(state);
+        }
         let more = open.count();
         let shown = streams.get(ended..).unwrap_or_default();
-        for stream in shown {
-            if self.named.insert(stream.id) {
-                self.names.push((stream.id, name(stream.id)));
-            }
-        }
         self.named.retain(|id| shown.iter().any(|stream| stream.id == *id));
         let names = std::mem::take(&mut self.names);
         let decisions = std::mem::take(&mut self.decisions);
@@ -230,6 +234,8 @@ impl Feed {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn stream(id: u64) -> StreamState {
@@ -243,15 +249,15 @@ mod tests {
     #[test]
     fn a_full_queue_loses_no_name_decision_or_end() {
         let (mut feed, snapshots) = feed();
-        let name = |id: u64| format!("stream {id}");
+        let name = |id: &u64| format!("stream {id}");
         for number in 0..100 {
             feed.decide(Decided { id: 1, at: at(number), rates: [DataRate::ZERO; 2], cause: Cause::Start });
-            feed.send(at(number), [stream(1), stream(number + 2)].into_iter(), name);
-            feed.close(stream(number + 2), || name(number + 2));
+            feed.send(at(number), [1, number + 2].into_iter(), |id| stream(*id), name);
+            feed.close(stream(number + 2), || name(&(number + 2)));
         }
         let waiting: Vec<Snapshot> = snapshots.try_iter().collect();
         assert_eq!(waiting.len(), QUEUE);
-        feed.send(at(1_000), [stream(1)].into_iter(), name);
+        feed.send(at(1_000), [1].into_iter(), |id| stream(*id), name);
         let last = snapshots.recv().unwrap();
         let names: usize = waiting.iter().map(|snapshot| snapshot.names.len()).sum();
         // Of the hundred that came and went meanwhile, so many ends and decisions are kept as there is room for.
@@ -265,7 +271,7 @@ mod tests {
     #[test]
     fn of_many_streams_the_oldest_are_shown() {
         let (mut feed, snapshots) = feed();
-        feed.send(at(0), (0..100).map(stream), |id| id.to_string());
+        feed.send(at(0), 0..100, |id| stream(*id), u64::to_string);
         let first = snapshots.recv().unwrap();
         assert_eq!(
             (first.streams.len(), first.more, first.names.len()),
@@ -274,10 +280,31 @@ mod tests {
         feed.close(stream(3), String::new);
         // One that was not shown ends unseen.
         feed.close(stream(99), String::new);
-        feed.send(at(100), (0..99).filter(|id| *id != 3).map(stream), |id| id.to_string());
+        feed.send(at(100), (0..99).filter(|id| *id != 3), |id| stream(*id), u64::to_string);
         let second = snapshots.recv().unwrap();
         let closed: Vec<u64> =
             second.streams.iter().filter(|stream| stream.closed).map(|stream| stream.id).collect();
         assert_eq!((closed, second.names), (vec![3], vec![(32, "32".to_owned())]));
+    }
+    #[test]
+    fn streams_that_are_not_shown_are_counted_and_not_read() {
+        let (mut feed, snapshots) = feed();
+        for open in [0, 1, MAX_SHOWN as u64, 500] {
+            let (read, named) = (Cell::new(0), Cell::new(0));
+            let state = |id: &u64| {
+                read.set(read.get() + 1);
+                stream(*id)
+            };
+            let name = |id: &u64| {
+                named.set(named.get() + 1);
+                id.to_string()
+            };
+            // Other streams each time.
+            feed.send(at(open), (1_000 * open..).take(open as usize), state, name);
+            let snapshot = snapshots.recv().unwrap();
+            let shown = (open as usize).min(MAX_SHOWN);
+            assert_eq!((read.get(), named.get(), snapshot.streams.len()), (shown, shown, shown));
+            assert_eq!(snapshot.more, open as usize - shown);
+        }
     }
 }

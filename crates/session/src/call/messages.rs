@@ -64,7 +64,7 @@ pub struct MediaOffer {
     pub controller: String,
     /// The feedback of the receiver, by its name.
     pub feedback: String,
-    /// The model of the video encoder, by its name; the default one if empty.
+    /// The model of the first video's encoder, by its name; the default one if empty. It matters to an end that is to send only.
     pub encoder: String,
     /// Lowest, first and highest target rate, headers included.
     pub rates: [DataRate; 3],

@@ -135,6 +135,28 @@ fn what_cannot_be_answered_names_the_fix() {
 }
 
 #[test]
+fn an_answer_that_ends_with_its_time_is_whole() {
+    for asked in [r#"{"sides": [{}]}"#, r#"{"sides": [{}], "seeds": 3}"#] {
+        // How often a whole answer asks whether to give up, then one that may ask so often, and one that may ask once less.
+        let answered = |most: usize| {
+            let (asks, last) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let ends = || asks.fetch_add(1, Ordering::Relaxed) >= most;
+            let emit = |update| {
+                let is_last = matches!(update, Update::Picture { last: true, .. });
+                last.fetch_or(is_last, Ordering::Relaxed);
+            };
+            let whole = explorer().answer(&question(asked), &ends, &emit).unwrap();
+            (asks.into_inner(), whole, last.into_inner())
+        };
+        let (asks, whole, last) = answered(usize::MAX);
+        assert!(asks > 100 && whole && last, "{asks}");
+        assert_eq!(answered(asks), (asks, true, true));
+        let (_, whole, last) = answered(asks - 1);
+        assert!(!whole && !last);
+    }
+}
+
+#[test]
 fn a_question_that_ends_early_emits_nothing_more() {
     let (asked, emitted) = (AtomicUsize::new(0), AtomicBool::new(false));
     let ends = || asked.fetch_add(1, Ordering::Relaxed) >= 10;

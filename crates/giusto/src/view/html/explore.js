@@ -1,4 +1,4 @@
-// The page on which values are turned: controls on the left, the pictures of the runs beside them.
+// The page on which values are changed: controls on the left, the pictures of the runs beside them.
 
 const about = record;
 const MAX_UNDO = 200;
@@ -21,8 +21,8 @@ let groupsOfSides = [];
 const parts = {
   status: make("p", { class: "status", role: "status" }),
   problems: make("div", { class: "problems", role: "alert" }),
-  controls: make("div", { class: "turn" }),
-  compare: make("div", { class: "turn" }),
+  controls: make("div", { class: "values" }),
+  compare: make("div", { class: "values" }),
   results: make("div", { class: "results", "aria-busy": "false" }),
   lesson: make("div"),
   gallery: make("section", { class: "gallery", "aria-label": "Scenarios" }),
@@ -45,14 +45,14 @@ const fromLink = () => {
 };
 
 // Takes over another state. Changes of one slider in one go are one step of the history.
-let lastTurned = null;
-const change = (next, turned = null) => {
+let lastChanged = null;
+const change = (next, changed = null) => {
   const before = JSON.stringify(state);
   if (JSON.stringify(next) === before) return;
-  if (turned === null || turned !== lastTurned) past.push(before);
+  if (changed === null || changed !== lastChanged) past.push(before);
   if (past.length > MAX_UNDO) past.shift();
   future = [];
-  lastTurned = turned;
+  lastChanged = changed;
   adopt(next);
 };
 const adopt = (next) => {
@@ -68,17 +68,17 @@ const adopt = (next) => {
 const step = (from, to) => {
   if (!from.length) return;
   to.push(JSON.stringify(state));
-  lastTurned = null;
+  lastChanged = null;
   adopt(JSON.parse(from.pop()));
 };
 
 // Sets a value of the side that is shown; null takes the setting back.
-const set = (path, value, turned = null) => {
+const set = (path, value, changed = null) => {
   const next = copyOf(state), own = next.sides[side];
   // A queue of another kind, or a rate that is drawn, leaves nothing of what was set within the old one.
   own.settings = own.settings.filter(([known]) => known !== path && !known.startsWith(`${path}.`));
   if (value != null) own.settings.push([path, value]);
-  change(next, turned);
+  change(next, changed);
 };
 
 /* Questions and answers */
@@ -265,7 +265,7 @@ const makeControl = (control) => {
       slider.setAttribute("aria-valuetext", value);
       set(path, value, path);
     });
-    slider.addEventListener("change", () => { lastTurned = null; });
+    slider.addEventListener("change", () => { lastChanged = null; });
     body = [slider, text];
     inputs.slider = own;
   } else if (kind === "choice") {

@@ -45,7 +45,7 @@ pub struct Explored {
     pub record: Value,
 }
 
-/// The page on which values are turned: it asks for [`Explored`] pages and shows them.
+/// The page on which values are changed: it asks for [`Explored`] pages and shows them.
 #[derive(Debug, Clone)]
 pub struct Exploration(Report);
 

@@ -73,6 +73,7 @@ const moment = (seconds) => {
 
 // The head of the page: state, controls, values now.
 const headline = document.querySelector(".headline");
+const AWAITS = headline.textContent;
 const chip = make("span", { class: "state" });
 const spoken = make("p", { class: "hidden", "aria-live": "polite", role: "status" });
 const pause = make("button", { type: "button" }, "Pause");
@@ -110,7 +111,7 @@ footer.before(nowPart, plots, decisionPart);
 nowPart.before(resultPart);
 
 const STATES = {
-  waiting: ["○", "waiting", "Waiting for streams."],
+  waiting: ["○", "waiting", AWAITS],
   live: ["●", "live", "Live."],
   ended: ["■", "ended", "The run has ended. This page keeps its last picture."],
   lost: ["!", "connection lost", "The connection is lost. This page keeps its last picture and tries again."],
@@ -228,25 +229,28 @@ const tabulate = (columnsChanged = false) => {
   clock.textContent = moment(lastUpdate);
   const sentence = finding ?? summary();
   if (headline.textContent !== sentence) headline.textContent = sentence;
-  note.textContent = more ? `${more} more streams are not shown.` : "";
+  note.textContent = more ? `${more} more ${more === 1 ? "stream is" : "streams are"} not shown.` : "";
   note.hidden = !more;
 };
 const summary = () => {
   const open = [...streams.values()].filter(({ closed }) => closed == null);
-  if (!streams.size) return "Waiting for streams.";
+  if (!streams.size) return state === "ended" ? "There were no streams." : AWAITS;
   const sum = (quantity) => {
     const values = open.map(({ fine }) => newest(fine, column(quantity))).filter((value) => value != null);
     return values.length ? values.reduce((all, value) => all + value, 0) : null;
   };
   const count = open.length + more;
-  const parts = [count === 1 ? "1 stream" : count ? `${count} streams` : "No open streams"];
+  const all = count === 1 ? "1 stream" : count ? `${count} streams` : "No open streams";
+  const parts = [];
   for (const [quantity, word] of [["received_rate_bps", "received"], ["sent_rate_bps", "sent"]]) {
     const rate = sum(quantity);
     if (rate != null) parts.push(`${rateText(rate)} ${word}`);
   }
   const losses = open.map(({ fine }) => newest(fine, column("loss_ratio"))).filter((value) => value != null);
   if (losses.length) parts.push(Math.max(...losses) > 0 ? `loss up to ${shown(Math.max(...losses), "ratio")}` : "no loss");
-  return `${parts.join(", ")}.`;
+  // Rates and losses are those of the streams that are shown.
+  const head = more ? `${all}; the ${open.length} shown` : all;
+  return `${parts.length ? `${head}${more ? ": " : ", "}${parts.join(", ")}` : head}.`;
 };
 setInterval(() => { if (state === "live" && !paused) spoken.textContent = summary(); }, SPOKEN_MS);
 
@@ -272,6 +276,8 @@ const showResult = (report) => {
   nowPart.hidden = true;
   resultPart.replaceChildren(...report.sections.map(({ kind, content }) => makers[kind](content)));
 };
+
+const showFailure = (error) => { if (error) finding = `The run failed: ${error}`; };
 
 const take = {
   name: ({ id, name, closed_s: closed = null }) => {
@@ -324,6 +330,7 @@ const connect = () => {
     history.decisions.forEach(take.decision);
     if (!history.ended) enter(streams.size ? "live" : "waiting");
     showResult(history.result);
+    showFailure(history.error);
     tabulate(true);
     listDecisions();
     if (history.ended) { source.close(); end(); }
@@ -335,6 +342,7 @@ const connect = () => {
   on("coarse", (update) => take.update("coarse", update));
   on("decision", take.decision);
   on("result", showResult);
+  on("failed", ({ error }) => showFailure(error));
   on("end", () => { source.close(); end(); });
   // The browser tries again by itself while the server answers, and gives up when it refuses.
   source.addEventListener("error", () => { if (state !== "ended") enter("lost"); });

@@ -5,9 +5,9 @@ use super::{Report, Section, Served};
 /// It follows the events of a [`Board`](crate::watch::Board), at the path `events` beside the page.
 const SCRIPT: &str = include_str!("live.js");
 
-/// The page that follows a run, called `title`. `nonce` is that of the answer.
-pub fn live(title: &str, nonce: &str) -> String {
-    Report::new(title, "Waiting for streams.").to_served_html(Served { nonce, script: SCRIPT, style: "" })
+/// The page that follows a run, called `title`. Until there are streams it says `awaits`. `nonce` is that of the answer.
+pub fn live(title: &str, awaits: &str, nonce: &str) -> String {
+    Report::new(title, awaits).to_served_html(Served { nonce, script: SCRIPT, style: "" })
 }
 
 /// The final result as the page shows it: the cards and the tables of a report.

@@ -1,0 +1,186 @@
+use std::net::SocketAddr;
+
+use giusto_congestion::Cause;
+use giusto_session::call::{Answer, CallEvent};
+use giusto_units::Ecn;
+
+use super::*;
+use crate::{
+    call::{
+        plan::{CallPlan, Direction, MediaPlan, overhead},
+        side::{FORWARD_ID, Received},
+    },
+    watch,
+};
+
+const CALLER: u32 = 0x0100;
+const LISTENER: u32 = 0x0200;
+
+fn plan(controller: &str) -> CallPlan {
+    let media = MediaPlan { controller: controller.parse().unwrap(), ..MediaPlan::default() };
+    CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(60), 1).unwrap()
+}
+
+/// One end of a call in which the caller sends.
+fn side(plan: CallPlan, is_caller: bool) -> SideConfig {
+    let received = Received { spec: plan.media.clone(), controller: plan.media.controller.to_string() };
+    SideConfig {
+        name: plan.name.clone(),
+        seed: 1,
+        flow: FORWARD_ID.to_owned(),
+        duration: plan.duration,
+        flows: plan.flows,
+        measured: plan.measured(),
+        is_caller,
+        sends: is_caller.then_some(plan.media),
+        receives: (!is_caller).then_some(received),
+        sources: if is_caller { (CALLER, LISTENER) } else { (LISTENER, CALLER) },
+        overhead: overhead(false, false),
+        timeline: Some(TimelineOptions::default()),
+        session_log: None,
+        video: None,
+        save: None,
+        is_watched: is_caller,
+    }
+}
+
+/// Both ends of a call without a network between them.
+struct Pair {
+    plan: CallPlan,
+    local: LocalEnd,
+    ends: [Calls<CallSide>; 2],
+    id: CallId,
+    /// The call at the listener.
+    served: Option<CallId>,
+}
+
+impl Pair {
+    fn new(plan: CallPlan, settings: CallSettings) -> Self {
+        let local = LocalEnd::new(Clock::start(), settings);
+        let listener = CallsConfig { max_calls: 1, ..CallsConfig::new([2; 32]) };
+        let mut caller = Calls::new(CallsConfig::new([1; 32]));
+        let id = caller.call(Timestamp::ZERO, address(1), 7, plan.offer(CALLER)).unwrap();
+        Self { plan, local, ends: [caller, Calls::new(listener)], id, served: None }
+    }
+
+    /// What happens at `now`, as far as the caller's page is concerned.
+    fn step(&mut self, now: Timestamp) {
+        let mut buffer = Vec::new();
+        let mut quiet = 0;
+        while quiet < 2 {
+            for (own, other) in [(0, 1), (1, 0)] {
+                quiet += 1;
+                self.ends[own].handle_timeout(now);
+                while self.ends[own].poll_transmit(now, &mut buffer).is_some() {
+                    let bytes = std::mem::take(&mut buffer);
+                    self.ends[other].handle_datagram(now, address(own), &bytes, Ecn::NotEct);
+                    quiet = 0;
+                }
+                while let Some(event) = self.ends[own].poll_event() {
+                    let config = side(self.plan.clone(), own == 0);
+                    let media = || CallSide::new(&config, None, &mut ()).unwrap();
+                    match event {
+                        CallEvent::Offered { id, .. } => {
+                            self.served = Some(id);
+                            self.ends[own].accept(now, id, Answer { sources: LISTENER }, media());
+                        }
+                        CallEvent::Accepted { id, .. } => {
+                            self.ends[own].begin(now, id, media());
+                            self.local.on_begun(now, id, config);
+                        }
+                        _ => {}
+                    }
+                    quiet = 0;
+                }
+            }
+        }
+        self.local.show(now, &mut self.ends[0]);
+    }
+
+    /// Decisions that wait to be shown.
+    fn waiting(&mut self) -> usize {
+        self.ends[0].media_mut(self.id).map_or(0, |side| side.take_decisions().len())
+    }
+}
+
+fn address(end: usize) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, end as u8], 5004))
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+#[test]
+fn calls_are_visited_when_an_update_is_due() {
+    let (feed, snapshots) = watch::feed();
+    let mut pair =
+        Pair::new(plan("scream:v2"), CallSettings { feed: Some(feed.into()), ..CallSettings::default() });
+    let (mut updates, mut decisions) = (0, 0);
+    for millis in 0..3_000 {
+        pair.step(at(millis));
+        while let Ok(snapshot) = snapshots.try_recv() {
+            updates += 1;
+            decisions += snapshot.decisions.len();
+            assert_eq!(pair.waiting(), 0, "an update has all decisions");
+            let shown: Vec<u64> = snapshot.streams.iter().map(|stream| stream.id).collect();
+            assert_eq!((shown, snapshot.more), (vec![0; snapshot.streams.len()], 0));
+        }
+    }
+    assert!((29..=31).contains(&updates) && decisions > 10, "{updates} {decisions}");
+    // Between two updates the decisions wait at the call.
+    let (feed, snapshots) = watch::feed();
+    let mut pair =
+        Pair::new(plan("scream:v2"), CallSettings { feed: Some(feed.into()), ..CallSettings::default() });
+    let (mut waited, mut shown) = (0, 0);
+    for millis in 0..3_000 {
+        pair.step(at(millis));
+        waited += pair.waiting();
+        shown += snapshots.try_iter().map(|snapshot| snapshot.decisions.len()).sum::<usize>();
+    }
+    // Those of the very moment of an update are shown.
+    assert!(waited > 10 && shown < waited, "{waited} {shown}");
+    assert!((waited + shown).abs_diff(decisions) <= 10, "{waited} {shown} {decisions}");
+}
+
+#[test]
+fn delays_over_time_are_those_of_frames_alone() {
+    let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
+    (0..3_000).for_each(|millis| pair.step(at(millis)));
+    pair.ends[0].finish(at(3_000), pair.id);
+    (3_000..3_100).for_each(|millis| pair.step(at(millis)));
+    for (end, receives) in [(0, false), (1, true)] {
+        let id = if receives { pair.served.unwrap() } else { pair.id };
+        let side = pair.ends[end].take_media(id).unwrap();
+        let (record, _) = side.finish(Timestamp::ZERO + TimeDelta::from_seconds(3), None);
+        let flow = &record.timeline.unwrap().flows[0];
+        let windows = flow.delay_mean_ms.len();
+        assert!(windows > 10, "{windows}");
+        for delays in [&flow.delay_mean_ms, &flow.delay_max_ms, &flow.queue_delay_max_ms] {
+            assert_eq!(*delays, vec![None; windows]);
+        }
+        assert_eq!(flow.delay_cdf.ms, Vec::<f64>::new());
+        let frames = flow.media.as_ref().unwrap().frame_delay_max_ms.iter().flatten();
+        // The network has no delay of its own.
+        let known = frames.inspect(|delay| assert!((0.0..1_000.0).contains(*delay), "{delay}")).count();
+        assert_eq!(known > 10, receives, "{known}");
+    }
+}
+
+#[test]
+fn route_changes_of_a_scenario_reach_the_controller() {
+    for changes in [vec![], vec![Timestamp::ZERO + TimeDelta::from_seconds(1)]] {
+        let mut plan = plan("gcc:libwebrtc");
+        plan.media.route_changes.clone_from(&changes);
+        let mut pair = Pair::new(plan, CallSettings::default());
+        let mut noticed = Vec::new();
+        for millis in 0..2_000 {
+            pair.step(at(millis));
+            let side = pair.ends[0].media_mut(pair.id);
+            let decisions = side.map(CallSide::take_decisions).unwrap_or_default();
+            let changed = decisions.iter().filter(|decision| decision.cause == Cause::RouteChange);
+            noticed.extend(changed.map(|decision| decision.at));
+        }
+        assert_eq!(noticed, changes);
+    }
+}
