@@ -23,7 +23,7 @@ fn merged_shards_print_what_the_whole_prints() {
     let whole = small(&folder, &["--out", "whole"]);
     assert_eq!(
         (&whole["version"], &whole["seed"], &whole["missing_runs"]),
-        (&"1".into(), &"of a test".into(), &0.into())
+        (&"2".into(), &"of a test".into(), &0.into())
     );
     assert_eq!(whole["scenarios"], 2);
     for controller in whole["controllers"].as_array().unwrap() {
