@@ -188,6 +188,12 @@ fn gallery() -> Report {
     percentiles.x.ticks =
         vec![(2.0, "50 %".to_owned()), (100.0, "99 %".to_owned()), (1e5, "99.999 %".to_owned())];
     report.push(percentiles);
+    for (name, low, high) in
+        [("Half a decade", 122.0, 347.0), ("A decade", 8.0, 90.0), ("An eighth", 95.0, 127.0)]
+    {
+        let delays = Series::line("delay", vec![(low, 0.1), (high, 0.6)]);
+        report.push(axes(Chart::new(name, "")).with_log_x().with_series(delays));
+    }
     let labels = ["10 kbit/s\n200 B", "an uncommonly long label of one bar", "100 Mbit/s\n1400 B"];
     let bars = |name: &str, scale: f64| Series::Bars {
         name: name.to_owned(),
@@ -221,7 +227,7 @@ fn gallery() -> Report {
 #[test]
 fn a_page_of_every_kind_of_section_is_readable() {
     let html = gallery().to_html();
-    let Some(found) = check("gallery", &html, 9) else { return };
+    let Some(found) = check("gallery", &html, 12) else { return };
     // Where four cards fit into a row, the fifth is not alone in the next.
     let tablet = Inspector::start("gallery").unwrap().open(&html, Look { width: 1100, dark: false });
     assert_eq!(tablet["problems"], json!([]));

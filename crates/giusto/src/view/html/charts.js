@@ -207,6 +207,9 @@ const powersBetween = (low, high) => {
   return Array.from({ length: last - first + 1 }, (_, place) => 10 ** (first + place));
 };
 
+// Labelled multiples of powers of ten, about evenly spaced on a logarithmic axis.
+const COARSE = [1, 2, 5], FINE = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8];
+
 const axisOf = (scale, extent, ticks) => {
   const axis = {
     title: { text: literal(scale.title), standoff: 8 }, automargin: true, zeroline: false, gridcolor: css("--grid"),
@@ -217,7 +220,7 @@ const axisOf = (scale, extent, ticks) => {
     axis.type = "log";
     if (high > low * 20) axis.dtick = Math.ceil(Math.log10(high / low) / axis.nticks);
     // Plotly would label each multiple, which overlap at the upper end.
-    else if (high > low * 4) axis.tickvals = [1, 2, 5].flatMap((digit) => powersBetween(low / digit, high / digit).map((power) => digit * power));
+    else if (high > low * 1.5) axis.tickvals = (high > low * 4 ? COARSE : FINE).flatMap((digit) => powersBetween(low / digit, high / digit).map((power) => digit * power));
   }
   if (scale.from_zero) axis.rangemode = "tozero";
   if (scale.range) axis.range = scale.logarithmic ? scale.range.map(Math.log10) : scale.range;
