@@ -66,11 +66,11 @@ fn merged_shards_print_what_the_whole_prints() {
     assert!(complaint(&["a/result.json", "a/result.json"]).contains("name each shard once"));
     assert!(complaint(&["nothing.json"]).contains("nothing.json: No such file"));
     assert!(complaint(&["s.toml"]).contains("it is no result of a benchmark"));
-    let other = text(&bytes("b/result.json")).replacen("\"version\": \"1\"", "\"version\": \"0\"", 1);
+    let other = text(&bytes("b/result.json")).replacen("\"version\": \"2\"", "\"version\": \"1\"", 1);
     fs::write(folder.path("old.json"), other).unwrap();
     assert!(
         complaint(&["a/result.json", "old.json"])
-            .contains("old.json: its benchmark version is 0, that of a/result.json 1")
+            .contains("old.json: its benchmark version is 1, that of a/result.json 2")
     );
 }
 
