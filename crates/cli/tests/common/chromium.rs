@@ -109,7 +109,7 @@ impl Chromium {
             Some("Page.loadEventFired") => self.loads += 1,
             Some("Runtime.exceptionThrown") => self.errors.push(params.to_string()),
             Some("Log.entryAdded") if params["entry"]["level"] == "error" => {
-                self.errors.push(params.to_string())
+                self.errors.push(params.to_string());
             }
             _ => {}
         }
