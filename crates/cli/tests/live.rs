@@ -306,7 +306,7 @@ fn a_browser_gets_a_private_file_in_place_of_the_address() {
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(!file.exists(), "{} is left", file.display());
-        let said = text(&[output.stdout, output.stderr].concat()).to_owned();
+        let said = text(&[output.stdout, output.stderr].concat());
         let url = page_in(&said);
         assert!(page.contains(&format!("http-equiv=\"refresh\" content=\"0;url={url}\"")), "{page}");
         // The token is nowhere in the arguments.
