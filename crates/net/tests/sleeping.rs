@@ -65,7 +65,9 @@ fn the_lead_is_learned_and_eco_never_spins() {
         if mode == SleepMode::Eco {
             assert!(report.lead_us <= 0.0 && report.spun_ms <= 0.0, "{report:?}");
         } else {
-            assert!(report.lead_us > 0.0 && (report.lead_us - first).abs() > 0.0, "{report:?}");
+            assert!((report.lead_us - first).abs() > 0.0, "{report:?}");
+            // A machine is busy, and there is no lead, only where more than one in sixteen wakes a millisecond late.
+            assert!(report.lead_us > 0.0 || report.wake_latency_p99_us >= 1000.0, "{report:?}");
         }
     }
 }
