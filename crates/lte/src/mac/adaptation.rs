@@ -77,8 +77,8 @@ impl Report {
     }
 }
 
-/// Correlation of the power below which a report is older than the coherence time, 9/(16π f) (Rappaport, "Wireless Communications",
-/// 2nd ed. 2002, eq. 5.40.a).
+/// Correlation of the power below which a report is older than the coherence time: with this definition it is 9/(16π f) (Rappaport,
+/// "Wireless Communications", 2nd ed. 2002, §5.4.3, recalled). Others take the correlation of the amplitude.
 const COHERENT: f64 = 0.5;
 
 /// What a report still tells about a group when it is used.
