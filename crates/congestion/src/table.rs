@@ -115,7 +115,7 @@ pub(crate) static TABLE: &[Entry] = &[
     },
     Entry {
         name: "scream:d00+giusto",
-        summary: "scream:d00, with a window that follows the received rate",
+        summary: "scream:d00, with a window that follows the received rate, and a lower rate at a loss",
         requirements: ScreamD00::REQUIREMENTS,
         build: &|limits, options| Box::new(d00(D00Config::giusto(limits), options)),
     },

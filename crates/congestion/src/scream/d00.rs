@@ -31,10 +31,12 @@
 //!
 //! # Variant
 //!
-//! `scream:d00+giusto` ([`D00Config::giusto`]) has the two changes of
-//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant). The window follows the received rate while the
-//! queueing delay is above its target, because §1.1 requires a reaction within an RTT and the draft's window
-//! falls by only one or two packets per RTT. The delay target rises only with evidence.
+//! `scream:d00+giusto` ([`D00Config::giusto`]) has two changes of
+//! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant) and one of RFC 8298. The window follows the received
+//! rate while the queueing delay is above its target, because §1.1 requires a reaction within an RTT and the
+//! draft's window falls by only one or two packets per RTT. The delay target rises only with evidence. A loss
+//! event lowers the media rate by a tenth (`BETA_R`, RFC 8298 §4.1.1.1); in the draft only the age of queued
+//! packets lowers it.
 //!
 //! # Deviations
 //!

@@ -34,8 +34,8 @@ pub struct D00Config {
     pub gain_down: f64,
     /// Factor on the window at a loss event. `beta`: 0.8.
     pub beta: f64,
-    /// Factor on the media rate at a loss event. The draft has none: 0.9, `BETA_R` of RFC 8298 §4.1.1.1; 1 is
-    /// the draft as published.
+    /// Factor on the media rate at a loss event. Default 1: in the draft only the age of queued packets lowers
+    /// the rate. 0.9, `BETA_R` of RFC 8298 §4.1.1.1, in [`giusto`](Self::giusto).
     pub beta_rate: f64,
     /// The share of the delay target that ends fast start. The draft says "a given threshold" (§3.1): 0.2, where "owd shows a
     /// tendency to increase" (§9.1.6).
@@ -68,7 +68,7 @@ impl D00Config {
             gain_up: 1.0,
             gain_down: 1.0,
             beta: 0.8,
-            beta_rate: 0.9,
+            beta_rate: 1.0,
             fast_start: 0.2,
             validity: TimeDelta::from_seconds(300),
             packet: DataSize::from_bytes(1200),
@@ -78,9 +78,10 @@ impl D00Config {
         }
     }
 
-    /// `scream:d00+giusto`: with the two variations of [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant).
+    /// `scream:d00+giusto`: with rules 1 and 2 of [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant), and
+    /// a media rate that falls at a loss event.
     pub fn giusto(limits: Limits) -> Self {
-        Self { follow: true, evidence: Some(1.1), ..Self::within(limits) }
+        Self { follow: true, evidence: Some(1.1), beta_rate: 0.9, ..Self::within(limits) }
     }
 }
 

@@ -115,9 +115,9 @@ fn without_feedback_it_sends_about_50_kbps_and_recovers() {
 }
 
 /// With a used window of 24 000 bytes at 1 Mbit/s and an RTT of 100 ms. Returns the number of packets sent.
-fn opened() -> (ScreamD00, u64) {
+fn opened(config: fn(Limits) -> D00Config) -> (ScreamD00, u64) {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
-    let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
+    let mut controller = ScreamD00::new(config(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
     let mut sent = 0;
     while controller.congestion_window() < DataSize::from_bytes(24_000) {
@@ -140,7 +140,7 @@ fn opened() -> (ScreamD00, u64) {
 
 #[test]
 fn source_quench_counts_as_one_loss_per_rtt() {
-    let (mut controller, sent) = opened();
+    let (mut controller, sent) = opened(D00Config::giusto);
     let (window, rate) = (controller.congestion_window().as_bytes() as f64, controller.target().media);
     let begin = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64 + 200);
     let quench = Feedback { quench: true, ..Feedback::default() };
@@ -152,6 +152,37 @@ fn source_quench_counts_as_one_loss_per_rtt() {
         assert!((controller.target().media.as_bps() as f64 - media).abs() <= 1.0, "{millis}");
     }
     assert_eq!(controller.decision().cause, Cause::SourceQuench);
+}
+
+/// Media rate after a loss event, as a share of the rate before it. The window falls by `beta`.
+fn kept_at_a_loss(config: fn(Limits) -> D00Config) -> f64 {
+    let (mut controller, sent) = opened(config);
+    let rate = controller.target().media;
+    let at = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64);
+    let size = DataSize::from_bytes(1200);
+    let packets: Vec<_> = (0..20)
+        .map(|place| {
+            let in_flight = size * (place + 1);
+            let sent = SentPacket { sequence: sent * 20 + place, at, size, probe: None, in_flight };
+            controller.on_sent(at, &sent);
+            let arrived = giusto_units::PeerTimestamp::from_nanos(at.as_nanos() + 50_000_000);
+            crate::PacketReport { sent, arrival: (place > 0).then_some(arrived), ecn: Ecn::NotEct }
+        })
+        .collect();
+    let feedback = Feedback { packets: &packets, ..Feedback::default() };
+    controller.on_feedback(at + TimeDelta::from_millis(100), &feedback);
+    let window = controller.congestion_window().as_bytes() as f64;
+    // The packet may be late rather than lost for a quarter of an RTT.
+    controller.on_timeout(at + TimeDelta::from_millis(150), &QueueState::default());
+    assert!((controller.congestion_window().as_bytes() as f64 - 0.8 * window).abs() <= 1.0);
+    controller.target().media.as_bps() as f64 / rate.as_bps() as f64
+}
+
+#[test]
+fn a_loss_lowers_the_media_rate_only_in_the_variant() {
+    // The draft's only reduction of the media rate follows the age of queued packets (§9.1.6).
+    assert_eq!(kept_at_a_loss(D00Config::within), 1.0);
+    assert_eq!(kept_at_a_loss(D00Config::giusto), 0.9);
 }
 
 #[test]
