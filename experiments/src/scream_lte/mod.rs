@@ -55,7 +55,12 @@ impl Plan {
     /// All loads of the tables with the controllers of the tables and three seeds, and with today's and one; quick, the first and the
     /// fourth load with those of the tables and one seed.
     pub fn new(quick: bool) -> Self {
-        const VARIED: &[((Link, u32), u32)] = &[((Link::Downlink, 3), 8), ((Link::Uplink, 3), 5)];
+        const VARIED: &[((Link, u32), u32)] = &[
+            ((Link::Downlink, 3), 2),
+            ((Link::Downlink, 3), 8),
+            ((Link::Uplink, 3), 5),
+            ((Link::Uplink, 30), 2),
+        ];
         const VARIED_QUICK: &[((Link, u32), u32)] = &[((Link::Downlink, 3), 2)];
         let names = Published::ALL.into_iter().map(Published::controller);
         let names = names.chain(TODAY.into_iter().take(if quick { 0 } else { TODAY.len() }));

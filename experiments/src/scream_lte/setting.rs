@@ -4,7 +4,7 @@ use giusto::{
     city::CitySpec,
     scenario::{MediaSpec, QueueSpec, VideoSpec},
 };
-use giusto_congestion::Algorithm;
+use giusto_congestion::{Algorithm, Limits};
 use giusto_lte::{
     city::{CityConfig, FileTransfers, Opposite},
     radio::propagation::PathLoss,
@@ -20,16 +20,26 @@ use super::published::Link;
 /// The reading that is judged.
 pub(super) const JUDGED: &str = "as judged";
 
-/// One thing that the draft leaves unsaid, read differently.
+/// The lowest bitrate of Table 1, at which a call starts (§9.1.6, `scaleFactor = scaleFactorMin`).
+pub(super) const LOWEST: DataRate = DataRate::from_bps(150_000);
+
+/// One thing that differs from what is judged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) name: &'static str,
     change: fn(&mut CitySpec),
 }
 
-/// What is judged, and each unknown changed alone.
+/// What is judged, and each thing changed alone: the limits of giusto's defaults, then what the draft leaves unsaid.
 pub(super) const READINGS: &[Reading] = &[
     Reading { name: JUDGED, change: |_| {} },
+    Reading {
+        name: "start at 300, minimum 30 kbit/s",
+        change: |spec| {
+            let Limits { min, start, .. } = Limits::default();
+            spec.media.limits = Limits { min, start, ..spec.media.limits };
+        },
+    },
     Reading { name: "no AQM", change: |spec| spec.queue = QueueSpec::DropTail(LIMIT) },
     Reading { name: "CoDel, 5 ms and 100 ms", change: |spec| spec.queue = codel(5, 100) },
     Reading {
@@ -44,6 +54,14 @@ pub(super) const READINGS: &[Reading] = &[
         },
     },
     Reading { name: "15 frames per second", change: |spec| set_video(spec, statistical(15.0)) },
+    Reading {
+        name: "encoder reacts within 100 ms",
+        change: |spec| {
+            let reaction_latency = TimeDelta::from_millis(100);
+            let config = StatisticalConfig { reaction_latency, ..StatisticalConfig::default() };
+            set_video(spec, VideoSpec::Statistical(config));
+        },
+    },
     Reading {
         name: "encoder without variation",
         change: |spec| set_video(spec, VideoSpec::Perfect(PerfectConfig::default(), None)),
@@ -82,6 +100,7 @@ impl Reading {
     ) -> CitySpec {
         let mut media = MediaSpec::new(Some(statistical(30.0)), Some(AudioConfig::default()));
         media.controller = controller;
+        media.limits = Limits { min: LOWEST, start: LOWEST, ..media.limits };
         let mut config = CityConfig {
             seed,
             direction: link.direction(),
