@@ -50,11 +50,11 @@ pub struct Item {
     pub ours_low: Option<f64>,
     /// The upper end of repeated runs.
     pub ours_high: Option<f64>,
-    /// Whether the two agree, by the rule stated beforehand.
-    pub agrees: bool,
+    /// Whether the two agree, by the rule stated beforehand; `None` if nothing was measured or the two are not comparable.
+    pub agrees: Option<bool>,
     /// Why they do not agree.
     pub why: Option<String>,
-    /// Whether the rule applies at all: false where our set-up lacks what the figure depends on. Such an item never agrees.
+    /// Whether the rule applies at all: false where our set-up lacks what the figure depends on.
     pub comparable: bool,
     /// Figures that the judgement rests on, named with their unit.
     pub figures: BTreeMap<String, f64>,
@@ -63,24 +63,29 @@ pub struct Item {
 impl Item {
     /// The verdict in a word or two.
     pub fn verdict(&self) -> &'static str {
-        match (self.agrees, self.comparable, self.ours) {
-            (true, ..) => "agrees",
-            (_, false, _) => "not comparable",
-            (_, _, None) => "not measured",
-            _ => "differs",
+        match self.agrees {
+            Some(true) => "agrees",
+            Some(false) => "differs",
+            None if self.comparable => "not measured",
+            None => "not comparable",
         }
+    }
+
+    /// Whether it was judged, and agrees.
+    pub(crate) fn does_agree(&self) -> bool {
+        self.agrees == Some(true)
     }
 }
 
 impl Reproduction {
     /// Items that agree.
     pub fn agreeing(&self) -> usize {
-        self.items.iter().filter(|item| item.agrees).count()
+        self.items.iter().filter(|item| item.does_agree()).count()
     }
 
-    /// Items that the rule applies to.
-    pub fn comparable(&self) -> usize {
-        self.items.iter().filter(|item| item.comparable).count()
+    /// Items that were judged: measured, and comparable.
+    pub fn judged(&self) -> usize {
+        self.items.iter().filter(|item| item.agrees.is_some()).count()
     }
 
     /// Our value of the item called `id`, if it was measured.
@@ -217,7 +222,7 @@ impl<F> Statement<F> {
 
     /// The statement judged by our value.
     pub(crate) fn judge(&self, ours: Option<Spread>) -> Item {
-        let agrees = self.comparable && ours.is_some_and(|ours| self.rule.agrees(self.published, ours));
+        let agrees = ours.filter(|_| self.comparable).map(|ours| self.rule.agrees(self.published, ours));
         let why = if ours.is_some() { self.why } else { "Not measured." };
         Item {
             id: self.id.clone(),
@@ -228,7 +233,7 @@ impl<F> Statement<F> {
             ours_low: ours.map(|ours| ours.low),
             ours_high: ours.map(|ours| ours.high),
             agrees,
-            why: (!agrees).then(|| why.to_owned()),
+            why: (agrees != Some(true)).then(|| why.to_owned()),
             comparable: self.comparable,
             figures: self.rule.figures(),
         }
@@ -249,7 +254,7 @@ mod tests {
             ours: Some(10_161.25),
             ours_low: Some(10_161.0),
             ours_high: Some(10_161.5),
-            agrees: true,
+            agrees: Some(true),
             why: None,
             comparable: true,
             figures: BTreeMap::from([("predicted_bps".to_owned(), 10_161.29)]),
@@ -280,7 +285,22 @@ mod tests {
         let item = Item { unit: "ratio".to_owned(), published: 0.94, ours: Some(0.94), ..Item::default() };
         assert_eq!(item.verdict(), "not comparable");
         let all = Reproduction { items: vec![item], ..Reproduction::default() };
-        assert_eq!((all.agreeing(), all.comparable()), (0, 0));
+        assert_eq!((all.agreeing(), all.judged()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_not_measured_neither_agrees_nor_differs() {
+        let statement = Statement::ratio("id", "what", 2.0, Rule::Near(0.1), ());
+        let of = |ours: Option<f64>| statement.judge(Spread::of(ours));
+        assert_eq!([Some(2.1), Some(2.3), None].map(|ours| of(ours).agrees), [Some(true), Some(false), None]);
+        assert_eq!(
+            [Some(2.1), Some(2.3), None].map(|ours| of(ours).verdict()),
+            ["agrees", "differs", "not measured"]
+        );
+        assert!(serde_json::to_value(of(None)).unwrap()["agrees"].is_null());
+        let items = [Some(2.1), Some(2.3), None].map(of).to_vec();
+        let all = Reproduction { items, ..Reproduction::default() };
+        assert_eq!((all.agreeing(), all.judged()), (1, 2));
     }
 
     #[test]

@@ -56,10 +56,10 @@ impl Reproduction {
     /// The items as a table of a report.
     pub(crate) fn to_table(&self, caption: impl Into<String>) -> Table {
         let row = |item: &Item| {
-            let tone = match (item.agrees, item.comparable) {
-                (true, _) => Tone::Good,
-                (_, false) => Tone::Plain,
-                _ => Tone::Fair,
+            let tone = match item.agrees {
+                Some(true) => Tone::Good,
+                Some(false) => Tone::Fair,
+                None => Tone::Plain,
             };
             [
                 item.what.clone().into(),
@@ -82,9 +82,9 @@ impl Reproduction {
         text: &str,
     ) -> Report {
         let mut report = Report::new(format!("giusto reproduce {}", self.name), headline);
-        let tone = if self.agreeing() == self.comparable() { Tone::Good } else { Tone::Fair };
-        let share = format!("{} of {}", self.agreeing(), self.comparable());
-        let agree = Card::new("Agree", share, "comparable published figures").with_tone(tone);
+        let tone = if self.agreeing() == self.judged() { Tone::Good } else { Tone::Fair };
+        let share = format!("{} of {}", self.agreeing(), self.judged());
+        let agree = Card::new("Agree", share, "of the published figures that were judged").with_tone(tone);
         report.push([vec![agree], cards].concat());
         report.sections.extend(sections);
         report.sections.extend(prose(text).into_iter().map(Section::from));
@@ -231,7 +231,7 @@ mod tests {
             unit: "B".to_owned(),
             published: 200.0,
             ours: Some(300.0),
-            agrees,
+            agrees: Some(agrees),
             comparable: true,
             why: why.map(str::to_owned),
             ..Item::default()

@@ -139,7 +139,7 @@ impl Firebind {
             Spread::range(outcome.readings(self.plan.duration))
         };
         let item = statement.judge(ours);
-        let why = (!item.agrees).then(|| why(outcome));
+        let why = (!item.does_agree()).then(|| why(outcome));
         Item { why, figures: outcome.figures(self.plan), ..item }
     }
 

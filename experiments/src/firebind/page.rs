@@ -69,7 +69,7 @@ impl Findings for Firebind {
             let largest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
             or_unknown(largest, |error| format!("{} ppm", ppm(error)))
         };
-        let not_comparable = (all.items.len() - all.comparable()).to_string();
+        let not_comparable = all.items.iter().filter(|item| !item.comparable).count().to_string();
         let [theirs, ours] = [largest(&Outcome::published), largest(&Outcome::rx_rate_bps)];
         let cards = vec![
             Card::new("Not comparable", not_comparable, "they need a Gigabit link"),
@@ -114,7 +114,7 @@ impl Firebind {
         format!(
             "{} of {} published rates up to 100 Mbit/s are reproduced within {} ppm by reading a sender on time with the published \
              formula, which divides N cycles by N−1 periods.",
-            rows().filter(|item| item.agrees).count(),
+            rows().filter(|item| item.does_agree()).count(),
             rows().count(),
             short(Plan::FULL.bound_ppm())
         )

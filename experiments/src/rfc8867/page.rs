@@ -82,7 +82,7 @@ impl Findings for Scoreboard {
             for expected in all {
                 for &controller in &controllers {
                     let item = self.item(case, controller, expected);
-                    if item.comparable && !item.agrees {
+                    if item.agrees == Some(false) {
                         let cells = [case.id, controller, &expected.what].map(str::to_owned);
                         unmet.push([&cells[..], &[expected.bound(), expected.found(&item)]].concat());
                     }
@@ -182,11 +182,11 @@ impl Scoreboard {
             let cell = |controller: &Algorithm| {
                 let item = self.item(case, controller.name(), expected);
                 let value = expected.found(&item);
-                match (item.ours, item.comparable, item.agrees) {
-                    (None, false, _) => "not run".into(),
-                    (_, false, _) => format!("{value} not judged").into(),
-                    (_, _, true) => Cell::toned(format!("{value} met"), Tone::Good),
-                    (_, _, false) => Cell::toned(format!("{value} not met"), Tone::Bad),
+                match (item.ours, item.agrees) {
+                    (None, None) => "not run".into(),
+                    (_, None) => format!("{value} not judged").into(),
+                    (_, Some(true)) => Cell::toned(format!("{value} met"), Tone::Good),
+                    (_, Some(false)) => Cell::toned(format!("{value} not met"), Tone::Bad),
                 }
             };
             let cells = self.plan.controllers.iter().map(cell);

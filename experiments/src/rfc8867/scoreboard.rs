@@ -106,7 +106,7 @@ impl Scoreboard {
             ours: median(&known),
             ours_low: known.first().copied(),
             ours_high: known.last().copied(),
-            agrees: why.is_none(),
+            agrees: comparable.then_some(why.is_none()),
             why,
             comparable,
             figures: bounds.collect(),
@@ -152,7 +152,7 @@ impl Scoreboard {
         let row = |(case, expected): &(Case, Vec<Expected>)| {
             let score = |controller: &Algorithm| {
                 let items = expected.iter().map(|expected| self.item(case, controller.name(), expected));
-                Score::of(items.filter(|item| item.comparable).map(|item| item.agrees))
+                Score::of(items.filter_map(|item| item.agrees))
             };
             Row {
                 case: case.id,

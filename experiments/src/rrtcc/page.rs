@@ -106,7 +106,7 @@ impl Rrtcc {
             "{early}{} of {} published numbers and statements are reproduced. The mean estimate of 7.08 Mbit/s is not: it is more than \
              the network carries.",
             all.agreeing(),
-            all.comparable()
+            all.judged()
         )
     }
 

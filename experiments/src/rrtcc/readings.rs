@@ -62,7 +62,7 @@ impl Reading {
         let spread = |value: fn(&Pair) -> f64| Spread::of(pairs.iter().map(value));
         let verdicts = statements().into_iter().filter_map(|statement| match statement.ours {
             Ours::Line(2, value) => {
-                let agrees = statement.judge(spread(value)).agrees;
+                let agrees = statement.judge(spread(value)).does_agree();
                 Some((statement.what, agrees))
             }
             _ => None,

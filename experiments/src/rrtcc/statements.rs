@@ -100,7 +100,7 @@ fn at_most(id: impl Into<String>, what: impl Into<String>, bound: f64, ours: Our
     Statement::ratio(id, what, bound, Rule::AtMost(bound), ours)
 }
 
-/// A statement judged by the runs of all seeds, by line of Table 9. What did not run is not comparable.
+/// A statement judged by the runs of all seeds, by line of Table 9.
 pub(super) fn item(statement: &Statement, runs: &[Vec<Pair>]) -> Item {
     let of_line = |line: usize| runs.get(line.checked_sub(1)?);
     let ours = match statement.ours {
@@ -110,7 +110,7 @@ pub(super) fn item(statement: &Statement, runs: &[Vec<Pair>]) -> Item {
             Spread::of((0..last.len()).map(|number| value(&seed(number))))
         }),
     };
-    Item { comparable: ours.is_some(), ..statement.judge(ours) }
+    statement.judge(ours)
 }
 
 fn loss_factor(pair: &Pair) -> f64 {

@@ -165,8 +165,8 @@ fn only(items: Vec<Item>) -> Reproduction {
 impl ScreamLte {
     fn headline(&self) -> String {
         let share = |items: Vec<Item>| {
-            let measured = items.iter().filter(|item| item.ours.is_some()).count();
-            (items.iter().filter(|item| item.agrees).count(), measured)
+            let of = only(items);
+            (of.agreeing(), of.judged())
         };
         let ((derived, statements), (agreeing, numbers)) = (share(derived(self)), share(numbers(self)));
         let early = if self.runs.len() < self.plan.runs() { "Ended early: " } else { "" };

@@ -111,13 +111,13 @@ fn headline(all: &Reproduction) -> String {
     let agreeing = |model| {
         let of_model =
             all.items.iter().filter(|item| item.comparable && item.id.ends_with(item_suffix(model)));
-        of_model.filter(|item| item.agrees).count()
+        of_model.filter(|item| item.does_agree()).count()
     };
     format!(
         "{} of {} published numbers and statements are reproduced if a sleep is rounded up to 10 ms, {} if it ends on ticks: \
          neither reading of the paper's sleep explains all of them.",
         agreeing(UP),
-        all.comparable() / 2,
+        all.judged() / 2,
         agreeing(TICKS)
     )
 }
