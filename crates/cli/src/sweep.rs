@@ -43,7 +43,8 @@ const NAMED: usize = 10;
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
 Shard I/N is the runs I, I + N, I + 2 N, …, on every machine; part.json in its directory is what `giusto merge` reads.
-Exit status: 0 all expectations are met, 1 a run failed or an expectation is not met, 2 wrong usage.")]
+Expectations were written for the values of the file: they are judged in runs whose varied settings are as in the file.
+Exit status: 0 all expectations that are judged are met, 1 a run failed or such an expectation is not met, 2 wrong usage.")]
 pub(crate) struct SweepArgs {
     /// Scenario
     #[arg(value_name = "FILE")]
@@ -149,9 +150,9 @@ pub(crate) fn finish(whole: &Whole, out: Option<&Path>, json: bool) -> anyhow::R
     Ok(written.into_iter().flatten().collect())
 }
 
-/// Whether no run failed and all expectations are met.
+/// Whether no run failed and all expectations that are judged are met.
 pub(crate) fn status(outcome: &Outcome) -> ExitCode {
-    let unmet = outcome.finished.iter().any(|run| !run.result.passed());
+    let unmet = outcome.finished.iter().any(|run| outcome.judges(run) && !run.result.passed());
     if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -191,7 +192,7 @@ pub(crate) fn name_of(seed: &str, parameters: &BTreeMap<String, String>) -> Stri
     })
 }
 
-/// Notes failed runs and runs that miss an expectation, each by its name, and seeds without effect.
+/// Notes failed runs and runs that miss an expectation, each by its name, runs that are not judged, and seeds without effect.
 pub(crate) fn note_problems(
     outcome: &Outcome,
     name: impl Fn(&str, &BTreeMap<String, String>) -> String,
@@ -201,7 +202,7 @@ pub(crate) fn note_problems(
     for run in &outcome.failed {
         wrong.push(format!("failed: {}: {}", name(&run.seed, &run.parameters), run.why));
     }
-    for run in outcome.finished.iter().filter(|run| !run.result.passed()) {
+    for run in outcome.finished.iter().filter(|run| outcome.judges(run) && !run.result.passed()) {
         let unmet = run.result.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str());
         let unmet = unmet.collect::<Vec<_>>().join("; ");
         wrong.push(format!("expectation not met: {}: {unmet}", name(&run.seed, &run.parameters)));
@@ -211,6 +212,16 @@ pub(crate) fn note_problems(
     }
     if wrong.len() > NAMED {
         note(&format!("… and {} more", wrong.len() - NAMED));
+    }
+    let unjudged =
+        || outcome.finished.iter().filter(|run| !outcome.judges(run) && !run.result.checks.is_empty());
+    if unjudged().next().is_some() {
+        let (runs, met) = (unjudged().count(), unjudged().filter(|run| run.result.passed()).count());
+        note(&format!(
+            "note: expectations are judged where the varied settings are as in the file: {runs} of {} runs have other values and are \
+             not judged; {met} of these meet all",
+            outcome.finished.len()
+        ));
     }
     if view::seeds_make_no_difference(&outcome.finished) {
         note(

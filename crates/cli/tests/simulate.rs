@@ -624,23 +624,3 @@ fn every_scenario_of_the_project_meets_its_expectations() {
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
-
-#[test]
-fn the_scenario_of_the_tutorial_behaves_as_described() {
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial.md")).unwrap();
-    let blocks: Vec<&str> =
-        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    let folder = Folder::with(blocks[0]);
-    let alone = json(&folder.run(&["sim", "s.toml", "--json"]));
-    assert_eq!(alone["flows"][0]["delay_ms"]["max"], 20.32);
-    let whole = blocks.join("\n").replacen("delay = \"20 ms\"", "delay = \"20 ms\"\nduplex = true", 1);
-    let folder = Folder::with(&whole);
-    let passes =
-        |queue: &str| folder.run(&["sim", "s.toml", "--set", &format!("home.queue={queue}")]).status.code();
-    assert_eq!((passes("drop-tail"), passes("codel"), passes("fq-codel")), (Some(1), Some(0), Some(0)));
-    // The error message that the page shows.
-    let output = folder.run(&["sim", "s.toml", "--set", "home.rate=0 Mbit/s"]);
-    let message = text(&output.stderr).replace("s.toml", "call.toml");
-    assert!(page.contains(message.trim_end()), "{message}");
-}

@@ -67,6 +67,12 @@ impl Scenario {
         }
     }
 
+    /// Whether `other` is the same but for its expectations.
+    pub(crate) fn runs_as(&self, other: &Self) -> bool {
+        let without = |of: &Self| Self { expectations: Vec::new(), ..of.clone() };
+        without(self) == without(other)
+    }
+
     /// Name, also of result folders.
     pub fn name(&self) -> &str {
         &self.name

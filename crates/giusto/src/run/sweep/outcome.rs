@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Mutex,
 };
@@ -49,6 +49,15 @@ pub struct Outcome {
     pub failed: Vec<Failed>,
     /// Number of runs that were not started, or ended early.
     pub missing: usize,
+    /// Parameters of runs whose expectations are not [judged](Planned::judged).
+    pub unjudged: BTreeSet<BTreeMap<String, String>>,
+}
+
+impl Outcome {
+    /// Whether the expectations of a run are [judged](Planned::judged).
+    pub fn judges(&self, run: &Finished) -> bool {
+        !self.unjudged.contains(&run.parameters)
+    }
 }
 
 /// Runs those of `planned` that are not among `known`, on the threads of rayon's current pool.
@@ -84,7 +93,8 @@ pub fn run(
     };
     let ends: Vec<Result<Option<Finished>, Failed>> =
         with_known.into_par_iter().with_max_len(1).map(end).collect();
-    let mut outcome = Outcome::default();
+    let unjudged = planned.iter().filter(|run| !run.judged).map(|run| run.parameters.clone());
+    let mut outcome = Outcome { unjudged: unjudged.collect(), ..Outcome::default() };
     for end in ends {
         match end {
             Ok(Some(run)) => outcome.finished.push(run),

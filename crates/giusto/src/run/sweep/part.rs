@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     run::Shard,
+    scenario::Setting,
     whole_file::{self, Content, WriteError},
 };
 
@@ -33,6 +34,8 @@ pub struct Part {
     seeds: Seeds,
     /// Of each combination of the values.
     fingerprints: Vec<String>,
+    /// Of each combination, whether its expectations are judged.
+    judged: Vec<bool>,
     failed: Vec<Failed>,
     #[serde(skip)]
     finished: Vec<Finished>,
@@ -137,14 +140,15 @@ pub enum PartError {
 impl Part {
     /// The part of `shard` of a sweep with this plan, without runs.
     pub fn new(sweep: &Sweep, planned: &[Planned], shard: Shard) -> Self {
-        let of_each = planned.iter().step_by(sweep.seeds.0.len().max(1));
+        let of_each = || planned.iter().step_by(sweep.seeds.0.len().max(1));
         Self {
             giusto: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: planned.first().map_or("", |run| run.scenario.name()).to_owned(),
             shard,
             values: sweep.values.clone(),
             seeds: sweep.seeds.clone(),
-            fingerprints: of_each.map(|run| run.fingerprint.clone()).collect(),
+            fingerprints: of_each().map(|run| run.fingerprint.clone()).collect(),
+            judged: of_each().map(|run| run.judged).collect(),
             failed: Vec::new(),
             finished: Vec::new(),
         }
@@ -193,6 +197,10 @@ impl Part {
         if part.fingerprints.len() != combinations.min(combinations * seeds) {
             let found = part.fingerprints.len();
             return Err(invalid(format!("fingerprints: {found}, combinations of values: {combinations}")));
+        }
+        if part.judged.len() != part.fingerprints.len() {
+            let found = part.judged.len();
+            return Err(invalid(format!("judged: {found}, combinations of values: {combinations}")));
         }
         let (finished, _) = journal::read(folder, &part.journal()).map_err(|error| match error {
             JournalError::Missing(_) => invalid("its journal.jsonl is missing".to_owned()),
@@ -251,10 +259,13 @@ pub fn merge(parts: Vec<(String, Part)>) -> Result<Whole, PartError> {
         shards.into_iter().map(|(index, (_, part))| (index, Ends::of(part))).collect();
     let mut outcome = Outcome::default();
     let mut missing: Vec<(u64, Key)> = Vec::new();
-    let combinations = combinations(&plan.values).into_iter().zip(&plan.fingerprints);
-    let runs = combinations.flat_map(|(settings, fingerprint)| {
-        let parameters: BTreeMap<String, String> =
-            settings.into_iter().map(|setting| (setting.path, setting.value)).collect();
+    let parameters = |settings: Vec<Setting>| -> BTreeMap<String, String> {
+        settings.into_iter().map(|setting| (setting.path, setting.value)).collect()
+    };
+    let combinations = combinations(&plan.values).into_iter().map(parameters);
+    let unjudged = combinations.clone().zip(&plan.judged).filter(|(_, judged)| !**judged);
+    outcome.unjudged = unjudged.map(|(parameters, _)| parameters).collect();
+    let runs = combinations.zip(&plan.fingerprints).flat_map(|(parameters, fingerprint)| {
         plan.seeds.0.iter().map(move |seed| ((parameters.clone(), seed.to_string()), fingerprint))
     });
     for (number, (key, fingerprint)) in (0..).zip(runs) {

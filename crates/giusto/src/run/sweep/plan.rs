@@ -117,6 +117,9 @@ pub struct Planned {
     pub parameters: BTreeMap<String, String>,
     /// Random seed.
     pub seed: u64,
+    /// Whether its expectations are judged: false if a setting with several values has another one than the file, for which the
+    /// expectations were written.
+    pub judged: bool,
 }
 
 impl Planned {
@@ -135,6 +138,7 @@ impl Sweep {
     pub fn plan(&self) -> Result<Vec<Planned>, ScenarioError> {
         let mut problems: Vec<String> = Vec::new();
         let mut planned = Vec::new();
+        let written_for = self.without_varied();
         for combination in combinations(&self.values) {
             let scenario = match self.document.scenario(&combination) {
                 Ok(scenario) => Arc::new(scenario),
@@ -146,6 +150,7 @@ impl Sweep {
                 }
             };
             let fingerprint = fingerprint(&scenario);
+            let judged = written_for.as_ref().is_some_and(|own| own.runs_as(&scenario));
             let parameters: BTreeMap<String, String> =
                 combination.into_iter().map(|setting| (setting.path, setting.value)).collect();
             planned.extend(self.seeds.0.iter().map(|&seed| Planned {
@@ -153,9 +158,20 @@ impl Sweep {
                 fingerprint: fingerprint.clone(),
                 parameters: parameters.clone(),
                 seed,
+                judged,
             }));
         }
         if problems.is_empty() { Ok(planned) } else { Err(ScenarioError::new(problems)) }
+    }
+
+    /// The scenario with the settings that have one value; the others as in the file. `None` if the file is not valid without them.
+    fn without_varied(&self) -> Option<Scenario> {
+        let one_value = |values: &Values| match &values.values[..] {
+            [value] => Some(Setting { path: values.path.clone(), value: value.clone() }),
+            _ => None,
+        };
+        let settings: Vec<Setting> = self.values.iter().filter_map(one_value).collect();
+        self.document.scenario(&settings).ok()
     }
 
     /// Number of runs.
