@@ -10,7 +10,6 @@ use super::{
     delivery_rate::delivery_rate,
     drain::{self, Drain, Drained},
     grow::{Bounds, Grow},
-    headroom::Headroom,
     loss::{LossLaw, MAX_USUAL, PACING, SMOOTH},
     loss_ratio::Losses,
     marks::Marks,
@@ -87,7 +86,6 @@ pub struct Tempo {
     queue: QueueState,
     // Laws.
     grow: Grow,
-    headroom: Headroom,
     loss: LossLaw,
     marks: Marks,
     silence: Silence,
@@ -135,7 +133,6 @@ impl Tempo {
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
             grow: Grow::new(),
-            headroom: Headroom::default(),
             loss: LossLaw::new(),
             marks: Marks::default(),
             silence: Silence::default(),
@@ -265,7 +262,6 @@ impl Tempo {
         };
         let competes = matches!(self.phase, Phase::Compete(_));
         self.loss.decay(path);
-        self.headroom.decay(path);
         if self.config.laws.loss && !competes {
             let grows = matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
@@ -300,7 +296,6 @@ impl Tempo {
         match self.grow.step(&self.sharing.ours(path), self.rate, bounds) {
             Some(next) => {
                 let next = next + self.sharing.growth() * self.rate * path.step.as_seconds();
-                let next = self.headroom.limit(path, self.rate, next);
                 let next = self.loss.limit(path, self.rate, next);
                 if next > self.rate {
                     self.cause = delay_cause(path, Signal::Normal);
@@ -322,8 +317,7 @@ impl Tempo {
             Drained::Empty => {
                 self.cause = delay_cause(path, Signal::UnderUse);
                 if self.tested.is_none() && !rival {
-                    self.headroom.on_fall(drain.before(), drain.least(), drain.capacity());
-                    self.rate = self.rate.min(drain.capacity() * self.headroom.share());
+                    self.rate = self.rate.min(drain.capacity());
                     self.rate *= 1.0 - MANAGED_SHARE * self.loss.managed();
                     self.grow.on_capacity(drain.capacity());
                 }

@@ -55,8 +55,6 @@ pub(super) struct Drain {
     since: Timestamp,
     /// What arrived while the queue grew, in bit/s.
     capacity: f64,
-    /// Its lowest value.
-    least: f64,
     /// An earlier queue, and its time.
     previous: TimeDelta,
     compared: Timestamp,
@@ -76,7 +74,6 @@ impl Drain {
             before: rate,
             since: path.now,
             capacity: path.delivered,
-            least: path.delivered.min(rate),
             previous: path.queue(),
             compared: path.now,
             progress: (path.now, path.queue()),
@@ -98,7 +95,6 @@ impl Drain {
         let is_growing = queue > self.previous + RISE;
         if is_growing || queue > path.high && path.now.saturating_since(self.since) < SETTLING {
             self.capacity = path.delivered;
-            self.least = self.least.min(path.delivered);
         } else {
             self.capacity = self.capacity.max(path.delivered);
         }
@@ -106,11 +102,6 @@ impl Drain {
         if path.now.saturating_since(self.compared) >= SETTLING || queue < self.previous {
             (self.previous, self.compared) = (queue, path.now);
         }
-    }
-
-    /// The lowest capacity, in bit/s.
-    pub(super) fn least(&self) -> f64 {
-        self.least
     }
 
     /// The rate before.

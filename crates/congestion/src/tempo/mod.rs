@@ -6,7 +6,7 @@
 //! | packets that arrived lately | `arrivals` |
 //! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio`, `sharing` |
 //! | state of the path after a feedback | `path` |
-//! | laws | `grow`, `drain`, `compete`, `headroom`, `loss`, `marks`, `silence` |
+//! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
 //! | controller | [`controller`] |
 //!
 //! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While
@@ -20,7 +20,6 @@ pub mod controller;
 mod delivery_rate;
 mod drain;
 mod grow;
-mod headroom;
 mod loss;
 mod loss_ratio;
 mod marks;
