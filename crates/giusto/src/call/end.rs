@@ -348,7 +348,7 @@ impl LocalEnd {
             saved,
             doubts: Vec::new(),
         };
-        call.doubts = call.find_doubts();
+        call.doubts = call.find_doubts(&run);
         if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
             && by_sequence > sent.packets
         {

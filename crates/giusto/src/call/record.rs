@@ -2,10 +2,14 @@
 
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallCounters, DelayFigures};
+use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use super::{save::SavedVideo, video::SentVideo};
-use crate::record::{Distribution, RunRecord};
+use crate::{
+    record::{Distribution, RunRecord},
+    trust::{self, Late},
+};
 
 /// The record of one end of a call: that of a simulated run, and what only a call has.
 ///
@@ -87,21 +91,15 @@ impl From<CallCounters> for IgnoredFigures {
 }
 
 impl CallFigures {
-    /// Why the figures of this end may not be trusted.
-    pub(crate) fn find_doubts(&self) -> Vec<String> {
-        // As for measured streams: a median so late is a hundred times that of a quiet machine. A tail above the time of a
-        // frame and a half changes frame delays.
-        const LATE_US: f64 = 5_000.0;
-        const TAIL_US: f64 = 50_000.0;
+    /// Why the figures of this end may not be trusted; `run` is its record.
+    pub(crate) fn find_doubts(&self, run: &RunRecord) -> Vec<String> {
         let mut doubts = Vec::new();
-        if let Some(late) = self.schedule_error_us
-            && (late.p50 >= LATE_US || late.p95 >= TAIL_US)
+        // The pacer's departures, the frames' and the feedback's deadlines: each delay that is measured has this in it.
+        let late = self.schedule_error_us.and_then(|late| Late::from_micros(Some(late.p50), Some(late.p99)));
+        if let Some(late) = late.and_then(|late| late.beyond("deadlines", trust::bound(packet_interval(run))))
         {
             doubts.push(format!(
-                "this machine was overloaded: datagrams were sent {:.0} ms late at the median and {:.0} ms at the 95th \
-                 percentile; end other programs, or make fewer calls",
-                late.p50 / 1e3,
-                late.p95 / 1e3
+                "this machine was overloaded: {late}; end other programs, or make fewer calls"
             ));
         }
         if self.socket_dropped_packets > 0 {
@@ -112,6 +110,13 @@ impl CallFigures {
         }
         doubts
     }
+}
+
+/// The mean time between two packets of the flow with the most packets.
+fn packet_interval(run: &RunRecord) -> Option<TimeDelta> {
+    let packets = run.flows.iter().map(|flow| flow.sent_packets.max(flow.received_packets)).max();
+    let packets = packets.filter(|&packets| packets > 0)?;
+    Some(TimeDelta::from_seconds_f64(run.duration_s / packets as f64))
 }
 
 /// A histogram of errors or times in units of `1 / per_second`.
@@ -146,20 +151,27 @@ pub(crate) fn distribution(delay: DelayFigures) -> Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FlowRecord;
 
     #[test]
     fn late_or_dropped_datagrams_are_doubted() {
-        let doubts = |p50: f64, p95: f64, dropped: u64| {
-            let late = Some(Distribution { p50, p95, ..Distribution::default() });
+        let doubts = |packets: u64, p99: f64, dropped: u64| {
+            let late = Some(Distribution { p50: 100.0, p99, ..Distribution::default() });
             let figures = CallFigures {
                 schedule_error_us: late,
                 socket_dropped_packets: dropped,
                 ..CallFigures::default()
             };
-            figures.find_doubts().len()
+            let flow = |sent_packets| FlowRecord { sent_packets, ..FlowRecord::default() };
+            let flows = vec![flow(packets), flow(packets / 10)];
+            figures.find_doubts(&RunRecord { duration_s: 10.0, flows, ..RunRecord::default() }).len()
         };
-        assert_eq!((doubts(4_999.0, 49_999.0, 0), doubts(5_000.0, 6_000.0, 0)), (0, 1));
-        assert_eq!((doubts(10.0, 50_000.0, 0), doubts(10.0, 20.0, 3), doubts(9e9, 9e9, 1)), (1, 1, 2));
+        // 1 Mbit/s of 1000 B: a packet in 8 ms.
+        assert_eq!((doubts(1_250, 8_000.0, 0), doubts(1_250, 8_001.0, 0)), (0, 1));
+        // An end that sends nothing, and one that sends 10 000 packets a second.
+        assert_eq!((doubts(0, 20_000.0, 0), doubts(0, 20_001.0, 0)), (0, 1));
+        assert_eq!((doubts(100_000, 1_000.0, 0), doubts(100_000, 1_001.0, 0)), (0, 1));
+        assert_eq!((doubts(1_250, 20.0, 3), doubts(1_250, 9e9, 1)), (1, 2));
     }
 
     #[test]
