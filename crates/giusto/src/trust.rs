@@ -38,21 +38,22 @@ impl Late {
 
     /// How late `what` was, such as `datagrams`; `None` if its figures can be trusted.
     pub(crate) fn beyond(self, what: &str, bound: TimeDelta) -> Option<String> {
-        let (share, late, bound) = match self {
-            Self { p50, .. } if p50 >= MEDIAN => ("half", p50, MEDIAN),
-            Self { p99, .. } if p99 > bound => ("1 %", p99, bound),
-            _ => return None,
-        };
-        let [late, bound] = [late, bound].map(in_words);
-        Some(format!("{share} of the {what} were at least {late} late, where {bound} is allowed"))
+        let median = (self.p50 >= MEDIAN).then(|| in_words("half", what, [self.p50, MEDIAN]));
+        median.or_else(|| self.tail_beyond(what, bound))
+    }
+
+    /// The same where the user sets the bound: then the median has none of its own.
+    pub(crate) fn tail_beyond(self, what: &str, bound: TimeDelta) -> Option<String> {
+        (self.p99 > bound).then(|| in_words("1 %", what, [self.p99, bound]))
     }
 }
 
-fn in_words(time: TimeDelta) -> String {
-    match time.as_millis() {
+fn in_words(share: &str, what: &str, times: [TimeDelta; 2]) -> String {
+    let [late, bound] = times.map(|time| match time.as_millis() {
         ms if ms < 1.0 => format!("{:.0} µs", time.as_micros()),
         ms => format!("{ms:.1} ms"),
-    }
+    });
+    format!("{share} of the {what} were at least {late} late, where {bound} is allowed")
 }
 
 /// The largest 99th percentile of the lateness with which a stream is trusted: its packet interval, and 1 ms to 20 ms. Without an
@@ -86,6 +87,7 @@ mod tests {
     #[test]
     fn a_late_median_is_doubted_at_any_interval() {
         assert_eq!(late(4_999, 5_000).beyond("packets", LONGEST), None);
+        assert_eq!(late(5_000, 5_000).tail_beyond("packets", LONGEST), None);
         let doubt = late(5_000, 5_000).beyond("packets", LONGEST).unwrap();
         assert_eq!(doubt, "half of the packets were at least 5.0 ms late, where 5.0 ms is allowed");
     }

@@ -37,7 +37,7 @@ pub struct CallFigures {
     pub authenticated: bool,
     /// The round-trip time of the handshake's Pings; `None` without an answer.
     pub round_trip_ms: Option<Distribution>,
-    /// The time from each deadline of this end until its datagrams were sent.
+    /// The time from each deadline of this end until its datagrams were sent, once for each of them.
     pub schedule_error_us: Option<Distribution>,
     /// CPU time of the thread of this end's calls, as a share of the time.
     pub cpu_ratio: f64,

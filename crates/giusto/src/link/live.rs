@@ -307,7 +307,7 @@ fn doubts(run: &RealTimeRecord, has_flags: bool) -> Vec<String> {
     let flags = if has_flags { ", use --realtime, or raise --max-lateness" } else { "" };
     let late = run.lateness_us.and_then(|late| Late::from_micros(Some(late.p50), Some(late.p99)));
     let late = late
-        .and_then(|late| late.beyond("packets", TimeDelta::from_seconds_f64(run.max_lateness_us / 1e6)))
+        .and_then(|late| late.tail_beyond("packets", TimeDelta::from_seconds_f64(run.max_lateness_us / 1e6)))
         .map(|late| format!("this machine was overloaded: {late}: let it do less{flags}"));
     let counted = |count: u64, text: &str| (count > 0).then(|| format!("{count} packets {text}"));
     let dropped = counted(
