@@ -39,6 +39,9 @@ pub struct CallFigures {
     pub round_trip_ms: Option<Distribution>,
     /// The time from each deadline of this end until its datagrams were sent, once for each of them.
     pub schedule_error_us: Option<Distribution>,
+    /// The time from the arrival of each datagram until it was read; `None` without kernel timestamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_latency_us: Option<Distribution>,
     /// CPU time of the thread of this end's calls, as a share of the time.
     pub cpu_ratio: f64,
     /// How often an address changed.
@@ -94,10 +97,18 @@ impl CallFigures {
     /// Why the figures of this end may not be trusted; `run` is its record.
     pub(crate) fn find_doubts(&self, run: &RunRecord) -> Vec<String> {
         let mut doubts = Vec::new();
-        // The pacer's departures, the frames' and the feedback's deadlines: each delay that is measured has this in it.
-        let late = self.schedule_error_us.and_then(|late| Late::from_micros(Some(late.p50), Some(late.p99)));
-        if let Some(late) = late.and_then(|late| late.beyond("deadlines", trust::bound(packet_interval(run))))
-        {
+        // The deadlines are those of the pacer, the frames and the feedback; feedback waits for the reads, too. Each delay that is
+        // measured has this in it.
+        let bound = trust::bound(packet_interval(run));
+        let beyond = |late: Option<Distribution>, what| {
+            let late = late?;
+            Late::from_micros(Some(late.p50), Some(late.p99))?.beyond(what, bound)
+        };
+        let late =
+            [beyond(self.schedule_error_us, "deadlines"), beyond(self.read_latency_us, "reads of datagrams")];
+        let late: Vec<String> = late.into_iter().flatten().collect();
+        if !late.is_empty() {
+            let late = late.join(" and ");
             doubts.push(format!(
                 "this machine was overloaded: {late}; end other programs, or make fewer calls"
             ));
@@ -172,6 +183,10 @@ mod tests {
         assert_eq!((doubts(0, 20_000.0, 0), doubts(0, 20_001.0, 0)), (0, 1));
         assert_eq!((doubts(100_000, 1_000.0, 0), doubts(100_000, 1_001.0, 0)), (0, 1));
         assert_eq!((doubts(1_250, 20.0, 3), doubts(1_250, 9e9, 1)), (1, 2));
+        let read_latency_us = Some(Distribution { p99: 20_001.0, ..Distribution::default() });
+        let late =
+            CallFigures { read_latency_us, ..CallFigures::default() }.find_doubts(&RunRecord::default());
+        assert!(late[0].contains("1 % of the reads of datagrams were at least 20.0 ms late"), "{late:?}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct CallDriverReport {
     /// The time from each deadline until its work was done and its datagrams were sent: once for each of these datagrams, so that
     /// one late wake-up counts as often as it delayed a datagram, and once where there are none.
     pub lateness: ErrorHistogram,
+    /// The time from the kernel's timestamp of each datagram until it was read.
+    pub read_latency: ErrorHistogram,
     /// Datagrams that the system did not send: the interface was down, there was no route, or its queue was full.
     pub unsent: u64,
     /// The latest reason.
@@ -171,6 +173,9 @@ impl<'a> CallDriver<'a> {
                 continue;
             }
             let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
+            if received.stamp.is_some() {
+                self.report.read_latency.record(now.saturating_since(at));
+            }
             let ecn = received.traffic_class.map_or(Ecn::NotEct, |class| Ecn::from_bits(class.ecn()));
             if let Some(tap) = &mut self.tap {
                 tap.on_received(at, received.from, received.bytes, ecn);
