@@ -46,7 +46,7 @@ use serde_json::json;
 use crate::{
     args::{self, quantity, time_above_zero, whole},
     command_line,
-    console::{self, DOUBTFUL, complain, print_json, print_text},
+    console::{self, complain, print_json, print_text},
     live::{Awaits, LiveArgs, LivePage},
     usage::{UsageError, misuse},
 };
@@ -357,7 +357,7 @@ fn call(
 
 /// The final result as the page shows it: the first call.
 fn live_result(records: &[CallRecord]) -> Option<html::Report> {
-    records.first().map(|record| html::simulation(&record.run, command_line()))
+    records.first().map(|record| html::call(record, command_line()))
 }
 
 fn listen(
@@ -376,7 +376,7 @@ fn listen(
     let sealed = if sealed { ", authenticated" } else { "" };
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
-    let mut printed = Ok(());
+    let (mut printed, mut doubtful) = (Ok(()), false);
     listener
         .run(
             args.once,
@@ -402,6 +402,7 @@ fn listen(
                     ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
                     ListenerEvent::Live(live) => complain(&live_line(&live)),
                     ListenerEvent::Ended(record) => {
+                        doubtful |= !record.call.doubts.is_empty();
                         if !args.once && !args.json {
                             printed = print_record(&record);
                         }
@@ -426,7 +427,7 @@ fn listen(
         return finish(args, &records);
     }
     write_files(args, &records)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(console::status(doubtful))
 }
 
 /// Prints and writes the records of calls that have ended.
@@ -441,14 +442,12 @@ fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
     if let Some(error) = records.iter().find_map(|record| record.call.error.as_ref()) {
         anyhow::bail!("{error}");
     }
-    let doubtful = records.iter().any(|record| !record.call.doubts.is_empty());
-    Ok(ExitCode::from(if doubtful { DOUBTFUL } else { 0 }))
+    Ok(console::status(records.iter().any(|record| !record.call.doubts.is_empty())))
 }
 
 fn write_files(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<()> {
     let Some((out, record)) = args.out.as_ref().zip(records.first()) else { return Ok(()) };
-    let mut page = html::simulation(&record.run, command_line());
-    page.title = format!("giusto call: {}, {}", record.run.scenario, record.call.role);
+    let page = html::call(record, command_line());
     whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
     complain(&format!("wrote {}", out.display()));
     Ok(())

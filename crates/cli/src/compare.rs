@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::{
     args::whole,
     command_line,
-    console::{self, DOUBTFUL, Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
     sim::make_folder,
     usage::UsageError,
 };
@@ -113,8 +113,7 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     for path in &written {
         progress.wrote(path);
     }
-    let is_doubtful = comparison.runs.iter().any(|run| !run.doubts().is_empty());
-    Ok(if is_doubtful { ExitCode::from(DOUBTFUL) } else { ExitCode::SUCCESS })
+    Ok(console::status(comparison.runs.iter().any(|run| !run.doubts().is_empty())))
 }
 
 /// Runs the contenders: in simulation side by side and, if `live`, then in real time one after the other.

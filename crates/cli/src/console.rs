@@ -107,7 +107,12 @@ pub(crate) fn interrupted(lines: usize, planned: usize) -> String {
 
 /// The exit status of a measurement that came to its end.
 pub(crate) fn measured(runs: &[RunResult]) -> ExitCode {
-    ExitCode::from(if runs.iter().all(|run| run.doubts.is_empty()) { 0 } else { DOUBTFUL })
+    status(runs.iter().any(|run| !run.doubts.is_empty()))
+}
+
+/// The exit status of a measurement that came to its end; `is_doubtful` if its figures cannot be trusted.
+pub(crate) fn status(is_doubtful: bool) -> ExitCode {
+    ExitCode::from(if is_doubtful { DOUBTFUL } else { 0 })
 }
 
 /// The exit status of a measurement whose figures cannot be trusted.

@@ -15,7 +15,7 @@ use crate::{
     cbr::{describe, loopback_run},
     command_line,
     compare::side_by_side,
-    console::{self, DOUBTFUL, Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
@@ -25,7 +25,10 @@ use giusto::{
         comparison::{self, Comparison, Controllers},
     },
     scenario::Document,
-    view::{comparison::parity_text, html, table},
+    view::{
+        comparison::{doubts, parity_text},
+        html, table,
+    },
     whole_file::Content,
 };
 
@@ -147,6 +150,9 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.json {
         print_json(&json!({ "runs": results, "calls": calls, "report": args.out }))?;
     } else {
+        for doubt in doubts(&calls) {
+            print_text(&format!("warning: {doubt}\n"))?;
+        }
         print_text(&format!("{}\n", report.headline))?;
         print_text(&table::runs(&results, console::width()))?;
         if !calls.parity.is_empty() {
@@ -164,6 +170,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if !stop.load(Ordering::Relaxed) {
         outcome?;
     }
-    let is_doubtful = calls.parity.iter().any(|row| !row.doubts.is_empty());
-    Ok(if is_doubtful { ExitCode::from(DOUBTFUL) } else { console::measured(&results) })
+    let is_doubtful = results.iter().any(|run| !run.doubts.is_empty())
+        || calls.runs.iter().any(|run| !run.doubts().is_empty());
+    Ok(console::status(is_doubtful))
 }

@@ -9,7 +9,7 @@ use std::{
     process::Stdio,
 };
 
-use common::{giusto, json, namespace::in_namespace, run, text};
+use common::{assert_measured, giusto, json, namespace::in_namespace, run, text};
 use serde_json::Value;
 
 #[test]
@@ -50,8 +50,9 @@ fn without_fragments_a_long_datagram_is_an_error() {
                 run(&["send", to, "--one-way", "--dont-fragment", "--count", "5", "--size", &size, "--json"])
             };
             let output = send(most);
-            assert!(output.status.success(), "{}", text(&output.stderr));
-            assert_eq!(json(&output)["sent_packets"], 5);
+            let sent = json(&output);
+            assert_measured(output.status.code(), &sent);
+            assert_eq!(sent["sent_packets"], 5);
             let output = send(most + 1);
             let message = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{message}");

@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::{
-    giusto, intervals_and_results, json,
+    assert_measured, giusto, intervals_and_results, json,
     process::{Listener, signal},
     run, text, total,
 };
@@ -82,8 +82,8 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
     }
     receiver.0.process.signal("INT");
     let (stdout, status) = receiver.rest();
-    assert_eq!(status, 0);
     let seen: Value = serde_json::from_str(&stdout).unwrap();
+    assert_measured(Some(status), &seen);
     let runs = seen["runs"].as_array().unwrap();
     // Two that it sent, and one that it received.
     assert_eq!(runs.len(), 3, "{seen}");

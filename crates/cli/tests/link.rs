@@ -542,7 +542,8 @@ fn lateness_beyond_the_bound_is_flagged() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
     let shown = text(&output.stdout);
     assert!(
-        shown.starts_with("warning: 1 % of the packets were at least") && shown.contains("--max-lateness"),
+        shown.starts_with("warning: this machine was overloaded: 1 % of the packets were at least")
+            && shown.contains("--max-lateness"),
         "{shown}"
     );
 }

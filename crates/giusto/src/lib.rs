@@ -32,6 +32,7 @@ pub mod record;
 pub mod replay;
 pub mod run;
 pub mod scenario;
+mod trust;
 pub mod view;
 pub mod watch;
 pub mod whole_file;

@@ -23,7 +23,7 @@ use giusto_units::DataRate;
 use super::{CallArgs, Repair, live_line, open_trace, print_record, without_timeline};
 use crate::{
     command_line,
-    console::{DOUBTFUL, complain, print_json, print_text},
+    console::{self, complain, print_json, print_text},
     usage::{UsageError, misuse},
 };
 
@@ -117,7 +117,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if let Some(error) = &record.record.call.error {
         anyhow::bail!("{error}");
     }
-    Ok(ExitCode::from(if record.record.call.doubts.is_empty() { 0 } else { DOUBTFUL }))
+    Ok(console::status(!record.record.call.doubts.is_empty()))
 }
 
 fn write_report(out: &Path, record: &BrowserRecord) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ pub(crate) mod relay;
 
 use std::{
     fs,
+    io::Write,
     path::PathBuf,
     process::{Command, Output, Stdio},
 };
@@ -35,6 +36,37 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr)))
+}
+
+/// Checks the exit status of a measurement that came to its end: 3 if `result` or a part of it names a doubt, as on a busy
+/// machine, and 0 if not. The doubt is printed also where the output of tests is captured.
+#[track_caller]
+pub(crate) fn assert_measured(code: Option<i32>, result: &Value) {
+    let doubt = first_doubt(result);
+    if let Some(doubt) = &doubt {
+        let _ = writeln!(std::io::stderr(), "DOUBTFUL figures in a test: {doubt}");
+    }
+    assert_eq!(code, Some(if doubt.is_some() { 3 } else { 0 }), "{doubt:?} {result}");
+}
+
+/// The first of all doubts in a result.
+fn first_doubt(result: &Value) -> Option<String> {
+    match result {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| match name.as_str() {
+            "doubts" => Some(value.get(0)?.as_str()?.to_owned()),
+            _ => first_doubt(value),
+        }),
+        Value::Array(values) => values.iter().find_map(first_doubt),
+        _ => None,
+    }
+}
+
+/// The same of a command that prints text: its warnings come first.
+#[track_caller]
+pub(crate) fn assert_measured_text(output: &Output) {
+    let printed = text(&output.stdout);
+    let warned = printed.starts_with("warning: ");
+    assert_eq!(output.status.code(), Some(if warned { 3 } else { 0 }), "{printed} {}", text(&output.stderr));
 }
 
 /// A directory with `s.toml`, in which commands run.

@@ -480,7 +480,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             },
             ..CallFigures::default()
         };
-        call.doubts = call.find_doubts();
+        call.doubts = call.find_doubts(&run);
         let connection = ConnectionFigures {
             dtls: result.dtls,
             srtp: result.srtp,

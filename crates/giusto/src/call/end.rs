@@ -338,6 +338,7 @@ impl LocalEnd {
             authenticated: self.settings.keys.is_some(),
             round_trip_ms: calls.round_trips(id).and_then(|all| distribution_of(all, 1.0)),
             schedule_error_us: distribution_of(&report.lateness, 1e3),
+            read_latency_us: distribution_of(&report.read_latency, 1e3),
             cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
             address_changes: calls.moves(id).unwrap_or(0),
             unsent_packets: report.unsent,
@@ -348,7 +349,7 @@ impl LocalEnd {
             saved,
             doubts: Vec::new(),
         };
-        call.doubts = call.find_doubts();
+        call.doubts = call.find_doubts(&run);
         if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
             && by_sequence > sent.packets
         {

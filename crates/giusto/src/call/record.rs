@@ -2,10 +2,14 @@
 
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallCounters, DelayFigures};
+use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use super::{save::SavedVideo, video::SentVideo};
-use crate::record::{Distribution, RunRecord};
+use crate::{
+    record::{Distribution, RunRecord},
+    trust::{self, Late},
+};
 
 /// The record of one end of a call: that of a simulated run, and what only a call has.
 ///
@@ -33,8 +37,11 @@ pub struct CallFigures {
     pub authenticated: bool,
     /// The round-trip time of the handshake's Pings; `None` without an answer.
     pub round_trip_ms: Option<Distribution>,
-    /// The time from each deadline of this end until its datagrams were sent.
+    /// The time from each deadline of this end until its datagrams were sent, once for each of them.
     pub schedule_error_us: Option<Distribution>,
+    /// The time from the arrival of each datagram until it was read; `None` without kernel timestamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_latency_us: Option<Distribution>,
     /// CPU time of the thread of this end's calls, as a share of the time.
     pub cpu_ratio: f64,
     /// How often an address changed.
@@ -87,21 +94,23 @@ impl From<CallCounters> for IgnoredFigures {
 }
 
 impl CallFigures {
-    /// Why the figures of this end may not be trusted.
-    pub(crate) fn find_doubts(&self) -> Vec<String> {
-        // As for measured streams: a median so late is a hundred times that of a quiet machine. A tail above the time of a
-        // frame and a half changes frame delays.
-        const LATE_US: f64 = 5_000.0;
-        const TAIL_US: f64 = 50_000.0;
+    /// Why the figures of this end may not be trusted; `run` is its record.
+    pub(crate) fn find_doubts(&self, run: &RunRecord) -> Vec<String> {
         let mut doubts = Vec::new();
-        if let Some(late) = self.schedule_error_us
-            && (late.p50 >= LATE_US || late.p95 >= TAIL_US)
-        {
+        // The deadlines are those of the pacer, the frames and the feedback; feedback waits for the reads, too. Each delay that is
+        // measured has this in it.
+        let bound = trust::bound(packet_interval(run));
+        let beyond = |late: Option<Distribution>, what| {
+            let late = late?;
+            Late::from_micros(Some(late.p50), Some(late.p99))?.beyond(what, bound)
+        };
+        let late =
+            [beyond(self.schedule_error_us, "deadlines"), beyond(self.read_latency_us, "reads of datagrams")];
+        let late: Vec<String> = late.into_iter().flatten().collect();
+        if !late.is_empty() {
+            let late = late.join(" and ");
             doubts.push(format!(
-                "this machine was overloaded: datagrams were sent {:.0} ms late at the median and {:.0} ms at the 95th \
-                 percentile; end other programs, or make fewer calls",
-                late.p50 / 1e3,
-                late.p95 / 1e3
+                "this machine was overloaded: {late}; end other programs, or make fewer calls"
             ));
         }
         if self.socket_dropped_packets > 0 {
@@ -112,6 +121,13 @@ impl CallFigures {
         }
         doubts
     }
+}
+
+/// The mean time between two packets of the flow with the most packets.
+fn packet_interval(run: &RunRecord) -> Option<TimeDelta> {
+    let packets = run.flows.iter().map(|flow| flow.sent_packets.max(flow.received_packets)).max();
+    let packets = packets.filter(|&packets| packets > 0)?;
+    Some(TimeDelta::from_seconds_f64(run.duration_s / packets as f64))
 }
 
 /// A histogram of errors or times in units of `1 / per_second`.
@@ -146,20 +162,31 @@ pub(crate) fn distribution(delay: DelayFigures) -> Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::FlowRecord;
 
     #[test]
     fn late_or_dropped_datagrams_are_doubted() {
-        let doubts = |p50: f64, p95: f64, dropped: u64| {
-            let late = Some(Distribution { p50, p95, ..Distribution::default() });
+        let doubts = |packets: u64, p99: f64, dropped: u64| {
+            let late = Some(Distribution { p50: 100.0, p99, ..Distribution::default() });
             let figures = CallFigures {
                 schedule_error_us: late,
                 socket_dropped_packets: dropped,
                 ..CallFigures::default()
             };
-            figures.find_doubts().len()
+            let flow = |sent_packets| FlowRecord { sent_packets, ..FlowRecord::default() };
+            let flows = vec![flow(packets), flow(packets / 10)];
+            figures.find_doubts(&RunRecord { duration_s: 10.0, flows, ..RunRecord::default() }).len()
         };
-        assert_eq!((doubts(4_999.0, 49_999.0, 0), doubts(5_000.0, 6_000.0, 0)), (0, 1));
-        assert_eq!((doubts(10.0, 50_000.0, 0), doubts(10.0, 20.0, 3), doubts(9e9, 9e9, 1)), (1, 1, 2));
+        // 1 Mbit/s of 1000 B: a packet in 8 ms.
+        assert_eq!((doubts(1_250, 8_000.0, 0), doubts(1_250, 8_001.0, 0)), (0, 1));
+        // An end that sends nothing, and one that sends 10 000 packets a second.
+        assert_eq!((doubts(0, 20_000.0, 0), doubts(0, 20_001.0, 0)), (0, 1));
+        assert_eq!((doubts(100_000, 1_000.0, 0), doubts(100_000, 1_001.0, 0)), (0, 1));
+        assert_eq!((doubts(1_250, 20.0, 3), doubts(1_250, 9e9, 1)), (1, 2));
+        let read_latency_us = Some(Distribution { p99: 20_001.0, ..Distribution::default() });
+        let late =
+            CallFigures { read_latency_us, ..CallFigures::default() }.find_doubts(&RunRecord::default());
+        assert!(late[0].contains("1 % of the reads of datagrams were at least 20.0 ms late"), "{late:?}");
     }
 
     #[test]

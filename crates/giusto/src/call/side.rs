@@ -250,9 +250,12 @@ impl CallSide {
         for flow in &mut record.flows {
             flow.delay_ms = None;
             flow.queue_delay_ms = None;
+            // The ends exchange totals, those of what was under way at the end included.
             if is_own(flow) && sender.is_some() {
+                flow.sent_packets = totals.sent_packets;
                 complete_sent(flow, far_end);
             } else if receiver.is_some() {
+                flow.received_packets = totals.received_packets;
                 complete_received(flow, &totals, far_end, knows_clock);
             }
         }

@@ -32,6 +32,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::plan::LinkPlan;
+use crate::trust::Late;
 
 /// The content of all packets inside at most: a second at 2 Gbit/s.
 const MEMORY: DataSize = DataSize::from_bytes(256_000_000);
@@ -304,13 +305,10 @@ fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
 /// Why the figures cannot be trusted; `has_flags` if the flags of `giusto link` can change it.
 fn doubts(run: &RealTimeRecord, has_flags: bool) -> Vec<String> {
     let flags = if has_flags { ", use --realtime, or raise --max-lateness" } else { "" };
-    let late = run.lateness_us.filter(|lateness| lateness.p99 > run.max_lateness_us).map(|lateness| {
-        format!(
-            "1 % of the packets were at least {:.0} µs late, more than the bound of {:.0} µs: \
-             let the machine do less{flags}",
-            lateness.p99, run.max_lateness_us
-        )
-    });
+    let late = run.lateness_us.and_then(|late| Late::from_micros(Some(late.p50), Some(late.p99)));
+    let late = late
+        .and_then(|late| late.tail_beyond("packets", TimeDelta::from_seconds_f64(run.max_lateness_us / 1e6)))
+        .map(|late| format!("this machine was overloaded: {late}: let it do less{flags}"));
     let counted = |count: u64, text: &str| (count > 0).then(|| format!("{count} packets {text}"));
     let dropped = counted(
         run.kernel_dropped_packets,

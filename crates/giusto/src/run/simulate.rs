@@ -107,11 +107,7 @@ pub fn simulate_with(
     for report in 1..=REPORTS {
         let part = i128::from(scenario.duration().as_nanos()) * i128::from(report) / i128::from(REPORTS);
         end = Timestamp::from_nanos(part as u64);
-        if observer.watches() {
-            built.simulation.run_until(end, &mut (&mut recorder, &mut *observer));
-        } else {
-            recorder.run_until(&mut built.simulation, end);
-        }
+        recorder.run_with(&mut built.simulation, end, observer);
         if recorder.keeps_gauges() || observer.watches() {
             built.simulation.report_gauges(end, &mut (&mut recorder, &mut *observer));
         }

@@ -138,7 +138,8 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     let simulated = runs.iter().filter(|run| !run.live).count();
     let controllers = plural(simulated as u64, "controller", "controllers");
     let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
-    let mut parts = vec![format!("{scenario}, seed {seed}: {controllers}{early}\n"), table];
+    let warnings: String = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
+    let mut parts = vec![format!("{warnings}{scenario}, seed {seed}: {controllers}{early}\n"), table];
     if !parity.is_empty() {
         parts.push(parity_text(comparison, width));
     }
@@ -146,13 +147,10 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     parts.join("\n").trim_end().to_owned()
 }
 
-/// The doubts and the table of simulation and real time.
+/// The table of simulation and real time.
 pub fn parity_text(comparison: &Comparison, width: u16) -> String {
-    let doubts = doubts(comparison).map(|doubt| format!("warning: {doubt}"));
-    let title = [PARITY_TITLE.to_owned(), String::new()];
     let table = fitted(&parity_columns(), &comparison.parity, width);
-    let lines = doubts.chain(title).chain([table, parity_caption(), String::new()]);
-    lines.collect::<Vec<_>>().join("\n")
+    [PARITY_TITLE, "", &table, &parity_caption(), ""].join("\n")
 }
 
 /// The title of the table of [`Parity`].

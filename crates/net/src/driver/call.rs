@@ -21,8 +21,11 @@ const RUN: usize = 64;
 /// What a driver has measured of itself.
 #[derive(Debug, Clone, Default)]
 pub struct CallDriverReport {
-    /// The time from each deadline until its work was done and its datagrams were sent.
+    /// The time from each deadline until its work was done and its datagrams were sent: once for each of these datagrams, so that
+    /// one late wake-up counts as often as it delayed a datagram, and once where there are none.
     pub lateness: ErrorHistogram,
+    /// The time from the kernel's timestamp of each datagram until it was read.
+    pub read_latency: ErrorHistogram,
     /// Datagrams that the system did not send: the interface was down, there was no route, or its queue was full.
     pub unsent: u64,
     /// The latest reason.
@@ -132,9 +135,9 @@ impl<'a> CallDriver<'a> {
             if due.is_some() {
                 calls.handle_timeout(now);
             }
-            self.transmit(now, calls);
+            let datagrams = self.transmit(now, calls);
             if let Some(due) = due {
-                self.report.lateness.record(self.clock.now() - due);
+                self.report.lateness.record_many(self.clock.now() - due, datagrams.max(1));
             }
             let verdict = on_turn(now, calls, self);
             self.transmit(self.clock.now(), calls);
@@ -170,6 +173,9 @@ impl<'a> CallDriver<'a> {
                 continue;
             }
             let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
+            if received.stamp.is_some() {
+                self.report.read_latency.record(now.saturating_since(at));
+            }
             let ecn = received.traffic_class.map_or(Ecn::NotEct, |class| Ecn::from_bits(class.ecn()));
             if let Some(tap) = &mut self.tap {
                 tap.on_received(at, received.from, received.bytes, ecn);
@@ -179,7 +185,9 @@ impl<'a> CallDriver<'a> {
         Ok(())
     }
 
-    fn transmit<M: CallMedia>(&mut self, now: Timestamp, calls: &mut Calls<M>) {
+    /// Returns the number of datagrams that were to be sent.
+    fn transmit<M: CallMedia>(&mut self, now: Timestamp, calls: &mut Calls<M>) -> u64 {
+        let mut datagrams = 0;
         loop {
             let start = self.outgoing.bytes.len();
             let Some(next) = calls.poll_transmit(now, &mut self.outgoing.bytes) else { break };
@@ -189,8 +197,10 @@ impl<'a> CallDriver<'a> {
             }
             self.outgoing.to = Some(next);
             self.outgoing.lengths.push(length);
+            datagrams += 1;
         }
         self.flush(self.outgoing.bytes.len());
+        datagrams
     }
 
     /// Sends the datagrams in the first `end` bytes.

@@ -130,6 +130,22 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
+    /// What was counted since the counters were `before`.
+    pub(crate) const fn since(&self, before: &Self) -> Self {
+        Self {
+            offered_packets: self.offered_packets - before.offered_packets,
+            delivered_packets: self.delivered_packets - before.delivered_packets,
+            delivered_bytes: self.delivered_bytes - before.delivered_bytes,
+            transmitted_bytes: self.transmitted_bytes - before.transmitted_bytes,
+            overflow_packets: self.overflow_packets - before.overflow_packets,
+            aqm_packets: self.aqm_packets - before.aqm_packets,
+            lost_packets: self.lost_packets - before.lost_packets,
+            duplicated_packets: self.duplicated_packets - before.duplicated_packets,
+            corrupted_packets: self.corrupted_packets - before.corrupted_packets,
+            marked_packets: self.marked_packets - before.marked_packets,
+        }
+    }
+
     /// Packets dropped for any reason, losses included.
     pub const fn dropped_packets(&self) -> u64 {
         self.overflow_packets + self.aqm_packets + self.lost_packets

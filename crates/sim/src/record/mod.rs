@@ -12,11 +12,11 @@
 //! |---|---|
 //! | sent rate | sent within the window |
 //! | received rate, marked ratio, one-way delay, queueing delay of a flow | first copy delivered within the window |
-//! | loss ratio | sent within the window, and delivered or lost by the end of the run |
+//! | loss ratio, counts (`*_packets`) of a flow | sent within the window, and delivered or lost by the end of the run |
 //! | goodput of TCP | bytes delivered to the application in order within the window |
 //! | goodput, frames and frame delay of media | frames that became complete within the window |
 //! | utilisation, queueing delay of a link | taken from its queue within the window |
-//! | counts (`*_packets`) | whole run |
+//! | counts (`*_packets`) of a link | offered, delivered, dropped, marked within the window; offered are also those inside at its start |
 //!
 //! A packet that a link duplicated counts once: it is delivered when its first copy is delivered, and lost if
 //! no copy is delivered.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use giusto_measure::ErrorHistogram;
-use giusto_units::Timestamp;
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     copies::Copies,
@@ -14,7 +14,7 @@ use super::{
     types::{Cdf, Distribution, FlowRecord, LinkRecord, RepairRecord, RunRecord, StreamRecord},
 };
 use crate::{
-    link::{Link, rate::RateProfile},
+    link::{Link, LinkCounters, rate::RateProfile},
     packet::{DropReason, FlowId, LinkId, Packet},
     simulation::Simulation,
     trace::{Event, Note, Observer},
@@ -96,6 +96,8 @@ pub struct Recorder {
     flows: Vec<FlowState>,
     /// By link id.
     links: Vec<Vec<LinkTally>>,
+    /// By link id: the counters at the start of its window. Links whose window begins with the run have none.
+    before: Vec<Option<LinkCounts>>,
     /// For each measurement the indices of its tallies: those of its flows, or that of its link.
     measured: Vec<Vec<usize>>,
     timeline: Option<TimelineRecorder>,
@@ -109,10 +111,19 @@ struct FlowState {
     /// For flows of answers: the measurement window, and the bytes sent in it.
     answers: Option<(Range<Timestamp>, u64)>,
     copies: Copies,
-    sent_packets: u64,
-    received_packets: u64,
-    lost_packets: u64,
-    duplicate_packets: u64,
+}
+
+/// The counters of a link, and the packets inside it.
+#[derive(Debug, Clone, Copy, Default)]
+struct LinkCounts {
+    counters: LinkCounters,
+    inside: u64,
+}
+
+impl LinkCounts {
+    fn of(link: &Link) -> Self {
+        Self { counters: link.counters(), inside: link.in_flight() + link.backlog().packets }
+    }
 }
 
 /// The entry at index `place`. Missing entries up to it are created.
@@ -155,7 +166,25 @@ impl Recorder {
         });
         let measured = measured.collect();
         let timeline = plan.timeline.map(|options| TimelineRecorder::new(&plan, options));
-        Self { plan, flows, links, measured, timeline }
+        Self { plan, flows, links, before: Vec::new(), measured, timeline }
+    }
+
+    /// The next start of a link's window for which it needs [`on_links`](Self::on_links); `None` if there is none.
+    pub fn next_links(&self) -> Option<Timestamp> {
+        let is_known = |link: LinkId| self.before.get(link.0 as usize).is_some_and(Option::is_some);
+        let starts = self.plan.links.iter().filter(|planned| !is_known(planned.link));
+        starts.map(|planned| planned.window.start).filter(|start| *start > Timestamp::ZERO).min()
+    }
+
+    /// Reads the counters of the links whose windows start at `now` at the latest. Call it when the run has processed all events
+    /// before [`next_links`](Self::next_links), and none from then on: [`run_until`](Self::run_until) does.
+    pub fn on_links(&mut self, now: Timestamp, run: &impl RecordedRun) {
+        for planned in self.plan.links.iter().filter(|planned| planned.window.start <= now) {
+            let before = entry(&mut self.before, planned.link.0);
+            if before.is_none() {
+                *before = Some(run.link(planned.link).map(LinkCounts::of).unwrap_or_default());
+            }
+        }
     }
 
     /// Whether it records gauges, so that the agents must report them.
@@ -215,7 +244,27 @@ impl Recorder {
     ///
     /// If a link does not conserve packets, which is a bug.
     pub fn run_until(&mut self, simulation: &mut Simulation, end: Timestamp) {
-        if self.timeline.is_some() {
+        self.run_with(simulation, end, &mut ());
+    }
+
+    /// The same, with another observer.
+    ///
+    /// # Panics
+    ///
+    /// If a link does not conserve packets, which is a bug.
+    pub fn run_with(&mut self, simulation: &mut Simulation, end: Timestamp, other: &mut impl Observer) {
+        const TICK: TimeDelta = TimeDelta::from_nanos(1);
+        while let Some(start) = self.next_links().filter(|start| *start <= end) {
+            self.run_part(simulation, start - TICK, other);
+            self.on_links(start, simulation);
+        }
+        self.run_part(simulation, end, other);
+    }
+
+    fn run_part(&mut self, simulation: &mut Simulation, end: Timestamp, other: &mut impl Observer) {
+        if other.watches() {
+            simulation.run_until(end, &mut (self, other));
+        } else if self.timeline.is_some() {
             simulation.run_until(end, self);
         } else {
             simulation.run_until(end, &mut Untimed(self));
@@ -277,10 +326,10 @@ impl Recorder {
             sent_rate_bps: figures.rate_bps(figures.sent_bytes),
             received_rate_bps: figures.rate_bps(figures.received_bytes),
             goodput_bps: planned.answers.map(|_| figures.rate_bps(figures.goodput_bytes)),
-            sent_packets: state.sent_packets,
-            received_packets: state.received_packets,
-            lost_packets: state.lost_packets,
-            duplicate_packets: state.duplicate_packets,
+            sent_packets: figures.sent_packets,
+            received_packets: figures.arrived_packets,
+            lost_packets: figures.lost_packets,
+            duplicate_packets: tally.duplicate_packets(),
             loss_ratio: ratio(figures.lost_packets, known),
             marked_ratio: ratio(figures.marked_packets, figures.received_packets),
             delay_ms: Distribution::of(tally.delay()),
@@ -297,20 +346,25 @@ impl Recorder {
 
     fn link(&self, planned: &PlannedLink, run: &impl RecordedRun, end: Timestamp) -> Option<LinkRecord> {
         let figures = self.links.get(planned.link.0 as usize)?.first()?.figures(&planned.rate, end);
-        let link = run.link(planned.link)?;
-        let counters = link.counters();
-        let capacity = planned.rate.capacity(end).filter(|_| end > Timestamp::ZERO);
+        let LinkCounts { counters, inside } = LinkCounts::of(run.link(planned.link)?);
+        let before = self.before.get(planned.link.0 as usize).copied().flatten().unwrap_or_default();
+        let counters = counters.since(&before.counters);
+        // A run that ended before its window has no other one.
+        let from = if planned.window.start < end { planned.window.start } else { Timestamp::ZERO };
+        let capacity = planned.rate.capacity(end).zip(planned.rate.capacity(from)).filter(|_| end > from);
         Some(LinkRecord {
             utilisation_ratio: figures.utilisation_ratio,
-            capacity_bps: capacity.map(|size| size.as_bits() as f64 / end.as_seconds()),
-            offered_packets: counters.offered_packets,
+            capacity_bps: capacity.map(|(until, before)| {
+                until.saturating_sub(before).as_bits() as f64 / (end - from).as_seconds()
+            }),
+            offered_packets: counters.offered_packets + before.inside,
             delivered_packets: counters.delivered_packets,
             dropped_packets: counters.dropped_packets(),
             overflow_packets: counters.overflow_packets,
             aqm_packets: counters.aqm_packets,
             lost_packets: counters.lost_packets,
             marked_packets: counters.marked_packets,
-            in_flight_packets: link.in_flight() + link.backlog().packets,
+            in_flight_packets: inside,
             duplicated_packets: counters.duplicated_packets,
             corrupted_packets: counters.corrupted_packets,
             queue_delay_ms: figures.queue_delay_ms,
@@ -410,7 +464,6 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 impl FlowState {
     #[inline]
     fn on_sent(&mut self, now: Timestamp, packet: &Packet) {
-        self.sent_packets += 1;
         for tally in &mut self.tallies {
             tally.on_sent(now, packet);
         }
@@ -425,10 +478,9 @@ impl FlowState {
     #[inline]
     fn on_delivered(&mut self, now: Timestamp, packet: &Packet) -> bool {
         if !self.copies.is_empty() && !self.copies.deliver(packet.sequence) {
-            self.duplicate_packets += 1;
+            self.tallies.iter_mut().for_each(|tally| tally.on_duplicate(packet));
             return false;
         }
-        self.received_packets += 1;
         for tally in &mut self.tallies {
             tally.on_delivered(now, packet);
         }
@@ -440,7 +492,6 @@ impl FlowState {
         if !self.copies.is_empty() && !self.copies.drop(packet.sequence) {
             return false;
         }
-        self.lost_packets += 1;
         for tally in &mut self.tallies {
             tally.on_lost(packet);
         }

@@ -94,6 +94,7 @@ pub(super) struct FlowTally {
     received_bytes: u64,
     arrived_packets: u64,
     lost_packets: u64,
+    duplicate_packets: u64,
     marked_packets: u64,
     goodput_bytes: u64,
     delay: Delays,
@@ -114,6 +115,7 @@ impl FlowTally {
             received_bytes: 0,
             arrived_packets: 0,
             lost_packets: 0,
+            duplicate_packets: 0,
             marked_packets: 0,
             goodput_bytes: 0,
             delay: Delays::new(wanted),
@@ -177,6 +179,15 @@ impl FlowTally {
     #[inline]
     pub(super) fn on_lost(&mut self, packet: &Packet) {
         self.lost_packets += u64::from(self.window.contains(&packet.sent));
+    }
+
+    /// Handles the delivery of a further copy of `packet`.
+    pub(super) fn on_duplicate(&mut self, packet: &Packet) {
+        self.duplicate_packets += u64::from(self.window.contains(&packet.sent));
+    }
+
+    pub(super) fn duplicate_packets(&self) -> u64 {
+        self.duplicate_packets
     }
 
     pub(super) fn on_note(&mut self, now: Timestamp, note: &Note) {

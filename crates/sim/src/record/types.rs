@@ -108,13 +108,13 @@ pub struct FlowRecord {
     /// Payload delivered to the application: in-order bytes of TCP, complete frames of media; `None` for
     /// other kinds.
     pub goodput_bps: Option<f64>,
-    /// Packets sent, in the whole run.
+    /// Packets sent within the window.
     pub sent_packets: u64,
-    /// Unique packets received, in the whole run.
+    /// Of these: delivered by the end of the run.
     pub received_packets: u64,
-    /// Packets of which every copy was dropped or lost, in the whole run.
+    /// Of these: every copy was dropped or lost by the end of the run.
     pub lost_packets: u64,
-    /// Duplicates received, in the whole run.
+    /// Further copies of these that were delivered.
     pub duplicate_packets: u64,
     /// Share of packets lost, 0 to 1; `None` if the fate of no packet is known.
     pub loss_ratio: Option<f64>,
@@ -231,7 +231,7 @@ pub enum StreamKind {
     Audio,
 }
 
-/// One link.
+/// One link. All its figures are of one window: from the warm-up until the end of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// Its name in the scenario.
@@ -248,13 +248,14 @@ pub struct LinkRecord {
     pub queue: String,
     /// Bytes transmitted divided by the capacity; `None` if unlimited.
     pub utilisation_ratio: Option<f64>,
-    /// Mean of its rate over the whole run; `None` if unlimited.
+    /// Mean of its rate; `None` if unlimited.
     pub capacity_bps: Option<f64>,
-    /// Packets offered to it, in the whole run.
+    /// Packets offered to it, and those inside it at the start of its window: offered and duplicated are delivered, dropped or in
+    /// flight.
     pub offered_packets: u64,
-    /// Packets delivered at its far end, in the whole run.
+    /// Packets delivered at its far end.
     pub delivered_packets: u64,
-    /// Packets dropped or lost, in the whole run.
+    /// Packets dropped or lost.
     pub dropped_packets: u64,
     /// Of these: dropped because the queue was full.
     pub overflow_packets: u64,
@@ -262,13 +263,13 @@ pub struct LinkRecord {
     pub aqm_packets: u64,
     /// Of these: lost on the wire.
     pub lost_packets: u64,
-    /// Packets marked by its queue, in the whole run.
+    /// Packets marked by its queue.
     pub marked_packets: u64,
     /// Packets inside it at the end: queued, in transmission, propagating.
     pub in_flight_packets: u64,
-    /// Copies that it made, in the whole run.
+    /// Copies that it made.
     pub duplicated_packets: u64,
-    /// Packets whose content was changed on it, in the whole run. It delivered them; their receivers discarded them.
+    /// Packets whose content was changed on it. It delivered them; their receivers discarded them.
     #[serde(default)]
     pub corrupted_packets: u64,
     /// Queueing delay; `None` if nothing was transmitted.

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use giusto_measure::ErrorHistogram;
 use giusto_net::{
     Clock,
     emulate::{RelayConfig, StampingRelay, free_port},
@@ -31,8 +32,9 @@ const LONGEST: DataSize = DataSize::from_bytes(65_507);
 const GRACE: TimeDelta = TimeDelta::from_seconds(10);
 /// How often a server is started again where another program took its port first.
 const PORT_ATTEMPTS: u32 = 4;
-/// The time between two checks of the processes.
-const LOOK: Duration = Duration::from_millis(50);
+/// The time between two checks of the processes. It is short so that in a second there are enough wake-ups to say how late this
+/// machine is.
+const LOOK: TimeDelta = TimeDelta::from_millis(5);
 /// The time between two calls with live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(500);
 /// How long a server may take to end after its client.
@@ -128,10 +130,12 @@ impl Iperf3 {
             StampingRelay::start(clock, &config, move |datagram| lock(&observing).on_datagram(datagram))?;
         let server = self.start(&server_arguments(target))?;
         let client = self.start(&client_arguments(run, seconds, relay.port()))?;
-        let mut pair = Pair { name: self.name(), clock, server, client };
+        let wake_latency = ErrorHistogram::new();
+        let mut pair = Pair { name: self.name(), clock, server, client, wake_latency };
         let limit = TimeDelta::from_seconds(seconds) + GRACE;
         let ended = pair.wait(limit, stop, || on_live(&lock(&tally).live()))?;
         let report = ended.map(|_| pair.report()).transpose()?;
+        let wake_latency = pair.wake_latency.clone();
         drop(pair);
 
         // The client has ended: what it sent waits in the relay's socket at the latest.
@@ -142,7 +146,7 @@ impl Iperf3 {
             return Err(PeerError::NothingArrived { name: self.name(), size: run.size });
         }
         let duration = TimeDelta::from_seconds(seconds);
-        Ok(PeerMeasurement { name: self.name(), summary, report, relay, duration })
+        Ok(PeerMeasurement { name: self.name(), summary, report, relay, duration, wake_latency })
     }
 
     fn start(&self, arguments: &[String]) -> Result<Process, PeerError> {
@@ -161,6 +165,8 @@ struct Pair {
     clock: Clock,
     server: Process,
     client: Process,
+    /// How late this machine wakes a thread meanwhile.
+    wake_latency: ErrorHistogram,
 }
 
 impl Pair {
@@ -174,7 +180,10 @@ impl Pair {
         let begun = self.clock.now();
         let mut shown = begun;
         loop {
-            let ended = self.client.wait(LOOK).map_err(|error| self.failed(CLIENT, &error.to_string()))?;
+            let at = self.clock.now() + LOOK;
+            let ended =
+                self.client.wait(LOOK.to_std()).map_err(|error| self.failed(CLIENT, &error.to_string()))?;
+            self.wake_latency.record(self.clock.now().saturating_since(at));
             if ended.is_some() || stop.load(Relaxed) {
                 return Ok(ended);
             }
@@ -223,7 +232,7 @@ fn answer(program: &Path) -> io::Result<String> {
     const TIMEOUT: TimeDelta = TimeDelta::from_seconds(5);
     let clock = Clock::start();
     let mut process = Process::start(program, &["--version"])?;
-    while process.wait(LOOK)?.is_none() {
+    while process.wait(LOOK.to_std())?.is_none() {
         if clock.now() - Timestamp::ZERO > TIMEOUT {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer to --version within 5 s"));
         }
@@ -309,6 +318,9 @@ mod tests {
         assert!(iperf3.name().starts_with("iperf3 3"));
         let mut live = Vec::new();
         let measured = iperf3.measure(&RUN, &AtomicBool::new(false), |figures| live.push(*figures)).unwrap();
+        // A busy machine has fewer.
+        let wakes = measured.wake_latency.count();
+        assert!((10..=1_000_000).contains(&wakes), "{wakes}");
         let report = measured.report.unwrap();
         assert_eq!(children(), Vec::<String>::new());
 
@@ -390,7 +402,8 @@ mod tests {
     fn a_client_that_does_not_end_is_killed() {
         let sleeping = || Process::start(Path::new("/bin/sleep"), &["60"]).unwrap();
         let (clock, mut shown) = (Clock::start(), 0);
-        let mut pair = Pair { name: "iperf3 3.0".to_owned(), clock, server: sleeping(), client: sleeping() };
+        let (name, wake_latency) = ("iperf3 3.0".to_owned(), ErrorHistogram::new());
+        let mut pair = Pair { name, clock, server: sleeping(), client: sleeping(), wake_latency };
         let limit = TimeDelta::from_millis(700);
         let error = pair.wait(limit, &AtomicBool::new(false), || shown += 1).unwrap_err();
         assert!(matches!(error, PeerError::TimedOut { .. }), "{error}");

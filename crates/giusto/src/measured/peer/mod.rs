@@ -11,11 +11,14 @@ mod tally;
 
 use std::{io, path::PathBuf};
 
-use giusto_measure::StreamSummary;
+use giusto_measure::{ErrorHistogram, StreamSummary};
 use giusto_net::emulate::{RelayError, RelayReport};
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::measured::{plan::ResolvedPlan, result::RunResult};
+use crate::measured::{
+    plan::ResolvedPlan,
+    result::{Quantiles, RunResult, SystemGranted},
+};
 
 pub use iperf3::Iperf3;
 pub use report::PeerReport;
@@ -44,6 +47,8 @@ pub struct PeerMeasurement {
     pub relay: RelayReport,
     /// How long the peer was asked to send, in whole seconds.
     pub duration: TimeDelta,
+    /// How late this machine woke a sleeping thread meanwhile.
+    pub wake_latency: ErrorHistogram,
 }
 
 impl PeerMeasurement {
@@ -65,6 +70,9 @@ impl PeerMeasurement {
             ..RunResult::default()
         };
         result.add_received(&self.summary);
+        let wake_latency_us = self.wake_latency.quantiles().map(|late| Quantiles::micros(Some(&late)));
+        result.system = Some(SystemGranted { wake_latency_us, ..SystemGranted::default() });
+        result.doubts = result.find_doubts();
         result
     }
 }

@@ -2,7 +2,7 @@
 
 use giusto_webrtc::result::BrowserSample;
 
-use super::{Card, Chart, Mark, Report, Section, Series, format, simulation};
+use super::{Card, Chart, Mark, Report, Section, Series, format, simulation, simulation::doubts_first};
 use crate::call::browser::BrowserRecord;
 
 /// Samples of the browser between the two ends of an interval: half a second.
@@ -14,7 +14,7 @@ const MAX_FREEZES: usize = 20;
 pub fn browser_call(record: &BrowserRecord, command: impl Into<String>) -> Report {
     let mut report = simulation(&record.record.run, command);
     "giusto call: a browser".clone_into(&mut report.title);
-    report.headline = headline(record);
+    report.headline = doubts_first(&record.record.call.doubts, &headline(record));
     let charts = [rates(record), frames(record), delays(record)];
     let drawn = charts.into_iter().filter(|chart| !chart.series.is_empty()).map(Section::from);
     let parts = std::iter::once(Section::from(cards(record))).chain(drawn);

@@ -150,7 +150,7 @@ fn parity_table(comparison: &Comparison) -> Table {
 }
 
 /// `Simulation and real time agree for 2 of 3 controllers: received rates differ by at most 1.2 %, queueing delays (p95) by at most
-/// 4.0 ms.`
+/// 4.0 ms.` Before it, how many of the runs in real time cannot be trusted.
 pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
     let most =
         |of: fn(&Parity) -> Option<f64>| parity.iter().filter_map(of).map(f64::abs).max_by(f64::total_cmp);
@@ -162,12 +162,12 @@ pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
     let doubtful = match doubtful {
         0 => String::new(),
         count => format!(
-            " The figures of {} cannot be trusted: this machine was overloaded.",
+            "The figures of {} cannot be trusted. ",
             plural(count, "run in real time", "runs in real time")
         ),
     };
     Some(format!(
-        "Simulation and real time agree for {within} of {}: received rates differ by at most {}{queue}.{doubtful}",
+        "{doubtful}Simulation and real time agree for {within} of {}: received rates differ by at most {}{queue}.",
         plural(parity.len() as u64, "controller", "controllers"),
         percent(rate),
     ))

@@ -53,7 +53,7 @@ pub use live::{live, live_result};
 pub use map::Map;
 pub use page::{Demo, accuracy, demo, results, verdict};
 pub use replay::replay;
-pub use simulation::simulation;
+pub use simulation::{call, simulation};
 pub use skeleton::Served;
 
 use crate::whole_file::{self, Content};

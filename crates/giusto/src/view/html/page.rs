@@ -30,8 +30,9 @@ pub struct Demo {
 /// The page of `giusto demo`.
 pub fn demo(demo: &Demo) -> Report {
     let run = &demo.run;
+    let headline = demo_headline(demo);
     let mut report =
-        Report::new("giusto demo: paced UDP on this machine", verdict(run)).with_command(&demo.command);
+        Report::new("giusto demo: paced UDP on this machine", headline).with_command(&demo.command);
     report.push(cards(run));
     let compared: Vec<(&RunResult, &RunPlots)> = std::iter::once((run, &demo.plots))
         .chain(demo.others.iter().map(|(run, plots)| (run, plots)))
@@ -54,6 +55,26 @@ pub fn demo(demo: &Demo) -> Report {
     }
     report.push(how_measured());
     Report { record, ..report }
+}
+
+/// The finding of the first run, and before it which of all runs and calls cannot be trusted.
+fn demo_headline(demo: &Demo) -> String {
+    let found = verdict(&demo.run);
+    if !demo.run.doubts.is_empty() {
+        return found;
+    }
+    let runs = demo.others.iter().map(|(run, _)| &run.doubts[..]);
+    let all = runs.chain(demo.calls.runs.iter().filter(|run| run.live).map(|run| run.doubts()));
+    let (mut count, mut first) = (0_u64, None);
+    for doubt in all.filter_map(<[_]>::first) {
+        count += 1;
+        first.get_or_insert(doubt);
+    }
+    let untrusted = first.map(|first| {
+        let runs = plural(count, "other run or call", "other runs and calls");
+        format!("The figures of {runs} cannot be trusted: {first}. ")
+    });
+    untrusted.unwrap_or_default() + &found
 }
 
 /// What the calls are, and what was found.
@@ -84,8 +105,15 @@ pub fn results(runs: &[(String, RunResult)]) -> Report {
         report.push(every_figure(run));
         return report;
     }
-    let mut report =
-        Report::new("Results", plural(runs.len() as u64, "stream has ended", "streams have ended") + ".");
+    let ended = plural(runs.len() as u64, "stream has ended", "streams have ended");
+    let doubtful: Vec<_> = runs.iter().filter_map(|(_, run)| run.doubts.first()).collect();
+    let doubtful = doubtful.first().map_or_else(String::new, |first| {
+        format!(
+            "The figures of {} cannot be trusted: {first}. ",
+            plural(doubtful.len() as u64, "stream", "streams")
+        )
+    });
+    let mut report = Report::new("Results", format!("{doubtful}{ended}."));
     let columns = [
         Column::words("stream"),
         Column::number("received rate"),

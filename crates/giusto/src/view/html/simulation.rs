@@ -14,6 +14,7 @@ use super::{
     format::{count, or_unknown, percent, plural, rate, short, time_us},
 };
 use crate::{
+    call::CallRecord,
     record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
     view::{
         table::Column,
@@ -66,6 +67,20 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     report.sections.extend(tables(page));
     keep_drawn(&mut embedded, &report.sections);
     report.with_record(embedded)
+}
+
+/// The page of a call over UDP: that of its record, with the doubts of this end first.
+pub fn call(record: &CallRecord, command: impl Into<String>) -> Report {
+    let mut page = simulation(&record.run, command);
+    page.title = format!("giusto call: {}, {}", record.run.scenario, record.call.role);
+    page.headline = doubts_first(&record.call.doubts, &page.headline);
+    page
+}
+
+/// The finding, and before it why the figures cannot be trusted.
+pub(super) fn doubts_first(doubts: &[String], found: &str) -> String {
+    let doubts = doubts.iter().map(|doubt| format!("The figures cannot be trusted: {doubt}. "));
+    doubts.collect::<String>() + found
 }
 
 /// The charts, also those without values.
@@ -125,8 +140,7 @@ fn is_call(record: &RunRecord) -> bool {
 pub(super) fn headline(record: &RunRecord) -> String {
     let found = finding(record);
     if let Some(real_time) = &record.real_time {
-        let doubts = real_time.doubts.iter().map(|doubt| format!("The figures cannot be trusted: {doubt}. "));
-        return doubts.collect::<String>() + &found;
+        return doubts_first(&real_time.doubts, &found);
     }
     if record.interrupted {
         let at = time_us(record.duration_s * 1e6);
