@@ -1,6 +1,6 @@
 //! Computes the record of a run from its events.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use giusto_measure::ErrorHistogram;
 use giusto_units::Timestamp;
@@ -208,17 +208,22 @@ impl Recorder {
         true
     }
 
-    /// Runs `simulation` until `end`, as [`Simulation::run_until`] does, and records it. Faster than with an observer of a type of
+    /// Runs `simulation` until `end`, as [`Simulation::run_watched`] does, and records it. Faster than with an observer of a type of
     /// another crate, which is compiled there.
     ///
     /// # Panics
     ///
     /// If a link does not conserve packets, which is a bug.
-    pub fn run_until(&mut self, simulation: &mut Simulation, end: Timestamp) {
+    pub fn run_watched(
+        &mut self,
+        simulation: &mut Simulation,
+        end: Timestamp,
+        watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         if self.timeline.is_some() {
-            simulation.run_until(end, self);
+            simulation.run_watched(end, self, watch)
         } else {
-            simulation.run_until(end, &mut Untimed(self));
+            simulation.run_watched(end, &mut Untimed(self), watch)
         }
     }
 
