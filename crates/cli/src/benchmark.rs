@@ -13,7 +13,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use crate::{
     args::whole,
     command_line,
-    console::{Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
     sim::{make_folder, moment},
     usage::{UsageError, misuse},
 };
@@ -201,7 +201,10 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     let [controller] = plan.controllers[..] else {
         misuse!("--replay runs one controller, found {}: name one", plan.controllers.len())
     };
-    let drawn = benchmark::draw(&plan.seed, number);
+    let Some(drawn) = benchmark::draw_unless(&plan.seed, number, &|| stop.load(Ordering::Relaxed)) else {
+        console::complain("interrupted before the run");
+        return Ok(ExitCode::SUCCESS);
+    };
     let scenario = drawn.scenario(controller)?;
     if let Some(Explained::At(at)) = args.why {
         why::check(&scenario, at, None).map_err(UsageError::new)?;

@@ -149,11 +149,12 @@ fn traces(args: &TracesArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     make_folder(&args.out)?;
     let progress = Progress::new(set.traces.len() as u64);
     let make = |&traced| {
-        if stop.load(Ordering::Relaxed) {
+        let is_over = || stop.load(Ordering::Relaxed);
+        if is_over() {
             return None;
         }
         progress.say(format!("{traced}"));
-        let made = set.make(traced).map_err(anyhow::Error::from);
+        let made = set.make_unless(traced, &is_over).map_err(anyhow::Error::from).transpose()?;
         let written = made.and_then(|made| {
             made.write(&args.out)?;
             Ok(made)

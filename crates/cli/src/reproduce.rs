@@ -175,7 +175,9 @@ fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     check_out(args)?;
     let plan = if args.quick { rrtcc::Plan::QUICK } else { rrtcc::Plan::FULL };
     let progress = Progress::new(plan.steps());
-    let outcome = rrtcc::run(plan, |what| {
+    let watch =
+        || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let outcome = rrtcc::run(plan, watch, |what| {
         progress.say(what);
         progress.step();
         !stop.load(Ordering::Relaxed)

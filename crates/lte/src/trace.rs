@@ -210,17 +210,30 @@ impl Trace {
     ///
     /// [`CityError::Range`] names a setting out of range.
     pub fn new(config: &TraceConfig) -> Result<Self, CityError> {
+        Ok(Self::new_unless(config, &|| false)?.expect("nothing ends it"))
+    }
+
+    /// Makes the traces of `config`, unless `ends`, which is called after each millisecond of them, is true before.
+    ///
+    /// # Errors
+    ///
+    /// [`CityError::Range`] names a setting out of range.
+    pub fn new_unless(config: &TraceConfig, ends: &dyn Fn() -> bool) -> Result<Option<Self>, CityError> {
         config.validate()?;
         let mut full = Run::new(config, Traffic::Full);
-        full.run(config);
+        if !full.run(config, ends) {
+            return Ok(None);
+        }
         let mut small = Run::new(config, Traffic::Small);
-        small.run(config);
+        if !small.run(config, ends) {
+            return Ok(None);
+        }
         let (mut trace, delays) = (full.trace, small.trace);
         trace.missing_small = delays.missing_small;
         for (sample, delay) in trace.samples.iter_mut().zip(delays.samples) {
             sample.small = delay.small;
         }
-        Ok(trace)
+        Ok(Some(trace))
     }
 
     /// Mean rate in bit/s.
@@ -339,10 +352,14 @@ impl Run {
         -libm::log(1.0 - self.arrivals.random::<f64>()) / per_ms
     }
 
-    fn run(&mut self, config: &TraceConfig) {
+    /// Returns whether it is complete.
+    fn run(&mut self, config: &TraceConfig, ends: &dyn Fn() -> bool) -> bool {
         let length = config.duration.as_nanos().unsigned_abs() / 1_000_000;
         let mut delivered = Vec::new();
         for ms in 0..WARM_UP_MS + length {
+            if ends() {
+                return false;
+            }
             let now = Timestamp::ZERO + TimeDelta::from_millis(ms as i64);
             self.others_arrive(now, ms, config);
             self.move_users(now, ms, config.position, &mut delivered);
@@ -373,6 +390,7 @@ impl Run {
             Cells::Up(cells) => cells.counters(),
         };
         self.trace.used_ratio = counters.used_ratio();
+        true
     }
 
     fn others_arrive(&mut self, now: Timestamp, ms: u64, config: &TraceConfig) {

@@ -1,6 +1,6 @@
 //! A simulation run: agents send packets, links transport them, and time advances from event to event.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::ControlFlow};
 
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -13,6 +13,9 @@ use crate::{
     trace::{Backlog, Event, Observer},
     traffic::{Agent, Body},
 };
+
+/// Events after which [`Simulation::run_watched`] asks whether to go on: a few milliseconds, with controllers in Python too.
+pub const EVENTS_PER_LOOK: u32 = 1024;
 
 /// An agent, by its index in the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -293,9 +296,38 @@ impl Simulation {
     ///
     /// If a link does not conserve packets, which is a bug.
     pub fn run_until(&mut self, end: Timestamp, observer: &mut impl Observer) {
-        let newcomers = self.begun as u32..self.agents.len() as u32;
-        self.begun = self.agents.len();
-        for place in newcomers {
+        while !self.run_some(end, observer) {}
+    }
+
+    /// Processes events as [`run_until`](Self::run_until) does, and asks `watch` after each [`EVENTS_PER_LOOK`] of them whether to
+    /// go on: however long a simulated second takes, the caller can end the run soon. The argument of `watch` is the time of the
+    /// last event. A run that was ended can be continued.
+    ///
+    /// # Panics
+    ///
+    /// As [`run_until`](Self::run_until).
+    pub fn run_watched(
+        &mut self,
+        end: Timestamp,
+        observer: &mut impl Observer,
+        watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while !self.run_some(end, observer) {
+            watch(self.now())?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Processes at most [`EVENTS_PER_LOOK`] events; returns whether it has reached `end`.
+    fn run_some(&mut self, end: Timestamp, observer: &mut impl Observer) -> bool {
+        let mut left = EVENTS_PER_LOOK;
+        while self.begun < self.agents.len() {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            let place = self.begun as u32;
+            self.begun += 1;
             self.drain_agent(self.reached, place, observer);
         }
         while let Some((now, wake)) = self.events.pop_until(end) {
@@ -303,6 +335,11 @@ impl Simulation {
                 Wake::Link(place) => self.wake_link(now, place, observer),
                 Wake::Agent(place) => self.wake_agent(now, place, observer),
                 Wake::Medium(place) => self.wake_medium(now, place, observer),
+            }
+            left = left.saturating_sub(1);
+            if left == 0 {
+                self.reached = self.reached.max(now);
+                return false;
             }
         }
         // A run without an end has reached the time of its last event.
@@ -316,6 +353,7 @@ impl Simulation {
                 ends.name
             );
         }
+        true
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Table 3: one RRTCC flow and five TCP flows on one link (§2.3). The thesis cites it from V. Singh, "Fairness of RRTCC".
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use crate::item::{Item, Rule, Spread, Statement};
 use giusto::{
@@ -82,10 +82,11 @@ pub(super) struct Fairness {
     beside: Option<[[Spread; 4]; 2]>,
 }
 
-/// Runs Table 3 with `seeds` seeds, each for `duration_s`.
-pub(super) fn fairness(seeds: u64, duration_s: u64) -> Fairness {
+/// Runs Table 3 with `seeds` seeds, each for `duration_s`. Of a controller whose runs `watch` has ended there is nothing.
+pub(super) fn fairness(seeds: u64, duration_s: u64, watch: &dyn Fn() -> ControlFlow<()>) -> Fairness {
     let run = |controller| {
-        let [short, long] = DELAYS_MS.map(|delay| rows(&scenario(controller, delay, duration_s), seeds));
+        let [short, long] =
+            DELAYS_MS.map(|delay| rows(&scenario(controller, delay, duration_s), seeds, watch));
         Some([short?, long?])
     };
     Fairness { cited: run(CITED), beside: run(BESIDE) }
@@ -121,11 +122,18 @@ impl Fairness {
     }
 }
 
-/// The rows of Table 3 from the runs of a scenario.
-fn rows(scenario: &str, seeds: u64) -> Option<[Spread; 4]> {
+/// The rows of Table 3 from the runs of a scenario; `None` if `watch` has ended one.
+fn rows(scenario: &str, seeds: u64, watch: &dyn Fn() -> ControlFlow<()>) -> Option<[Spread; 4]> {
     let scenario = Scenario::parse(scenario, "rrtcc").ok()?;
-    let run = |seed| cells(&run::simulate(&scenario, seed, RecordOptions::default(), &mut ()));
-    let runs: Vec<[f64; 4]> = (1..=seeds).filter_map(run).collect();
+    let mut runs = Vec::new();
+    for seed in 1..=seeds {
+        let options = RecordOptions::default();
+        let record = run::simulate_watched(&scenario, seed, options, &mut (), |_| watch());
+        if record.interrupted {
+            return None;
+        }
+        runs.extend(cells(&record));
+    }
     let row = |number: usize| Spread::of(runs.iter().filter_map(|run| run.get(number).copied()));
     Some([row(0)?, row(1)?, row(2)?, row(3)?])
 }
@@ -151,7 +159,7 @@ mod tests {
 
     #[test]
     fn six_flows_share_the_link_and_no_more() {
-        let fairness = fairness(1, 30);
+        let fairness = fairness(1, 30, &|| ControlFlow::Continue(()));
         for (delay, spreads) in DELAYS_MS.into_iter().zip(fairness.beside.unwrap()) {
             let [goodput, loss, tcp, tfs] = spreads.map(|spread| spread.median);
             let all = goodput + 5.0 * tcp;

@@ -13,11 +13,11 @@ mod readings;
 mod session;
 mod statements;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use self::{
     fairness::{Fairness, flows_of_table_3},
-    network::TABLE_9,
+    network::{TABLE_8, TABLE_9},
     queued::Comparison,
     readings::Reading,
     session::{Pair, Setting},
@@ -71,9 +71,10 @@ pub struct Rrtcc {
     complete: bool,
 }
 
-/// Makes every run of `plan`. `step` is called before each step with its name and returns whether to go on. A reproduction that was
-/// stopped judges the lines of Table 9 and the readings that it has.
-pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
+/// Makes every run of `plan`. `step` is called before each step with its name, `watch` now and then during it; both return whether to
+/// go on. A reproduction that was stopped judges the lines of Table 9 and the readings that it has.
+pub fn run(plan: Plan, watch: impl Fn() -> ControlFlow<()>, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
+    let goes_on = || watch().is_continue();
     let mut rrtcc = Rrtcc {
         plan,
         runs: Vec::new(),
@@ -87,13 +88,18 @@ pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
             return rrtcc;
         }
         let setting = Setting::judged(bandwidths);
-        rrtcc.runs.push((1..=plan.seeds).map(|seed| Pair::run(&setting, seed)).collect());
+        let pairs = pairs(&setting, plan.seeds, goes_on);
+        let Some(pairs) = pairs else { return rrtcc };
+        rrtcc.runs.push(pairs);
     }
     for (name, change) in readings::READINGS {
         if !step(name) {
             return rrtcc;
         }
-        rrtcc.readings.push(Reading::run(name, *change, plan.seeds));
+        let mut setting = Setting::judged(TABLE_8);
+        change(&mut setting);
+        let Some(pairs) = pairs(&setting, plan.seeds, goes_on) else { return rrtcc };
+        rrtcc.readings.push(Reading::judge(name, &pairs));
     }
     for seed in 1..=plan.queued_seeds {
         if !step(&format!("with a queue, seed {seed}")) {
@@ -102,10 +108,15 @@ pub fn run(plan: Plan, mut step: impl FnMut(&str) -> bool) -> Rrtcc {
         rrtcc.queued.extend(Comparison::run(seed));
     }
     if step("Table 3") {
-        rrtcc.fairness = fairness::fairness(plan.fairness_seeds, plan.fairness_s);
-        rrtcc.complete = true;
+        rrtcc.fairness = fairness::fairness(plan.fairness_seeds, plan.fairness_s, &watch);
+        rrtcc.complete = goes_on();
     }
     rrtcc
+}
+
+/// The runs of each seed; `None` once `goes_on` is false.
+fn pairs(setting: &Setting, seeds: u64, goes_on: impl Fn() -> bool) -> Option<Vec<Pair>> {
+    (1..=seeds).map(|seed| goes_on().then(|| Pair::run(setting, seed))).collect()
 }
 
 impl Rrtcc {

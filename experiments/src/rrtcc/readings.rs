@@ -7,7 +7,7 @@ use giusto_congestion::gcc::{
 use giusto_units::DataSize;
 
 use super::{
-    network::{TABLE_8, Variance},
+    network::Variance,
     session::{Pair, Setting},
     statements::{Ours, goodput_factor, statements},
 };
@@ -51,13 +51,6 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn run(name: &'static str, change: Change, seeds: u64) -> Self {
-        let mut setting = Setting::judged(TABLE_8);
-        change(&mut setting);
-        let pairs: Vec<Pair> = (1..=seeds).map(|seed| Pair::run(&setting, seed)).collect();
-        Self::judge(name, &pairs)
-    }
-
     pub(super) fn judge(name: &'static str, pairs: &[Pair]) -> Self {
         let spread = |value: fn(&Pair) -> f64| Spread::of(pairs.iter().map(value));
         let verdicts = statements().into_iter().filter_map(|statement| match statement.ours {

@@ -1,8 +1,12 @@
 use super::{network::TABLE_8, session::Outcome, *};
 use crate::item::Findings;
 
+fn go_on() -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn a_few() -> Rrtcc {
-    run(Plan { seeds: 40, queued_seeds: 1, fairness_seeds: 1, fairness_s: 20 }, |_| true)
+    run(Plan { seeds: 40, queued_seeds: 1, fairness_seeds: 1, fairness_s: 20 }, go_on, |_| true)
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn items_say_why_and_the_page_shows_all_figures() {
 #[test]
 fn a_stopped_run_judges_what_it_has() {
     let mut left = 2;
-    let rrtcc = run(Plan { seeds: 3, ..Plan::QUICK }, |_| {
+    let rrtcc = run(Plan { seeds: 3, ..Plan::QUICK }, go_on, |_| {
         left -= 1;
         left >= 0
     });
@@ -132,7 +136,7 @@ fn rows<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
 fn the_committed_page_holds_the_judged_items() {
     let committed = include_str!("../../../docs/reproduce/rrtcc.md");
     let mut lines = TABLE_9.len();
-    let rrtcc = run(Plan::FULL, |_| {
+    let rrtcc = run(Plan::FULL, go_on, |_| {
         lines = lines.wrapping_sub(1);
         lines < 4
     });

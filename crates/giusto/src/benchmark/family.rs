@@ -185,10 +185,16 @@ pub(super) fn judged(scenario: &Scenario) -> impl Iterator<Item = &str> {
 }
 
 /// Draws scenario number `number` of `seed`.
+#[expect(clippy::expect_used, reason = "only an end that is asked for leaves nothing")]
 pub fn draw(seed: &str, number: u64) -> Drawn {
+    draw_unless(seed, number, &|| false).expect("nothing ends it")
+}
+
+/// Draws scenario number `number` of `seed`; `None` if `ends` was true before it was drawn. A scenario of `lte` takes seconds.
+pub fn draw_unless(seed: &str, number: u64, ends: &dyn Fn() -> bool) -> Option<Drawn> {
     let family = Family::of(number);
     let mut sketch = Sketch::new(seed_of(seed, number));
-    sketch.fill(family);
+    sketch.fill(family, ends)?;
     let rtt_ms = sketch.path.rtt * 1e3;
     let text = format!(
         "# giusto benchmark, version {VERSION}: scenario {number} of seed {seed:?}\n\
@@ -199,7 +205,7 @@ pub fn draw(seed: &str, number: u64) -> Drawn {
         sketch.path.text(),
         sketch.flows.concat(),
     );
-    Drawn {
+    Some(Drawn {
         number,
         family,
         change_s: sketch.change.map(|(at, _)| at),
@@ -208,7 +214,7 @@ pub fn draw(seed: &str, number: u64) -> Drawn {
         rival: sketch.rival.map(str::to_owned),
         random_loss: sketch.lost,
         text,
-    }
+    })
 }
 
 /// A scenario that is being drawn.
@@ -243,13 +249,14 @@ impl Sketch {
         }
     }
 
-    fn fill(&mut self, family: Family) {
+    /// `None` if `ends` was true before it was filled.
+    fn fill(&mut self, family: Family, ends: &dyn Fn() -> bool) -> Option<()> {
         match family {
             Family::Static => self.alone(),
             Family::StepUp => self.step(true),
             Family::StepDown => self.step(false),
             Family::Fades => self.fades(),
-            Family::Lte => self.lte(),
+            Family::Lte => self.lte(ends)?,
             Family::Stalls => self.stalls(),
             Family::RandomLoss => self.random_loss(),
             Family::BurstLoss => self.burst_loss(),
@@ -264,6 +271,7 @@ impl Sketch {
             Family::RouteChange => self.route_change(),
             Family::L4s => self.l4s(),
         }
+        Some(())
     }
 
     /// One call that uses at most `peak` bit/s.
@@ -327,10 +335,11 @@ impl Sketch {
         self.alone_on(steps(rates), peak);
     }
 
-    fn lte(&mut self) {
-        let (rates, mean, peak) = path::lte(&mut self.own, self.duration);
+    fn lte(&mut self, ends: &dyn Fn() -> bool) -> Option<()> {
+        let (rates, mean, peak) = path::lte(&mut self.own, self.duration, ends)?;
         self.path.capacity = mean;
         self.alone_on(rates, peak);
+        Some(())
     }
 
     fn stalls(&mut self) {

@@ -25,7 +25,7 @@ pub(crate) mod share;
 mod simulate;
 mod summary;
 
-pub use family::{Drawn, Family, draw};
+pub use family::{Drawn, Family, draw, draw_unless};
 pub use judge::{Figures, Utility};
 pub use plan::{Plan, PlanError};
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};

@@ -7,7 +7,7 @@ use giusto_units::Timestamp;
 use rayon::prelude::*;
 
 use super::{
-    family::{Drawn, JUDGED, draw},
+    family::{Drawn, JUDGED, draw_unless},
     judge::{Figures, Watch},
     plan::Plan,
     result::{BenchmarkResult, RunRow},
@@ -55,8 +55,8 @@ pub fn simulate_with(
     for question in 1..=QUESTIONS {
         let end = u128::from(run_end.as_nanos()) * u128::from(question) / u128::from(QUESTIONS);
         let end = Timestamp::from_nanos(end as u64);
-        built.simulation.run_until(end, &mut figures);
-        if question < QUESTIONS && watch(end).is_break() {
+        let flow = built.simulation.run_watched(end, &mut figures, &mut watch);
+        if flow.is_break() || (question < QUESTIONS && watch(end).is_break()) {
             return None;
         }
     }
@@ -100,7 +100,7 @@ pub fn run_with(
         if wanted.is_empty() || is_over() {
             return Vec::new();
         }
-        let drawn = draw(&plan.seed, number);
+        let Some(drawn) = draw_unless(&plan.seed, number, &is_over) else { return Vec::new() };
         let row = |&controller: &Algorithm| {
             if is_over() {
                 return None;

@@ -9,7 +9,7 @@ use giusto_lte::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{Calls, CityRecord, CitySpec, DRAIN};
+use super::{Calls, CityRecord, CitySpec, DRAIN, advance};
 
 /// Interval of samples: users move once in it.
 const INTERVAL: TimeDelta = TimeDelta::from_millis(MOVE_MS as i64);
@@ -101,12 +101,12 @@ pub fn run_logged(
     let end = spec.config.evaluation.1 + DRAIN;
     let mut samples = 0_u64;
     while city.now() < end {
-        city.run_until((city.now() + INTERVAL).min(end))?;
-        logger.sample(&city, samples.is_multiple_of(SAMPLES_PER_PLACE));
-        samples += 1;
-        if samples.is_multiple_of(SAMPLES_PER_PLACE) && progress(city.now()).is_break() {
+        let next = (city.now() + INTERVAL).min(end);
+        if advance(&mut city, next, &mut progress)?.is_break() {
             break;
         }
+        logger.sample(&city, samples.is_multiple_of(SAMPLES_PER_PLACE));
+        samples += 1;
     }
     let mut log = logger.log;
     log.other_calls = city.counters().calls - log.calls.len() as u64;

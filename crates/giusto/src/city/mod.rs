@@ -5,6 +5,8 @@ mod record;
 mod simulate;
 pub mod traces;
 
+use std::ops::ControlFlow;
+
 use giusto_lte::city::{Call, CallPlan, City, CityError, Workload};
 use giusto_sim::{
     link::queue::{Queue, QueueError},
@@ -68,27 +70,36 @@ impl Workload for Calls {
     }
 }
 
-/// Runs a city until its evaluation has ended. `progress` learns how far it is, in simulated time, and may stop it. `wall_s` stays
-/// zero; a caller with a clock sets it.
+/// Runs a city until its evaluation has ended. `progress` learns in each simulated millisecond how far it is, and may stop it.
+/// `wall_s` stays zero; a caller with a clock sets it.
 ///
 /// # Errors
 ///
 /// [`CityError`] names a setting out of range.
 pub fn run(
     spec: &CitySpec,
-    mut progress: impl FnMut(Timestamp) -> std::ops::ControlFlow<()>,
+    mut progress: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Result<CityRecord, CityError> {
     let mut calls = Calls::new(spec).map_err(|error| CityError::Call(error.to_string()))?;
     let mut city = City::new(spec.config.clone(), &mut calls)?;
-    let end = end(spec);
+    // A city that was ended early has a record, too.
+    let _ = advance(&mut city, end(spec), &mut progress)?;
+    Ok(CityRecord::new(spec, &city))
+}
+
+/// Runs `city` until `end`, and asks `watch` after each millisecond, the smallest part of a city, whether to go on.
+fn advance(
+    city: &mut City<'_>,
+    end: Timestamp,
+    watch: &mut impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, CityError> {
     while city.now() < end {
-        let next = (city.now() + TimeDelta::from_seconds(1)).min(end);
-        city.run_until(next)?;
-        if progress(city.now()).is_break() {
-            break;
+        city.run_until(city.now() + TimeDelta::from_millis(1))?;
+        if watch(city.now()).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
-    Ok(CityRecord::new(spec, &city))
+    Ok(ControlFlow::Continue(()))
 }
 
 /// When the run of a city ends: some seconds after its evaluation.

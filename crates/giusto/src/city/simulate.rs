@@ -68,7 +68,7 @@ impl CityRun {
     }
 }
 
-/// Runs a scenario with `seed`. `watch` learns each simulated second how far the run is, and may end it. The same seed gives the
+/// Runs a scenario with `seed`. `watch` learns in each simulated millisecond how far the run is, and may end it. The same seed gives the
 /// same result; a caller with a clock adds the time that it [took](CityRun::took).
 ///
 /// # Errors

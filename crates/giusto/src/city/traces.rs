@@ -152,17 +152,21 @@ impl TraceSet {
         )
     }
 
-    /// Makes one of its traces.
+    /// Makes one of its traces; `None` if `ends`, which is called after each millisecond of it, was true before the end.
     ///
     /// # Errors
     ///
     /// [`TraceError::City`] names a setting out of range; [`TraceError::Empty`] if no packet arrived.
-    pub fn make(&self, traced: Traced) -> Result<MadeTrace, TraceError> {
-        let trace = Trace::new(&traced.config(self.seed, self.duration))?;
-        if trace.deliveries_ms.is_empty() {
-            return Err(TraceError::Empty { name: traced.name() });
+    pub fn make_unless(
+        &self,
+        traced: Traced,
+        ends: &dyn Fn() -> bool,
+    ) -> Result<Option<MadeTrace>, TraceError> {
+        let trace = Trace::new_unless(&traced.config(self.seed, self.duration), ends)?;
+        match trace {
+            Some(trace) if trace.deliveries_ms.is_empty() => Err(TraceError::Empty { name: traced.name() }),
+            trace => Ok(trace.map(|trace| MadeTrace { traced, trace })),
         }
-        Ok(MadeTrace { traced, trace })
     }
 
     /// Writes `README.md`, which names the licence and lists the traces in `folder`.

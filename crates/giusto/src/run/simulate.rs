@@ -70,8 +70,8 @@ pub fn simulate(
     simulate_watched(scenario, seed, options, observer, |_| ControlFlow::Continue(()))
 }
 
-/// Runs `scenario` as [`simulate`] does, and asks `watch` several hundred times whether to go on; its argument is how far the run
-/// has come.
+/// Runs `scenario` as [`simulate`] does, and asks `watch` whether to go on: several hundred times in simulated time, and after each
+/// [`EVENTS_PER_LOOK`](giusto_sim::simulation::EVENTS_PER_LOOK) events. Its argument is how far the run has come.
 ///
 /// A run that is ended early has a record too, of the time until then, without checks.
 ///
@@ -103,15 +103,22 @@ pub fn simulate_with(
     let mut built = build::simulation_with(scenario, seed, taps);
     let (asked, measurements): (Vec<_>, Vec<_>) = expect::ask(scenario, &built).into_iter().unzip();
     let mut recorder = Recorder::new(plan(scenario, &built, measurements, options));
+    let last = scenario.end();
+    // Nothing is missing of a run that has come to its end.
+    let mut watch = |now| if now < last { watch(now) } else { ControlFlow::Continue(()) };
     let mut end = Timestamp::ZERO;
     for report in 1..=REPORTS {
         let part = i128::from(scenario.duration().as_nanos()) * i128::from(report) / i128::from(REPORTS);
         end = Timestamp::from_nanos(part as u64);
-        recorder.run_with(&mut built.simulation, end, observer);
+        let flow = recorder.run_watched(&mut built.simulation, end, observer, &mut watch);
+        if flow.is_break() {
+            end = built.simulation.now();
+            break;
+        }
         if recorder.keeps_gauges() || observer.watches() {
             built.simulation.report_gauges(end, &mut (&mut recorder, &mut *observer));
         }
-        if report < REPORTS && watch(end).is_break() {
+        if watch(end).is_break() {
             break;
         }
     }

@@ -1,6 +1,6 @@
 //! Computes the record of a run from its events.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use giusto_measure::ErrorHistogram;
 use giusto_units::{TimeDelta, Timestamp};
@@ -237,37 +237,39 @@ impl Recorder {
         true
     }
 
-    /// Runs `simulation` until `end`, as [`Simulation::run_until`] does, and records it. Faster than with an observer of a type of
-    /// another crate, which is compiled there.
+    /// Runs `simulation` until `end`, as [`Simulation::run_watched`] does, and records it; `other` observes it as well.
     ///
     /// # Panics
     ///
     /// If a link does not conserve packets, which is a bug.
-    pub fn run_until(&mut self, simulation: &mut Simulation, end: Timestamp) {
-        self.run_with(simulation, end, &mut ());
-    }
-
-    /// The same, with another observer.
-    ///
-    /// # Panics
-    ///
-    /// If a link does not conserve packets, which is a bug.
-    pub fn run_with(&mut self, simulation: &mut Simulation, end: Timestamp, other: &mut impl Observer) {
+    pub fn run_watched(
+        &mut self,
+        simulation: &mut Simulation,
+        end: Timestamp,
+        other: &mut impl Observer,
+        watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         const TICK: TimeDelta = TimeDelta::from_nanos(1);
         while let Some(start) = self.next_links().filter(|start| *start <= end) {
-            self.run_part(simulation, start - TICK, other);
+            self.run_part(simulation, start - TICK, other, watch)?;
             self.on_links(start, simulation);
         }
-        self.run_part(simulation, end, other);
+        self.run_part(simulation, end, other, watch)
     }
 
-    fn run_part(&mut self, simulation: &mut Simulation, end: Timestamp, other: &mut impl Observer) {
+    fn run_part(
+        &mut self,
+        simulation: &mut Simulation,
+        end: Timestamp,
+        other: &mut impl Observer,
+        watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         if other.watches() {
-            simulation.run_until(end, &mut (self, other));
+            simulation.run_watched(end, &mut (self, other), watch)
         } else if self.timeline.is_some() {
-            simulation.run_until(end, self);
+            simulation.run_watched(end, self, watch)
         } else {
-            simulation.run_until(end, &mut Untimed(self));
+            simulation.run_watched(end, &mut Untimed(self), watch)
         }
     }
 

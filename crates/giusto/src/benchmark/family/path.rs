@@ -132,7 +132,8 @@ impl Path {
 const LTE_STEP_MS: u32 = 20;
 
 /// The rate of a user of a simulated LTE network as text, its mean and its maximum over a second, bit/s.
-pub(super) fn lte(draw: &mut Draw, duration: f64) -> (String, f64, f64) {
+/// `None` if `ends` was true before it was simulated.
+pub(super) fn lte(draw: &mut Draw, duration: f64, ends: &dyn Fn() -> bool) -> Option<(String, f64, f64)> {
     let down = draw.chance(0.7);
     let load = if down { draw.uniform(0.0, 10e6) } else { draw.uniform(0.0, 4e6) };
     let speed_kmh = draw.pick(&[3.0, 30.0, 120.0], 3.0);
@@ -147,7 +148,8 @@ pub(super) fn lte(draw: &mut Draw, duration: f64) -> (String, f64, f64) {
         ..TraceConfig::default()
     };
     // All settings are within their ranges: a test finds no empty trace.
-    let deliveries = Trace::new(&config).map(|trace| trace.deliveries_ms).unwrap_or_default();
+    let trace = Trace::new_unless(&config, ends).transpose()?;
+    let deliveries = trace.map(|trace| trace.deliveries_ms).unwrap_or_default();
     let windows = (duration * 1e3) as u32 / LTE_STEP_MS;
     let in_window = |from: u32, width: u32| {
         let until = |ms: u32| deliveries.partition_point(|&at| at <= ms);
@@ -167,5 +169,5 @@ pub(super) fn lte(draw: &mut Draw, duration: f64) -> (String, f64, f64) {
     }
     // An outage must end, if only after the run.
     rates.push((duration, rate(mean)));
-    (steps(rates), mean, peak)
+    Some((steps(rates), mean, peak))
 }
