@@ -50,7 +50,7 @@ fn units(frame: &[u8]) -> Vec<Vec<u8>> {
 fn content(codec: VideoCodec, frame: &Payload) -> Vec<Vec<u8>> {
     match codec {
         VideoCodec::Vp8 => vec![frame.to_vec()],
-        VideoCodec::H264 => units(&frame.to_vec()),
+        _ => units(&frame.to_vec()),
     }
 }
 
