@@ -325,7 +325,7 @@ impl MediaReceiver {
         {
             let &RtpHeader { timestamp, marker, .. } = header;
             if let Some(time) = Extensions::read(header, head).capture_time {
-                source.clock.on_capture_time(time, timestamp);
+                source.clock.on_capture_time(now, time, timestamp);
             }
             let begin = head.get(content).unwrap_or_default();
             let is_new = requests.is_none_or(|requests| {

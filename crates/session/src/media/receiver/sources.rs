@@ -373,8 +373,7 @@ impl Source {
         let rate = format.clock_rate.or(self.clock.learnt_rate());
         let (clock, delays) = (self.clock, self.playout);
         move |timestamp| {
-            let delay = rate.and_then(|rate| clock.capture(timestamp, rate));
-            let delay = delay.map(|captured| captured.apparent_delay(now));
+            let delay = rate.and_then(|rate| clock.delay(now, timestamp, rate));
             let excess = delay.map_or(TimeDelta::ZERO, |delay| delays.excess(delay));
             now + (playout - excess).max(TimeDelta::ZERO)
         }
@@ -447,8 +446,7 @@ impl Source {
             self.keys.on_frame(at, (sequence, key), self.losses.is_open_below(sequence));
         }
         let rate = format.clock_rate.or(self.clock.learnt_rate());
-        let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
-        let delay = captured.map(|captured| captured.apparent_delay(at));
+        let delay = rate.and_then(|rate| self.clock.delay(at, rtp_timestamp, rate));
         let excess = delay.map_or(TimeDelta::ZERO, |delay| {
             if repaired == 0 { self.playout.on_frame(at, delay) } else { self.playout.excess(delay) }
         });
