@@ -88,6 +88,18 @@ pub fn begins_picture(unit: &[u8]) -> bool {
     matches!(*unit, [first, second, ..] if matches!(NalType::of(first).0, 1 | 2 | 5) && second & 0x80 != 0)
 }
 
+/// The type of the first unit in a payload, if the payload has its beginning (RFC 6184 §5.4: single units, aggregations, fragments).
+pub fn first_type(payload: &[u8]) -> Option<NalType> {
+    match *payload {
+        [first, header, ..] if NalType::of(first).0 == FU_A => {
+            (header & FU_START != 0).then_some(NalType::of(header))
+        }
+        [first, _, _, unit, ..] if NalType::of(first).0 == STAP_A => Some(NalType::of(unit)),
+        [first, ..] if matches!(NalType::of(first).0, 1..=23) => Some(NalType::of(first)),
+        _ => None,
+    }
+}
+
 /// Whether decoding can start with this access unit of a byte stream: it has an IDR slice.
 pub fn is_key(access_unit: &[u8]) -> bool {
     nal_units(access_unit).any(|unit| unit.first().is_some_and(|&first| NalType::of(first) == NalType::IDR))

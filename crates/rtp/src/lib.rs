@@ -5,13 +5,16 @@
 //! | module | contents |
 //! |---|---|
 //! | this module | RTP headers, header extensions, and the NTP clocks of RTP and RTCP |
+//! | [`av1`] | AV1: OBU elements and fragments |
 //! | [`flexfec`] | parity packets |
 //! | [`h264`] | H.264: NAL units, packets, fragments |
 //! | [`voice`] | voice codecs: payload types, clocks, packet times |
 //! | [`vp8`] | VP8: payload descriptor and frame header |
+//! | [`vp9`] | VP9: payload descriptor |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
 
 mod abs_send_time;
+pub mod av1;
 mod extension;
 pub mod flexfec;
 pub mod h264;
@@ -23,6 +26,7 @@ mod transport_sequence;
 mod unwrapper;
 pub mod voice;
 pub mod vp8;
+pub mod vp9;
 
 pub use abs_send_time::{AbsSendTime, AbsSendTimeUnwrapper};
 pub use extension::{ExtensionElement, ExtensionElements, ExtensionError, ExtensionForm, ExtensionWriter};

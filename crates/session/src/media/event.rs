@@ -123,8 +123,8 @@ pub struct FrameArrival {
     /// Arrival time of its last packet.
     pub at: Timestamp,
     /// Frame delay: from its capture to `at`, on the clocks of both ends (the sender's is in its reports, RFC
-    /// 3550 §6.4.1); `None` before the first report. If the clocks are not synchronised, only its changes are
-    /// meaningful.
+    /// 3550 §6.4.1); `None` before the first report, and if the frame's timestamp contradicts the report. If the
+    /// clocks are not synchronised, only its changes are meaningful.
     pub delay: Option<TimeDelta>,
     /// Number of its packets.
     pub packets: u64,

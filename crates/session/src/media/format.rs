@@ -1,6 +1,6 @@
 //! Payload types, and how frames are divided into packets.
 
-use super::packetizer::PayloadHeader;
+use super::payload_header::PayloadHeader;
 
 /// The meaning of a payload type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,6 +93,7 @@ mod format;
 mod frame;
 mod packetizer;
 mod payload;
+mod payload_header;
 mod queue;
 mod rate_range;
 mod receiver;
@@ -111,8 +112,9 @@ pub use event::{FrameArrival, MediaEvent};
 pub use extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};
 pub use format::{Framing, PayloadFormat};
 pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
-pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, PayloadHeader, Piece, Pieces};
+pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
 pub use payload::Payload;
+pub use payload_header::PayloadHeader;
 pub use rate_range::{RateRange, RateRangeError};
 pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
 pub use repair::{

@@ -11,10 +11,9 @@
 //! assert_eq!(sizes, [833, 833, 834]);
 //! ```
 
-use giusto_rtp::{h264, vp8::Vp8Descriptor};
 use giusto_units::DataSize;
 
-use super::payload::Payload;
+use super::{payload::Payload, payload_header::PayloadHeader};
 
 /// The default maximum payload: with the headers of RTP, UDP, IPv6 and some extensions it stays below the
 /// 1280 bytes that every IPv6 path supports (RFC 8200 §5).
@@ -30,30 +29,6 @@ pub enum Cut {
     Even,
     /// Full packets, and the remainder in the last one.
     Fill,
-}
-
-/// The payload format: what precedes the part of a frame in each packet's payload.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PayloadHeader {
-    /// Nothing: frames of any bytes.
-    #[default]
-    None,
-    /// The VP8 payload descriptor (RFC 7741 §4.2) of one byte: start of the frame or not.
-    Vp8,
-    /// H.264 (RFC 6184, packetization mode 1): units of the byte stream alone, or in fragments (FU-A).
-    H264,
-}
-
-impl PayloadHeader {
-    /// Its bytes in each packet.
-    const fn size(self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Vp8 => 1,
-            Self::H264 => h264::FRAGMENT_HEADER_BYTES as u64,
-        }
-    }
 }
 
 /// Divides frames into packets.
@@ -100,31 +75,19 @@ impl Packetizer {
 }
 
 impl Packetizer {
-    /// The payloads of a frame's packets, in order. Without a header, no bytes are copied. A frame of H.264 without units has none.
+    /// The payloads of a frame's packets, in order. Without a header, no bytes are copied. A frame of H.264 without units has none,
+    /// and one of AV1 without OBUs.
     pub fn payloads(&self, frame: &Payload) -> Vec<Payload> {
-        if self.header == PayloadHeader::H264 {
-            let bytes = frame.to_vec();
-            let max = usize::try_from(self.max_payload.as_bytes()).unwrap_or(usize::MAX);
-            return h264::nal_units(&bytes)
-                .flat_map(|unit| h264::packets(unit, max))
-                .map(Payload::from)
-                .collect();
-        }
-        self.pieces(frame.size()).map(|piece| self.payload(frame, piece)).collect()
-    }
-
-    /// The payload of the packet with a piece of `frame`: its header, if there is one, and the piece.
-    fn payload(&self, frame: &Payload, piece: Piece) -> Payload {
-        let from = piece.offset as usize;
-        let part = frame.part(from..from + piece.size.as_bytes() as usize);
+        let part = |piece: Piece| {
+            let from = piece.offset as usize;
+            frame.part(from..from + piece.size.as_bytes() as usize)
+        };
+        let pieces = self.pieces(frame.size());
         if self.header == PayloadHeader::None {
-            return part;
+            return pieces.map(part).collect();
         }
-        let descriptor = Vp8Descriptor { start: piece.offset == 0, ..Vp8Descriptor::default() };
-        let mut bytes = Vec::with_capacity(1 + part.len());
-        descriptor.write(&mut bytes);
-        part.write_to(&mut bytes);
-        bytes.into()
+        let max = usize::try_from(self.max_payload.as_bytes()).unwrap_or(usize::MAX);
+        self.header.payloads(frame, max, || pieces.map(|piece| (piece.offset == 0, piece.last, part(piece))))
     }
 }
 

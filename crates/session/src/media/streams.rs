@@ -515,12 +515,14 @@ impl Streams {
         events: &mut Events,
     ) {
         let Some(line) = self.lines.get_mut(stream) else { return };
-        if command.is_some() && std::mem::replace(&mut line.last_command, command) == command {
+        if command.is_some() && line.last_command == command {
             return;
         }
         if line.key_requested_at.is_some_and(|last| now.saturating_since(last) < KEY_FRAME_INTERVAL) {
             return;
         }
+        // The repetition of a command that came too soon is obeyed.
+        line.last_command = command.or(line.last_command);
         line.key_requested_at = Some(now);
         line.wants_key_frame = true;
         events.push(MediaEvent::KeyFrameWanted { stream, at: now });

@@ -17,6 +17,7 @@ mod reader;
 mod source;
 mod writer;
 
+use giusto_units::DataSize;
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
@@ -26,7 +27,7 @@ pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, SourceFrame, VideoSource, media_timestamp};
 pub use writer::VideoWriter;
 
-use crate::media::{Payload, PayloadHeader};
+use crate::media::{MAX_FRAME_SIZE, Payload, PayloadHeader};
 
 /// Units of the RTP clock of video per second (RFC 7741 §4.1, RFC 6184 §5.1).
 pub const VIDEO_CLOCK: u32 = 90_000;
@@ -39,31 +40,86 @@ pub enum VideoCodec {
     Vp8,
     /// H.264 (ITU-T H.264).
     H264,
+    /// VP9: the payload format only; files of it are not read.
+    Vp9,
+    /// AV1: the payload format only; files of it are not read.
+    Av1,
 }
 
 impl VideoCodec {
-    /// Its name in records: `vp8` or `h264`.
+    /// All codecs.
+    pub const ALL: [Self; 4] = [Self::Vp8, Self::H264, Self::Vp9, Self::Av1];
+
+    /// Its name in scenarios and records: `vp8`, `h264`, `vp9` or `av1`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vp8 => "vp8",
             Self::H264 => "h264",
+            Self::Vp9 => "vp9",
+            Self::Av1 => "av1",
         }
     }
 
-    /// Its payload format: RFC 7741, or RFC 6184 with packetization mode 1.
+    /// Its payload format: RFC 7741, RFC 6184 with packetization mode 1, RFC 9628, or the RTP Payload Format For AV1.
     pub const fn payload_header(self) -> PayloadHeader {
         match self {
             Self::Vp8 => PayloadHeader::Vp8,
             Self::H264 => PayloadHeader::H264,
+            Self::Vp9 => PayloadHeader::Vp9,
+            Self::Av1 => PayloadHeader::Av1,
         }
     }
+
+    /// Whether its key frames begin with units of their own that all later frames need.
+    #[cfg(test)]
+    pub(crate) const fn has_parameter_sets(self) -> bool {
+        matches!(self, Self::H264 | Self::Av1)
+    }
+
+    /// A frame of about this size with the structure of the codec, which no decoder can show: the payload format, and the parts of it
+    /// that say what is a key frame, are real; the rest is filler. It is larger than `size` only if that has no room for the structure,
+    /// at most 40 bytes.
+    pub fn synthetic_frame(self, size: DataSize, key: bool) -> Payload {
+        let bytes =
+            usize::try_from(size.as_bytes()).unwrap_or(usize::MAX).min(MAX_FRAME_SIZE.as_bytes() as usize);
+        let mut frame: Vec<u8> = match (self, key) {
+            // RFC 6386 §9.1: version 0, shown, 16 x 16.
+            (Self::Vp8, true) => vec![0x10, 0, 0, 0x9d, 0x01, 0x2a, 16, 0, 16, 0],
+            (Self::Vp8, false) => vec![0x11, 0, 0],
+            // ITU-T H.264 Table 7-1: parameter sets, then a slice that begins a picture.
+            (Self::H264, true) => {
+                vec![0, 0, 0, 1, 0x67, FILLER, 0, 0, 0, 1, 0x68, FILLER, 0, 0, 0, 1, 0x65, FILLER]
+            }
+            (Self::H264, false) => vec![0, 0, 0, 1, 0x41, FILLER],
+            // VP9 Bitstream Specification §6.2: profile 0, shown.
+            (Self::Vp9, true) => vec![0x82, 0x49, 0x83, 0x42],
+            (Self::Vp9, false) => vec![0x86],
+            // AV1 Bitstream Specification §5.3.2: OBUs with sizes, a sequence header before the frame.
+            (Self::Av1, key) => {
+                let mut unit = if key { vec![0x0a, 2, FILLER, FILLER] } else { Vec::new() };
+                let size_bytes = bytes.max(1).ilog2() as usize / 7 + 1;
+                let body = bytes.saturating_sub(unit.len() + 1 + size_bytes).max(1);
+                unit.push(0x32);
+                giusto_rtp::av1::push_size(body, &mut unit);
+                unit.extend(std::iter::repeat_n(FILLER, body));
+                return unit.into();
+            }
+        };
+        frame.resize(bytes.max(frame.len()), FILLER);
+        frame.into()
+    }
 }
+
+/// Neither zero, so that H.264 needs no emulation prevention, nor a start code.
+const FILLER: u8 = 0xff;
 
 impl std::fmt::Display for VideoCodec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Vp8 => "VP8",
             Self::H264 => "H.264",
+            Self::Vp9 => "VP9",
+            Self::Av1 => "AV1",
         })
     }
 }

@@ -8,7 +8,7 @@ use super::{
     reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
 };
 
-/// Writes one video: IVF for VP8, a byte stream of Annex B for H.264.
+/// Writes one video: IVF for VP8, VP9 and AV1, a byte stream of Annex B for H.264.
 ///
 /// Times of IVF are in units of 1/90,000 s, those of RTP. The file's first bytes are to be replaced by [`header`](Self::header) at the
 /// end, when the duration is known.
@@ -31,11 +31,15 @@ impl VideoWriter {
     pub fn header(&self) -> Vec<u8> {
         match self.codec {
             VideoCodec::H264 => Vec::new(),
-            VideoCodec::Vp8 => {
+            VideoCodec::Vp8 | VideoCodec::Vp9 | VideoCodec::Av1 => {
                 let mut header = Vec::with_capacity(IVF_HEADER_BYTES);
                 header.extend(IVF_SIGNATURE);
                 header.extend([0_u16, IVF_HEADER_BYTES as u16].map(u16::to_le_bytes).concat());
-                header.extend(b"VP80");
+                header.extend(match self.codec {
+                    VideoCodec::Vp9 => b"VP90",
+                    VideoCodec::Av1 => b"AV01",
+                    _ => b"VP80",
+                });
                 header.extend([self.dimensions.0, self.dimensions.1].map(u16::to_le_bytes).concat());
                 // FFmpeg reads and writes the duration here, in units of the time base; libvpx the number of frames.
                 let duration = u32::try_from(self.latest.0 + self.latest.1).unwrap_or(u32::MAX);
@@ -50,8 +54,9 @@ impl VideoWriter {
         self.frames += 1;
         self.latest = (ticks, ticks.saturating_sub(self.latest.0));
         match self.codec {
-            VideoCodec::Vp8 => {
-                if self.dimensions == (0, 0)
+            VideoCodec::Vp8 | VideoCodec::Vp9 | VideoCodec::Av1 => {
+                if self.codec == VideoCodec::Vp8
+                    && self.dimensions == (0, 0)
                     && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(frame)
                 {
                     self.dimensions = dimensions;

@@ -5,20 +5,22 @@
 //! frame. If the last packet of a frame is lost, the next frame is therefore dropped too, because the lost
 //! packet may have been its first. The first frame of a source has no predecessor: it starts with the packet
 //! whose sequence number is the lower 16 bits of the timestamp, as our sender sends it.
+//!
+//! Where the payload format marks the start of a frame ([`PayloadHeader::begins_frame`]), a frame is complete without its predecessor.
+//! The packets that are missing before it may be whole frames: they are awaited as long as an incomplete frame.
 
 use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use giusto_rtp::{h264::Reassembler, vp8::Vp8Descriptor};
+use crate::media::{payload::Payload, payload_header::PayloadHeader};
 
-use crate::media::{packetizer::PayloadHeader, payload::Payload};
-
-/// Maximum number of incomplete frames; beyond that the oldest is dropped. Chosen by us.
-const MAX_OPEN: usize = 64;
+/// Maximum number of frames that are incomplete or wait for others; beyond that the oldest is dropped. Chosen by us: those of a
+/// second at 240 frames per second.
+const MAX_OPEN: usize = 256;
 /// Usual number of frames that are incomplete or wait for others, for which memory is kept. Chosen by us.
 const USUAL_OPEN: usize = 8;
-/// Maximum time from the first packet of a frame until it is complete; then it is dropped. Chosen by us.
+/// Maximum time from the first packet of a frame until it is complete, unless playout waits longer; then it is dropped. Chosen by us.
 const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
 /// Maximum memory of incomplete frames; beyond that the oldest is dropped. Chosen by us: twice the largest
 /// frame of our sender.
@@ -49,6 +51,8 @@ pub(super) struct WholeFrame {
     pub(super) packets: u64,
     /// Number of the packets that were repaired.
     pub(super) repaired: u64,
+    /// Whether decoding can start with it; `None` if the payload format does not say so.
+    pub(super) key: Option<bool>,
     pub(super) payload: Payload,
 }
 
@@ -66,6 +70,8 @@ pub(super) struct Frames {
     complete: u64,
     dropped: u64,
     has_markers: bool,
+    /// The last number of a frame that broke its payload format, since [`take_damaged`](Self::take_damaged).
+    damaged: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -127,26 +133,27 @@ impl Open {
         bytes
     }
 
-    /// Whether its first packet says that it is the first: VP8 marks it (RFC 7741 §4.2: S with partition 0).
+    /// Whether its first packet says that it is the first.
     fn is_marked(&self, header: PayloadHeader) -> bool {
         let first = self.pieces.first().and_then(|(_, payload)| payload.as_bytes());
-        header == PayloadHeader::Vp8
-            && first
-                .and_then(|bytes| Vp8Descriptor::parse(bytes).ok())
-                .is_some_and(|(descriptor, _)| descriptor.start && descriptor.partition == 0)
+        first.is_some_and(|bytes| header.begins_frame(bytes))
     }
 
     fn bytes(&self) -> usize {
         self.pieces.iter().map(|(_, payload)| payload.len().saturating_add(PIECE_BYTES)).sum()
     }
 
-    /// Whether all packets have arrived, after a frame that ends with number `before`.
-    fn is_complete(&self, before: Option<u64>, header: PayloadHeader) -> bool {
-        let follows = match before {
+    /// Whether it begins where a frame that ends with number `before` ends.
+    fn follows(&self, before: Option<u64>) -> bool {
+        match before {
             Some(before) => before + 1 == self.lowest,
             None => self.lowest as u16 == self.timestamp as u16,
-        };
-        (follows || self.is_marked(header))
+        }
+    }
+
+    /// Whether all packets have arrived, after a frame that ends with number `before`.
+    fn is_complete(&self, before: Option<u64>, header: PayloadHeader) -> bool {
+        (self.follows(before) || self.is_marked(header))
             && self.end == Some(self.highest)
             && self.pieces.len() as u64 == self.highest - self.lowest + 1
     }
@@ -163,6 +170,11 @@ impl Frames {
         self.dropped
     }
 
+    /// The last number of a frame that was dropped because it broke its payload format, since the last call.
+    pub(super) fn take_damaged(&mut self) -> Option<u64> {
+        self.damaged.take()
+    }
+
     /// Whether a marker ends its frames.
     pub(super) const fn has_markers(&self) -> bool {
         self.has_markers
@@ -172,14 +184,26 @@ impl Frames {
     pub(super) fn on_single(&mut self, now: Timestamp, packet: FramePacket) -> WholeFrame {
         self.complete += 1;
         let FramePacket { number, timestamp, payload, repaired, .. } = packet;
-        WholeFrame { number, timestamp, at: now, packets: 1, repaired: u64::from(repaired), payload }
+        let repaired = u64::from(repaired);
+        WholeFrame { number, timestamp, at: now, packets: 1, repaired, key: None, payload }
     }
 
-    /// Handles a packet. Returns the index of its frame: that one and the next may now be [complete](Self::complete).
-    pub(super) fn on_packet(&mut self, now: Timestamp, packet: FramePacket) -> Option<usize> {
+    /// Whether the frame of the packet with this number is complete or dropped, so that the packet would not be used.
+    pub(super) fn is_past(&self, number: u64) -> bool {
+        self.done.is_some_and(|done| number <= done)
+    }
+
+    /// Handles a packet. Incomplete frames are awaited at least for `playout`. Returns the index of its frame: that one and the next
+    /// may now be [complete](Self::complete).
+    pub(super) fn on_packet(
+        &mut self,
+        now: Timestamp,
+        packet: FramePacket,
+        playout: TimeDelta,
+    ) -> Option<usize> {
         self.has_markers = true;
-        self.clean(now);
-        if self.done.is_some_and(|done| packet.number <= done) {
+        self.clean(now, playout);
+        if self.is_past(packet.number) {
             return None;
         }
         if self.cut == Some(packet.timestamp) {
@@ -228,21 +252,23 @@ impl Frames {
         frame.is_whole = true;
         self.bytes = self.bytes.saturating_sub(frame.bytes());
         let pieces = std::mem::take(&mut frame.pieces);
-        let Some(payload) = content(header, pieces.iter().map(|(_, payload)| payload)) else {
+        let Some((payload, key)) = header.frame(pieces.iter().map(|(_, payload)| payload)) else {
             self.dropped += 1;
+            self.damaged = Some(frame.highest);
             return None;
         };
         self.complete += 1;
         let &mut Open { timestamp, lowest: number, last_at: at, repaired, .. } = frame;
-        Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, repaired, payload })
+        Some(WholeFrame { number, timestamp, at, packets: pieces.len() as u64, repaired, key, payload })
     }
 
-    /// Removes frames at the front that are complete, too old, or too many. To be called when the frames of a packet were taken.
-    pub(super) fn clean(&mut self, now: Timestamp) {
+    /// Removes frames at the front that are complete without a gap before them, too old, or too many. To be called when the frames of a
+    /// packet were taken.
+    pub(super) fn clean(&mut self, now: Timestamp, playout: TimeDelta) {
         while let Some(frame) = self.open.front() {
-            let is_old = now.saturating_since(frame.first_at) > MAX_WAIT;
+            let is_old = now.saturating_since(frame.first_at) > MAX_WAIT.max(playout);
             let is_full = self.open.len() > MAX_OPEN || self.bytes > MAX_OPEN_BYTES;
-            if !frame.is_whole && !is_old && !is_full {
+            if !(frame.is_whole && frame.follows(self.done)) && !is_old && !is_full {
                 return;
             }
             self.dropped += u64::from(!frame.is_whole);
@@ -254,34 +280,6 @@ impl Frames {
         if self.open.capacity() > 2 * USUAL_OPEN && self.open.len() < USUAL_OPEN {
             // Many frames have waited for a lost packet.
             self.open.shrink_to(USUAL_OPEN);
-        }
-    }
-}
-
-/// The frame in the payloads of its packets; `None` if they break their payload format.
-fn content<'a>(
-    header: PayloadHeader,
-    mut payloads: impl Iterator<Item = &'a Payload> + Clone,
-) -> Option<Payload> {
-    match header {
-        PayloadHeader::None => Some(Payload::joined(payloads)),
-        PayloadHeader::Vp8 => {
-            let mut frame = Vec::with_capacity(payloads.clone().map(Payload::len).sum());
-            for (number, payload) in payloads.enumerate() {
-                let bytes = payload.to_vec();
-                let (descriptor, part) = Vp8Descriptor::parse(&bytes).ok()?;
-                let begins = descriptor.start && descriptor.partition == 0;
-                if begins != (number == 0) {
-                    return None;
-                }
-                frame.extend(part);
-            }
-            Some(frame.into())
-        }
-        PayloadHeader::H264 => {
-            let mut unit = Reassembler::default();
-            payloads.try_for_each(|payload| unit.push(&payload.to_vec())).ok()?;
-            unit.finish().ok().map(Payload::from)
         }
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct Losses {
     /// When [`handle_timeout`](Self::handle_timeout) has work to do.
     due: Option<Timestamp>,
     counts: LossCounts,
+    /// The highest number that was given up since [`take_given_up`](Self::take_given_up).
+    given_up: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,11 +85,15 @@ enum State {
     Repaired,
 }
 
-/// Whether packets are requested.
+/// What may bring missing packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Requests {
+    /// They are requested.
     On,
+    /// They are not requested: parity may recover them.
     Off,
+    /// Nothing repairs them: they were reordered, or are lost.
+    Useless,
 }
 
 impl Losses {
@@ -191,31 +197,47 @@ impl Losses {
         self.reschedule(now, requests);
     }
 
+    /// Handles a repair of a packet whose frame is complete or was dropped: nothing uses it.
+    pub(super) fn on_needless(&mut self) {
+        self.counts.needless += 1;
+    }
+
+    /// The highest number that was given up since the last call.
+    pub(super) fn take_given_up(&mut self) -> Option<u64> {
+        self.given_up.take()
+    }
+
+    /// Whether a packet below `number` is missing and may still arrive.
+    pub(super) fn is_open_below(&self, number: u64) -> bool {
+        self.missing.range(..number).any(|(_, missing)| missing.state == State::Open)
+    }
+
+    /// The RTT, smoothed.
+    pub(super) fn round_trip(&self, now: Timestamp) -> TimeDelta {
+        self.rtt.smoothed(now)
+    }
+
     /// Whether `number` is missing.
     pub(super) fn is_missing(&self, number: u64) -> bool {
         self.missing.get(&number).is_some_and(|missing| missing.state != State::Repaired)
     }
 
     /// Requests the packets that are due, and gives up those that cannot be repaired in time. Appends the numbers to
-    /// request to `wanted`. Returns the number of packets that were given up.
-    pub(super) fn handle_timeout(
-        &mut self,
-        now: Timestamp,
-        requests: Requests,
-        wanted: &mut Vec<u64>,
-    ) -> u64 {
+    /// request to `wanted`.
+    pub(super) fn handle_timeout(&mut self, now: Timestamp, requests: Requests, wanted: &mut Vec<u64>) {
         if self.due.is_none_or(|due| due > now) {
-            return 0;
+            return;
         }
         self.forget(now);
         let rtt = self.rtt.smoothed(now);
-        let (before, step) = (self.counts.given_up, self.rtt.timeout(now));
+        let step = self.rtt.timeout(now);
         for (&number, missing) in self.missing.iter_mut().filter(|(_, missing)| missing.state == State::Open)
         {
             match missing.next_step(now, (number, self.highest, self.reordering), (rtt, step), requests) {
                 (at, Step::GiveUp) if at <= now => {
                     missing.state = State::GivenUp;
                     self.counts.given_up += 1;
+                    self.given_up = self.given_up.max(Some(number));
                 }
                 (at, Step::Request) if at <= now => {
                     let first = missing.requested_at.map_or(now, |(first, _)| first);
@@ -228,27 +250,32 @@ impl Losses {
             }
         }
         self.reschedule(now, requests);
-        self.counts.given_up - before
     }
 
     /// Handles a restarted numbering: nothing is missing.
     pub(super) fn end(&mut self) {
         self.missing.clear();
-        (self.highest, self.due) = (None, None);
+        (self.highest, self.due, self.given_up) = (None, None, None);
     }
 
     fn find(&mut self, now: Timestamp, numbers: std::ops::Range<u64>, deadline: Timestamp) {
         self.forget(now);
         let first = numbers.start.max(numbers.end.saturating_sub(MAX_MISSING as u64));
-        self.counts.given_up += first - numbers.start;
+        if first > numbers.start {
+            self.counts.given_up += first - numbers.start;
+            self.given_up = self.given_up.max(Some(first - 1));
+        }
         for number in first..numbers.end {
             let missing =
                 Missing { found_at: now, deadline, requested_at: None, requests: 0, state: State::Open };
             self.missing.insert(number, missing);
         }
         while self.missing.len() > MAX_MISSING {
-            if let Some((_, missing)) = self.missing.pop_first() {
-                self.counts.given_up += u64::from(missing.state == State::Open);
+            if let Some((number, _)) =
+                self.missing.pop_first().filter(|(_, missing)| missing.state == State::Open)
+            {
+                self.counts.given_up += 1;
+                self.given_up = self.given_up.max(Some(number));
             }
         }
     }

@@ -10,6 +10,7 @@
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`nada`] | feedback of RFC 8698 |
 //! | [`frames`] | reassembly of frames |
+//! | [`key_frames`] | requests for key frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
 //! | [`parity`] | lost packets recovered from parity |
 //! | [`window`] | unreported arrivals |
@@ -30,7 +31,7 @@
 //! | estimate | at once if it falls by 3 %, 200 ms if it changes, otherwise 1 s |
 //! | receiver report, with repair also a reference time (RFC 3611 §4.4) | 1 s |
 //! | generic NACK | at once: see [`losses`] |
-//! | request for a key frame | at most every 300 ms |
+//! | request for a key frame | at most every 300 ms: see [`key_frames`] |
 //!
 //! A packet that arrives more than half a second after a higher number was reported is not reported, because
 //! it is no longer known whether it arrived before.
@@ -42,6 +43,7 @@ mod clock;
 mod congestion;
 mod estimate;
 mod frames;
+mod key_frames;
 mod losses;
 mod nada;
 mod parity;
@@ -85,9 +87,6 @@ use super::{
     repair::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
 };
 
-/// Minimum interval between two requests for a key frame of a stream: that of the key frames of a libwebrtc sender
-/// (`encoder_rtcp_feedback.cc`, `kMinKeyFrameSendIntervalMs`).
-const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
 /// Maximum number of packets in a NACK, so that it takes at most 1012 bytes.
 const MAX_NACK_PACKETS: usize = 250;
 /// The minimum report interval. Chosen by us.
@@ -142,18 +141,24 @@ impl MediaReceiverConfig {
         }
     }
 
-    /// Whether any packet may be repaired.
-    fn repairs(&self) -> bool {
-        self.repair.nack || self.payloads.iter().any(|format| format.framing == Framing::Parity)
+    /// Whether missing packets are of interest: they may be repaired, or need a key frame.
+    fn tracks_losses(&self) -> bool {
+        let has_parity = self.payloads.iter().any(|format| format.framing == Framing::Parity);
+        self.repair.nack || has_parity || self.repair.key_frames != KeyFrameRequest::None
     }
 
-    /// Whether packets of this type are requested; `None` if they are not repaired at all.
+    /// What may bring missing packets of this type; `None` if they are of no interest.
     fn requests(&self, payload_type: u8) -> Option<Requests> {
         let is_rtx = |format: &PayloadFormat| format.framing == Framing::Retransmission { of: payload_type };
         if self.repair.nack && self.payloads.iter().any(is_rtx) {
             return Some(Requests::On);
         }
-        self.uses_parity(payload_type).then_some(Requests::Off)
+        if self.uses_parity(payload_type) {
+            return Some(Requests::Off);
+        }
+        let needs_key_frames = self.repair.key_frames != KeyFrameRequest::None;
+        let is_video = self.format(payload_type).framing == Framing::Marker;
+        (needs_key_frames && is_video).then_some(Requests::Useless)
     }
 
     /// Whether packets of this type are recovered from parity: parity may arrive, and they are frames.
@@ -193,8 +198,8 @@ pub struct MediaReceiver {
     outgoing: VecDeque<Vec<u8>>,
     events: Events,
     damaged: u64,
-    /// Whether any packet may be repaired.
-    repairs: bool,
+    /// Whether missing packets are of interest.
+    tracks_losses: bool,
     /// The time of the first packet; an RTT cannot be longer than the time since.
     first_at: Timestamp,
 }
@@ -214,13 +219,13 @@ impl MediaReceiver {
         }
         Ok(Self {
             now: Timestamp::ZERO,
-            sources: Sources::new(config.report_interval),
+            sources: Sources::new(config.report_interval, config.repair.key_frames != KeyFrameRequest::None),
             reporter: Reporter::new(&config)?,
             report_due: None,
             outgoing: VecDeque::new(),
             events: Events::default(),
             damaged: 0,
-            repairs: config.repairs(),
+            tracks_losses: config.tracks_losses(),
             first_at: Timestamp::MAX,
             config,
         })
@@ -313,14 +318,14 @@ impl MediaReceiver {
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
         let format = self.config.format(header.payload_type);
         let playout = self.config.playout_deadline;
-        let requests = if self.repairs { self.config.requests(header.payload_type) } else { None };
+        let requests = if self.tracks_losses { self.config.requests(header.payload_type) } else { None };
         let mut protected = None;
         if let Some(source) = self.sources.find(header.ssrc)
             && let Some(number) = source.on_packet(now, header, size, format.clock_rate)
         {
             let &RtpHeader { timestamp, marker, .. } = header;
             if let Some(time) = Extensions::read(header, head).capture_time {
-                source.clock.on_capture_time(time, timestamp);
+                source.clock.on_capture_time(now, time, timestamp);
             }
             let begin = head.get(content).unwrap_or_default();
             let is_new = requests.is_none_or(|requests| {
@@ -370,7 +375,7 @@ impl MediaReceiver {
         else {
             return;
         };
-        if !source.losses.on_retransmitted(now, number, requests) {
+        if !source.wants_repair(number) || !source.losses.on_retransmitted(now, number, requests) {
             return;
         }
         let &RtpHeader { timestamp, marker, .. } = header;
@@ -398,7 +403,9 @@ impl MediaReceiver {
             let Ok((header, content)) = RtpHeader::parse(&head) else { continue };
             let (format, playout) = (self.config.format(header.payload_type), self.config.playout_deadline);
             let Some(requests) = self.config.requests(header.payload_type) else { continue };
-            if !source.on_recovered(now, (number, &header), (playout, format), requests) {
+            if !source.wants_repair(number)
+                || !source.on_recovered(now, (number, &header), (playout, format), requests)
+            {
                 continue;
             }
             let RtpHeader { timestamp, marker, .. } = header;
@@ -414,17 +421,13 @@ impl MediaReceiver {
         if self.sources.repair_due().is_none_or(|due| due > now) {
             return;
         }
-        let RepairConfig { nack, key_frames } = self.config.repair;
-        let requests = if nack { Requests::On } else { Requests::Off };
+        let key_frames = self.config.repair.key_frames;
         let (sender_ssrc, mut wanted) = (self.config.ssrc, Vec::new());
         for source in self.sources.iter_mut() {
             wanted.clear();
-            let (media_ssrc, given_up) =
-                (source.ssrc(), source.losses.handle_timeout(now, requests, &mut wanted));
-            if given_up > 0 && source.is_video() && key_frames != KeyFrameRequest::None {
-                source.want_key_frame(now, KEY_FRAME_INTERVAL);
-            }
-            let asks = source.take_key_frame(now);
+            let media_ssrc = source.ssrc();
+            source.losses.handle_timeout(now, source.requests, &mut wanted);
+            let asks = source.wants_key_frame(now);
             for numbers in wanted.chunks(MAX_NACK_PACKETS) {
                 let numbers = numbers.iter().map(|&number| number as u16);
                 send(&mut self.outgoing, |head| {
@@ -436,7 +439,7 @@ impl MediaReceiver {
                 self.events.push(MediaEvent::Requested { ssrc: media_ssrc, packets, at: now });
             }
             if asks {
-                let command = IntraRequest { ssrc: media_ssrc, sequence: source.commands };
+                let command = IntraRequest { ssrc: media_ssrc, sequence: source.keys.command() };
                 send(&mut self.outgoing, |head| match key_frames {
                     KeyFrameRequest::FullIntra => {
                         FullIntra { sender_ssrc, requests: vec![command] }.write(head)
@@ -500,7 +503,7 @@ impl MediaReceiver {
             return Some(self.now);
         }
         let report = self.report_due?;
-        let repair = if self.repairs { self.sources.repair_due() } else { None };
+        let repair = if self.tracks_losses { self.sources.repair_due() } else { None };
         Timestamp::earliest([Some(report), self.reporter.deadline(), repair])
     }
 

@@ -10,6 +10,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 use super::{
     clock::{MediaJitter, Playout, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
+    key_frames::KeyFrames,
     losses::{Losses, Requests},
     parity::ParityDecoder,
     window::{FIRST_CYCLE, widened},
@@ -75,12 +76,14 @@ pub struct SourceFigures {
 pub(super) struct Sources {
     list: Vec<Source>,
     interval: TimeDelta,
+    /// Whether key frames are requested.
+    key_frames: bool,
 }
 
 impl Sources {
     /// No sources. Reports are sent at this interval.
-    pub(super) const fn new(interval: TimeDelta) -> Self {
-        Self { list: Vec::new(), interval }
+    pub(super) const fn new(interval: TimeDelta, key_frames: bool) -> Self {
+        Self { list: Vec::new(), interval, key_frames }
     }
 
     /// Whether any source is active.
@@ -90,7 +93,7 @@ impl Sources {
 
     /// The source of a received media packet; `None` if it has sent a BYE, or if there are too many sources.
     pub(super) fn on_media(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Source> {
-        let stragglers = self.interval * SILENT_INTERVALS;
+        let (stragglers, key_frames) = (self.interval * SILENT_INTERVALS, self.key_frames);
         let source = self.entry(now, ssrc)?;
         if let Presence::Ended(at) = source.presence {
             // Packets that were sent before the BYE and arrive after it do not restart the source (RFC 3550
@@ -98,7 +101,7 @@ impl Sources {
             if now.saturating_since(at) < stragglers {
                 return None;
             }
-            *source = Source::new(ssrc, now);
+            *source = Source::new(ssrc, now, key_frames);
         }
         source.presence = Presence::Live;
         source.last_packet_at = now;
@@ -181,7 +184,7 @@ impl Sources {
     pub(super) fn repair_due(&self) -> Option<Timestamp> {
         let mut first = None;
         for source in self.list.iter().filter(|source| source.presence == Presence::Live) {
-            first = Timestamp::earliest([first, source.losses.due(), source.key_frame_due]);
+            first = Timestamp::earliest([first, source.losses.due(), source.keys.due()]);
         }
         first
     }
@@ -197,14 +200,14 @@ impl Sources {
         let place = match known {
             Some(place) => place,
             None if self.list.len() < MAX_SOURCES => {
-                self.list.push(Source::new(ssrc, now));
+                self.list.push(Source::new(ssrc, now, self.key_frames));
                 self.list.len() - 1
             }
             None => {
                 let absent =
                     self.list.iter().enumerate().filter(|(_, source)| source.presence != Presence::Live);
                 let (place, _) = absent.min_by_key(|(_, source)| source.last_packet_at)?;
-                *self.list.get_mut(place)? = Source::new(ssrc, now);
+                *self.list.get_mut(place)? = Source::new(ssrc, now, self.key_frames);
                 place
             }
         };
@@ -265,18 +268,16 @@ pub(super) struct Source {
     pub(super) parity: ParityDecoder,
     /// Timestamp and marker of the packet with the highest number.
     latest: Option<(u32, bool)>,
-    /// When to request a key frame, if one is wanted, and when one was last requested.
-    key_frame_due: Option<Timestamp>,
-    key_frame_at: Option<Timestamp>,
-    /// Number of the latest FIR.
-    pub(super) commands: u8,
+    pub(super) keys: KeyFrames,
+    /// What may bring its missing packets.
+    pub(super) requests: Requests,
     /// The source that it retransmits.
     repairs: Option<u32>,
     pub(super) clock: SenderClock,
 }
 
 impl Source {
-    fn new(ssrc: u32, now: Timestamp) -> Self {
+    fn new(ssrc: u32, now: Timestamp, key_frames: bool) -> Self {
         Self {
             ssrc,
             presence: Presence::Silent,
@@ -292,9 +293,8 @@ impl Source {
             losses: Losses::default(),
             parity: ParityDecoder::default(),
             latest: None,
-            key_frame_due: None,
-            key_frame_at: None,
-            commands: 0,
+            keys: KeyFrames::new(key_frames),
+            requests: Requests::Useless,
             repairs: None,
             clock: SenderClock::default(),
         }
@@ -335,6 +335,7 @@ impl Source {
         (playout, format): (TimeDelta, PayloadFormat),
         requests: Requests,
     ) -> bool {
+        self.requests = requests;
         let (timestamp, latest) = (header.timestamp, self.latest);
         let deadline = self.deadlines(now, (playout, format));
         if latest.is_none() {
@@ -372,8 +373,7 @@ impl Source {
         let rate = format.clock_rate.or(self.clock.learnt_rate());
         let (clock, delays) = (self.clock, self.playout);
         move |timestamp| {
-            let delay = rate.and_then(|rate| clock.capture(timestamp, rate));
-            let delay = delay.map(|captured| captured.apparent_delay(now));
+            let delay = rate.and_then(|rate| clock.delay(now, timestamp, rate));
             let excess = delay.map_or(TimeDelta::ZERO, |delay| delays.excess(delay));
             now + (playout - excess).max(TimeDelta::ZERO)
         }
@@ -384,21 +384,23 @@ impl Source {
         self.highest
     }
 
-    /// A packet of a video cannot be repaired: a key frame is wanted. At most one is requested in `interval`.
-    pub(super) fn want_key_frame(&mut self, now: Timestamp, interval: TimeDelta) {
-        let due = self.key_frame_at.map_or(now, |last| now.max(last + interval));
-        self.key_frame_due.get_or_insert(due);
+    /// Whether a repair of the packet with this number is still of use. If not, it is counted.
+    pub(super) fn wants_repair(&mut self, number: u64) -> bool {
+        let is_past = self.frames.is_past(number);
+        if is_past {
+            self.losses.on_needless();
+        }
+        !is_past
     }
 
-    /// Whether a key frame is to be requested now.
-    pub(super) fn take_key_frame(&mut self, now: Timestamp) -> bool {
-        let is_due = self.key_frame_due.take_if(|due| *due <= now).is_some();
-        if is_due {
-            self.key_frame_at = Some(now);
-            self.settled.key_frame_requests += 1;
-            self.commands = self.commands.wrapping_add(1);
+    /// Handles the packets that were given up, if it is a video: it needs a key frame. Returns whether to request one now.
+    pub(super) fn wants_key_frame(&mut self, now: Timestamp) -> bool {
+        if let Some(number) = self.losses.take_given_up().filter(|_| self.is_video()) {
+            self.keys.on_given_up(now, number);
         }
-        is_due
+        let asks = self.keys.take(now, self.highest, self.losses.round_trip(now));
+        self.settled.key_frame_requests += u64::from(asks);
+        asks
     }
 
     /// Whether its frames have several packets, as those of a video.
@@ -417,14 +419,17 @@ impl Source {
     ) {
         match format.framing {
             Framing::Marker => {
-                let place = self.frames.on_packet(now, packet);
+                let place = self.frames.on_packet(now, packet, playout);
                 // At most its own frame and the next one.
                 for place in place.into_iter().flat_map(|place| [place, place + 1]) {
                     if let Some(frame) = self.frames.complete(place, format.header) {
                         events.push(self.on_frame(frame, (format, playout)));
                     }
                 }
-                self.frames.clean(now);
+                self.frames.clean(now, playout);
+                if let Some(number) = self.frames.take_damaged() {
+                    self.keys.on_given_up(now, number);
+                }
             }
             Framing::Packet => {
                 let frame = self.frames.on_single(now, packet);
@@ -435,10 +440,13 @@ impl Source {
     }
 
     fn on_frame(&mut self, frame: WholeFrame, (format, playout): (PayloadFormat, TimeDelta)) -> MediaEvent {
-        let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, payload } = frame;
+        let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, key, payload } =
+            frame;
+        if let Some(key) = key {
+            self.keys.on_frame(at, (sequence, key), self.losses.is_open_below(sequence));
+        }
         let rate = format.clock_rate.or(self.clock.learnt_rate());
-        let captured = rate.and_then(|rate| self.clock.capture(rtp_timestamp, rate));
-        let delay = captured.map(|captured| captured.apparent_delay(at));
+        let delay = rate.and_then(|rate| self.clock.delay(at, rtp_timestamp, rate));
         let excess = delay.map_or(TimeDelta::ZERO, |delay| {
             if repaired == 0 { self.playout.on_frame(at, delay) } else { self.playout.excess(delay) }
         });
@@ -482,16 +490,17 @@ impl Source {
         };
         let step = confirmed.sequence.wrapping_sub(highest as u16) as i16;
         if !(-MAX_BEHIND..=MAX_AHEAD).contains(&step) {
-            self.restart();
+            self.restart(now);
         }
         Admission::After(confirmed)
     }
 
     /// Begins another sequence.
-    fn restart(&mut self) {
+    fn restart(&mut self, now: Timestamp) {
         self.settled = self.figures();
         self.frames.end();
         self.losses.end();
+        self.keys.on_restart(now);
         self.parity = ParityDecoder::default();
         self.latest = None;
         self.tracker = tracker();

@@ -10,6 +10,7 @@ mod congestion;
 mod estimate;
 mod frames;
 mod nada;
+mod pictures;
 mod properties;
 mod repair;
 mod sources;
