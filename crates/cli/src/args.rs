@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
+    os::unix::fs::PermissionsExt,
     path::Path,
     str::FromStr,
 };
@@ -13,7 +14,10 @@ use giusto_pace::{BurstBound, CatchUp, Strategy};
 use giusto_session::keys::KeyRing;
 use giusto_units::{DataRate, TimeDelta, UnitError};
 
-use crate::usage::{UsageError, misuse};
+use crate::{
+    console,
+    usage::{UsageError, misuse},
+};
 use giusto::measured::plan::Pacing;
 
 /// A rate; `None` for as fast as the machine can.
@@ -130,7 +134,7 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
     whole(1, 65_535)(text)
 }
 
-/// Reads a file of shared keys.
+/// Reads a file of shared keys; warns of one that every user of this machine may read.
 ///
 /// # Errors
 ///
@@ -140,6 +144,13 @@ pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
         |why: &dyn std::fmt::Display| UsageError::new(format!("--key-file {}: {why}", path.display()));
     let text =
         std::fs::read_to_string(path).map_err(|error| unusable(&format!("cannot read it: {error}")))?;
+    let is_public = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0);
+    if is_public {
+        let path = path.display();
+        console::complain(&format!(
+            "warning: --key-file {path}: every user of this machine may read it: use chmod 600 {path}"
+        ));
+    }
     KeyRing::parse(&text).map_err(|error| unusable(&error))
 }
 

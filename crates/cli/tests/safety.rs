@@ -33,6 +33,11 @@ impl Receiver {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
+        // Warnings come first, such as that of a key file that all may read.
+        while line.starts_with("warning: ") {
+            line.clear();
+            stderr.read_line(&mut line).unwrap();
+        }
         let address = line.split_whitespace().nth(2).unwrap_or_else(|| panic!("no address in {line:?}"));
         Self { address: address.to_owned(), process: Running(child), stderr }
     }

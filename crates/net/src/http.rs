@@ -1,8 +1,9 @@
 //! A small HTTP server: one text for monitoring systems, or a page that posts back.
 
 use std::{
+    fs,
     io::{self, Read, Write},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
     sync::{
         Arc,
@@ -176,6 +177,10 @@ impl TextServer {
         render: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let respond = move |_, request: &Request| match request.method.as_str() {
+            _ if !request.host.as_deref().is_none_or(is_own) => Response::text(
+                "421 Misdirected Request",
+                "Host must be an IP address, localhost or the name of this machine\n",
+            ),
             "GET" | "HEAD" if request.path == path => Response::ok(content_type, render()),
             "GET" | "HEAD" => Response::text("404 Not Found", format!("nothing here: see {path}\n")),
             _ => Response::text("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET\n"),
@@ -187,6 +192,20 @@ impl TextServer {
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
+}
+
+/// Whether the header `Host` is one that a page of another site cannot have: it must be an IP address, `localhost`, or the name of
+/// this machine. The name of another site may lead here too, by its DNS server (DNS rebinding).
+fn is_own(host: &str) -> bool {
+    if host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    if let Some(v6) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return v6.parse::<IpAddr>().is_ok();
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.eq_ignore_ascii_case("localhost") || (!name.is_empty() && name.eq_ignore_ascii_case(own.trim()))
 }
 
 /// One of the open connections; dropping it makes room for another.
@@ -332,6 +351,27 @@ mod tests {
         let long = [&b"GET /metrics HTTP/1.1\r\nA: "[..], &[b'a'; 2 * MAX_REQUEST]].concat();
         let answer = ask(&server, &long);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+
+    #[test]
+    fn the_name_of_another_site_gets_no_text() {
+        let server = server();
+        for (host, status) in [
+            ("localhost", "200 OK"),
+            ("127.0.0.1:9100", "200 OK"),
+            ("192.0.2.7", "200 OK"),
+            ("[::1]:9100", "200 OK"),
+            ("[::1]", "200 OK"),
+            ("evil.example", "421 Misdirected Request"),
+            ("evil.example:9100", "421 Misdirected Request"),
+            ("127.0.0.1.evil.example", "421 Misdirected Request"),
+            ("localhost.evil.example", "421 Misdirected Request"),
+            ("", "421 Misdirected Request"),
+        ] {
+            let answer = ask(&server, format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{host:?}: {answer}");
+            assert_eq!(answer.ends_with("a 1\n"), status == "200 OK", "{host:?}");
+        }
     }
 
     #[test]

@@ -64,6 +64,11 @@ impl Listener {
         let process = Running(child);
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
+        // Warnings come first, such as that of a key file that all may read.
+        while line.starts_with("warning: ") {
+            line.clear();
+            stderr.read_line(&mut line).unwrap();
+        }
         let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
         let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
         // The pipe is read to the end: a full pipe would block the process.

@@ -51,7 +51,7 @@ pub enum FlowEnd {
 pub struct FlowOutcome {
     /// Datagrams accepted by the kernel.
     pub packets: u64,
-    /// Datagrams that the system did not take: the send buffer was full, or sending failed.
+    /// Datagrams that the system did not take: the send buffer was full, the interface or the route was away, or sending failed.
     pub unsent_packets: u64,
     /// The payload of those that it took.
     pub payload: DataSize,
@@ -201,8 +201,8 @@ impl<'a> Running<'a> {
                         self.outcome.packets += accepted;
                         self.outcome.unsent_packets += packets as u64 - accepted;
                         self.flow.outgoing.return_unsent(packets as u64 - accepted);
-                        // A port that is closed, or a queue that is full, may not be so the next time.
-                        if !matches!(error, SendError::Refused { .. } | SendError::Full { .. }) {
+                        // What was not sent is counted; whether the receiver is gone, its silence shows.
+                        if !error.is_passing() {
                             self.outcome.end = FlowEnd::Failed(error);
                             self.state = FlowState::Over;
                         }

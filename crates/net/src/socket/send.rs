@@ -113,6 +113,24 @@ impl SendError {
             | Self::Io { accepted, .. } => *accepted,
         }
     }
+
+    /// Whether a later datagram may be sent: the port was closed, a queue was full, or the interface or the route is away for now
+    /// (`ENETDOWN`, `ENETUNREACH`, `EHOSTUNREACH`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`).
+    pub fn is_passing(&self) -> bool {
+        const AWAY: [i32; 6] = [
+            libc::ENETDOWN,
+            libc::ENETUNREACH,
+            libc::EHOSTUNREACH,
+            libc::EHOSTDOWN,
+            libc::EADDRNOTAVAIL,
+            libc::ENODEV,
+        ];
+        match self {
+            Self::Refused { .. } | Self::Full { .. } => true,
+            Self::Io { source, .. } => source.raw_os_error().is_some_and(|code| AWAY.contains(&code)),
+            Self::AbovePathMtu { .. } | Self::TooLong { .. } => false,
+        }
+    }
 }
 
 /// Why sending a run ended early.
