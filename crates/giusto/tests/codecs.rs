@@ -13,7 +13,7 @@ fn call(keys: &str, loss: f64, seed: u64) -> FlowRecord {
     let text = format!(
         "duration = \"20 s\"\n\
          [[link]]\nid = \"path\"\nfrom = \"a\"\nto = \"b\"\nrate = \"4 Mbit/s\"\ndelay = \"30 ms\"\nduplex = true\nloss = {loss}\n\
-         [[flow]]\nid = \"call\"\nkind = \"media\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"fixed\"\nstart-rate = \"800 kbit/s\"\n\
+         [[flow]]\nid = \"call\"\nkind = \"media\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"fixed\"\nstart-rate = \"1 Mbit/s\"\nmax-rate = \"1 Mbit/s\"\n\
          video = {{ model = \"perfect\", min = \"500 kbit/s\", max = \"500 kbit/s\", start = \"500 kbit/s\" }}\n{keys}\n"
     );
     let scenario = Scenario::parse(&text, "codecs.toml").unwrap();
