@@ -124,8 +124,10 @@ fn key_frames_are_requested_by_default_where_they_help() {
         let media = flow(keys);
         media.repair.key_frame_request(media.codec)
     };
-    use giusto_session::video::VideoCodec;
-    assert_eq!((flow("").codec, flow("codec = \"av1\"").codec), (None, Some(VideoCodec::Av1)));
+    assert_eq!(
+        (flow("").codec, flow("codec = \"av1\"").codec),
+        (None, Some(giusto_session::video::VideoCodec::Av1))
+    );
     assert_eq!(request(""), KeyFrameRequest::None);
     assert_eq!(request("repair = \"nack\""), KeyFrameRequest::PictureLoss);
     assert_eq!(request("codec = \"h264\""), KeyFrameRequest::PictureLoss);
