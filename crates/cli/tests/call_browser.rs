@@ -121,7 +121,8 @@ mod with_webrtc {
         // What the browser has counted, and what left here: the last packets may come after its last sample.
         let (sent, received) = (count(&flow["sent_packets"]), count(&flow["received_packets"]));
         assert!(received > 20 && received <= sent && received == count(&browser["received_packets"]));
-        assert_eq!(count(&flow["lost_packets"]), sent - received);
+        let lost = browser["lost_packets"].as_i64().unwrap_or_else(|| panic!("{browser}")).max(0) as u64;
+        assert_eq!(count(&flow["lost_packets"]), lost.min(sent - received));
         assert!(stream["repair"]["requested_packets"].is_u64(), "{stream}");
         let (decoded, frames) = (count(&browser["frames_decoded"]), count(&record["connection"]["frames"]));
         assert!(decoded >= 10 && decoded <= frames, "{decoded} of {frames}");

@@ -32,7 +32,7 @@ use serde::Serialize;
 use super::{
     end::{Live, LiveSide},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
-    side::{Alone, FORWARD, FORWARD_ID, complete_sent},
+    side::{Alone, FORWARD, FORWARD_ID, complete_sent, set_lost},
     video::{RealVideo, VideoInput},
 };
 use crate::{
@@ -536,6 +536,8 @@ fn complete(flow: &mut FlowRecord, result: &CallResult) {
         ..ReceivedFigures::default()
     };
     complete_sent(flow, Some(&EndFigures { sent: None, received: Some(received) }));
+    // Its counts are of a time before the end of the call, while packets were under way.
+    set_lost(flow, browser.lost_packets);
     for repair in flow.streams.iter_mut().filter_map(|stream| stream.repair.as_mut()) {
         repair.requested_packets = result.counters.requested_packets;
         repair.key_frame_requests = result.counters.key_frame_requests;
@@ -549,4 +551,34 @@ fn round_trips(browser: &BrowserFigures) -> Option<crate::record::Distribution> 
         all.record(TimeDelta::from_seconds_f64(rtt));
     }
     distribution_of(&all, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_under_way_at_the_end_are_not_lost() {
+        // Sent, received, lost by the browser's sequence numbers; and the record's.
+        let cases = [
+            (1000, 990, Some(0), 0),
+            (1000, 950, Some(40), 40),
+            (1000, 990, Some(-3), 0),
+            (1000, 990, Some(400), 10),
+            (1000, 990, None, 10),
+            (1000, 1003, Some(2), 0),
+        ];
+        for (sent, received, of_browser, lost) in cases {
+            let mut flow =
+                FlowRecord { sent_packets: sent, received_packets: received, ..FlowRecord::default() };
+            set_lost(&mut flow, of_browser);
+            assert_eq!(flow.lost_packets, lost, "{sent} {received} {of_browser:?}");
+            let share = lost as f64 / (lost + received) as f64;
+            assert!(
+                flow.loss_ratio.is_some_and(|ratio| (ratio - share).abs() < 1e-9),
+                "{:?}",
+                flow.loss_ratio
+            );
+        }
+    }
 }

@@ -405,7 +405,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
             nack: spec.repair.nack,
             parity: spec.repair.parity,
             playout_deadline: spec.repair.playout_deadline,
-            key_frames: spec.repair.key_frames,
+            key_frames: spec.repair.key_frame_request(spec.codec),
         },
     }
 }
@@ -472,7 +472,7 @@ fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, Pla
     spec.ecn = Ecn::from_bits(offer.ecn);
     spec.limits = giusto_congestion::Limits { min, start, max };
     let RepairOffer { nack, parity, playout_deadline, key_frames } = offer.repair;
-    spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames };
+    spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames: Some(key_frames) };
     Ok(spec)
 }
 

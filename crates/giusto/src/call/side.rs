@@ -42,6 +42,11 @@ const MAX_LOSSES: u64 = 1_000;
 /// Decisions that wait at most to be shown. Those of a call that is not shown yet wait, too.
 const MAX_DECIDED: usize = 64;
 
+/// Frame delays that are possible; others come from damaged times, and are no delays. The offset of the clocks is wrong by at most half a
+/// round trip, and a frame is discarded at the latest 10 s after its capture, and then on its way. Chosen by us.
+const FRAME_DELAYS: std::ops::RangeInclusive<TimeDelta> =
+    TimeDelta::from_millis(-1_000)..=TimeDelta::from_millis(60_000);
+
 /// The flows of a call in its record: media and feedback of each direction.
 pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
 const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
@@ -303,6 +308,7 @@ impl CallSide {
             while let Some(mut note) = agent.poll_note() {
                 if let Note::Frame { delay, size, .. } = &mut note {
                     *delay = delay.zip(self.correction).map(|(delay, correction)| delay + correction);
+                    *delay = delay.filter(|delay| FRAME_DELAYS.contains(delay));
                     self.live.frames += 1;
                     self.live.frame_bytes += size.as_bytes();
                     if let Some(delay) = delay {
@@ -595,6 +601,15 @@ fn complete_received(
     if !knows_clock {
         flow.frame_delay_ms = None;
     }
+}
+
+/// The packets of a flow that were lost, of which `of_receiver` says what the receiver's sequence numbers show, if anything does. What
+/// was sent and is neither received nor lost was under way when the receiver counted.
+pub(super) fn set_lost(flow: &mut FlowRecord, of_receiver: Option<i64>) {
+    let missing = flow.sent_packets.saturating_sub(flow.received_packets);
+    // Duplicates make it negative (RFC 3550 §6.4.1).
+    flow.lost_packets = of_receiver.map_or(missing, |lost| lost.max(0).unsigned_abs().min(missing));
+    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
 }
 
 fn ratio(lost: u64, received: u64) -> Option<f64> {

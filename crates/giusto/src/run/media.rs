@@ -3,9 +3,9 @@
 use giusto_congestion::Controller;
 use giusto_session::{
     media::{
-        Cut, Framing, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-        MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat, PayloadHeader,
-        RepairConfig, StreamRepair, pacer_config,
+        Cut, Framing, KeyFrameRequest, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender,
+        MediaSenderConfig, MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat,
+        PayloadHeader, RepairConfig, StreamRepair, pacer_config,
     },
     video::VideoCodec,
 };
@@ -14,7 +14,7 @@ use giusto_sim::{
     record::{RepairRecord, StreamKind, StreamRecord},
     traffic::{
         EncodedEndpoint,
-        encoder::{Audio, MediaSource, VIDEO_CLOCK},
+        encoder::{Audio, Coded, MediaSource, SourceError, VIDEO_CLOCK},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
@@ -101,7 +101,8 @@ const fn after(wait: GiveUp, required: Option<TimeDelta>) -> Option<TimeDelta> {
 pub(crate) fn stream_records(spec: &MediaSpec, first: u32) -> Vec<StreamRecord> {
     let record = |Stream { ssrc, id, video }: Stream<'_>| {
         let kind = if video.is_some() { StreamKind::Video } else { StreamKind::Audio };
-        let repair = spec.repair.is_on().then(RepairRecord::default);
+        let asks = spec.repair.key_frame_request(spec.codec) != KeyFrameRequest::None;
+        let repair = (spec.repair.is_on() || asks && video.is_some()).then(RepairRecord::default);
         let priority = video.map(|video| video.priority);
         StreamRecord { priority, repair, ..StreamRecord::new(id, first + ssrc, kind) }
     };
@@ -135,12 +136,16 @@ pub(crate) fn sender(
         let (source, format, clock_rate): (Box<dyn MediaSource>, _, _) = match (video, ssrc) {
             (None, _) => (Box::new(Audio::new(audio, start)?), audio_format(spec), audio.clock),
             (Some(video), FIRST_VIDEO_SSRC) => {
-                let model = || video.video.source(start, random("encoder"));
-                (real.take().map_or_else(model, Ok)?, VIDEO_FORMAT, VIDEO_CLOCK)
+                let model = || Ok(coded(spec, video.video.source(start, random("encoder"))?));
+                (
+                    real.take().map_or_else::<Result<_, SourceError>, _, _>(model, Ok)?,
+                    VIDEO_FORMAT,
+                    VIDEO_CLOCK,
+                )
             }
             (Some(video), _) => {
                 let random = random(&format!("encoder {}", ssrc - FIRST_VIDEO_SSRC + 1));
-                (video.video.source(start, random)?, VIDEO_FORMAT, VIDEO_CLOCK)
+                (coded(spec, video.video.source(start, random)?), VIDEO_FORMAT, VIDEO_CLOCK)
             }
         };
         sent.push(MediaStream {
@@ -171,6 +176,14 @@ pub(crate) fn sender(
     };
     let sender = MediaSender::new(config, controller, sent);
     Ok(EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), sources))
+}
+
+/// The frames of an encoder model, with the structure of the codec, if there is one.
+fn coded(spec: &MediaSpec, model: Box<dyn MediaSource>) -> Box<dyn MediaSource> {
+    match spec.codec {
+        Some(codec) => Box::new(Coded::new(model, codec)),
+        None => model,
+    }
 }
 
 /// How the frames of audio or of a video are divided.
@@ -218,7 +231,7 @@ pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, 
     }
     let config = MediaReceiverConfig {
         payloads,
-        repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frames },
+        repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frame_request(spec.codec) },
         playout_deadline: repair.playout_deadline,
         quench_above: spec.receiver_limit,
         overhead: ends.overhead,

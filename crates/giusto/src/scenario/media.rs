@@ -43,7 +43,8 @@ pub struct MediaSpec {
     pub receiver_limit: Option<DataRate>,
     /// Videos: at most [`MOST_VIDEOS`], with distinct ids.
     pub videos: Vec<VideoStream>,
-    /// The codec of the videos, if they are real; `None`: those of encoder models. Only calls have real media.
+    /// The codec of the videos: packets have its payload format, and frames of encoder models the structure of its frames.
+    /// `None`: frames are zeros, without a payload header.
     pub codec: Option<VideoCodec>,
     /// Audio, if there is any.
     pub audio: Option<AudioConfig>,
@@ -69,19 +70,14 @@ pub struct RepairSpec {
     /// Time from the capture of a frame, plus the minimum delay of the path, until it is too late to be played. No repair is
     /// sent that would come later. Default 400 ms.
     pub playout_deadline: TimeDelta,
-    /// The request for a key frame when a packet cannot be repaired in time. Default: picture loss indication; without
-    /// effect unless repair is on.
-    pub key_frames: KeyFrameRequest,
+    /// The request for a key frame when a packet cannot be repaired in time. `None`: picture loss indication if packets are repaired
+    /// or the videos have a [codec](MediaSpec::codec), otherwise none. Default `None`.
+    pub key_frames: Option<KeyFrameRequest>,
 }
 
 impl Default for RepairSpec {
     fn default() -> Self {
-        Self {
-            nack: false,
-            parity: None,
-            playout_deadline: PLAYOUT_DEADLINE,
-            key_frames: KeyFrameRequest::PictureLoss,
-        }
+        Self { nack: false, parity: None, playout_deadline: PLAYOUT_DEADLINE, key_frames: None }
     }
 }
 
@@ -89,6 +85,16 @@ impl RepairSpec {
     /// Whether anything is repaired.
     pub const fn is_on(&self) -> bool {
         self.nack || self.parity.is_some()
+    }
+
+    /// The request for a key frame of videos with this codec.
+    pub(crate) fn key_frame_request(&self, codec: Option<VideoCodec>) -> KeyFrameRequest {
+        let default = if self.is_on() || codec.is_some() {
+            KeyFrameRequest::PictureLoss
+        } else {
+            KeyFrameRequest::None
+        };
+        self.key_frames.unwrap_or(default)
     }
 }
 

@@ -55,7 +55,7 @@
 //!    RTP marker (RFC 3551 §5); with [`Framing::Packet`], each packet is a frame.
 //! 2. A packet is the first of its frame if the packet before it in sequence belongs to another frame. The
 //!    receiver therefore knows the start of a frame only if it has received the last packet of the previous
-//!    frame. VP8 marks the start.
+//!    frame. VP8 and VP9 mark the start, H.264 and AV1 that of key frames.
 //! 3. The first sequence number of a stream is the lower 16 bits of the RTP timestamp of its first packet, which is random
 //!    (RFC 3550 §5.1). So the receiver recognises the first packet of a stream, and drops the first frame if that packet is lost.
 //!
@@ -79,7 +79,7 @@
 //! | parity | RFC 8627 with flexible masks, interleaved over the latest packets of one stream; [`ParityRatio`] |
 //! | rate | repair packets are sent before media, are paced, carry transport-wide numbers, and count as sent and in flight; their rate over the last second is subtracted from the target, at most half of it |
 //! | RTT | at the sender from receiver reports; at the receiver from reference times (RFC 3611 §4.4, §4.5) and from requests |
-//! | key frame | PLI (RFC 4585 §6.3.1) or FIR (RFC 5104 §4.3.1) when a packet of a video is given up, at most every 300 ms |
+//! | key frame | PLI (RFC 4585 §6.3.1) or FIR (RFC 5104 §4.3.1) when a packet of a video is given up, at most every 300 ms; with a payload format that shows key frames again until one is complete |
 //!
 //! A retransmission stream belongs to the source that misses the packets which it repeats (RFC 4588 §5.3). A repaired packet counts as
 //! lost in receiver reports and feedback, because the network has lost it.

@@ -1,7 +1,10 @@
 //! Keys of media flows: encoders, audio and controller.
 
 use giusto_congestion::Algorithm;
-use giusto_session::media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, ParityRatio, RateRange};
+use giusto_session::{
+    media::{DEFAULT_MAX_PAYLOAD, KeyFrameRequest, ParityRatio, RateRange},
+    video::VideoCodec,
+};
 use giusto_sim::traffic::encoder::{
     AudioConfig, BurstSize, FrameRate, FrameSizes, KeyFrames, Meanwhile, PerfectConfig, RecordedConfig,
     StatisticalConfig, TraceConfig,
@@ -54,6 +57,8 @@ fn session(keys: &mut Table<'_>, default_audio: Option<AudioConfig>, own: &[Algo
     keys.set("receiver-limit", &mut media.receiver_limit);
     keys.set("ecn", &mut media.ecn);
     repair(keys, &mut media.repair);
+    let codecs = VideoCodec::ALL.map(|codec| (codec.name(), codec));
+    media.codec = keys.with("codec", |node| choice(node, codecs));
     media
 }
 
@@ -86,7 +91,7 @@ fn repair(keys: &mut Table<'_>, spec: &mut RepairSpec) {
         ("fir", KeyFrameRequest::FullIntra),
         ("none", KeyFrameRequest::None),
     ];
-    keys.set_with("key-frame-request", &mut spec.key_frames, |node| choice(node, requests));
+    spec.key_frames = keys.with("key-frame-request", |node| choice(node, requests));
 }
 
 impl Read for AudioConfig {

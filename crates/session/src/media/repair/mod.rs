@@ -70,7 +70,8 @@ pub enum ParityRatio {
 pub struct RepairConfig {
     /// Request lost packets with generic NACKs (RFC 4585 §6.2.1). Default `false`.
     pub nack: bool,
-    /// The message that requests a key frame when a packet of a video cannot be repaired in time. Default: none.
+    /// The message that requests a key frame when a packet of a video cannot be repaired in time, or is not repaired at all. Default:
+    /// none.
     pub key_frames: KeyFrameRequest,
 }
 

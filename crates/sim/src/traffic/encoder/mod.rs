@@ -62,6 +62,7 @@ mod account;
 mod audio;
 mod cadence;
 mod cbr;
+mod coded;
 mod error;
 mod frame;
 mod hybrid;
@@ -84,6 +85,7 @@ pub use self::{
     audio::{Audio, AudioConfig},
     cadence::FrameRate,
     cbr::Cbr,
+    coded::Coded,
     error::SourceError,
     frame::{EncodedFrame, FRAME_MAX, FRAME_MIN, LATENESS_MAX, VIDEO_CLOCK},
     hybrid::HybridEncoder,

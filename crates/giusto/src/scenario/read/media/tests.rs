@@ -119,13 +119,30 @@ size-scale = 0.06",
 }
 
 #[test]
+fn key_frames_are_requested_by_default_where_they_help() {
+    let request = |keys: &str| {
+        let media = flow(keys);
+        media.repair.key_frame_request(media.codec)
+    };
+    assert_eq!(
+        (flow("").codec, flow("codec = \"av1\"").codec),
+        (None, Some(giusto_session::video::VideoCodec::Av1))
+    );
+    assert_eq!(request(""), KeyFrameRequest::None);
+    assert_eq!(request("repair = \"nack\""), KeyFrameRequest::PictureLoss);
+    assert_eq!(request("codec = \"h264\""), KeyFrameRequest::PictureLoss);
+    assert_eq!(request("key-frame-request = \"fir\""), KeyFrameRequest::FullIntra);
+    assert_eq!(request("codec = \"vp8\"\nkey-frame-request = \"none\""), KeyFrameRequest::None);
+}
+
+#[test]
 fn repair_is_off_unless_named() {
     let repair = |keys: &str| flow(keys).repair;
     assert_eq!(repair(""), repair("repair = \"none\""));
     assert!(!repair("").is_on());
     let nack = repair("repair = \"nack\"\nplayout-deadline = \"250 ms\"\nkey-frame-request = \"fir\"");
     assert_eq!((nack.nack, nack.parity, nack.playout_deadline), (true, None, TimeDelta::from_millis(250)));
-    assert_eq!(nack.key_frames, KeyFrameRequest::FullIntra);
+    assert_eq!(nack.key_frames, Some(KeyFrameRequest::FullIntra));
     let both = repair("repair = \"nack+flexfec\"\nfec-ratio = 0.25");
     assert_eq!((both.nack, both.parity), (true, Some(ParityRatio::Fixed(0.25))));
     let parity = repair("repair = \"flexfec\"");
