@@ -141,7 +141,7 @@ fn the_decisions_in_the_documents_are_those_of_the_run() {
     };
     // TIME s FROM → TO Mbit/s delay: SIGNAL, trend TREND ms above threshold THRESHOLD ms
     let (rise, fall) = (decided("2.452"), decided("2.652"));
-    let [reached, left, trend, threshold] = [&rise[4], &fall[4], &fall[8], &fall[12]];
+    let [reached, left, trend, threshold] = [&rise[4], &fall[4], &fall[9], &fall[13]];
     let page = Page::new("docs/explanation/gcc.md");
     page.says(&format!("300 ms, to {reached} Mbit/s at 2.452 s. At 2.652 s"));
     page.says(&format!("= {trend} ms and exceeds the threshold of {threshold} ms."));
