@@ -1,6 +1,6 @@
 //! Losses of videos with the payload formats of real codecs.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use giusto::{
     record::FlowRecord,

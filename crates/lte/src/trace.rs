@@ -209,6 +209,7 @@ impl Trace {
     /// # Errors
     ///
     /// [`CityError::Range`] names a setting out of range.
+    #[expect(clippy::missing_panics_doc, reason = "nothing ends it")]
     pub fn new(config: &TraceConfig) -> Result<Self, CityError> {
         Ok(Self::new_unless(config, &|| false)?.expect("nothing ends it"))
     }

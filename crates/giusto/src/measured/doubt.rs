@@ -106,7 +106,7 @@ mod tests {
             let (duration_s, sent_packets) = (Some(2.0), Some(1000));
             let schedule_error_us = late_by(3.0, p99);
             let strategy = "recorded".to_owned();
-            RunResult { strategy, duration_s, sent_packets, schedule_error_us, ..RunResult::default() }
+            RunResult { strategy, sent_packets, schedule_error_us, duration_s, ..RunResult::default() }
         };
         assert_eq!((run(2_000.0).find_doubts().len(), run(2_001.0).find_doubts().len()), (0, 1));
     }

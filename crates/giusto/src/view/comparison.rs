@@ -138,8 +138,9 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     let simulated = runs.iter().filter(|run| !run.live).count();
     let controllers = plural(simulated as u64, "controller", "controllers");
     let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
-    let warnings: String = doubts(comparison).map(|doubt| format!("warning: {doubt}\n")).collect();
-    let mut parts = vec![format!("{warnings}{scenario}, seed {seed}: {controllers}{early}\n"), table];
+    let heading = format!("{scenario}, seed {seed}: {controllers}{early}\n");
+    let mut parts: Vec<String> = doubts(comparison).map(|doubt| format!("warning: {doubt}")).collect();
+    parts.extend([heading, table]);
     if !parity.is_empty() {
         parts.push(parity_text(comparison, width));
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     measured::result::{Quantiles, RunPlots, RunResult},
-    run::comparison::Comparison,
+    run::comparison::{Comparison, Run},
     view::{figures::figures, format::asked_rate, table::RUN_COLUMNS},
 };
 
@@ -64,7 +64,7 @@ fn demo_headline(demo: &Demo) -> String {
         return found;
     }
     let runs = demo.others.iter().map(|(run, _)| &run.doubts[..]);
-    let all = runs.chain(demo.calls.runs.iter().filter(|run| run.live).map(|run| run.doubts()));
+    let all = runs.chain(demo.calls.runs.iter().filter(|run| run.live).map(Run::doubts));
     let (mut count, mut first) = (0_u64, None);
     for doubt in all.filter_map(<[_]>::first) {
         count += 1;

@@ -258,7 +258,7 @@ mod tests {
             clock.on_report(at(second * 1000), &sent);
         }
         let delay = clock.delay(at(12_000), 12_000 * 90, RATE).unwrap();
-        assert_eq!(delay.as_seconds().round(), -3600.0);
+        assert!((-3601.0..-3599.0).contains(&delay.as_seconds()), "{delay:?}");
     }
 
     #[test]

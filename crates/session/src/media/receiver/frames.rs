@@ -268,7 +268,8 @@ impl Frames {
         while let Some(frame) = self.open.front() {
             let is_old = now.saturating_since(frame.first_at) > MAX_WAIT.max(playout);
             let is_full = self.open.len() > MAX_OPEN || self.bytes > MAX_OPEN_BYTES;
-            if !(frame.is_whole && frame.follows(self.done)) && !is_old && !is_full {
+            let is_next = frame.is_whole && frame.follows(self.done);
+            if !(is_next || is_old || is_full) {
                 return;
             }
             self.dropped += u64::from(!frame.is_whole);

@@ -90,7 +90,9 @@ fn a_frame_whose_packets_were_all_lost_is_repaired() {
             arrive(&mut receiver, u64::from(header.timestamp / 90), packet);
         }
         let before = frames(&mut receiver).len();
-        lost.iter().for_each(|packet| repair(&mut receiver, 250, packet));
+        for packet in &lost {
+            repair(&mut receiver, 250, packet);
+        }
         let repaired = frames(&mut receiver);
         let mut whole: Vec<_> = repaired.iter().map(|frame| frame.rtp_timestamp / 3600).collect();
         assert!(whole.contains(&2), "{codec}: {whole:?}");
@@ -129,7 +131,9 @@ fn a_repair_after_its_frame_was_passed_is_not_counted() {
         key_requests(&mut receiver, ms);
         arrive(&mut receiver, ms, packet);
     }
-    lost.iter().for_each(|packet| repair(&mut receiver, 3970, packet));
+    for packet in &lost {
+        repair(&mut receiver, 3970, packet);
+    }
     let figures = receiver.sources().find(|one| one.ssrc == 7).unwrap();
     assert_eq!((figures.frames, figures.repaired_frames, figures.repaired_packets), (99, 0, 0));
     assert_eq!(figures.unrepaired_packets, lost.len() as u64);
@@ -194,7 +198,9 @@ fn a_damaged_frame_needs_a_key_frame() {
     let mut bytes = payload.to_vec();
     bytes[0] = 0x10;
     *payload = bytes.into();
-    packets.iter().for_each(|packet| arrive(&mut receiver, 0, packet));
+    for packet in &packets {
+        arrive(&mut receiver, 0, packet);
+    }
     assert_eq!(frames(&mut receiver).len(), 5);
     assert_eq!(key_requests(&mut receiver, 100).len(), 1);
 }
