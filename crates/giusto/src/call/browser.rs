@@ -32,7 +32,7 @@ use serde::Serialize;
 use super::{
     end::{Live, LiveSide},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
-    side::{Alone, FORWARD, FORWARD_ID, complete_sent, set_lost},
+    side::{Alone, FORWARD, FORWARD_ID, complete_sent, ratio},
     video::{RealVideo, VideoInput},
 };
 use crate::{
@@ -551,6 +551,15 @@ fn round_trips(browser: &BrowserFigures) -> Option<crate::record::Distribution> 
         all.record(TimeDelta::from_seconds_f64(rtt));
     }
     distribution_of(&all, 1.0)
+}
+
+/// The packets of a flow that were lost, of which `of_receiver` says what the receiver's sequence numbers show, if anything does. What
+/// was sent and is neither received nor lost was under way when the receiver counted.
+fn set_lost(flow: &mut FlowRecord, of_receiver: Option<i64>) {
+    let missing = flow.sent_packets.saturating_sub(flow.received_packets);
+    // Duplicates make it negative (RFC 3550 §6.4.1).
+    flow.lost_packets = of_receiver.map_or(missing, |lost| lost.max(0).unsigned_abs().min(missing));
+    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
 }
 
 #[cfg(test)]

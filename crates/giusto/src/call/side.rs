@@ -603,16 +603,8 @@ fn complete_received(
     }
 }
 
-/// The packets of a flow that were lost, of which `of_receiver` says what the receiver's sequence numbers show, if anything does. What
-/// was sent and is neither received nor lost was under way when the receiver counted.
-pub(super) fn set_lost(flow: &mut FlowRecord, of_receiver: Option<i64>) {
-    let missing = flow.sent_packets.saturating_sub(flow.received_packets);
-    // Duplicates make it negative (RFC 3550 §6.4.1).
-    flow.lost_packets = of_receiver.map_or(missing, |lost| lost.max(0).unsigned_abs().min(missing));
-    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
-}
-
-fn ratio(lost: u64, received: u64) -> Option<f64> {
+/// The share of lost packets; `None` if none is known.
+pub(super) fn ratio(lost: u64, received: u64) -> Option<f64> {
     let all = lost + received;
     (all > 0).then(|| lost as f64 / all as f64)
 }
