@@ -120,7 +120,8 @@ impl Read for Loss {
     /// A probability, a list of packets, or a channel of two states.
     fn read(node: &Node<'_>) -> Found<Self> {
         if !node.get_ref().is_table() {
-            return f64::read(node).map(Self::Random);
+            // 0 is what a file means that has no loss.
+            return f64::read(node).map(|share| if share == 0.0 { Self::None } else { Self::Random(share) });
         }
         let packets =
             |keys: &mut Table<'_>| Self::List(keys.required::<Vec<u64>>("packets").into_iter().collect());
