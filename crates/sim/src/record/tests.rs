@@ -1,5 +1,7 @@
 //! Complete runs: their records must match theory and the links' counters, and must be consistent.
 
+use std::ops::ControlFlow;
+
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::*;
@@ -141,6 +143,56 @@ fn statistics_timeline_and_counters_agree() {
     assert_eq!(over_time.delay_cdf.ms.last(), flow.delay_ms.map(|delay| delay.max).as_ref());
 }
 
+#[test]
+fn all_figures_of_a_link_are_of_its_window() {
+    // 16 Mbit/s for 2 s, then 4 Mbit/s, over 8 Mbit/s: only the warm-up has drops. The queue of 50 ms has long been empty at its
+    // end, the wire of 100 ms is not.
+    let record = |warmup: u64, end: u64| {
+        let mut simulation = Simulation::new(5);
+        let ends = (simulation.node("a"), simulation.node("b"));
+        let config = LinkConfig { delay: TimeDelta::from_millis(100).into(), duplication: 0.1, ..at(8) };
+        simulation.add_link("link", ends, &config, Box::new(DropTail::new(Limit::Packets(50)))).unwrap();
+        let flow = simulation.add_flow(ends.0, ends.1).unwrap();
+        for (name, mbit, times) in [("busy", 16, (ms(0), ms(2_000))), ("calm", 4, (ms(2_000), ms(30_000)))] {
+            let pattern = Pattern {
+                start: times.0,
+                stop: Some(times.1),
+                ..Pattern::constant(DataRate::from_bps(mbit * 1_000_000), DataSize::from_bytes(1000))
+            };
+            simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(5, name)).unwrap()));
+        }
+        let window = ms(warmup)..ms(end);
+        let rate = config.rate.clone();
+        let link =
+            PlannedLink { link: LinkId(0), rate, window: window.clone(), about: LinkRecord::default() };
+        let flows = vec![PlannedFlow { flow, window, ..PlannedFlow::default() }];
+        let plan = RecordPlan { end: ms(end), flows, links: vec![link], ..RecordPlan::default() };
+        let mut recorder = Recorder::new(plan);
+        for until in [end / 2, end] {
+            let mut watch = |_| ControlFlow::Continue(());
+            assert!(recorder.run_watched(&mut simulation, ms(until), &mut (), &mut watch).is_continue());
+        }
+        recorder.finish(&simulation, ms(end)).0
+    };
+    let all = record(0, 10_000);
+    let late = record(4_000, 10_000);
+    let [all, late] = [&all, &late].map(|record| (&record.links[0], &record.flows[0]));
+    assert!((1_900..2_000).contains(&all.0.dropped_packets), "{}", all.0.dropped_packets);
+    assert_eq!((late.0.dropped_packets, late.1.lost_packets, late.1.loss_ratio), (0, 0, Some(0.0)));
+    // 500 packets a second for 6 s, and those of 100 ms that were on the wire, with their copies.
+    assert!((3_045..3_065).contains(&late.0.offered_packets), "{}", late.0.offered_packets);
+    assert!((late.0.utilisation_ratio.unwrap() - 0.5).abs() < 0.01);
+    assert_eq!((late.1.sent_packets, late.0.capacity_bps), (3_000, Some(8e6)));
+    for (link, flow) in [all, late] {
+        let ended = link.delivered_packets + link.dropped_packets + link.in_flight_packets;
+        assert_eq!(link.offered_packets + link.duplicated_packets, ended, "{link:?}");
+        assert!(flow.received_packets + flow.lost_packets <= flow.sent_packets, "{flow:?}");
+    }
+    // A run that is as long as its warm-up has counted nothing.
+    let none = record(10_000, 5_000);
+    assert_eq!((none.flows[0].sent_packets, none.links[0].capacity_bps), (0, Some(8e6)));
+}
+
 fn ms(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
@@ -189,9 +241,9 @@ fn each_statistic_counts_its_own_window() {
     let record = at_end(40);
     let flow = &record.flows[0];
     assert_eq!((record.seed.as_str(), record.interrupted, flow.from_s, flow.to_s), ("7", false, 0.01, 0.02));
-    // In the whole run: 4 is in flight, 2 is lost, and 1 arrived twice.
+    // Of 1 to 4, which were sent in the window, 4 is in flight, 2 is lost, and 1 arrived twice.
     let packets = [flow.sent_packets, flow.received_packets, flow.lost_packets, flow.duplicate_packets];
-    assert_eq!(packets, [6, 4, 1, 1]);
+    assert_eq!(packets, [4, 2, 1, 1]);
     // Sent in the window: 1 to 4. Delivered in it: 0 and the first copy of 1.
     assert_eq!((flow.sent_rate_bps, flow.received_rate_bps), (320_000.0, 160_000.0));
     // Of those sent in the window, 1 and 3 arrived and 2 was dropped.
