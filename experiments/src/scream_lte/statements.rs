@@ -192,8 +192,8 @@ fn of_place((link, speed): (Link, u32)) -> String {
     format!("{}-{speed}", link.name())
 }
 
-const WHY_GCC_SENDS_MORE: &str = "In nearly empty cells the draft's GCC sends 423 kbit/s (downlink, 3 km/h) where SCReAM reaches 1202, \
-                                  and the draft does not say what limits it. Ours sends more, and meets the queue earlier.";
+const WHY_GCC_SENDS_MORE: &str = "In nearly empty cells the draft's GCC sends 423 kbit/s (downlink, 3 km/h) where SCReAM reaches 1202. \
+                                  Ours sends more, and meets the queue earlier.";
 const WHY_CELLS_CARRY_MORE: &str = "Our cells carry 18 Mbit/s down and 8 up, near 3GPP's 16.9 and 7.4. The draft's seem to be full at \
                                     less than half of that, so its users share less and its GCC meets full queues at lower loads.";
 const WHY_UNSAID: &str = "Depends on AQM, scheduler, antennas and video, which the draft leaves unsaid. It asks to read its tables as \
