@@ -177,7 +177,7 @@ impl Recorder {
     }
 
     /// Reads the counters of the links whose windows start at `now` at the latest. Call it when the run has processed all events
-    /// before [`next_links`](Self::next_links), and none from then on: [`run_until`](Self::run_until) does.
+    /// before [`next_links`](Self::next_links), and none from then on: [`run_watched`](Self::run_watched) does.
     pub fn on_links(&mut self, now: Timestamp, run: &impl RecordedRun) {
         for planned in self.plan.links.iter().filter(|planned| planned.window.start <= now) {
             let before = entry(&mut self.before, planned.link.0);
