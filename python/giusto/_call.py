@@ -36,6 +36,8 @@ class CallFigures:
         Round-trip time of the handshake's Pings; None without an answer.
     schedule_error_us : Distribution or None
         From each deadline of this end until its datagrams were sent.
+    read_latency_us : Distribution or None
+        From the arrival of each datagram until this end read it; None if none arrived.
     cpu_ratio : float
         CPU time of the thread of this end, controller included, as a share of the time.
     address_changes : int
@@ -62,6 +64,7 @@ class CallFigures:
     socket_dropped_packets: int
     ignored: dict[str, int]
     unsent_reason: str | None = None
+    read_latency_us: Distribution | None = None
     doubts: tuple[str, ...] = ()
 
 
@@ -84,8 +87,8 @@ class CallRecord(RunRecord):
         record = super()._of(result)
         figures = record._values["call"]
         fields = dict(figures, doubts=tuple(figures.get("doubts", ())))
-        for name in ("round_trip_ms", "schedule_error_us"):
-            if fields[name] is not None:
+        for name in ("round_trip_ms", "schedule_error_us", "read_latency_us"):
+            if fields.get(name) is not None:
                 fields[name] = Distribution(**fields[name])
         record.call = CallFigures(**fields)
         return record
