@@ -116,7 +116,7 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     Ok(console::status(comparison.runs.iter().any(|run| !run.doubts().is_empty())))
 }
 
-/// Runs the contenders: in simulation side by side and, if `live`, then in real time one after the other.
+/// Runs the contenders, as many at a time as there are processors: in simulation and, if `live`, then in real time.
 pub(crate) fn side_by_side(
     contenders: &[Contender],
     seed: u64,
@@ -144,15 +144,17 @@ pub(crate) fn side_by_side(
         ended.flatten().collect()
     });
     let mut interrupted = runs.len() < contenders.len();
-    let mut live_runs = Vec::new();
-    for contender in contenders.iter().filter(|_| live) {
-        let Some(run) = in_real_time(contender, (seed, options.timeline.is_some()), stop, progress)? else {
-            interrupted = true;
-            break;
-        };
-        live_runs.push(run);
-        progress.step();
-    }
+    let held = threads.install(|| {
+        let contenders = if live { contenders } else { &[] };
+        let held = contenders.par_iter().with_max_len(1).map(|contender| {
+            let run = in_real_time(contender, (seed, options.timeline.is_some()), stop, progress);
+            progress.step();
+            run
+        });
+        held.collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    interrupted |= held.iter().any(Option::is_none);
+    let live_runs: Vec<Run> = held.into_iter().flatten().collect();
     interrupted |= runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
     let first = contenders.first().map(|contender| contender.scenario.name().to_owned());
     Ok(Comparison {

@@ -17,8 +17,10 @@ use giusto::{
     scenario::{Document, Setting},
     view::html,
 };
-use giusto_net::Clock;
-use giusto_serve::{Response, Routes, Server, Status};
+use giusto_net::{
+    Clock,
+    http::{Limits, Pages, Response, Routes},
+};
 use giusto_units::TimeDelta;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -26,6 +28,7 @@ use serde_json::json;
 use crate::{
     args::whole,
     console::{self, print_text},
+    opener,
     usage::{UsageError, misuse},
 };
 
@@ -85,11 +88,10 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     }
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries());
-    let settings = giusto_serve::Settings { port: args.port, ..giusto_serve::Settings::default() };
-    let server = Server::start(routes(&explorer, page, stop), &settings)?;
-    print_text(&server.url())?;
-    let is_opened = !args.no_open && giusto_serve::has_display();
-    let opened = is_opened.then(|| giusto_serve::open(&server.url()));
+    let pages = Pages::start(routes(&explorer, page, stop), args.port, Limits::default())?;
+    print_text(&pages.url())?;
+    let is_opened = !args.no_open && opener::has_display();
+    let opened = is_opened.then(|| opener::open(&pages.url()));
     if let Some(Err(error)) = &opened {
         console::complain(&format!("note: {error}"));
     }
@@ -112,10 +114,10 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
             };
             let (explorer, stop) = (Arc::clone(&runs), Arc::clone(&stop));
             Response::lines(move |sink| {
-                let (clock, gone) = (Clock::start(), sink.gone());
+                let clock = Clock::start();
                 let began = clock.now();
                 let is_late = || clock.now() - began > MAX_TIME;
-                let ends = || gone.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) || is_late();
+                let ends = || sink.is_gone() || stop.load(Ordering::Relaxed) || is_late();
                 let result = explorer.answer(&question, &ends, &|update| {
                     // A client that has gone away stops the runs by its flag.
                     let _ = sink.send(line(&update));
@@ -140,31 +142,10 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
                 Err(error) => Response::json(json!({ "problems": error.problems() }).to_string()),
             }
         })
-        .post("figure", |request| figure(request.query(), request.body()))
         .get("sketch", move |request| match sketches.sketch(request.query()) {
             Ok(sketch) => Response::json(serde_json::to_string(&sketch).unwrap_or_default()),
-            Err(error) => Response::text(Status::NOT_FOUND, format!("{error}\n")),
+            Err(error) => Response::text("404 Not Found", format!("{error}\n")),
         })
-}
-
-/// A drawing of the page as a file for print.
-#[cfg(feature = "figures")]
-fn figure(format: &str, drawing: &[u8]) -> Response {
-    use giusto::view::print;
-
-    let drawing = String::from_utf8_lossy(drawing);
-    let made = match format {
-        "pdf" => print::pdf(&drawing).map(|pdf| Response::bytes("application/pdf", pdf)),
-        _ => print::outlined(&drawing).map(|svg| Response::bytes("image/svg+xml", svg.into_bytes())),
-    };
-    made.unwrap_or_else(|error| Response::text(Status::UNPROCESSABLE_ENTITY, format!("{error}\n")))
-}
-
-/// The page does not ask for what this build has not.
-#[cfg(not(feature = "figures"))]
-fn figure(_: &str, _: &[u8]) -> Response {
-    let text = "this build writes no figures: build it without --no-default-features\n";
-    Response::text(Status::NOT_IMPLEMENTED, text)
 }
 
 /// A line of a stream.
@@ -175,7 +156,6 @@ fn line(value: &impl Serialize) -> String {
 
 /// What a request asks, or the answer where it cannot be read.
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        Response::text(Status::BAD_REQUEST, format!("the question cannot be read: {error}\n"))
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|error| Response::text("400 Bad Request", format!("the question cannot be read: {error}\n")))
 }

@@ -16,6 +16,7 @@ mod link;
 mod live;
 mod lte;
 mod merge;
+mod opener;
 mod output;
 mod printer;
 mod recv;

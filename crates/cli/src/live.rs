@@ -17,9 +17,14 @@ use giusto::{
     view::html,
     watch::{self, Board, Feed, Figures, History, Next, Snapshot},
 };
-use giusto_serve::{Opened, Response, Routes, Server, Settings, Sink};
+use giusto_net::http::{Gone, Limits, Pages, Response, Routes, Sink};
 
-use crate::{args, console::complain, usage::UsageError};
+use crate::{
+    args,
+    console::complain,
+    opener::{self, Opened},
+    usage::UsageError,
+};
 
 /// Time without an update after which a page gets a sign of life, so that a connection that was closed is noticed.
 const ALIVE: Duration = Duration::from_secs(5);
@@ -65,7 +70,7 @@ impl Awaits<'_> {
 /// A page, and the thread that makes its figures.
 pub(crate) struct LivePage {
     board: Arc<Board>,
-    server: Server,
+    pages: Pages,
     /// Holds what it has opened until the end.
     figures: JoinHandle<Option<Opened>>,
     ended: Arc<AtomicBool>,
@@ -80,14 +85,13 @@ impl LiveArgs {
     pub(crate) fn start(&self, title: &str, awaits: Awaits<'_>) -> anyhow::Result<Option<(LivePage, Feed)>> {
         let Some(port) = self.live else { return Ok(None) };
         let board = Arc::new(Board::new(title));
-        let settings = Settings { port, ..Settings::default() };
-        let server = Server::start(routes(title, awaits.sentence(), &board), &settings)
+        let pages = Pages::start(routes(title, awaits.sentence(), &board), port, Limits::default())
             .map_err(|error| UsageError::new(format!("--live: {error}")))?;
         let (feed, snapshots) = watch::feed();
         let ended = Arc::new(AtomicBool::new(false));
-        let url = server.url();
+        let url = pages.url();
         complain(&format!("live page at {url}"));
-        let browser = if self.no_open || !giusto_serve::has_display() {
+        let browser = if self.no_open || !opener::has_display() {
             Browser::None
         } else if let Awaits::Others(_) = awaits {
             Browser::of(&url)
@@ -98,7 +102,7 @@ impl LiveArgs {
             let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
             move || fold(&board, &snapshots, &ended, browser)
         })?;
-        Ok(Some((LivePage { board, server, figures, ended }, feed)))
+        Ok(Some((LivePage { board, pages, figures, ended }, feed)))
     }
 }
 
@@ -128,7 +132,7 @@ impl LivePage {
         let _opened = self.figures.join();
         last(&self.board);
         self.board.end();
-        self.server.finish(PATIENCE);
+        self.pages.finish(PATIENCE);
     }
 }
 
@@ -145,7 +149,7 @@ enum Browser {
 impl Browser {
     /// Opens it.
     fn of(url: &str) -> Self {
-        giusto_serve::open(url).map_or_else(
+        opener::open(url).map_or_else(
             |error| {
                 complain(&format!("warning: {error}"));
                 Self::None
@@ -199,7 +203,7 @@ fn routes(title: &str, awaits: String, board: &Arc<Board>) -> Routes {
 }
 
 /// Sends the history and what follows it, until the run or the page ends.
-fn follow(board: &Board, sink: &Sink) -> Result<(), giusto_serve::Gone> {
+fn follow(board: &Board, sink: &Sink) -> Result<(), Gone> {
     let History { mut next, json, mut ended } = board.history();
     sink.event("history", &json)?;
     while !ended && !sink.is_gone() {

@@ -181,6 +181,18 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
         assert_eq!(run["flows"][place]["received_rate_bps"].as_f64(), shown[place].as_f64(), "{text_of}");
     }
 
+    // A chart as a figure: the browser writes both files.
+    for format in ["svg", "png"] {
+        browser.evaluate("[...document.querySelectorAll('.tools button')].find((own) => own.textContent === 'Save figure').click();");
+        browser.evaluate(&format!("document.querySelector('.figures [data-format={format}]').click();"));
+    }
+    let svg = fs::read_to_string(downloaded(downloads.path(), "svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>") && svg.contains("<text"), "{svg}");
+    let png = fs::read(downloaded(downloads.path(), "png")).unwrap();
+    let width = png.get(16..20).and_then(<[u8]>::first_chunk).copied().map(u32::from_be_bytes);
+    // 85 mm at 300 dots per inch, of whole pixels of the screen.
+    assert!(png.starts_with(b"\x89PNG") && width.is_some_and(|width| width.abs_diff(1004) <= 4), "{width:?}");
+
     // The link restores the state.
     let link = browser.evaluate("location.href");
     browser.open("about:blank");

@@ -12,7 +12,9 @@ use std::{
 use giusto_congestion::FeedbackKind;
 use giusto_measure::ErrorHistogram;
 use giusto_net::{
-    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, driver::Verdict, http::Server,
+    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait,
+    driver::Verdict,
+    http::{Limits, Server},
 };
 use giusto_session::media::{MediaEvent, MediaSender};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -33,6 +35,9 @@ const FAREWELL: TimeDelta = TimeDelta::from_millis(1500);
 const PAGE_SILENCE: TimeDelta = TimeDelta::from_seconds(2);
 /// The shortest time between two live figures.
 const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(100);
+/// The clients of the page: session descriptions have 10 kB.
+const PAGE_LIMITS: Limits =
+    Limits { max_connections: 8, max_body: 256 * 1024, timeout: TimeDelta::from_seconds(2) };
 const MESSAGES: usize = 32;
 const MESSAGE_BYTES: usize = 2048;
 
@@ -185,9 +190,10 @@ pub fn run(
     let board = Arc::new(Board::default());
     let (asks, asked) = mpsc::sync_channel::<Asked>(1);
     let for_page = Arc::clone(&board);
-    let page =
-        Server::start(plan.listen, move |from, request| respond(clock, from, request, &for_page, &asks))
-            .map_err(|source| CallError::Page { address: plan.listen, source })?;
+    let page = Server::start(plan.listen, PAGE_LIMITS, move |from, request| {
+        respond(clock, from, request, &for_page, &asks)
+    })
+    .map_err(|source| CallError::Page { address: plan.listen, source })?;
     let socket = UdpSocket::bind(page.local_addr(), &SocketConfig::default())?;
     observer.on_event(CallEvent::Serving(page.local_addr()));
 

@@ -17,7 +17,6 @@ use crate::result::{BrowserFigures, BrowserSample, LiveBrowser, Posted, Sample, 
 
 /// The page: it receives the call and posts its statistics.
 const PAGE: &str = include_str!("page.html");
-const JSON: &str = "application/json";
 /// Time within which an offer is answered; else the loop has ended.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The answer to further browsers.
@@ -140,7 +139,7 @@ impl Board {
         *posted_at = Some(now);
         let answer = Answer { end: end || over.is_some(), why: over.as_deref(), own: *own };
         match serde_json::to_string(&answer) {
-            Ok(text) => Response::ok(JSON, text),
+            Ok(text) => Response::json(text),
             Err(error) => Response::text("500 Internal Server Error", error.to_string()),
         }
     }
@@ -169,7 +168,7 @@ pub(crate) fn respond(
         return Response::text("403 Forbidden", "open the page by its address or as localhost\n");
     }
     match (request.method.as_str(), request.path.as_str()) {
-        ("GET" | "HEAD", "/") => Response::ok("text/html; charset=utf-8", PAGE),
+        ("GET" | "HEAD", "/") => Response::page(PAGE),
         ("POST", "/offer") => {
             let Ok(PostedOffer { sdp: offer }) = serde_json::from_slice(&request.body) else {
                 return Response::text("400 Bad Request", "expected {\"sdp\": \"…\"}\n");
@@ -181,7 +180,7 @@ pub(crate) fn respond(
             }
             match answer.recv_timeout(ANSWER_TIMEOUT) {
                 Ok(Ok((sdp, token))) => {
-                    Response::ok(JSON, serde_json::json!({ "sdp": sdp, "token": token }).to_string())
+                    Response::json(serde_json::json!({ "sdp": sdp, "token": token }).to_string())
                 }
                 Ok(Err(why)) => Response::text("400 Bad Request", why),
                 Err(_) => Response::text("503 Service Unavailable", "the call has ended\n"),
@@ -192,6 +191,9 @@ pub(crate) fn respond(
             Err(_) => Response::text("400 Bad Request", "expected {\"token\": \"…\", \"samples\": […]}\n"),
         },
         ("GET" | "HEAD" | "POST", _) => Response::text("404 Not Found", "nothing here: see /\n"),
-        _ => Response::text("405 Method Not Allowed\r\nAllow: GET, HEAD, POST", "use GET or POST\n"),
+        _ => {
+            let refused = Response::text("405 Method Not Allowed", "use GET or POST\n");
+            refused.with_header("Allow", "GET, HEAD, POST")
+        }
     }
 }

@@ -1,21 +1,19 @@
 //! The state of a receiver for Prometheus.
 
-use std::sync::atomic::AtomicU64;
+use std::{
+    fmt::Write as _,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use giusto_session::probe::{Counters, Receiver, ReceiverEvent, Stream};
-use prometheus_client::{
-    encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
-};
 
 use crate::measured::recv;
 
 /// The type of the text of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-type Real = Gauge<f64, AtomicU64>;
-type CountOf = fn(&Counters) -> u64;
 
 /// Counters and gauges of a receiver, as `OpenMetrics` 1.0 text. All streams count together, so that other hosts cannot create time
 /// series.
@@ -30,25 +28,37 @@ type CountOf = fn(&Counters) -> u64;
 /// let metrics = Metrics::new();
 /// assert!(metrics.text().contains("\ngiusto_received_packets_total 0\n"));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
-    registry: Registry,
-    streams: Gauge,
-    opened: Counter,
-    refused: Counter,
-    received: Counter,
-    received_bytes: Counter,
-    expected: Counter,
-    lost: Gauge,
-    duplicate: Counter,
-    reordered: Counter,
-    too_old: Counter,
-    implausible: Counter,
-    kernel_dropped: Counter,
-    rate: Real,
-    jitter: Real,
-    unmeasured: [(CountOf, Counter); 10],
+    state: Mutex<State>,
+    opened: AtomicU64,
 }
+
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    totals: StreamTotals,
+    counters: Counters,
+    kernel_dropped: u64,
+    streams: u64,
+    /// In bytes per second.
+    rate: f64,
+    /// In seconds.
+    jitter: f64,
+}
+
+/// Why datagrams belong to no stream.
+const UNMEASURED: [(&str, fn(&Counters) -> u64); 10] = [
+    ("foreign", |counters| counters.foreign),
+    ("malformed", |counters| counters.malformed),
+    ("corrupt", |counters| counters.corrupt),
+    ("other_version", |counters| counters.other_version),
+    ("forged", |counters| counters.forged),
+    ("unauthenticated", |counters| counters.unauthenticated),
+    ("other_source", |counters| counters.other_source),
+    ("probation", |counters| counters.probation),
+    ("denied", |counters| counters.denied),
+    ("late", |counters| counters.late),
+];
 
 /// The counts of streams.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,144 +98,104 @@ impl StreamTotals {
     }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Metrics {
     /// All counts are 0.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("giusto");
-        let all = &mut registry;
-        let unmeasured = Family::<[(&'static str, &'static str); 1], Counter>::default();
-        let outside: [(&'static str, CountOf); 10] = [
-            ("foreign", |counters| counters.foreign),
-            ("malformed", |counters| counters.malformed),
-            ("corrupt", |counters| counters.corrupt),
-            ("other_version", |counters| counters.other_version),
-            ("forged", |counters| counters.forged),
-            ("unauthenticated", |counters| counters.unauthenticated),
-            ("other_source", |counters| counters.other_source),
-            ("probation", |counters| counters.probation),
-            ("denied", |counters| counters.denied),
-            ("late", |counters| counters.late),
-        ];
-        let metrics = (
-            gauge(all, "streams", "Open streams"),
-            counter(all, "opened_streams", "Streams that have begun"),
-            counter(all, "refused_streams", "Streams that were refused"),
-            counter(all, "received_packets", "Unique datagrams received"),
-            counter(all, "expected_packets", "Datagrams received or missing"),
-            gauge(
-                all,
-                "lost_packets",
-                "Datagrams missing so far, expected less received: late ones reduce it",
-            ),
-            counter(all, "duplicate_packets", "Further copies of datagrams"),
-            counter(all, "reordered_packets", "Datagrams that arrived after a later one"),
-        );
-        let (streams, opened, refused, received, expected, lost, duplicate, reordered) = metrics;
-        let too_old =
-            counter(all, "too_old_packets", "Datagrams too late to be distinguished from duplicates");
-        let implausible = counter(all, "implausible_packets", "Datagrams with impossible sequence numbers");
-        let kernel_dropped =
-            counter(all, "kernel_dropped_packets", "Datagrams dropped by the full socket buffer");
-        let received_bytes = Counter::default();
-        let help = "UDP payload of the unique datagrams received";
-        all.register_with_unit("received", help, Unit::Bytes, received_bytes.clone());
-        let (rate, jitter) = (Real::default(), Real::default());
-        let help = "Received rate of the last second, at the layer that senders announced";
-        all.register("received_bytes_per_second", help, rate.clone());
-        let help = "Inter-arrival jitter (RFC 3550), largest of the open streams";
-        all.register_with_unit("jitter", help, Unit::Seconds, jitter.clone());
-        all.register(
-            "unmeasured_packets",
-            "Datagrams that belong to no stream, by reason",
-            unmeasured.clone(),
-        );
-        let unmeasured =
-            outside.map(|(reason, of)| (of, unmeasured.get_or_create(&[("reason", reason)]).clone()));
-        Self {
-            registry,
-            streams,
-            opened,
-            refused,
-            received,
-            received_bytes,
-            expected,
-            lost,
-            duplicate,
-            reordered,
-            too_old,
-            implausible,
-            kernel_dropped,
-            rate,
-            jitter,
-            unmeasured,
-        }
+        Self::default()
     }
 
     /// Takes the state of `receiver`; `ended` counts the streams that have ended.
     pub fn update(&self, receiver: &Receiver, ended: &StreamTotals) {
-        let mut all = *ended;
-        receiver.streams().for_each(|(_, stream)| all.add(stream));
-        for (counter, total) in [
-            (&self.received, all.received),
-            (&self.received_bytes, all.received_bytes),
-            (&self.expected, all.expected),
-            (&self.duplicate, all.duplicate),
-            (&self.reordered, all.reordered),
-            (&self.too_old, all.too_old),
-            (&self.implausible, all.implausible),
-            (&self.kernel_dropped, receiver.kernel_dropped()),
-            (&self.refused, receiver.counters().refused),
-        ] {
-            rise(counter, total);
-        }
-        for (of, counter) in &self.unmeasured {
-            rise(counter, of(&receiver.counters()));
-        }
+        let mut totals = *ended;
+        receiver.streams().for_each(|(_, stream)| totals.add(stream));
         let live = recv::live(receiver);
         let jitters = receiver.streams().filter_map(|(_, stream)| stream.meter().jitter()).max();
-        self.streams.set(live.streams as i64);
-        self.lost.set(all.expected.saturating_sub(all.received) as i64);
-        self.rate.set(live.rate_bps / 8.0);
-        self.jitter.set(jitters.unwrap_or_default().as_seconds());
+        // While it is read, the next update brings the state.
+        if let Ok(mut state) = self.state.try_lock() {
+            *state = State {
+                totals,
+                counters: receiver.counters(),
+                kernel_dropped: receiver.kernel_dropped(),
+                streams: live.streams as u64,
+                rate: live.rate_bps / 8.0,
+                jitter: jitters.unwrap_or_default().as_seconds(),
+            };
+        }
     }
 
     /// Counts the stream of an event that has begun; other events count nothing.
     pub fn on_event(&self, event: Option<&ReceiverEvent>) {
         if matches!(event, Some(ReceiverEvent::Opened(_))) {
-            self.opened.inc();
+            self.opened.fetch_add(1, Relaxed);
         }
     }
 
     /// The text, of type [`CONTENT_TYPE`].
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to memory does not fail.
-        let _ = encode(&mut text, &self.registry);
-        text
+        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { totals, counters, kernel_dropped, streams, rate, jitter } = state;
+        let mut text = Text::default();
+        text.gauge("streams", "Open streams", streams);
+        text.counter("opened_streams", "Streams that have begun", self.opened.load(Relaxed));
+        text.counter("refused_streams", "Streams that were refused", counters.refused);
+        text.counter("received_packets", "Unique datagrams received", totals.received);
+        text.counter("expected_packets", "Datagrams received or missing", totals.expected);
+        text.gauge(
+            "lost_packets",
+            "Datagrams missing so far, expected less received: late ones reduce it",
+            totals.expected.saturating_sub(totals.received),
+        );
+        text.counter("duplicate_packets", "Further copies of datagrams", totals.duplicate);
+        text.counter("reordered_packets", "Datagrams that arrived after a later one", totals.reordered);
+        text.counter(
+            "too_old_packets",
+            "Datagrams too late to be distinguished from duplicates",
+            totals.too_old,
+        );
+        text.counter("implausible_packets", "Datagrams with impossible sequence numbers", totals.implausible);
+        text.counter("kernel_dropped_packets", "Datagrams dropped by the full socket buffer", kernel_dropped);
+        text.counter("received_bytes", "UDP payload of the unique datagrams received", totals.received_bytes);
+        text.gauge(
+            "received_bytes_per_second",
+            "Received rate of the last second, at the layer that senders announced",
+            rate,
+        );
+        text.gauge("jitter_seconds", "Inter-arrival jitter (RFC 3550), largest of the open streams", jitter);
+        text.family("unmeasured_packets", "counter", "Datagrams that belong to no stream, by reason");
+        for (reason, of) in UNMEASURED {
+            text.line(&format!("unmeasured_packets_total{{reason=\"{reason}\"}}"), of(&counters));
+        }
+        text.0 + "# EOF\n"
     }
 }
 
-fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
-    let counter = Counter::default();
-    registry.register(name, help, counter.clone());
-    counter
-}
+/// Metric families as `OpenMetrics` text.
+#[derive(Debug, Default)]
+struct Text(String);
 
-fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
-    let gauge = Gauge::default();
-    registry.register(name, help, gauge.clone());
-    gauge
-}
+impl Text {
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.line(&format!("{name}_total"), value);
+    }
 
-/// Raises a counter to `total`; a counter never falls.
-fn rise(counter: &Counter, total: u64) {
-    counter.inc_by(total.saturating_sub(counter.get()));
+    fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+        self.family(name, "gauge", help);
+        self.line(name, value);
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to memory does not fail.
+        let _ = writeln!(self.0, "# HELP giusto_{name} {help}.\n# TYPE giusto_{name} {kind}");
+        // The unit is the end of the name.
+        if let Some(unit) = ["bytes", "seconds"].iter().find(|unit| name.ends_with(**unit)) {
+            let _ = writeln!(self.0, "# UNIT giusto_{name} {unit}");
+        }
+    }
+
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "giusto_{name} {value}");
+    }
 }
 
 #[cfg(test)]

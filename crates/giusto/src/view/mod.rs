@@ -12,8 +12,6 @@ pub mod files;
 pub mod format;
 pub mod html;
 pub mod lte;
-#[cfg(feature = "figures")]
-pub mod print;
 pub mod replay;
 pub mod rows;
 pub mod stamp;

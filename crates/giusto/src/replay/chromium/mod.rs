@@ -14,14 +14,10 @@
 
 mod deltas;
 mod messages;
+mod protobuf;
 mod session;
 
 use std::{io::Read, path::Path};
-
-use prost::{
-    Message,
-    encoding::{WireType, decode_key, decode_varint},
-};
 
 use super::{
     Recording,
@@ -29,6 +25,7 @@ use super::{
     read::ReadError,
 };
 use messages::EventStream;
+use protobuf::Value;
 
 /// The largest log that is read. Chosen by us: some hours of a call.
 const MAX_BYTES: u64 = 512_000_000;
@@ -72,8 +69,8 @@ impl RtcEventLog {
         let stream = EventStream::decode(complete);
         let not_a_log = "give the FILE of --session-log, or an RTC event log of Chromium";
         let stream = match stream {
-            Ok(stream) if !stream.begin.is_empty() || !stream.outgoing_rtp.is_empty() => stream,
-            Ok(stream) if !stream.legacy.is_empty() => {
+            Some(stream) if !stream.begin.is_empty() || !stream.outgoing_rtp.is_empty() => stream,
+            Some(stream) if !stream.legacy.is_empty() => {
                 let fix = "record with a Chromium of 2019 or later, which writes version 2";
                 return Err(error("this is an RTC event log of version 1".to_owned(), fix));
             }
@@ -117,17 +114,10 @@ impl Recording for RtcEventLog {
 /// The part that holds whole events: a browser that is killed leaves a part of one at the end.
 fn complete_part(bytes: &[u8]) -> &[u8] {
     let mut rest = bytes;
-    loop {
-        let before = rest;
-        let mut next = || {
-            let (_, kind) = decode_key(&mut rest).ok()?;
-            // All events are messages.
-            let length = (kind == WireType::LengthDelimited).then(|| decode_varint(&mut rest))?.ok()?;
-            rest = rest.get(usize::try_from(length).ok()?..)?;
-            Some(())
-        };
-        if before.is_empty() || next().is_none() {
-            return bytes.get(..bytes.len() - before.len()).unwrap_or_default();
-        }
+    let mut left = bytes.len();
+    // All events are messages.
+    while let Some((_, Value::Bytes(_))) = Value::read(&mut rest) {
+        left = rest.len();
     }
+    bytes.get(..bytes.len() - left).unwrap_or_default()
 }

@@ -665,22 +665,36 @@ const printedLegend = ({ model, hidden }, styles, width) => {
 const saveFigure = async (entry, mm, format) => {
   const svg = await printed(entry, mm);
   const name = `${nameOf(state.sides[0])}-${entry.model.title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
-  if (!about.figures && format === "svg") {
-    download(`${name}.svg`, "image/svg+xml", svg);
-  } else if (!about.figures) {
-    printAlone(svg, mm);
-  } else {
-    const answer = await fetch(`figure?${format}`, { method: "POST", body: svg });
-    if (!answer.ok) throw new Error(await answer.text());
-    download(`${name}.${format}`, answer.headers.get("Content-Type"), await answer.blob());
-  }
+  if (format === "pdf") await printAlone(svg, mm);
+  else if (format === "png") download(`${name}.png`, "image/png", await pixels(svg));
+  else download(`${name}.svg`, "image/svg+xml", svg);
+};
+
+// The drawing as an image, which takes its style attributes out of the policy of the page.
+const imageOf = async (svg) => {
+  const image = make("img", { src: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), alt: "" });
+  await image.decode();
+  return image;
+};
+
+// At 300 dots per inch.
+const pixels = async (svg) => {
+  const DENSITY = 300 / 96;
+  const image = await imageOf(svg);
+  const canvas = make("canvas", {});
+  canvas.width = Math.round(image.naturalWidth * DENSITY);
+  canvas.height = Math.round(image.naturalHeight * DENSITY);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(image.src);
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => blob ? resolve(blob) : reject(new Error("this browser cannot write a PNG: save an SVG")), "image/png");
+  });
 };
 
 // The browser's own printing writes a PDF with embedded fonts.
-const printAlone = (svg, mm) => {
+const printAlone = async (svg, mm) => {
   const sheet = make("div", { class: "print-alone" });
-  // As an image, so that the style attributes of the drawing are its own affair.
-  const image = make("img", { src: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), alt: "" });
+  const image = await imageOf(svg);
   image.style.width = `${mm}mm`;
   sheet.append(image);
   document.body.append(sheet);
@@ -690,7 +704,7 @@ const printAlone = (svg, mm) => {
     URL.revokeObjectURL(image.src);
     sheet.remove();
   }, { once: true });
-  image.decode().then(() => print());
+  print();
 };
 
 const openFigures = () => {
@@ -706,16 +720,14 @@ const openFigures = () => {
       failed.textContent = error.message;
     }
   }, { "data-format": format });
-  const fonts = about.figures
-    ? "A PDF embeds its fonts; an SVG holds the outlines of its letters."
-    : "PDF opens the printing of the browser, which embeds the fonts. An SVG names its font: this giusto was built without figures.";
+  const fonts = "PDF opens the print dialog of the browser, which embeds the fonts. PNG has 300 dots per inch. SVG names its font.";
   const dialog = make(
     "dialog", { class: "sheet figures", "aria-labelledby": "figures-title" },
     make("h2", { id: "figures-title" }, "Save figure"),
     make("div", { class: "control choice" }, make("label", { for: "figure" }, "chart"), choice),
     make("div", { class: "control choice" }, make("label", { for: "width" }, "width"), width),
     make("p", { class: "caption" }, fonts), failed,
-    make("div", { class: "tools" }, save("svg"), save("pdf"), button("Close", () => dialog.close())),
+    make("div", { class: "tools" }, save("svg"), save("png"), save("pdf"), button("Close", () => dialog.close())),
   );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

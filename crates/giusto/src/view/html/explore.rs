@@ -61,7 +61,6 @@ impl Exploration {
             "gallery": gallery,
             "controllers": known,
             "max_seeds": MAX_SEEDS,
-            "figures": cfg!(feature = "figures"),
         });
         Self(report.with_record(about))
     }

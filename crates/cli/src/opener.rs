@@ -12,8 +12,7 @@ use tempfile::{Builder, NamedTempFile, TempPath};
 
 /// No browser was opened.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
+pub(crate) enum OpenError {
     /// The file with the address cannot be written.
     #[error("no browser was opened, cannot write a file in {folder}: {source}: open the address by hand")]
     File {
@@ -30,10 +29,10 @@ pub enum OpenError {
 /// A page that was opened in a browser. The file that took the address there is removed when this is dropped.
 #[derive(Debug)]
 #[must_use = "the browser reads a file that is removed with this"]
-pub struct Opened(#[expect(dead_code, reason = "it is removed on drop")] TempPath);
+pub(crate) struct Opened(#[expect(dead_code, reason = "it is removed on drop")] TempPath);
 
 /// Whether a display is there, on which a browser could appear.
-pub fn has_display() -> bool {
+pub(crate) fn has_display() -> bool {
     ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
@@ -46,7 +45,7 @@ pub fn has_display() -> bool {
 ///
 /// [`OpenError`]: the file cannot be written, or there is no such program. This is no reason to end: the user can open the address by
 /// hand.
-pub fn open(url: &str) -> Result<Opened, OpenError> {
+pub(crate) fn open(url: &str) -> Result<Opened, OpenError> {
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(env::temp_dir);
     let file = redirect(url, &folder)

@@ -1,0 +1,19 @@
+//! A small HTTP/1.1 server (RFC 9112): text for monitoring systems, pages on loopback, streams of events.
+//!
+//! A [`Server`] answers each request by a function. [`TextServer`] serves one text, [`Pages`] what [`Routes`] say, behind a token.
+//! A connection has one request and a thread of its own, so that an answer may compute or wait. Clients are bounded in number, in time
+//! and in bytes by [`Limits`].
+
+mod guard;
+mod message;
+mod pages;
+mod receive;
+mod server;
+mod stream;
+mod text;
+
+pub use message::{Request, Response};
+pub use pages::{PageRequest, Pages, Routes, StartError};
+pub use server::{Limits, Server};
+pub use stream::{Gone, Sink};
+pub use text::TextServer;
