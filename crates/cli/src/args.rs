@@ -94,7 +94,9 @@ pub(crate) fn time(text: &str) -> Result<TimeDelta, String> {
     let bare = text.trim();
     let number = !is_negative(text)
         && bare.contains(|c: char| c.is_ascii_digit())
-        && bare.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'+' | b'-'));
+        && bare
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'+' | b'-' | b'e' | b'E'));
     if number { quantity::<TimeDelta>(&format!("{bare} s")) } else { quantity(text) }
 }
 

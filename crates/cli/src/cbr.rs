@@ -51,7 +51,8 @@ pub(crate) struct CbrArgs {
     #[arg(short = 'l', long, default_value = "200,1200", value_name = "SIZES", value_parser = quantity::<DataSize>, value_delimiter = ',')]
     size: Vec<DataSize>,
 
-    /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit, dt0, dt1, dt2, dt2-live, at0, at1
+    /// Strategies, comma-separated: grid, send-compare, send-sleep, send-sleep-deficit, send-sleep-oversleep, unpaced, or a
+    /// traffic shaper of TR-99-77: dt0, dt1, dt2, dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAMES", value_delimiter = ',')]
     strategy: Vec<Strategy>,
 

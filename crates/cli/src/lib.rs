@@ -37,7 +37,10 @@ use std::{
     sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use clap_complete::Shell;
 
 use usage::UsageError;
@@ -138,11 +141,12 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            console::complain("error: no command given: start with `giusto demo`, or see `giusto --help`");
+            console::complain(&no_command(&words));
             return ExitCode::from(2);
         }
         Err(error) if error.use_stderr() => {
-            let complaint = negative_word(&error, &words).unwrap_or_else(|| one_line(&error.to_string()));
+            let complaint = negative_word(&error, &words).or_else(|| misspelt(&error));
+            let complaint = complaint.unwrap_or_else(|| one_line(&error.to_string()));
             console::complain(&complaint);
             return ExitCode::from(2);
         }
@@ -242,6 +246,30 @@ fn negative_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
     Some(format!(
         "error: expected {wanted}, found the negative number \"{number}\": give values behind their flag"
     ))
+}
+
+/// The complaint about a command that lacks its subcommand.
+fn no_command(words: &[OsString]) -> String {
+    let command = Cli::command();
+    let given = words.get(1).and_then(|word| command.find_subcommand(word));
+    let Some(given) = given else {
+        return "error: no command given: start with `giusto demo`, or see `giusto --help`".to_owned();
+    };
+    let (name, known) = (given.get_name(), names(given).join(", "));
+    format!("error: giusto {name} needs a command: one of {known}, or see `giusto {name} --help`")
+}
+
+fn names(command: &clap::Command) -> Vec<&str> {
+    command.get_subcommands().map(clap::Command::get_name).collect()
+}
+
+/// The complaint about a command that does not exist, where one is spelt almost so.
+fn misspelt(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let command = Cli::command();
+    let near = names(&command).into_iter().min_by_key(|name| strsim::damerau_levenshtein(word, name))?;
+    (strsim::damerau_levenshtein(word, near) <= 2)
+        .then(|| format!("error: unknown command \"{word}\": did you mean `giusto {near}`?"))
 }
 
 /// An error message of clap in one line, without the usage.

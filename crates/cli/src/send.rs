@@ -89,8 +89,8 @@ pub(crate) struct SendArgs {
     #[arg(long, default_value = "payload", value_name = "LAYER")]
     pub(crate) layer: HeaderLayer,
 
-    /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, or a traffic shaper of TR-99-77: dt0, dt1, dt2,
-    /// dt2-live, at0, at1
+    /// Transmit loop: grid, send-compare, send-sleep, send-sleep-deficit, send-sleep-oversleep, unpaced, or a traffic shaper of
+    /// TR-99-77: dt0, dt1, dt2, dt2-live, at0, at1
     #[arg(long, default_value = "grid", value_name = "NAME")]
     pub(crate) strategy: Strategy,
 

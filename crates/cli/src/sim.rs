@@ -400,9 +400,8 @@ pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         misuse!("--out {place}: this is a file: give a folder");
     }
-    fs::create_dir(folder).map_err(|error| {
+    fs::create_dir_all(folder).map_err(|error| {
         let fix = match error.kind() {
-            ErrorKind::NotFound => "create the folder that it is to be in first",
             ErrorKind::StorageFull => "free some space or choose another disk",
             _ => "choose a place that you may write to",
         };

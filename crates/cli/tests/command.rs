@@ -91,6 +91,9 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         (&["cbr", "--against", "iperf3", "--against-path", "/bin/true"], "is not iperf3"),
         (&["reproduce", "something"], "firebind"),
         (&["frobnicate"], "frobnicate"),
+        (&["smi"], "unknown command \"smi\": did you mean `giusto sim`?"),
+        (&["help", "sedn"], "did you mean `giusto send`?"),
+        (&["lte"], "giusto lte needs a command: one of traces"),
         (&[], "giusto demo"),
         (
             &["cbr", "--layer", "ip", "--against", "iperf3"],

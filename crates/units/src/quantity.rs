@@ -540,9 +540,14 @@ impl Notation {
     /// Reads `text` as a number of base units, rounded to a whole number.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
-        let split = trimmed
-            .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_' | '+' | '-')))
-            .unwrap_or(trimmed.len());
+        let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | '+' | '-');
+        let mut split = trimmed.find(|c| !is_digit(c)).unwrap_or(trimmed.len());
+        // An exponent: no unit begins with "e" and a digit.
+        if let Some(power) = trimmed.get(split..).and_then(|rest| rest.strip_prefix(['e', 'E']))
+            && power.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit())
+        {
+            split = trimmed.len() - power.trim_start_matches(is_digit).len();
+        }
         let (number, unit) = trimmed.split_at(split);
         let number = number.replace('_', "");
         let unit = unit.trim();
@@ -677,6 +682,12 @@ mod tests {
         assert_eq!("250us".parse(), Ok(TimeDelta::from_micros(250)));
         assert_eq!("0.16 s".parse(), Ok(TimeDelta::from_millis(160)));
         assert_eq!("2min".parse(), Ok(TimeDelta::from_seconds(120)));
+        let bytes = |text: &str| text.parse::<DataSize>().unwrap().as_bytes();
+        assert_eq!(["1.2e3 B", "12E+2 B", "12000e-1B"].map(bytes), [1200; 3]);
+        assert_eq!(
+            ("1 e3 s".parse::<TimeDelta>().is_err(), "1e s".parse::<TimeDelta>().is_err()),
+            (true, true)
+        );
     }
 
     #[test]
@@ -693,7 +704,7 @@ mod tests {
         assert!(message("-1 s").contains("outside what a duration can hold"));
         assert!(matches!("3 Mib/s".parse::<DataRate>(), Err(UnitError::Unit { .. })));
         assert!(matches!("99999999 Tbit/s".parse::<DataRate>(), Err(UnitError::Range { .. })));
-        for text in ["", ".", "-", "1.2.3 s", "--1 s", "µ", "\u{1F980} s", "1e9 s"] {
+        for text in ["", ".", "-", "1.2.3 s", "--1 s", "µ", "\u{1F980} s", "1e99 s"] {
             assert!(text.parse::<TimeDelta>().is_err(), "{text:?} was taken");
         }
     }

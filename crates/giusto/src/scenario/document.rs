@@ -65,15 +65,20 @@ impl Scenario {
 }
 
 impl Document {
-    /// Reads a file.
+    /// Reads a file; `-` is standard input, whose trace files are looked for in the current folder.
     ///
     /// # Errors
     ///
     /// [`ScenarioError`]: it cannot be read, or is not TOML.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
-        let text = read_text(path, true).map_err(|error| ScenarioError::new(vec![error]))?;
-        let mut document = Self::parse(&text, &path.display().to_string())?;
+        let (place, name) = if path == "-" {
+            (Path::new("/dev/stdin"), "stdin".to_owned())
+        } else {
+            (path, path.display().to_string())
+        };
+        let text = read_text(place, true).map_err(|error| ScenarioError::new(vec![error]))?;
+        let mut document = Self::parse(&text, &name)?;
         document.traces.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
     }

@@ -1,9 +1,10 @@
 //! The server: its threads, its connections and their limits.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     io::{self, PipeReader, PipeWriter, Read as _, Write as _},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd as _,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -26,7 +27,8 @@ const RETRY: u16 = 200;
 /// What a server spends on its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; further ones are closed at once. Default: 32, of which a browser opens six.
+    /// Connections at a time. A further one takes the place of one of the host that has the most, the oldest of those that have
+    /// asked for nothing yet, or else the oldest. Default: 32, of which a browser opens six.
     pub max_connections: usize,
     /// The longest body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
@@ -130,8 +132,19 @@ struct Open {
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
+    host: IpAddr,
     /// Its request has come. A browser also opens connections that it may need later.
     asked: bool,
+}
+
+impl Open {
+    /// The number of the client that makes room for another.
+    fn least_wanted(&self) -> Option<u64> {
+        let held = |host: IpAddr| self.clients.values().filter(|client| client.host == host).count();
+        let rank = |client: &Client| (held(client.host), !client.asked);
+        let ranked = self.clients.iter().map(|(number, client)| (rank(client), Reverse(*number)));
+        ranked.max().map(|(_, Reverse(number))| number)
+    }
 }
 
 impl Connections {
@@ -140,17 +153,24 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a client in, unless there are `max` already.
-    fn admit(self: &Arc<Self>, client: &TcpStream, max: usize) -> Option<Slot> {
-        let client = Client { stream: client.try_clone().ok()?, asked: false };
+    /// Takes a client in. If there are `max` already, one of them is closed.
+    ///
+    /// # Errors
+    ///
+    /// Too many open files.
+    fn admit(self: &Arc<Self>, client: &TcpStream, host: IpAddr, max: usize) -> io::Result<Slot> {
+        let client = Client { stream: client.try_clone()?, host, asked: false };
         let mut open = self.lock();
-        if open.clients.len() >= max {
-            return None;
+        if open.clients.len() >= max
+            && let Some(client) = open.least_wanted().and_then(|number| open.clients.remove(&number))
+        {
+            // Its thread reads the end.
+            let _ = client.stream.shutdown(Shutdown::Both);
         }
         let number = open.next;
         open.next += 1;
         open.clients.insert(number, client);
-        Some(Slot { connections: Arc::clone(self), number })
+        Ok(Slot { connections: Arc::clone(self), number })
     }
 
     /// Waits for the answers under way. Those that are still open afterwards are cut off.
@@ -203,7 +223,8 @@ fn accept(listener: &TcpListener, desk: &Arc<Desk>, stopped: &PipeReader) {
         }
         match listener.accept() {
             Ok((client, from)) => {
-                if let Some(slot) = desk.connections.admit(&client, desk.limits.max_connections) {
+                // Without a descriptor for it, the connection is closed.
+                if let Ok(slot) = desk.connections.admit(&client, from.ip(), desk.limits.max_connections) {
                     let desk = Arc::clone(desk);
                     // Without a thread, the connection is closed.
                     let _ = thread::Builder::new().name("http-client".to_owned()).spawn(move || {

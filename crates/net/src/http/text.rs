@@ -79,7 +79,6 @@ mod tests {
     use std::{
         io::{Read as _, Write as _},
         net::TcpStream,
-        thread,
         time::Duration,
     };
 
@@ -144,15 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn silent_clients_take_no_more_than_their_slots() {
+    fn silent_clients_keep_nobody_out() {
         let server = server();
         let silent: Vec<_> = (0..24).map(|_| TcpStream::connect(server.local_addr()).unwrap()).collect();
-        // The slots are free again after the clients' time, however busy this machine is.
-        let answered = (0..200).any(|_| {
-            thread::park_timeout(Duration::from_millis(100));
-            ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n")
-        });
-        assert!(answered);
+        for _ in 0..3 {
+            let answer = ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n");
+            assert!(answer.ends_with("a 1\n"), "{answer}");
+        }
         drop(silent);
     }
 }

@@ -44,6 +44,9 @@ pub enum Departures {
     },
 }
 
+/// The largest packet: the total length of an IP packet has 16 bits (RFC 791 §3.1).
+const MAX_PACKET: DataSize = DataSize::from_bytes(65_535);
+
 /// The distribution of packet sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -70,7 +73,7 @@ impl From<DataSize> for PacketSize {
 impl PacketSize {
     /// Exponential sizes of this mean, from 1 B to 65 535 B, the largest packet of IPv4 (RFC 791 §3.1).
     pub const fn exponential(mean: DataSize) -> Self {
-        Self::Exponential { mean, min: DataSize::from_bytes(1), max: DataSize::from_bytes(65_535) }
+        Self::Exponential { mean, min: DataSize::from_bytes(1), max: MAX_PACKET }
     }
 
     /// Smallest and largest size.
@@ -98,7 +101,7 @@ impl PacketSize {
         if min == DataSize::ZERO {
             return Err(PatternError::Size { size: min });
         }
-        if max.as_bytes() > u32::MAX.into() {
+        if max > MAX_PACKET {
             return Err(PatternError::Size { size: max });
         }
         match self {
@@ -173,7 +176,7 @@ pub enum PatternError {
     #[error(transparent)]
     Rate(#[from] RateError),
     /// The packet size is out of range.
-    #[error("packets must have 1 to 4294967295 bytes, found \"{size}\"")]
+    #[error("packets must have 1 to 65535 bytes, found \"{size}\"")]
     Size {
         /// The packet size.
         size: DataSize,
