@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from difflib import get_close_matches
+from typing import Any, ClassVar
 
 from giusto._giusto import Feedback, Limits, Probe, QueueState, SentPacket, StreamState, Target
+
+
+# Names that share so much of their letters are taken for one another: one wrong, missing or exchanged letter of a short name.
+_ALIKE = 0.86
 
 
 class Controller:
@@ -16,6 +21,9 @@ class Controller:
     seed gives the same run. Times are in seconds since the start of the run.
 
     The simulator makes one object for each media flow. An exception in a method ends the run; `giusto.run` raises it.
+
+    Methods of your own may have any other name. A public one that begins with ``on_``, ``next_`` or ``handle_``, or that looks like a
+    misspelt member of this class, is a `TypeError` when the class is made, since it would never be called.
 
     Parameters
     ----------
@@ -60,6 +68,21 @@ class Controller:
     discard_after_s: ClassVar[float | None] = None
     marks: ClassVar[bool] = False
     receiver_limit: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        known = [name for name in vars(Controller) if not name.startswith("_")]
+        for name, member in vars(cls).items():
+            if name.startswith("_") or name in known:
+                continue
+            nearest = get_close_matches(name, known, 1, _ALIKE)
+            if nearest or (callable(member) and name.startswith(("on_", "next_", "handle_"))):
+                near = nearest or get_close_matches(name, known, 1)
+                hint = f": did you mean {near[0]}?" if near else "."
+                raise TypeError(
+                    f'controller "{cls.__name__}": {name} is no member of giusto.Controller, so nothing would use it{hint} '
+                    f"A member of your own needs another name, such as _{name}"
+                )
 
     def __init__(self, limits: Limits) -> None:
         """Make a controller with these limits."""

@@ -163,8 +163,8 @@ def test_wrong_output_is_an_error_that_names_it(media: str) -> None:
         return type("Wrong", (giusto.Controller,), {"target": lambda self: 1e6, **members})
 
     for members, error, text in [
-        ({"target": lambda self: -1.0}, ValueError, "media_bps must be a rate in bit/s of at least 0, found -1"),
-        ({"target": lambda self: float("nan")}, ValueError, "media_bps must be a rate"),
+        ({"target": lambda self: -1.0}, ValueError, r'"Wrong": target\(\) at 0 s: the rate must be a rate in bit/s of at least 0, found -1'),
+        ({"target": lambda self: float("nan")}, ValueError, "must be a rate"),
         ({"target": lambda self: "fast"}, TypeError, "Target"),
         ({"next_timeout": lambda self: -2.0}, ValueError, "next_timeout.* must be a time in s"),
         ({"target": giusto.Controller.target}, NotImplementedError, "Wrong must define target"),
@@ -192,6 +192,61 @@ def test_wrong_output_is_an_error_that_names_it(media: str) -> None:
         run(media, Rising)
     with pytest.raises(TypeError, match="int is no controller: derive it from giusto.Controller"):
         run(media, int)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ahead_s", [-1.0, 0.0, 1e-9])
+def test_a_timeout_that_does_not_come_later_is_an_error(media: str, ahead_s: float) -> None:
+    class Stuck(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.next_s = 0.1
+
+        def on_timeout(self, now_s: float, queue: giusto.QueueState) -> None:
+            self.next_s = now_s + (0.1 if now_s < 2 else ahead_s)
+
+        def next_timeout(self) -> float:
+            return max(self.next_s, 0.0)
+
+        def target(self) -> float:
+            return 500_000
+
+    with pytest.raises(ValueError, match=r'controller "Stuck": next_timeout\(\) at 2\.[01]\d* s: 100 times in a row'):
+        run(media, Stuck)
+
+    class Once(Stuck):
+        def on_timeout(self, now_s: float, queue: giusto.QueueState) -> None:
+            # Rounding may bring it a nanosecond too early.
+            if now_s > self.next_s:
+                self.next_s += 0.1
+
+    assert run(media, Once).flow("call").sent_packets > 400
+
+
+def test_probes_without_an_end_are_an_error(media: str) -> None:
+    class Eager(giusto.Controller):
+        def target(self) -> float:
+            return 500_000
+
+        def next_probe(self) -> giusto.Probe:
+            return giusto.Probe(1, 1e6)
+
+    with pytest.raises(ValueError, match=r'"Eager": next_probe\(\) at 0\S* s: 100 probes in a row: return each once, then None'):
+        run(media, Eager)
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "meant"),
+    [
+        ("on_feedbak", lambda self, now_s, feedback: None, "did you mean on_feedback"),
+        ("on_ack", lambda self: None, "such as _on_ack"),
+        ("taget", lambda self: 1e6, "did you mean target"),
+        ("discard_after", 0.4, "did you mean discard_after_s"),
+    ],
+)
+def test_a_member_that_nothing_would_use_is_refused(name: str, member: object, meant: str) -> None:
+    with pytest.raises(TypeError, match=f'"Own": {name} is no member of giusto.Controller.*{meant}'):
+        type("Own", (giusto.Controller,), {name: member})
+    own = {"update": lambda self: None, "gain": 0.5, "pause": lambda self: None, f"_{name}": member}
+    assert issubclass(type("Own", (giusto.Controller,), own), giusto.Controller)
 
 
 def test_a_scenario_may_name_a_controller_in_its_text(media: str) -> None:

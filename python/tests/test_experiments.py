@@ -73,6 +73,10 @@ def test_wrong_sweeps_are_refused(media: str) -> None:
         giusto.sweep(media, {"bottleneck.rate": ["slow"]})
     with pytest.raises(TypeError, match="bottleneck.rate: expected a list of values, found '1 Mbit/s': put it into a list"):
         giusto.sweep(media, {"bottleneck.rate": "1 Mbit/s"})
+    with pytest.raises(ValueError, match="bottleneck.rate: no value, so no run: give at least one"):
+        giusto.sweep(media, {"bottleneck.rate": []})
+    with pytest.raises(ValueError, match="seeds: none, so no run"):
+        giusto.sweep(media, seeds=[])
     with pytest.raises(ValueError, match="jobs must be from 1 to 1024, found 0"):
         giusto.sweep(media, jobs=0)
     with pytest.raises(ValueError, match="resume needs `out`"):

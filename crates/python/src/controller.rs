@@ -22,6 +22,12 @@ use crate::error::value_error;
 /// (`modules/congestion_controller/goog_cc/goog_cc_network_control.h`).
 const PACING: f64 = 2.5;
 
+/// A timeout less than this after the one before is no progress: no controller acts so often.
+const SOON: TimeDelta = TimeDelta::from_micros(1);
+/// Number of such timeouts in a row, and of probes, that ends a run. One timeout too early may come of rounding.
+const MAX_SOON: u32 = 100;
+const MAX_PROBES: u32 = 100;
+
 /// Bounds of the target rate, headers included.
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 #[expect(clippy::struct_field_names, reason = "numbers carry their unit in Python")]
@@ -444,6 +450,7 @@ impl Taps for OwnTaps<'_> {
 #[derive(Debug)]
 struct PythonController {
     object: Py<PyAny>,
+    name: &'static str,
     hooks: Hooks,
     requirements: Requirements,
     limits: congestion::Limits,
@@ -452,6 +459,11 @@ struct PythonController {
     frame_drop_interval: Option<u32>,
     decision: Decision,
     next_timeout: Option<Timestamp>,
+    /// Timeouts in a row that came too soon after one another, and the time of the latest call.
+    soon: u32,
+    now: Timestamp,
+    /// Probes in a row.
+    probes: u32,
     raised: Raised,
 }
 
@@ -461,6 +473,7 @@ impl PythonController {
             let object = own.class.call1(py, (Limits::from(limits),))?;
             let mut controller = Self {
                 object,
+                name: own.algorithm.name(),
                 hooks: own.hooks,
                 requirements: own.algorithm.requirements(),
                 limits,
@@ -469,6 +482,9 @@ impl PythonController {
                 frame_drop_interval: None,
                 decision: Decision::default(),
                 next_timeout: None,
+                soon: 0,
+                now: Timestamp::ZERO,
+                probes: 0,
                 raised,
             };
             controller.read(py, Timestamp::ZERO)?;
@@ -484,12 +500,50 @@ impl PythonController {
             self.next_timeout = None;
             return;
         }
+        self.now = now;
         let result = Python::attach(|py| {
             call(self, py)?;
             self.read(py, now)
         });
         if let Err(error) = result {
-            self.raised.set(error);
+            self.fail(error);
+        }
+    }
+
+    /// Ends the run.
+    fn fail(&mut self, error: PyErr) {
+        self.next_timeout = None;
+        self.raised.set(error);
+    }
+
+    /// What `method` returned now is wrong.
+    fn wrong(&self, method: &str, text: impl std::fmt::Display) -> PyErr {
+        let (name, now) = (self.name, self.now.as_seconds());
+        value_error(format!("controller \"{name}\": {method}() at {now} s: {text}"))
+    }
+
+    /// A rate that `method` returned.
+    fn rate(&self, method: &str, bps: f64) -> PyResult<DataRate> {
+        rate("the rate", bps)
+            .map_err(|error| self.wrong(method, Python::attach(|py| error.value(py).to_string())))
+    }
+
+    /// Ends a run whose next timeout does not come later.
+    fn expect_progress(&mut self, now: Timestamp) {
+        self.now = now;
+        let Some(next) = self.next_timeout.filter(|next| *next < now + SOON) else {
+            self.soon = 0;
+            return;
+        };
+        self.soon += 1;
+        if self.soon >= MAX_SOON {
+            let next = next.as_seconds();
+            let text = format!(
+                "{MAX_SOON} times in a row it was not later than on_timeout() before it, found {next} s: \
+                 return a later time, or None"
+            );
+            let error = self.wrong("next_timeout", text);
+            self.fail(error);
         }
     }
 
@@ -497,7 +551,10 @@ impl PythonController {
     fn read(&mut self, py: Python<'_>, now: Timestamp) -> PyResult<()> {
         let target = self.object.bind(py).call_method0("target")?;
         self.target = match target.extract::<f64>() {
-            Ok(media_bps) => self.within_limits(&Target::new(media_bps, None, 0.0, None)?),
+            Ok(media_bps) => {
+                self.rate("target", media_bps)?;
+                self.within_limits(&Target::new(media_bps, None, 0.0, None)?)
+            }
             Err(_) => self.within_limits(&target.cast::<Target>()?.borrow()),
         };
         if self.target.media != self.decision.to {
@@ -506,19 +563,24 @@ impl PythonController {
         }
         if self.hooks.stream_targets {
             let given: Vec<f64> = self.object.bind(py).call_method0("stream_targets")?.extract()?;
-            let rates = given.into_iter().map(|bps| rate("stream_targets()", bps));
+            let rates = given.into_iter().map(|bps| self.rate("stream_targets", bps));
             self.stream_targets = rates.collect::<PyResult<_>>()?;
         }
         if self.hooks.frame_drop_interval {
             let given: Option<u32> = self.object.bind(py).call_method0("frame_drop_interval")?.extract()?;
             if given == Some(0) {
-                return Err(value_error("frame_drop_interval() must be at least 1, or None, found 0"));
+                return Err(self.wrong("frame_drop_interval", "must be at least 1, or None, found 0"));
             }
             self.frame_drop_interval = given;
         }
         if self.hooks.next_timeout {
             let next: Option<f64> = self.object.bind(py).call_method0("next_timeout")?.extract()?;
-            let next = next.map(|next| seconds("next_timeout()", next)).transpose()?;
+            let is_time = |next: &f64| next.is_finite() && *next >= 0.0;
+            if let Some(next) = next.filter(|next| !is_time(next)) {
+                let text = format!("must be a time in s of at least 0, or None, found {next}");
+                return Err(self.wrong("next_timeout", text));
+            }
+            let next = next.map(TimeDelta::from_seconds_f64);
             self.next_timeout = next.map(|next| Timestamp::ZERO + next);
         }
         Ok(())
@@ -581,6 +643,7 @@ impl Controller for PythonController {
                 own.object.call_method1(py, "on_timeout", (now.as_seconds(), queue)).map(drop)
             });
         }
+        self.expect_progress(now);
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {
@@ -641,7 +704,13 @@ impl Controller for PythonController {
         let asked = Python::attach(|py| {
             let probe = self.object.bind(py).call_method0("next_probe")?;
             if probe.is_none() {
+                self.probes = 0;
                 return Ok(None);
+            }
+            self.probes += 1;
+            if self.probes > MAX_PROBES {
+                let text = format!("{MAX_PROBES} probes in a row: return each once, then None");
+                return Err(self.wrong("next_probe", text));
             }
             let probe = probe.cast::<Probe>()?.borrow();
             let rate = rate("rate_bps", probe.rate_bps)?;
@@ -654,7 +723,7 @@ impl Controller for PythonController {
             }))
         });
         asked.unwrap_or_else(|error| {
-            self.raised.set(error);
+            self.fail(error);
             None
         })
     }

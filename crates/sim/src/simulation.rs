@@ -1,6 +1,9 @@
 //! A simulation run: agents send packets, links transport them, and time advances from event to event.
 
-use std::{collections::VecDeque, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::ControlFlow,
+};
 
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -16,6 +19,12 @@ use crate::{
 
 /// Events after which [`Simulation::run_watched`] asks whether to go on: a few milliseconds, with controllers in Python too.
 pub const EVENTS_PER_LOOK: u32 = 1024;
+
+/// The shortest time between two wake-ups of an agent.
+const TICK: TimeDelta = TimeDelta::from_nanos(1);
+
+/// Number of such wake-ups in a row after which an agent is stuck: ten microseconds, in which no sender needs so many.
+const MAX_TICKS: u32 = 10_000;
 
 /// An agent, by its index in the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +82,8 @@ pub struct Simulation {
     /// later start.
     begun: usize,
     reached: Timestamp,
+    /// Agents that asked to be woken after a [`TICK`]: how often in a row, and when last.
+    hasty: BTreeMap<u32, (u32, Timestamp)>,
 }
 
 /// A component with a deadline. The earliest of its scheduled events wakes it.
@@ -134,6 +145,7 @@ impl Simulation {
             bodies: Bodies::default(),
             begun: 0,
             reached: Timestamp::ZERO,
+            hasty: BTreeMap::new(),
         }
     }
 
@@ -294,7 +306,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If a link does not conserve packets, which is a bug.
+    /// If a link does not conserve packets, which is a bug; or if an agent, or a controller in it, has a deadline that never moves.
     pub fn run_until(&mut self, end: Timestamp, observer: &mut impl Observer) {
         while !self.run_some(end, observer) {}
     }
@@ -427,10 +439,13 @@ impl Simulation {
             let mut polled = agent.inner.poll_transmit(now);
             let Some(transmit) = &mut polled else {
                 // An agent whose deadline is not in the future would never be woken again.
-                let next = agent.inner.poll_timeout().map(|next| next.max(now + TimeDelta::from_nanos(1)));
+                let next = agent.inner.poll_timeout().map(|next| next.max(now + TICK));
                 if let Some(next) = next.filter(|&next| next < agent.at) {
                     agent.at = next;
                     self.events.schedule(next, Wake::Agent(place));
+                    if next == now + TICK {
+                        self.on_haste(now, place);
+                    }
                 }
                 return;
             };
@@ -454,6 +469,29 @@ impl Simulation {
                 self.offer(now, link, &mut packet, observer);
             }
         }
+    }
+
+    /// An agent asks to be woken after the shortest time: a run in which one does so for ever would not end.
+    #[cold]
+    #[inline(never)]
+    fn on_haste(&mut self, now: Timestamp, place: u32) {
+        let (count, latest) = self.hasty.entry(place).or_insert((0, now));
+        *count = if now - *latest <= TICK { *count + 1 } else { 1 };
+        *latest = now;
+        let is_stuck = *count >= MAX_TICKS;
+        if !is_stuck {
+            return;
+        }
+        let ends = self.flows.iter().position(|flow| flow.sink == Some(AgentId(place)));
+        let links = ends.and_then(|flow| self.flows.get(flow)).map_or(&[][..], |flow| &flow.path[..]);
+        let names = links.iter().filter_map(|link| self.network.links().get(link.0 as usize));
+        let names: Vec<&str> = names.map(|link| link.name.as_str()).collect();
+        assert!(
+            !is_stuck,
+            "agent {place}, which receives by {names:?}: at {} s it asked for the {MAX_TICKS}th time in a row to be woken at once. After \
+             handle_timeout, the next deadline of an agent and of its controller must be later",
+            now.as_seconds(),
+        );
     }
 
     /// Passes a packet that left a link to the next link or to its agent.

@@ -12,7 +12,7 @@ use super::{
     grow::{Bounds, Grow},
     loss::{LossLaw, MAX_USUAL, PACING, SMOOTH},
     loss_ratio::Losses,
-    marks::Marks,
+    marks::{Marked, Marks},
     path::{Path, bps},
     sharing::Sharing,
     silence::Silence,
@@ -161,6 +161,10 @@ impl Tempo {
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
         let pacing = self.pacing();
         let (mut is_lost, mut newest) = (false, None);
+        let arrived = packets.iter().filter(|report| report.arrival.is_some());
+        if let Some(first) = self.silence.on_arrivals(arrived.map(|report| report.sent.at)) {
+            self.loss.judge_from(first);
+        }
         for report in packets {
             let SentPacket { sequence, at: sent, size, .. } = report.sent;
             is_lost |= self.losses.on_report(sequence, sent, report.arrival.is_some());
@@ -270,19 +274,31 @@ impl Tempo {
                 self.grow.restart();
             }
         }
-        if let Some((ratio, factor)) = self.marks.step(path) {
-            if !self.marks.is_graded() {
-                self.loss.on_managed();
-            }
-            // While packets are marked, what arrives is the capacity.
-            let least = (0.9 * path.delivered).min(self.rate);
-            self.rate = (factor * self.rate).max(least);
-            self.cause = Cause::Marks { ratio };
-            self.grow.restart();
-        }
+        self.mark(path);
         if path.loss.ratio > MAX_USUAL && path.loss.packets > 20.0 && !competes {
             self.rate = self.rate.min((1.15 * path.delivered_long).max(60_000.0));
         }
+    }
+
+    fn mark(&mut self, path: &Path) {
+        let (min, _) = self.decided.limits();
+        match self.marks.step(path, self.rate, self.rate < 1.1 * min.max(MIN_RATE)) {
+            Some(Marked::Reduce(ratio, factor)) => {
+                if !self.marks.is_graded() {
+                    self.loss.on_managed();
+                }
+                // While packets are marked, what arrives is the capacity.
+                let least = (0.9 * path.delivered).min(self.rate);
+                self.rate = (factor * self.rate).max(least);
+                self.cause = Cause::Marks { ratio };
+            }
+            Some(Marked::NotOurs(before)) => {
+                self.rate = self.rate.max(before);
+                self.cause = delay_cause(path, Signal::Normal);
+            }
+            None => return,
+        }
+        self.grow.restart();
     }
 
     fn grow(&mut self, path: &Path) {

@@ -32,6 +32,8 @@ pub(super) struct LossRatio {
     pub(super) packets: f64,
     /// Mean length of a run of losses, at least 1.
     pub(super) burst: f64,
+    /// Reported packets that left after the latest loss.
+    pub(super) clean: f64,
 }
 
 impl LossRatio {
@@ -119,17 +121,25 @@ impl Losses {
         let index = |at: Timestamp| at.as_nanos() / BIN.as_nanos().unsigned_abs();
         let (last, first) = (index(until), index(from));
         let window = index(until - WINDOW);
-        let (mut packets, mut lost, mut runs) = (0, 0, 0);
+        let (mut packets, mut lost, mut runs, mut clean) = (0, 0, 0, 0);
         for bin in self.bins.iter().rev().filter(|bin| bin.index < last) {
             if bin.index < first || bin.index < window && packets >= PACKETS {
                 break;
             }
             packets += bin.packets;
             lost += bin.lost;
+            if lost == 0 {
+                clean = packets;
+            }
             runs += bin.runs;
         }
         let part = |a: u32, b: u32| if b == 0 { 0.0 } else { f64::from(a) / f64::from(b) };
-        LossRatio { ratio: part(lost, packets), packets: packets.into(), burst: part(lost, runs).max(1.0) }
+        LossRatio {
+            ratio: part(lost, packets),
+            packets: packets.into(),
+            burst: part(lost, runs).max(1.0),
+            clean: clean.into(),
+        }
     }
 }
 
@@ -154,13 +164,16 @@ mod tests {
                 let loss = losses.ratio(SETTLE, Timestamp::ZERO);
                 // Up to 1.98 s: 99 packets, since the newest bin is not complete.
                 assert!((loss.ratio - 0.1).abs() < 0.002 && (loss.burst - 2.0).abs() < 1e-12, "{loss:?}");
+                // Lost until 1.81 s, in the bin up to 1.82 s.
+                assert!((loss.clean - 16.0).abs() < 1.0, "{loss:?}");
                 let deviation = (0.1_f64 * 0.9 * 2.0 / 99.0).sqrt();
                 assert!((loss.deviation() - deviation).abs() < 0.002);
                 let later = losses.ratio(SETTLE, at(1900));
                 assert!((later.packets - 8.0).abs() < 1.0 && later.ratio < 0.3, "{later:?}");
             }
         }
-        assert!(losses.ratio(SETTLE, Timestamp::ZERO).ratio < 1e-12);
+        let loss = losses.ratio(SETTLE, Timestamp::ZERO);
+        assert!(loss.ratio < 1e-12 && (loss.clean - loss.packets).abs() < 1e-12, "{loss:?}");
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Once a packet is reported with ECT(1), marks are graded (RFC 9331): the share of marks, smoothed as in DCTCP (RFC 8257 §3.3), says how
 //! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
 //! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511).
+//!
+//! Alone, less than arrives empties the queue and ends the marks. Where others who take no marks hold the queue, nearly all packets are
+//! marked whatever we send: marks that stay while we yield are not ours. Then they say nothing, and only queue and losses count.
 
-use giusto_units::{Ecn, TimeDelta, Timestamp};
+use giusto_units::{Ecn, TimeDelta, Timestamp, math};
 
 use super::path::Path;
 
@@ -21,6 +24,25 @@ const MAX_GROWTH: f64 = 0.15;
 /// Factor at a classic mark: the queue is short, so less than for a loss (RFC 8511 §3.1: 0.85 for CUBIC).
 const CLASSIC: f64 = 0.9;
 
+/// Time constant of the lasting share of marks, in seconds: a second's congestion of ours, or a moment in which others drain the queue,
+/// changes little.
+const LASTING: f64 = 2.0;
+/// Marks are nobody's signal to us once so large a share lasts, although less than [`YIELDED`] of what arrived before arrives: after
+/// 3.2 s in which all packets are marked. Up to [`BEGINNING`] (0.6 s), what arrives is that before; below [`ENDED`] marks count again.
+const SATURATED: f64 = 0.8;
+const YIELDED: f64 = 0.5;
+const BEGINNING: f64 = 0.25;
+const ENDED: f64 = 0.4;
+
+/// What follows from the marks of a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Marked {
+    /// Of the share of marked packets: this factor on the rate.
+    Reduce(f64, f64),
+    /// They are not ours: this rate in bit/s, which was that before them.
+    NotOurs(f64),
+}
+
 /// Share of marked packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Marks {
@@ -32,6 +54,10 @@ pub(super) struct Marks {
     share: f64,
     latest: Option<Timestamp>,
     reduced: Option<Timestamp>,
+    /// Lasting share, and the rate and what arrived before it, in bit/s.
+    lasting: f64,
+    before: (f64, f64),
+    is_foreign: bool,
 }
 
 impl Marks {
@@ -42,16 +68,30 @@ impl Marks {
         self.marked = self.marked.saturating_add(u32::from(ecn == Ecn::Ce));
     }
 
-    /// The share of marked packets in the round, and the factor on the rate, after a feedback; `None` if nothing is to change.
-    pub(super) fn step(&mut self, path: &Path) -> Option<(f64, f64)> {
+    /// What follows after a feedback at `rate`, in bit/s; `None` if nothing is to change. `is_least`: the rate cannot be lower.
+    pub(super) fn step(&mut self, path: &Path, rate: f64, is_least: bool) -> Option<Marked> {
         let round = path.rtt.max(MIN_ROUND);
-        if path.now.saturating_since(self.since) < round || self.received == 0 {
+        let time = path.now.saturating_since(self.since);
+        if time < round || self.received == 0 {
             return None;
         }
         let share = f64::from(self.marked) / f64::from(self.received);
         (self.received, self.marked, self.since) = (0, 0, path.now);
+        self.lasting += (1.0 - math::exp(-time.as_seconds() / LASTING)) * (share - self.lasting);
+        if self.lasting < BEGINNING {
+            self.before = (rate, path.delivered_long);
+        }
+        if self.is_foreign {
+            self.is_foreign = self.lasting > ENDED;
+            return None;
+        }
+        let (rate, delivered) = self.before;
+        if self.lasting > SATURATED && (is_least || path.delivered_long < YIELDED * delivered) {
+            self.is_foreign = true;
+            return Some(Marked::NotOurs(rate));
+        }
         if !self.is_graded {
-            return (share > 0.0).then_some((share, CLASSIC));
+            return (share > 0.0).then_some(Marked::Reduce(share, CLASSIC));
         }
         self.share += WEIGHT * (share - self.share);
         if share == 0.0 {
@@ -63,19 +103,19 @@ impl Marks {
             return None;
         }
         self.reduced = Some(path.now);
-        Some((share, 1.0 - self.share / 2.0))
+        Some(Marked::Reduce(share, 1.0 - self.share / 2.0))
     }
 
     /// Whether the path marks as for L4S.
     pub(super) fn is_l4s(&self, now: Timestamp) -> bool {
-        self.is_graded && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
+        self.is_graded && !self.is_foreign && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
     }
 
     /// The highest exponent of growth, per second: with marks that are fresh there is no room. It doubles each second without them.
     pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
         let latest = self.latest.filter(|_| self.is_l4s(now))?;
         let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
-        Some((GROWTH * giusto_units::math::exp(std::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
+        Some((GROWTH * math::exp(std::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
 
     /// Whether marks are graded.
@@ -97,7 +137,10 @@ mod tests {
                 marks.on_packet(if packet < marked { Ecn::Ce } else { capable });
             }
             let now = Timestamp::ZERO + TimeDelta::from_millis(50) * round;
-            results.push(marks.step(&Path { now, ..Path::example() }));
+            results.push(match marks.step(&Path { now, ..Path::example() }, 1e6, false) {
+                Some(Marked::Reduce(share, factor)) => Some((share, factor)),
+                other => other.map(|_| unreachable!("{other:?}")),
+            });
         }
         (marks, results)
     }
@@ -123,5 +166,34 @@ mod tests {
         let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 0]);
         assert_eq!((results[0], results[1], results[2]), (None, Some((0.1, 0.9)), None));
         assert_eq!(marks.limit(Timestamp::ZERO + TimeDelta::from_millis(200)), None);
+    }
+
+    /// Time in ms at which marks of the share `marked(ms)` are found to be not ours and when they count again, while `arrives(ms)` arrives.
+    fn foreign(marked: impl Fn(i64) -> u32, arrives: impl Fn(i64) -> f64) -> Vec<(i64, bool)> {
+        let (mut marks, mut changes) = (Marks::default(), Vec::new());
+        for time in (0..20_000).step_by(50) {
+            (0..10).for_each(|n| marks.on_packet(if n < marked(time) { Ecn::Ce } else { Ecn::Ect1 }));
+            let now = Timestamp::ZERO + TimeDelta::from_millis(1000 + time);
+            let was = marks.is_foreign;
+            let path = Path { now, delivered_long: arrives(time), ..Path::example() };
+            let next = marks.step(&path, arrives(time) / 0.9, false);
+            assert_eq!(matches!(next, Some(Marked::NotOurs(rate)) if rate > 0.7e6), !was && marks.is_foreign);
+            if was != marks.is_foreign {
+                changes.push((time, marks.is_foreign));
+            }
+        }
+        changes
+    }
+
+    #[test]
+    fn marks_that_stay_while_we_yield_are_not_ours() {
+        let yields = |time: i64| 1e6 * math::exp(-(time as f64) / 4000.0);
+        // From 1 s on all are marked: 1 - exp(-t / 2 s) is 0.8 after 3.2 s. They end at 10 s, where it falls from 0.99 to 0.4 in 1.8 s.
+        let all = |time: i64| if (1000..10_000).contains(&time) { 10 } else { 0 };
+        let [(from, true), (to, false)] = foreign(all, yields)[..] else { panic!("once") };
+        assert!((4150..=4400).contains(&from) && (11_700..=11_900).contains(&to), "{from} {to}");
+        // Our own queue: what arrives is the capacity, as long as it takes to drain. And marks that do not saturate are a grade.
+        assert_eq!(foreign(all, |_| 1e6), []);
+        assert_eq!(foreign(|_| 7, yields), []);
     }
 }

@@ -78,7 +78,7 @@ impl Path {
             packet_size: 1e4,
             rtt: ms(50),
             base_rtt: ms(50),
-            loss: LossRatio { ratio: 0.0, packets: 100.0, burst: 1.0 },
+            loss: LossRatio { ratio: 0.0, packets: 100.0, burst: 1.0, clean: 100.0 },
             ..Self::default()
         }
     }

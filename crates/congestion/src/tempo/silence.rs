@@ -13,6 +13,8 @@ const FACTOR: f64 = 0.6;
 pub(super) struct Silence {
     heard: Timestamp,
     reduced: Timestamp,
+    /// Latest feedback before a silence, until a packet that left later arrives.
+    begun: Option<Timestamp>,
     last_sent: Timestamp,
     /// In flight, but given up: it does not count towards the window. Otherwise a window could never open again.
     given_up: DataSize,
@@ -25,6 +27,15 @@ impl Silence {
             self.heard = self.heard.max(now);
         }
         self.last_sent = now;
+    }
+
+    /// Handles packets that arrived and left at these times. Returns the time of departure of the first one that got through after a
+    /// silence: what left before it was lost in an outage, whatever the rate.
+    pub(super) fn on_arrivals(&mut self, sent: impl Iterator<Item = Timestamp>) -> Option<Timestamp> {
+        let begun = self.begun?;
+        let first = sent.filter(|sent| *sent > begun).min()?;
+        self.begun = None;
+        Some(first)
     }
 
     /// Handles feedback after which `in_flight` is in flight.
@@ -43,6 +54,7 @@ impl Silence {
             return None;
         }
         self.reduced = now;
+        self.begun = self.begun.or(Some(self.heard));
         self.given_up = in_flight;
         Some(FACTOR)
     }
@@ -74,5 +86,21 @@ mod tests {
         assert_eq!(silence.step(at(9000), ms(50), DataSize::ZERO), None);
         silence.on_feedback(at(9000), DataSize::from_bytes(1000));
         assert_eq!(silence.given_up(), DataSize::ZERO);
+    }
+
+    #[test]
+    fn a_silence_ends_with_the_first_packet_that_left_during_it() {
+        let at = |time| Timestamp::ZERO + TimeDelta::from_millis(time);
+        let size = DataSize::from_bytes(9000);
+        let mut silence = Silence::default();
+        silence.on_sent(at(5000));
+        silence.on_feedback(at(5000), size);
+        assert_eq!(silence.on_arrivals([at(5100)].into_iter()), None, "no silence yet");
+        assert!(silence.step(at(5600), TimeDelta::from_millis(50), size).is_some());
+        // What left before is reported first, then only losses, then what got through.
+        assert_eq!(silence.on_arrivals([at(4990)].into_iter()), None);
+        silence.on_feedback(at(6000), size);
+        assert_eq!(silence.on_arrivals([at(5990), at(5980)].into_iter()), Some(at(5980)));
+        assert_eq!(silence.on_arrivals([at(6010)].into_iter()), None);
     }
 }

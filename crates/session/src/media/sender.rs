@@ -40,6 +40,9 @@ const MAX_NAME_BYTES: usize = 255;
 /// Maximum delay of a call for which the pacer makes up. Chosen by us: a thread of a busy machine rarely waits longer, and what
 /// this time allows is still a small burst. libwebrtc (`pacing_controller.cc`, `kMaxElapsedTime`): 2 s.
 const CATCH_UP: TimeDelta = TimeDelta::from_millis(200);
+/// Maximum number of probes that are taken from the controller at once. Chosen by us: one that never says that there are no more does not
+/// stall the session.
+const MAX_PROBES: usize = 128;
 /// Maximum number of queued reports; beyond that the oldest is dropped. Chosen by us.
 const MAX_REPORTS: usize = 4;
 
@@ -473,7 +476,8 @@ impl MediaSender {
         if self.controller.next_timeout().is_some_and(|due| due <= now) {
             self.update_controller(now);
         }
-        while let Some(probe) = self.controller.next_probe() {
+        for _ in 0..MAX_PROBES {
+            let Some(probe) = self.controller.next_probe() else { break };
             let Probe { cluster, rate, duration, packets, batch } = probe;
             self.pacer.on_probe(now, media::Probe { cluster, rate, duration, packets, batch });
         }

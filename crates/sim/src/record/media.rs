@@ -75,7 +75,8 @@ impl MediaSeries {
                 self.current = place;
                 break;
             }
-            self.add(Timestamp::from_nanos(width_ns.saturating_mul(self.current as u64 + 1)));
+            let end = Timestamp::from_nanos(width_ns.saturating_mul(self.current as u64 + 1));
+            self.add(end.min(now));
             self.current += 1;
         }
         self.add(now);

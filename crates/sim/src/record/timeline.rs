@@ -32,7 +32,7 @@ pub(super) struct TimelineRecorder {
     windows: usize,
     max_decisions: usize,
     open_end: bool,
-    /// The window of the last event, and its end.
+    /// The window of the last event, and its end. None of them (their number) from the end of the run on.
     current: usize,
     current_end: Timestamp,
     /// For each flow id its index in `flows`, if it has one.
@@ -111,7 +111,7 @@ impl TimelineRecorder {
             max_decisions: options.max_decisions,
             open_end: options.open_end,
             current: 0,
-            current_end: Timestamp::from_nanos(width_ns),
+            current_end: Timestamp::ZERO,
             places: Vec::new(),
             flows: Vec::new(),
             links: Vec::new(),
@@ -146,7 +146,7 @@ impl TimelineRecorder {
         timeline
     }
 
-    /// Advances to the window of `now`. An event at the very end belongs to the last window.
+    /// Advances to the window of `now`. The end of the run belongs to none, as it does not to the window of the record.
     #[inline]
     pub(super) fn advance(&mut self, now: Timestamp) {
         if now >= self.current_end {
@@ -154,11 +154,12 @@ impl TimelineRecorder {
                 self.widen();
             }
             let place = (now.as_nanos() / self.width_ns) as usize;
-            self.current = place.min(self.windows - 1);
-            self.current_end = if self.current < place {
-                Timestamp::MAX
-            } else {
-                Timestamp::from_nanos(self.width_ns.saturating_mul(place as u64 + 1))
+            let is_over = now >= self.end && !self.open_end;
+            self.current = if is_over { self.windows } else { place.min(self.windows) };
+            self.current_end = match Timestamp::from_nanos(self.width_ns.saturating_mul(place as u64 + 1)) {
+                _ if self.current == self.windows => Timestamp::MAX,
+                end if self.open_end => end,
+                end => end.min(self.end),
             };
         }
     }
@@ -275,7 +276,8 @@ impl TimelineRecorder {
             return;
         }
         self.advance(now);
-        let (windows, current) = (self.windows, self.current);
+        // A value that is sampled at the end belongs to the last window.
+        let (windows, current) = (self.windows, self.current.min(self.windows - 1));
         let Some(series) = self.single(flow) else { return };
         let known = series.gauges.iter().position(|gauge| gauge.name == name);
         let place = known.unwrap_or_else(|| {
@@ -295,6 +297,9 @@ impl TimelineRecorder {
             return;
         }
         self.advance(now);
+        if self.current == self.windows {
+            return;
+        }
         if let (Note::Frame { size, .. } | Note::Received { size, .. }, Some(window)) =
             (note, self.flow(note.flow()))
         {
@@ -464,7 +469,7 @@ impl LinkSeries {
     fn wait_until(&mut self, now: Timestamp, place: usize, width_ns: u64) {
         while self.current < place {
             let window_end = Timestamp::from_nanos(width_ns * (self.current as u64 + 1));
-            self.add_wait(window_end);
+            self.add_wait(window_end.min(now));
             self.current += 1;
             let backlog = self.backlog;
             if let Some(window) = self.window() {

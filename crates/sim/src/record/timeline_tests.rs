@@ -84,23 +84,27 @@ fn queue_lengths_are_weighted_by_time_across_windows() {
 #[test]
 fn events_belong_to_their_windows() {
     let timeline = timeline(ms(30), |timeline| {
+        // The end, 30 ms, is outside.
         for at in [0, 9, 10, 29, 30] {
             timeline.advance(ms(at));
             timeline.on_sent(&packet(FLOW, ms(at)));
-        }
-        timeline.on_delivered(ms(30), &packet(FLOW, ms(10)));
-        timeline.on_delivered(ms(30), &packet(FLOW, ms(0)));
-        for (reason, is_lost) in [(DropReason::Aqm, true), (DropReason::Loss, false)] {
-            timeline.on_dropped(ms(30), (LINK, &packet(FLOW, ms(0))), (reason, backlog(0)), is_lost);
+            if at < 29 {
+                continue;
+            }
+            timeline.on_delivered(ms(at), &packet(FLOW, ms(at - 20)));
+            timeline.on_delivered(ms(at), &packet(FLOW, ms(at - 29)));
+            for (reason, is_lost) in [(DropReason::Aqm, true), (DropReason::Loss, false)] {
+                timeline.on_dropped(ms(at), (LINK, &packet(FLOW, ms(0))), (reason, backlog(0)), is_lost);
+            }
         }
         // A flow that is not recorded.
         timeline.on_sent(&packet(FlowId(0), ms(30)));
     });
     let flow = &timeline.flows[0];
-    assert_eq!(flow.sent_packets, [2, 1, 2]);
+    assert_eq!(flow.sent_packets, [2, 1, 1]);
     assert_eq!(flow.received_bytes, [0, 0, 200]);
-    assert_eq!(flow.delay_mean_ms, [None, None, Some(25.0)]);
-    assert_eq!((flow.delay_max_ms[2], flow.queue_delay_max_ms[2]), (Some(30.0), Some(3.0)));
+    assert_eq!(flow.delay_mean_ms, [None, None, Some(24.5)]);
+    assert_eq!((flow.delay_max_ms[2], flow.queue_delay_max_ms[2]), (Some(29.0), Some(3.0)));
     assert_eq!(flow.dropped_packets, [0, 0, 1]);
     let link = &timeline.links[0];
     assert_eq!((link.dropped_packets[2], link.lost_packets[2]), (1, 1));
@@ -137,8 +141,11 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
         frame(timeline, 21, 2, Some(30));
         frame(timeline, 22, 1, None);
         decide(timeline, 35, 2000, 500);
-        frame(timeline, 40, 2, Some(50));
-        frame(timeline, 40, 2, Some(40));
+        frame(timeline, 39, 2, Some(50));
+        frame(timeline, 39, 2, Some(40));
+        // The end is outside.
+        frame(timeline, 40, 2, Some(60));
+        decide(timeline, 40, 500, 700);
     });
     let media = timeline.flows[0].media.as_ref().unwrap();
     // No target in the first 12 ms; 3 ms of 1000 and 5 ms of 2000; 10 ms of 2000; 5 ms of each.
@@ -147,9 +154,9 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
     assert_eq!(media.frames, [0, 0, 2, 2]);
     assert_eq!(media.frame_delay_max_ms, [None, None, Some(30.0), Some(50.0)]);
     let streams: Vec<_> = media.streams.iter().map(|own| (own.ssrc, own.frame_bytes.clone())).collect();
-    assert_eq!(streams, [(1, vec![0, 0, 22, 0]), (2, vec![0, 0, 21, 80])]);
+    assert_eq!(streams, [(1, vec![0, 0, 22, 0]), (2, vec![0, 0, 21, 78])]);
     assert_eq!((media.decisions.len(), media.omitted_decisions), (3, 0));
-    assert_eq!(timeline.flows[0].goodput_bytes, [0, 0, 43, 80]);
+    assert_eq!(timeline.flows[0].goodput_bytes, [0, 0, 43, 78]);
 }
 
 #[test]

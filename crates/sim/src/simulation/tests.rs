@@ -316,3 +316,45 @@ fn a_changing_deadline_is_met_once() {
         }
     }
 }
+
+/// Asks to be woken at once, this often.
+#[derive(Debug)]
+struct Hasty(u32);
+
+impl Agent for Hasty {
+    fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {}
+
+    fn handle_timeout(&mut self, _now: Timestamp) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        (self.0 > 0).then_some(Timestamp::ZERO)
+    }
+}
+
+fn with_hasty(times: u32) -> Simulation {
+    let (mut simulation, flow) = chain(1, 0);
+    let hasty = simulation.add_agent(Box::new(Hasty(times)));
+    simulation.deliver(flow, hasty);
+    simulation.run_until(at(1_000_000_000), &mut ());
+    simulation
+}
+
+#[test]
+#[should_panic(
+    expected = "receives by [\"ab\", \"bc\"]: at 0.000009999 s it asked for the 10000th time in a row"
+)]
+fn an_agent_whose_deadline_never_moves_ends_the_run() {
+    with_hasty(u32::MAX);
+}
+
+#[test]
+fn an_agent_may_be_in_haste_for_a_while() {
+    let simulation = with_hasty(9_000);
+    assert!(simulation.now() > at(900_000_000) && simulation.events() > 9_000, "{}", simulation.events());
+}

@@ -205,7 +205,13 @@ impl Sweep {
                 ));
             }
             before.push((path, whole));
+            if values.is_empty() {
+                return Err(format!("--set {path}: no value, so no run: give at least one, as {path}=A,B"));
+            }
             has_no_duplicate(values)?;
+        }
+        if self.seeds.0.is_empty() {
+            return Err("seeds: none, so no run: give at least one, such as 1..30".to_owned());
         }
         has_no_duplicate(&self.seeds.0)?;
         if self.len() > MAX_RUNS {

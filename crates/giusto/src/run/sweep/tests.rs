@@ -192,6 +192,13 @@ fn a_wrong_sweep_is_refused_with_the_fix() {
     insta::assert_snapshot!(complaint(&["wire.queue.target=5ms,9ms", "wire.queue=codel,pie"], "1"), @"--set wire.queue: it takes the place of --set wire.queue.target before it: leave one out, or give this one first");
     assert_eq!(sweep(&["wire.queue=codel,pie", "wire.queue.target=5ms,9ms"], "1").len(), 4);
     insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
+    let without = |values: &[&str], change: fn(&mut Sweep)| {
+        let mut sweep = unplanned(values, "1");
+        change(&mut sweep);
+        sweep.check().unwrap_err()
+    };
+    insta::assert_snapshot!(without(&["wire.rate=1M"], |sweep| sweep.values[0].values.clear()), @"--set wire.rate: no value, so no run: give at least one, as wire.rate=A,B");
+    insta::assert_snapshot!(without(&[], |sweep| sweep.seeds.0.clear()), @"seeds: none, so no run: give at least one, such as 1..30");
     insta::assert_snapshot!(complaint(&["wire.rate=1M,fast"], "1..2"), @r#"sweep.toml: --set wire.rate=fast: link "wire": rate: "fast" is not a rate: write a number and a unit, such as "3 Mbit/s""#);
 }
 

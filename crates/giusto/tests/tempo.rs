@@ -1,0 +1,73 @@
+//! `tempo` in situations in which congestion signals are not its own doing.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
+
+use giusto::{
+    record::{RunRecord, TimelineOptions},
+    run::{self, RecordOptions},
+    scenario::Scenario,
+};
+use giusto_units::TimeDelta;
+
+/// A call of `tempo` over 30 s, with these keys of the link, of the call, and more flows. Windows of 100 ms.
+fn call(link: &str, keys: &str, more: &str) -> RunRecord {
+    let text = format!(
+        r#"
+        duration = "30 s"
+        [[link]]
+        id = "path"
+        from = "here"
+        to = "there"
+        {link}
+        reverse = {{ rate = "unlimited", loss = 0, queue = "drop-tail" }}
+        [[flow]]
+        id = "call"
+        kind = "media"
+        controller = "tempo"
+        max-rate = "20 Mbit/s"
+        video = {{ model = "statistical", max = "20 Mbit/s" }}
+        {keys}
+        {more}
+        "#
+    );
+    let options = RecordOptions::with_timeline(TimelineOptions::every(TimeDelta::from_millis(100)));
+    run::simulate(&Scenario::parse(&text, "tempo.toml").unwrap(), 3, options, &mut ())
+}
+
+/// Share of `mbps` that the call receives between two times in seconds.
+fn used(record: &RunRecord, mbps: f64, from: usize, to: usize) -> f64 {
+    let bytes = &record.timeline.as_ref().unwrap().flows[0].received_bytes[from * 10..to * 10];
+    bytes.iter().sum::<u64>() as f64 * 8.0 / 1e6 / mbps / (to - from) as f64
+}
+
+#[test]
+fn packets_lost_for_a_while_are_no_policer() {
+    for (share, after) in [(1.0, 3), (0.9, 9)] {
+        let loss = format!("loss = {{ steps = [[\"0 s\", 0.0], [\"15 s\", {share}], [\"16 s\", 0.0]] }}");
+        let record = call(&format!("rate = \"7 Mbit/s\"\ndelay = \"20 ms\"\n{loss}"), "", "");
+        let (before, during, later) =
+            (used(&record, 7.0, 8, 15), used(&record, 7.0, 15, 16), used(&record, 7.0, 16 + after, 30));
+        assert!(during < 0.2 && (0.8..=1.0).contains(&before), "{share}: {before} {during}");
+        assert!((0.8..=1.0).contains(&later), "{share}: {later}");
+    }
+}
+
+#[test]
+fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
+    let link = "rate = \"10 Mbit/s\"\ndelay = \"3 ms\"\nqueue = { kind = \"step-mark\", limit = \"700 kB\" }";
+    let bbr = "[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"bbr\"\nfrom = \"here\"\nto = \"there\"";
+    let beside = |ecn: &str, more: &str| {
+        call(link, &format!("from = \"here\"\nto = \"there\"\necn = \"{ecn}\""), more)
+    };
+    let unmarked = used(&beside("off", bbr), 10.0, 15, 30);
+    for ecn in ["ect1", "ect0"] {
+        let marked = beside(ecn, bbr);
+        let share = used(&marked, 10.0, 15, 30);
+        assert!(marked.flows[0].marked_ratio.is_some_and(|marked| marked > 0.8), "{ecn}");
+        assert!(share > 0.4 * unmarked && share < 2.5 * unmarked, "{ecn}: {share} {unmarked}");
+    }
+    // Alone on the same queue graded marks hold it short.
+    let alone = beside("ect1", "");
+    let (share, queue) = (used(&alone, 10.0, 15, 30), alone.flows[0].queue_delay_ms.as_ref().unwrap().p95);
+    assert!((0.75..=1.0).contains(&share) && queue < 3.0, "{share} {queue}");
+}
