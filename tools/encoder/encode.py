@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A live video encoder for `giusto call --encoder-command`, by GStreamer.
 
 It writes IVF (VP8) or a byte stream (H.264) to standard output, in real time, and reads lines on standard input:
@@ -19,11 +19,15 @@ import struct
 import sys
 import threading
 
-import gi
+# The bindings of GStreamer are a package of the system, for the Python of the system, whatever else comes first in PATH.
+try:
+    import gi
 
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import GLib, Gst, GstVideo  # noqa: E402
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstVideo", "1.0")
+    from gi.repository import GLib, Gst, GstVideo
+except (ImportError, ValueError) as error:
+    sys.exit(f"{sys.executable}: {error}: install python3-gst-1.0 and gstreamer1.0-plugins-good, or what your system calls them")
 
 # The delimiter of an access unit (ITU-T H.264 §7.3.2.4), for any type of slice.
 DELIMITER = b"\0\0\0\1\x09\xf0"

@@ -274,7 +274,11 @@ fn ecn(name: &str) -> Ecn {
     }
 }
 
-pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &CallArgs,
+    stop: &AtomicBool,
+    page: &mut Option<LivePage>,
+) -> anyhow::Result<ExitCode> {
     if args.interval < TimeDelta::from_millis(100) {
         misuse!("--interval: must be at least 100 ms, found {}", args.interval);
     }
@@ -288,11 +292,12 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         );
     }
     let awaits = args.target.as_deref().map_or(Awaits::Others("calls"), Awaits::Answer);
-    let (mut page, feed) = args.live.start("giusto call", awaits)?.unzip();
+    let keys = args.key_file.as_deref().map(args::read_keys).transpose()?;
+    let feed = args.live.start("giusto call", awaits, page)?;
     let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let settings = CallSettings {
-        keys: args.key_file.as_deref().map(args::read_keys).transpose()?,
+        keys,
         silence: args.silence,
         timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
         interval: args.interval,
@@ -307,10 +312,9 @@ pub(crate) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         ..CallSettings::default()
     };
     let outcome = match &args.target {
-        Some(target) => call(args, target, settings, &mut page, stop),
-        None => listen(args, settings, &mut page, stop),
+        Some(target) => call(args, target, settings, page, stop),
+        None => listen(args, settings, page, stop),
     };
-    let outcome = LivePage::show_failure(&mut page, outcome);
     // A call that failed leaves its capture too.
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
@@ -349,9 +353,7 @@ fn call(
         log.finish()?;
     }
     let records = records.map_err(usage)?;
-    if let Some(page) = page.take() {
-        page.finish(live_result(&records));
-    }
+    LivePage::keep_result(page, live_result(&records));
     finish(args, &records)
 }
 
@@ -416,9 +418,7 @@ fn listen(
             },
         )
         .map_err(usage)?;
-    if let Some(page) = page.take() {
-        page.finish(live_result(&records));
-    }
+    LivePage::keep_result(page, live_result(&records));
     printed?;
     if records.is_empty() {
         return Ok(ExitCode::SUCCESS);

@@ -16,7 +16,7 @@ use crate::{
     args::{PacingArgs, RateOrMax, quantity, time_above_zero, whole},
     command_line,
     console::{self, Progress, print_text},
-    live::{Awaits, LiveArgs},
+    live::{Awaits, LiveArgs, LivePage},
     output::{FormArgs, Output},
     send::live_line,
     usage::{UsageError, misuse},
@@ -102,7 +102,11 @@ pub(crate) struct CbrArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &CbrArgs,
+    stop: &AtomicBool,
+    page: &mut Option<LivePage>,
+) -> anyhow::Result<ExitCode> {
     let duration = if args.quick { TimeDelta::from_seconds(1) } else { args.duration };
     if args.against.is_some() && args.layer != HeaderLayer::Payload {
         misuse!("--layer: must be payload with --against, found {}", args.layer);
@@ -112,7 +116,7 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();
     let peer = peer.map_err(UsageError::new)?;
 
-    let (page, mut feed) = args.live.start("giusto cbr", Awaits::Others("streams"))?.unzip();
+    let mut feed = args.live.start("giusto cbr", Awaits::Others("streams"), page)?;
     let clock = Clock::start();
     let mut number = 0;
     let (repeats, strategies) = (args.repeat as usize, args.strategy.len());
@@ -162,12 +166,10 @@ pub(crate) fn run(args: &CbrArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         runs.extend(lines.iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
     progress.clear();
-    if let Some(page) = page {
-        if let Some(feed) = &mut feed {
-            feed.finish(clock.now());
-        }
-        page.finish((!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
+    if let Some(feed) = &mut feed {
+        feed.finish(clock.now());
     }
+    LivePage::keep_result(page, (!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
 
     let mut output = Output::of_form(args.json, &args.form);
     console::print_doubts(&runs, output.is_data())?;

@@ -162,23 +162,27 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         return failed(&error);
     }
     let stop = Arc::new(AtomicBool::new(false));
-    if let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
+    // The others have no result so far that would be worth printing: a signal ends them at once.
+    let has_parts =
+        !matches!(cli.command, Command::Merge(_) | Command::Completions { .. } | Command::Man { .. });
+    if has_parts && let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
         console::complain(&format!("{loss}: {error}"));
     }
     let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    let mut page = None;
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),
         Command::Send(args) => flags::check_send(&args, given)
             .map_err(anyhow::Error::from)
-            .and_then(|()| send::run(&args, &stop)),
+            .and_then(|()| send::run(&args, &stop, &mut page)),
         Command::Recv(args) => flags::check_recv(&args, given)
             .map_err(anyhow::Error::from)
-            .and_then(|()| recv::run(&args, &stop)),
+            .and_then(|()| recv::run(&args, &stop, &mut page)),
         Command::Call(args) => flags::check_call(&args, given)
             .map_err(anyhow::Error::from)
-            .and_then(|()| call::run(&args, &stop)),
-        Command::Cbr(args) => cbr::run(&args, &stop),
+            .and_then(|()| call::run(&args, &stop, &mut page)),
+        Command::Cbr(args) => cbr::run(&args, &stop, &mut page),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
         Command::Explore(args) => explore::run(&args, &stop),
@@ -192,6 +196,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions { shell } => shell::completions(shell, Cli::command()),
         Command::Man { dir } => shell::man(&dir, Cli::command()),
     };
+    if let Some(page) = page {
+        page.close(outcome.as_ref().err().map(message));
+    }
     match outcome {
         Ok(code) => code,
         Err(error) => failed(&error),

@@ -55,11 +55,11 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "LINE", requires = "command")]
     far: Option<String>,
 
-    /// Node of COMMAND, or of the relay's clients [default: where the first flow starts]
+    /// Node of COMMAND, or of the relay's clients [default: where the first flow, or the only link, starts]
     #[arg(long, value_name = "NODE")]
     from: Option<String>,
 
-    /// Node of the far side, or of the relay's targets [default: where the first flow ends]
+    /// Node of the far side, or of the relay's targets [default: where the first flow, or the only link, ends]
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
 
@@ -142,7 +142,7 @@ fn unavailable(error: &LinkError) -> anyhow::Error {
 
 pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
     let scenario = Document::load(&args.file)
-        .and_then(|document| document.scenario(&args.set))
+        .and_then(|document| document.links(&args.set))
         .map_err(UsageError::from)?;
     let seed = args.seed.unwrap_or(scenario.seed());
     let ends = Ends { from: args.from.clone(), to: args.to.clone() };

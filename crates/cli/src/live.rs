@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long the end waits for pages that still read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the end of a run that failed waits for a browser to start.
+const START: Duration = Duration::from_secs(10);
+
 /// Flags of the page.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArgs {
@@ -67,25 +70,35 @@ impl Awaits<'_> {
     }
 }
 
-/// A page, and the thread that makes its figures.
+/// A page, and the thread that makes its figures. The command closes it with its outcome.
 pub(crate) struct LivePage {
     board: Arc<Board>,
     pages: Pages,
     /// Holds what it has opened until the end.
     figures: JoinHandle<Option<Opened>>,
     ended: Arc<AtomicBool>,
+    /// Whether a page has come.
+    seen: Arc<AtomicBool>,
+    result: Option<html::Report>,
+    error: Option<String>,
 }
 
 impl LiveArgs {
-    /// The page of a run, if it is asked for, and what feeds it. Says on standard error where it is.
+    /// Begins the page of a run, if it is asked for, and returns what feeds it. Says on standard error where it is.
     ///
     /// # Errors
     ///
     /// [`UsageError`] where the port is taken.
-    pub(crate) fn start(&self, title: &str, awaits: Awaits<'_>) -> anyhow::Result<Option<(LivePage, Feed)>> {
+    pub(crate) fn start(
+        &self,
+        title: &str,
+        awaits: Awaits<'_>,
+        page: &mut Option<LivePage>,
+    ) -> anyhow::Result<Option<Feed>> {
         let Some(port) = self.live else { return Ok(None) };
+        let seen = Arc::new(AtomicBool::new(false));
         let board = Arc::new(Board::new(title));
-        let pages = Pages::start(routes(title, awaits.sentence(), &board), port, Limits::default())
+        let pages = Pages::start(routes(title, awaits.sentence(), (&board, &seen)), port, Limits::default())
             .map_err(|error| UsageError::new(format!("--live: {error}")))?;
         let (feed, snapshots) = watch::feed();
         let ended = Arc::new(AtomicBool::new(false));
@@ -102,37 +115,43 @@ impl LiveArgs {
             let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
             move || fold(&board, &snapshots, &ended, browser)
         })?;
-        Ok(Some((LivePage { board, pages, figures, ended }, feed)))
+        *page = Some(LivePage { board, pages, figures, ended, seen, result: None, error: None });
+        Ok(Some(feed))
     }
 }
 
 impl LivePage {
-    /// Shows the final result, and ends once the pages have it.
-    pub(crate) fn finish(self, result: Option<html::Report>) {
-        self.close(|board| {
-            if let Some(report) = result {
-                board.result(&html::live_result(report));
-            }
-        });
-    }
-
-    /// Shows the error of a run that failed, and hands it on.
-    pub(crate) fn show_failure<T>(page: &mut Option<Self>, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
-        if let Err(error) = &outcome
-            && let Some(page) = page.take()
-        {
-            page.close(|board| board.fail(&error.to_string()));
+    /// Keeps the final result for the end.
+    pub(crate) fn keep_result(page: &mut Option<Self>, result: Option<html::Report>) {
+        if let Some(page) = page {
+            page.result = result;
         }
-        outcome
     }
 
-    fn close(self, last: impl FnOnce(&Board)) {
-        self.ended.store(true, Relaxed);
+    /// Keeps an error that the command prints by itself.
+    pub(crate) fn keep_error(page: &mut Option<Self>, error: &str) {
+        if let Some(page) = page {
+            page.error = Some(error.to_owned());
+        }
+    }
+
+    /// Shows the final result and why the command failed, if it did, and ends once the pages have it.
+    pub(crate) fn close(self, error: Option<String>) {
+        let Self { board, pages, figures, ended, seen, result, error: kept } = self;
+        ended.store(true, Relaxed);
         // It only fails if that thread has panicked; the page then lacks its last figures.
-        let _opened = self.figures.join();
-        last(&self.board);
-        self.board.end();
-        self.pages.finish(PATIENCE);
+        let opened = figures.join().ok().flatten();
+        if let Some(report) = result {
+            board.result(&html::live_result(report));
+        }
+        if let Some(error) = error.or(kept) {
+            board.fail(&error);
+            // A browser that was opened just now comes for it.
+            let looks = if opened.is_some() { START.as_millis() / LOOK.as_millis() } else { 0 };
+            (0..looks).take_while(|_| !seen.load(Relaxed)).for_each(|_| thread::park_timeout(LOOK));
+        }
+        board.end();
+        pages.finish(PATIENCE);
     }
 }
 
@@ -188,12 +207,13 @@ fn fold(
     }
 }
 
-fn routes(title: &str, awaits: String, board: &Arc<Board>) -> Routes {
-    let (title, board) = (title.to_owned(), Arc::clone(board));
+fn routes(title: &str, awaits: String, (board, seen): (&Arc<Board>, &Arc<AtomicBool>)) -> Routes {
+    let (title, board, seen) = (title.to_owned(), Arc::clone(board), Arc::clone(seen));
     Routes::new().get("", move |request| Response::page(html::live(&title, &awaits, request.nonce()))).get(
         "events",
         move |_| {
             let board = Arc::clone(&board);
+            seen.store(true, Relaxed);
             Response::events(move |sink| {
                 // The page is gone.
                 let _ = follow(&board, sink);

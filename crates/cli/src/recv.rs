@@ -21,7 +21,7 @@ use crate::{
     args::{self, DEFAULT_PORT},
     console::{self, Progress},
     iperf3,
-    live::{self, Awaits, LiveArgs},
+    live::{self, Awaits, LiveArgs, LivePage},
     output::{Output, OutputArgs},
     printer::Printer,
     stamp,
@@ -172,7 +172,11 @@ pub(crate) enum Accept {
 }
 
 #[expect(clippy::too_many_lines, reason = "one run, from its flags to its exit status")]
-pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &RecvArgs,
+    stop: &AtomicBool,
+    page: &mut Option<LivePage>,
+) -> anyhow::Result<ExitCode> {
     let passive = match args.accept {
         None => None,
         Some(Accept::Rtp) => Some(Passive::Rtp),
@@ -199,7 +203,7 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut reception = open(&config, args.address.as_deref())?;
     let mut monitoring = args.metrics.map(Monitoring::start).transpose()?;
 
-    let (page, mut feed) = args.live.start("giusto recv", Awaits::Others("streams"))?.unzip();
+    let mut feed = args.live.start("giusto recv", Awaits::Others("streams"), page)?;
     let mut shown = VecDeque::new();
     let mut printer = Printer::start(Progress::live())?;
     announce(&mut printer, &reception, monitoring.as_ref());
@@ -294,12 +298,10 @@ pub(crate) fn run(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         }
         if end.is_some_and(|end| clock.now() >= end) { Verdict::Stop } else { Verdict::Continue }
     });
-    if let Some(page) = page {
-        if let Some(feed) = &mut feed {
-            feed.finish(clock.now());
-        }
-        page.finish(live::report(shown));
+    if let Some(feed) = &mut feed {
+        feed.finish(clock.now());
     }
+    LivePage::keep_result(page, live::report(shown));
     printed?;
     if output.is_one_object() {
         results.print(&mut output, counters, args.once)?;

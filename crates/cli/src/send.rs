@@ -202,7 +202,11 @@ fn ecn(name: &str) -> Ecn {
     }
 }
 
-pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    args: &SendArgs,
+    stop: &AtomicBool,
+    page: &mut Option<LivePage>,
+) -> anyhow::Result<ExitCode> {
     match args.protocol {
         Protocol::Giusto if args.reverse || args.bidir => return reverse::run(args, stop),
         Protocol::Giusto => {}
@@ -214,7 +218,7 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     }
     let addresses = resolve_all(&args.target, args.port, DEFAULT_PORT)?;
     let plan = stream_plan(args)?;
-    let (mut page, feed) = args.live.start("giusto send", Awaits::Answer(&args.target))?.unzip();
+    let feed = args.live.start("giusto send", Awaits::Answer(&args.target), page)?;
     let mut output = Output::new(args.json, &args.output, true);
     let mut printed = Ok(());
     let progress = Progress::live();
@@ -229,14 +233,12 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     };
     let outcome = send_to_first(args, &plan, &addresses, feed.map(SharedFeed::from).as_ref(), stop, on_live);
     progress.clear();
-    let (to, plan, run) = LivePage::show_failure(&mut page, outcome)?;
+    let (to, plan, run) = outcome?;
     printed?;
 
     let results = run.results(&plan);
-    if let Some(page) = page {
-        let named = (1..).zip(&results).map(|(number, result)| (format!("stream {number}"), result.clone()));
-        page.finish(live::report(named));
-    }
+    let named = (1..).zip(&results).map(|(number, result)| (format!("stream {number}"), result.clone()));
+    LivePage::keep_result(page, live::report(named));
     if output.is_one_object() {
         match &results[..] {
             [one] => output.object(one)?,
@@ -247,7 +249,9 @@ pub(crate) fn run(args: &SendArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         output.results(title.as_deref(), &results)?;
     }
     if let Some(failure) = run.failure() {
-        console::complain(&format!("error: {to}: {failure}; the figures cover the time until then"));
+        let error = format!("{to}: {failure}; the figures cover the time until then");
+        console::complain(&format!("error: {error}"));
+        LivePage::keep_error(page, &error);
         return Ok(ExitCode::FAILURE);
     }
     Ok(console::measured(&results))

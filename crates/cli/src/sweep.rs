@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::Args;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     args::whole,
-    console::{Progress, print_json, print_text},
+    console::{self, Progress, print_json, print_text},
     quoted,
     sim::make_folder,
     usage::{UsageError, misuse},
@@ -94,7 +94,11 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     let document = Document::load(&args.file).map_err(UsageError::from)?;
     let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() };
     sweep.check().map_err(UsageError::new)?;
-    let planned = sweep.plan().map_err(UsageError::from)?;
+    let planned = sweep.plan_unless(&mut || stop.load(Ordering::Relaxed)).map_err(UsageError::from)?;
+    let Some(planned) = planned else {
+        console::complain("interrupted before the first run");
+        return Ok(ExitCode::SUCCESS);
+    };
     let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
     let part = args.shard.map(|shard| Part::new(&sweep, &planned, shard));
     let planned = args.shard.unwrap_or_default().of(planned);

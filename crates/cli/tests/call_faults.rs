@@ -65,20 +65,22 @@ fn number(value: &Value) -> f64 {
 #[test]
 fn a_killed_far_end_ends_the_call_with_its_figures() {
     let listener = listener(&[]);
-    let caller = caller(listener.address, &["-t", "60", "--silence", "2s"]);
+    let caller = caller(listener.address, &["-t", "60"]);
     after(2500);
     listener.process.signal("KILL");
-    let record =
-        broken(&caller.wait_with_output().unwrap(), "the far end is silent: nothing came from it for 2");
+    let record = broken(&caller.wait_with_output().unwrap(), "the far end has gone");
     assert!(number(&record["flows"][0]["sent_packets"]) > 40.0, "{record}");
-    assert!((2.5..30.0).contains(&number(&record["duration_s"])), "{record}");
+    // Its host says so: that takes a second, where silence takes 15.
+    assert!((2.5..15.0).contains(&number(&record["duration_s"])), "{record}");
 }
 
 #[test]
 fn a_restarted_far_end_ends_the_call_and_serves_another() {
     let first = listener(&[]);
     let address = first.address;
-    let call = caller(address, &["-t", "60"]);
+    // Behind it nobody says that nothing listens for the moment.
+    let relay = Relay::to(address);
+    let call = caller(relay.address, &["-t", "60"]);
     after(1500);
     first.process.signal("KILL");
     drop(first);
@@ -92,7 +94,9 @@ fn a_restarted_far_end_ends_the_call_and_serves_another() {
 #[test]
 fn a_caller_that_disappears_ends_the_call_at_the_listener() {
     let listener = listener(&["--silence", "1500ms"]);
-    let caller = caller(listener.address, &["-t", "60"]);
+    // Behind it nobody says that nothing listens.
+    let relay = Relay::to(listener.address);
+    let caller = caller(relay.address, &["-t", "60"]);
     after(1500);
     signal(&caller, "KILL");
     let output = listener.process.output();

@@ -5,6 +5,7 @@ mod common;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -242,7 +243,12 @@ fn the_encoder_of_the_tools_follows_the_call() {
     }
     let folder = TempDir::new().unwrap();
     let saved = folder.path().join("saved.ivf");
-    let command = format!("exec /usr/bin/python3 {} --size 160x90 --fps 15", tool.display());
+    // Another Python that comes first does not have what the tool needs.
+    let other = folder.path().join("python3");
+    fs::write(&other, "#!/bin/sh\nexit 9\n").unwrap();
+    fs::set_permissions(&other, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = folder.path().display();
+    let command = format!("PATH={path}:$PATH exec {} --size 160x90 --fps 15", tool.display());
     let (output, _) = encoded(&command, "6s", Some(&saved));
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
     let record = json(&output);

@@ -5,7 +5,7 @@
 mod common;
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     process::{Command, Output, Stdio},
     sync::mpsc,
@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const NEAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2);
 
-/// A scenario with one link in both directions.
+/// A scenario with one link in both directions, whose warm-up is of simulations: it hides nothing here.
 fn scenario(link: &str) -> Folder {
     Folder::with(&format!(
-        "duration = \"10 s\"\n\
+        "duration = \"1000 s\"\nwarmup = \"900 s\"\n\
          link = [{{ id = \"wire\", from = \"here\", to = \"there\", duplex = true, {link} }}]\n\
          flow = [{{ id = \"any\", kind = \"cbr\", rate = \"64 kbit/s\", size = \"200 B\" }}]\n"
     ))
@@ -214,7 +214,9 @@ fn the_only_way_out_leads_across_the_link() {
 #[test]
 fn the_exit_status_is_that_of_the_command() {
     in_namespace("link: exit status", 65_536, || {
-        let folder = scenario("delay = \"1 ms\"");
+        // A link alone is enough.
+        let folder =
+            Folder::with("link = [{ id = \"wire\", from = \"here\", to = \"there\", delay = \"1 ms\" }]");
         for (command, status) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
             let output = run(&folder, &["--", "sh", "-c", &format!("echo out; {command}")]);
             assert_eq!(output.status.code(), Some(status), "{}", text(&output.stderr));
@@ -256,6 +258,62 @@ fn a_signal_ends_the_command_and_removes_the_device() {
         assert_eq!(status, 0, "{result}");
         assert!((0.3..20.0).contains(&result["duration_s"].as_f64().unwrap()), "{result}");
         assert_eq!(result["interrupted"], false);
+    });
+}
+
+/// Waits until no process has one of these ids.
+fn wait_for_end_of(ids: &[&str]) {
+    let begin = Instant::now();
+    // The time that a process has after SIGTERM is part of it.
+    while ids.iter().any(|id| std::path::Path::new("/proc").join(id).exists()) {
+        assert!(begin.elapsed() < PATIENCE, "one of {ids:?} still runs");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nothing_that_was_started_outlives_the_link() {
+    in_namespace("link: orphans", 65_536, || {
+        let folder = scenario("delay = \"1 ms\"");
+        // It does not end at once.
+        let far = "sleep 600 & echo far $! $$ >&2; trap 'sleep 0.2; exit' TERM; while :; do sleep 0.05; done";
+        for is_killed in [false, true] {
+            let near = if is_killed { "wait" } else { "exit 7" };
+            let near = format!("sleep 600 & echo near $! $$ >&2; {near}");
+            let link = Link::start(&folder, &["--far", far], &["sh", "-c", &near]);
+            let lines = [link.wait_for("far "), link.wait_for("near ")];
+            let ids: Vec<&str> = lines.iter().flat_map(|line| line.split(' ').skip(1)).collect();
+            assert_eq!(ids.len(), 4, "{lines:?}");
+            if is_killed {
+                link.running.signal("KILL");
+            } else {
+                assert_eq!(link.result().1, 7);
+            }
+            wait_for_end_of(&ids);
+        }
+    });
+}
+
+#[test]
+fn a_command_at_a_terminal_reads_from_it_and_ctrl_c_ends_it() {
+    in_namespace("link: terminal", 65_536, || {
+        if !installed("link: terminal", "script") {
+            return;
+        }
+        let folder = scenario("delay = \"1 ms\"");
+        let giusto = env!("CARGO_BIN_EXE_giusto");
+        let line = format!("{giusto} link s.toml -- sh -c 'read x; echo got $x; sleep 600'");
+        let mut script = Command::new("script");
+        script.args(["-qefc", &line, "/dev/null"]).current_dir(folder.0.path());
+        let mut running = Running(script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        let mut keys = running.0.stdin.take().unwrap();
+        let mut shown = BufReader::new(running.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+        keys.write_all(b"words\n").unwrap();
+        assert!(shown.any(|line| line.contains("got words")));
+        keys.write_all(b"\x03").unwrap();
+        let rest: String = shown.collect();
+        assert_eq!(running.0.wait().unwrap().code(), Some(0), "{rest}");
+        assert!(rest.contains("in real time"), "{rest}");
     });
 }
 

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{chromium::Chromium, giusto, process::Listener, run, text};
+use common::{chromium::Chromium, giusto, namespace::in_namespace, process::Listener, run, text};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -353,6 +353,56 @@ fn a_page_says_what_it_waits_for_and_why_the_run_failed() {
     assert_eq!((failed.as_str(), end.as_str()), ("failed", "end"));
     assert!(why["error"].as_str().unwrap().contains(&to), "{why}");
     assert!(!live.child.wait().unwrap().success());
+}
+
+/// The error of a run that failed, and whether the page has the result before it.
+fn failed(events: &[(String, Value)]) -> (&str, bool) {
+    let [.., (before, _), (failed, why), (end, _)] = events else { panic!("{events:?}") };
+    assert_eq!((failed.as_str(), end.as_str()), ("failed", "end"));
+    (why["error"].as_str().unwrap(), before == "result")
+}
+
+#[test]
+fn a_page_has_the_error_of_a_run_beside_its_result() {
+    in_namespace("live: errors", 1500, || {
+        let (mut live, address) = Live::recv(&["--once", "--idle", "2s"]);
+        let mut sender = sender(&address, &["-b", "100k", "-l", "200", "-t", "600"]);
+        live.said("127.0.0.1:");
+        sender.kill().unwrap();
+        sender.wait().unwrap();
+        let events = live.events();
+        let (error, has_result) = failed(&events);
+        assert!(error.contains("the sender disappeared") && has_result, "{error}");
+        assert_eq!(live.end().1, Some(1));
+        // The second run cannot send.
+        let args = ["cbr", "--rate", "100k", "--size", "1200,3000", "--dont-fragment", "-t", "2", "--json"];
+        let live = Live::start(&args);
+        let events = live.events();
+        let (error, has_result) = failed(&events);
+        assert!(error.contains("3000 B") && has_result, "{error}");
+        assert_eq!(live.end().1, Some(1));
+    });
+}
+
+#[test]
+fn a_browser_that_starts_late_gets_the_error_too() {
+    in_namespace("live: late browser", 1500, || {
+        let desktop = Desktop::new();
+        let args = ["cbr", "--rate", "100k", "--size", "3000", "--dont-fragment", "-t", "1", "--live"];
+        let child = desktop.start(&args);
+        desktop.opened();
+        let page = desktop.read("page").unwrap();
+        let (_, url) = page.split_once("url=").unwrap();
+        let (host, path) =
+            url.split('"').next().unwrap().strip_prefix("http://").unwrap().split_once('/').unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        let mut client = TcpStream::connect(host).unwrap();
+        client.write_all(format!("GET /{path}events HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("3000 B") && answer.contains("event: end"), "{answer}");
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
+    });
 }
 
 /// The received rate that the row of each stream shows, in kbit/s.

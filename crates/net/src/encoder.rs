@@ -12,8 +12,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    os::unix::process::CommandExt,
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{ChildStdin, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -29,12 +28,8 @@ use giusto_session::{
     },
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
-};
 
-use crate::Clock;
+use crate::{Clock, group::ProcessGroup};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
@@ -49,7 +44,7 @@ const CODEC_TIMEOUT: TimeDelta = TimeDelta::from_seconds(10);
 /// A program that writes no frame for this long has failed. Chosen by us: the default silence after which a call ends.
 const SILENCE: TimeDelta = TimeDelta::from_seconds(15);
 /// Time that the program has to end by itself. Chosen by us.
-const FAREWELL: Duration = Duration::from_millis(500);
+const FAREWELL: TimeDelta = TimeDelta::from_millis(500);
 /// Time that its last frame has to leave. Chosen by us: twice a usual round-trip time, for its repair.
 const LEAVING: TimeDelta = TimeDelta::from_millis(500);
 /// Time from the end of its output until its exit status is known. Chosen by us.
@@ -118,8 +113,7 @@ pub struct EncoderProcess {
 
 #[derive(Debug)]
 struct Process {
-    child: Mutex<Child>,
-    pid: Pid,
+    group: Mutex<ProcessGroup>,
     /// Lines for standard input; taken away when it is to end.
     lines: Mutex<Option<SyncSender<EncoderCommand>>>,
     frames: Mutex<Option<Receiver<ReadFrame>>>,
@@ -158,14 +152,10 @@ impl EncoderProcess {
     ///
     /// [`EncoderError`], after which it no longer runs.
     pub fn start(config: EncoderConfig, clock: Clock) -> Result<Self, EncoderError> {
-        let mut child = Command::new("sh")
-            .args(["-c", &config.command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A group of its own, so that it is ended with its own children.
-            .process_group(0)
-            .spawn()?;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &config.command]).stdin(Stdio::piped());
+        let mut group = ProcessGroup::start(shell.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let child = group.leader();
         let state = Arc::new(Mutex::new(State { read_at: clock.now(), ..State::default() }));
         let (frame_in, frames) = mpsc::sync_channel(FRAMES);
         let (codec_in, codec) = mpsc::channel();
@@ -187,8 +177,7 @@ impl EncoderProcess {
             std::thread::spawn(move || write_lines(stdin, &line_out));
         }
         let process = Process {
-            pid: Pid::from_raw(child.id() as i32),
-            child: Mutex::new(child),
+            group: Mutex::new(group),
             lines: Mutex::new(Some(lines)),
             frames: Mutex::new(Some(frames)),
             state,
@@ -248,7 +237,7 @@ impl EncoderProcess {
             return (silent >= SILENCE).then(|| Err(EncoderError::Silent(silent, line())));
         };
         let waited = now.saturating_since(*since);
-        let status = locked(&self.process.child).try_wait().ok().flatten();
+        let status = locked(&self.process.group).poll().ok().flatten();
         let is_known = status.is_some() && (state.messages_ended || waited >= EXIT_WAIT);
         match (result, status) {
             _ if !is_known && waited < EXIT_WAIT => None,
@@ -283,7 +272,7 @@ impl Process {
     /// Why its output ended before its codec was known.
     fn early_end(&self) -> EncoderError {
         // The status and the last message follow.
-        let _ = locked(&self.output).recv_timeout(FAREWELL);
+        let _ = locked(&self.output).recv_timeout(FAREWELL.to_std());
         let result = locked(&self.state).output.clone();
         if let Some((_, Err(error))) = result
             && !matches!(error, VideoError::Truncated(_))
@@ -301,17 +290,7 @@ impl Process {
         if self.is_stopped.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let mut child = locked(&self.child);
-        if let Ok(Some(status)) = child.try_wait() {
-            // Its own children may still run.
-            let _ = killpg(self.pid, Signal::SIGKILL);
-            return Some(status);
-        }
-        let _ = killpg(self.pid, Signal::SIGTERM);
-        // Its output ends with it.
-        let _ = locked(&self.output).recv_timeout(FAREWELL);
-        let _ = killpg(self.pid, Signal::SIGKILL);
-        child.wait().ok()
+        locked(&self.group).end(FAREWELL).ok()
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`socket`] | UDP sockets that send and receive many datagrams per system call |
 //! | [`system`] | what the system granted |
 //! | [`driver`] | the loops that give state machines a clock and sockets |
+//! | [`group`] | a program and all that it starts, which end with this process |
 //! | [`encoder`] | a video encoder as a child process |
 //! | [`http`] | one text over HTTP, for monitoring |
 //! | [`emulate`] | a relay that measures another program's traffic |
@@ -17,7 +18,9 @@ pub mod clock;
 pub mod driver;
 pub mod emulate;
 pub mod encoder;
+pub mod group;
 pub mod http;
+mod realtime;
 pub mod sleeper;
 pub mod socket;
 mod sys;

@@ -345,6 +345,15 @@ pub(crate) fn ask_realtime(priority: u8) -> io::Result<()> {
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
+/// Returns the calling thread to the ordinary class.
+pub(crate) fn leave_realtime() -> io::Result<()> {
+    // SAFETY: `sched_param` is integers, which may be zero, as the ordinary class wants them.
+    let parameters: libc::sched_param = unsafe { mem::zeroed() };
+    // SAFETY: 0 names the calling thread, and the parameters are only read.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
 /// Requests a time slice of `nanos` for the calling thread in its ordinary class. Returns the granted slice.
 ///
 /// A thread with a short slice runs sooner after it wakes and must yield sooner: EEVDF, Linux 6.12. No

@@ -95,6 +95,17 @@ pub(crate) struct Begun {
     pub(crate) known: Vec<Finished>,
 }
 
+/// The runs of a sweep, unless Ctrl-C ends it meanwhile.
+pub(crate) fn plan(sweep: &sweep::Sweep) -> Outcome<Vec<Planned>> {
+    let mut raised = None;
+    let mut is_over = || {
+        raised = Python::attach(|py| py.check_signals()).err();
+        raised.is_some()
+    };
+    let planned = sweep.plan_unless(&mut is_over)?;
+    raised.map_or(Ok(planned.unwrap_or_default()), |error| Err(error.into()))
+}
+
 /// Plans a sweep.
 pub(crate) fn begin_sweep(
     document: scenario::Document,
@@ -110,7 +121,7 @@ pub(crate) fn begin_sweep(
     let sweep =
         sweep::Sweep { document, values, seeds: Seeds(seeds.into_iter().map(|seed| seed.0).collect()) };
     sweep.check().map_err(value_error)?;
-    let planned = sweep.plan()?;
+    let planned = plan(&sweep)?;
     let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
     let part = shard.map(|shard| Part::new(&sweep, &planned, shard));
     let name = part.as_ref().map_or(scenario, Part::journal);

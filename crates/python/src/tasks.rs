@@ -19,7 +19,7 @@ use crate::{
     controller::{Own, OwnTaps, Raised},
     detached::{detached, on_python_thread},
     error::{Outcome, value_error},
-    experiments::{Begun, Benchmark, Sweep, begin_benchmark, begin_sweep, judged},
+    experiments::{Begun, Benchmark, Sweep, begin_benchmark, begin_sweep, judged, plan},
     scenario::Document,
     seed::Seed,
 };
@@ -176,7 +176,7 @@ pub(crate) fn sweep_task(
     let mut planned = Vec::new();
     for (values, seeds) in runs {
         let values = values.into_iter().map(|(path, value)| Values { path, values: vec![value] }).collect();
-        planned.extend(sweep::Sweep { document: document.clone(), values, seeds: Seeds(seeds) }.plan()?);
+        planned.extend(plan(&sweep::Sweep { document: document.clone(), values, seeds: Seeds(seeds) })?);
     }
     let raised = Raised::default();
     let outcome = detached(

@@ -194,7 +194,8 @@ pub fn run(
         respond(clock, from, request, &for_page, &asks)
     })
     .map_err(|source| CallError::Page { address: plan.listen, source })?;
-    let socket = UdpSocket::bind(page.local_addr(), &SocketConfig::default())?;
+    let config = SocketConfig { report_unreachable: true, ..SocketConfig::default() };
+    let socket = UdpSocket::bind(page.local_addr(), &config)?;
     observer.on_event(CallEvent::Serving(page.local_addr()));
 
     let CallPlan { media, controller, feedback, repair, duration, interval, .. } = plan;
@@ -286,6 +287,7 @@ impl Setting<'_> {
             sent: DataSize::ZERO,
             lateness: ErrorHistogram::default(),
             is_connected: false,
+            look_at: Timestamp::ZERO,
         };
         let mut media: Option<(Sampler, LiveClock)> = None;
         let ended_at = loop {
@@ -411,9 +413,17 @@ struct Turns<'a> {
     lateness: ErrorHistogram,
     /// Whether the observer knows that the browser has connected.
     is_connected: bool,
+    /// When answers of hosts are looked for again.
+    look_at: Timestamp,
 }
 
 impl Turns<'_> {
+    /// Takes what hosts have answered to earlier datagrams. Whether there was anything.
+    fn take_answers(&self, peer: &mut BrowserPeer) -> bool {
+        let now = self.clock.now();
+        self.socket.take_answers(|to| peer.handle_unreachable(now, to)) > 0
+    }
+
     /// Waits for a datagram or a deadline, and handles it. Returns the time.
     fn turn(
         &mut self,
@@ -426,12 +436,17 @@ impl Turns<'_> {
         let until = deadlines.into_iter().flatten().min().unwrap_or(now);
         let wait = until.saturating_since(now);
         let wait = if wait > TimeDelta::ZERO { Wait::For(wait.to_std()) } else { Wait::Never };
-        match self.socket.recv_batch(&mut self.batch, wait) {
-            // A port that is unreachable may be another one than that of the nominated address.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
-            outcome => drop(outcome?),
-        }
+        let received = match self.socket.recv_batch(&mut self.batch, wait) {
+            Ok(received) => received,
+            // The answer of a host or a router to an earlier datagram.
+            Err(_) if self.take_answers(peer) => 0,
+            Err(error) => return Err(error.into()),
+        };
         let now = self.clock.now();
+        if received == 0 || now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.take_answers(peer);
+        }
         let headers = peer.network_headers();
         for received in self.batch.iter() {
             for datagram in received.datagrams() {
@@ -454,8 +469,11 @@ impl Turns<'_> {
             peer.handle_timeout(now);
         }
         while let Some(transmit) = peer.poll_transmit(now) {
-            // To the controller, a datagram that the system does not take is a lost one.
-            self.unsent += u64::from(self.socket.send_to(&transmit.bytes, transmit.to).is_err());
+            let send = || self.socket.send_to(&transmit.bytes, transmit.to).is_ok();
+            // Where the error was the answer to an earlier datagram, this one has not been tried yet. To the controller, a datagram
+            // that the system does not take is a lost one.
+            let is_sent = send() || self.take_answers(peer) && send();
+            self.unsent += u64::from(!is_sent);
             if transmit.is_media {
                 let size = DataSize::from_bytes(transmit.bytes.len() as u64) + headers;
                 self.sent += size;

@@ -25,6 +25,8 @@ const OVERHEAD_V6: u64 = 48;
 const MAX_PADDING: DataSize = DataSize::from_bytes(255);
 /// The browser must have connected within this time. Chosen by us: a browser gives up after 15 to 30 s.
 const CONNECT_TIMEOUT: TimeDelta = TimeDelta::from_seconds(30);
+/// Time for which the host of a browser must say that nothing listens there: many of its reports. Chosen by us.
+const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// The most frames that are taken from the source at once. Chosen by us.
 const MAX_FRAMES: usize = 4;
 /// The most datagrams of STUN and DTLS that wait for being sent.
@@ -138,6 +140,9 @@ pub enum EndReason {
     /// Its checks ceased.
     #[error("the browser disappeared: no check of it for 30 s (RFC 7675)")]
     ConsentExpired,
+    /// Its host says that nothing listens at its port.
+    #[error("the browser disappeared: its host answers that nothing listens at its port any more")]
+    Gone,
     /// The connection could not be secured.
     #[error("{0}")]
     Insecure(String),
@@ -227,6 +232,10 @@ pub struct BrowserPeer {
     events: VecDeque<MediaEvent>,
     queue: VecDeque<(SocketAddr, Vec<u8>, bool)>,
     state: PeerState,
+    /// When something authentic came from the browser.
+    heard_at: Timestamp,
+    /// Since when its host says that nothing listens at its port, unless something has come since.
+    refused_since: Option<Timestamp>,
     counters: PeerCounters,
     /// Where media go.
     address: Option<SocketAddr>,
@@ -287,6 +296,8 @@ impl BrowserPeer {
             events: VecDeque::new(),
             queue: VecDeque::new(),
             state: PeerState::Connecting,
+            heard_at: now,
+            refused_since: None,
             counters: PeerCounters::default(),
             address: None,
             began: now,
@@ -395,6 +406,7 @@ impl BrowserPeer {
         match bytes.first() {
             Some(0..=3) => {
                 if let Some(answer) = self.ice.handle(now, from, bytes) {
+                    self.heard_at = now;
                     self.enqueue(from, answer, false);
                 }
                 self.follow_address(now);
@@ -414,11 +426,29 @@ impl BrowserPeer {
                     return;
                 };
                 match srtp.unprotect(bytes) {
-                    Ok(clear) => self.handle_clear(now, &clear, ecn),
+                    Ok(clear) => {
+                        self.heard_at = now;
+                        self.handle_clear(now, &clear, ecn);
+                    }
                     Err(_) => self.counters.refused_packets += 1,
                 }
             }
             _ => self.counters.strange_datagrams += 1,
+        }
+    }
+
+    /// The host at `to` says that nothing listens at that port (ICMP). Anybody could send such a message: it ends the call only with
+    /// others of a second in which nothing comes from the browser.
+    pub fn handle_unreachable(&mut self, now: Timestamp, to: SocketAddr) {
+        self.now = self.now.max(now);
+        if self.address != Some(to) || self.state != PeerState::Connected {
+            return;
+        }
+        let since = *self
+            .refused_since
+            .insert(self.refused_since.filter(|&since| since > self.heard_at).unwrap_or(self.now));
+        if self.now.saturating_since(since) >= REFUSED {
+            self.end(self.now, EndReason::Gone);
         }
     }
 

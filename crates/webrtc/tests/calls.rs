@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{BROWSER, Browser, Counting, Version, secrets};
+use common::{BROWSER, Browser, Counting, SERVER, Version, secrets};
 use giusto_rtp::rtcp::{Nack, ReceiverReport};
 use giusto_units::{Ecn, TimeDelta};
 use giusto_webrtc::peer::{EndReason, PeerState};
@@ -194,6 +194,26 @@ fn without_checks_consent_expires_and_media_cease() {
     let sent = browser.packets.len();
     browser.run(seconds(2));
     assert_eq!(browser.packets.len(), sent);
+}
+
+#[test]
+fn a_port_that_no_browser_has_any_more_ends_the_call() {
+    let mut browser = Browser::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+    browser.connect();
+    let answers = |browser: &mut Browser, times: u32, to: ([u8; 4], u16)| {
+        for _ in 0..times {
+            browser.run(TimeDelta::from_millis(100));
+            browser.peer.handle_unreachable(browser.now, to.into());
+        }
+        browser.peer.state().clone()
+    };
+    // Whoever is heard is there, whatever anybody says.
+    assert_eq!(answers(&mut browser, 30, BROWSER), PeerState::Connected);
+    browser.silent = true;
+    // Too soon, and of another port.
+    assert_eq!(answers(&mut browser, 9, BROWSER), PeerState::Connected);
+    assert_eq!(answers(&mut browser, 30, SERVER), PeerState::Connected);
+    assert_eq!(answers(&mut browser, 1, BROWSER), PeerState::Ended(EndReason::Gone));
 }
 
 #[test]

@@ -79,7 +79,8 @@ pub enum CallRunError {
 }
 
 fn socket_config() -> SocketConfig {
-    SocketConfig { receive_buffer: Some(RECEIVE_BUFFER), ..SocketConfig::default() }
+    let receive_buffer = Some(RECEIVE_BUFFER);
+    SocketConfig { receive_buffer, report_unreachable: true, ..SocketConfig::default() }
 }
 
 /// Names of the flows in a trace.

@@ -36,8 +36,6 @@ use crate::trust::Late;
 
 /// The content of all packets inside at most: a second at 2 Gbit/s.
 const MEMORY: DataSize = DataSize::from_bytes(256_000_000);
-/// The time that a command has to end by itself after Ctrl-C, which the terminal sends to it too.
-const GRACE: TimeDelta = TimeDelta::from_millis(1_000);
 /// How often the state is reported.
 const REPORT: TimeDelta = TimeDelta::from_millis(1_000);
 /// How often the command is looked after.
@@ -86,7 +84,8 @@ pub struct CommandOptions {
     pub mtu: u16,
     /// Whether the command's standard output becomes our standard error. Default: no.
     pub output_to_stderr: bool,
-    /// Whether a terminal sends Ctrl-C to the command as well, so that it may end by itself. Default: no.
+    /// Whether the command gets the terminal of standard input, if there is one: it reads from there, and Ctrl-C ends it, not this
+    /// process. Default: no.
     pub at_terminal: bool,
 }
 
@@ -442,6 +441,9 @@ pub fn command(
     let mut line = Command::new(&program);
     line.args(words);
     let mut child = start(Some(&namespace), line, asked, &addresses, &program.to_string_lossy())?;
+    if asked.at_terminal {
+        child.take_terminal();
+    }
     let config = LiveConfig { watch_interval: LOOK, sleeper: sleeper(options), ..LiveConfig::default() };
     let mut ended = None;
     let mut was_ended = false;
@@ -450,7 +452,7 @@ pub fn command(
         let stopped = options.stop.load(Relaxed);
         if stopped || options.duration.is_some_and(|whole| link_now >= Timestamp::ZERO + whole) {
             was_ended = true;
-            child.end(now, if stopped && asked.at_terminal { GRACE } else { TimeDelta::ZERO });
+            child.end(now);
         }
         match child.poll(now) {
             Ok(None) => ControlFlow::Continue(()),
@@ -461,16 +463,19 @@ pub fn command(
         }
     };
     let live = world.run(&mut shell, &config, look, report);
-    if let Some(beside) = &mut beside {
-        end(beside, clock);
+    // What the command has left behind ends with it.
+    for program in std::iter::once(&mut child).chain(&mut beside) {
+        end(program, clock);
     }
+    let interrupted = options.stop.load(Relaxed) && was_ended || child.was_interrupted();
+    was_ended |= interrupted;
     let near_dropped = {
         let name = shell.near().name().to_owned();
         namespace.run(move || TunDevice::dropped_packets_of(&name)).ok().flatten().unwrap_or(0)
     };
     let dropped = near_dropped + shell.far().dropped_packets().unwrap_or(0);
     let Finished { mut record, sleeper, granted } = world.finish(live, dropped, options);
-    record.interrupted = was_ended && options.stop.load(Relaxed);
+    record.interrupted = interrupted;
     let status = ended.map(|status| CommandStatus { was_ended, ..CommandStatus::of(status) });
     let far = std::iter::once(addresses.far_v4.into()).chain(addresses.v6.map(|(far, _)| far.into()));
     Ok(LinkRun {
@@ -504,10 +509,10 @@ fn start(
         .map_err(|source| LinkError::Start { program: program.to_owned(), source })
 }
 
-/// Ends a program and waits for that.
+/// Ends a program with all that it started, and waits for that.
 fn end(child: &mut Supervised, clock: Clock) {
-    child.end(clock.now(), TimeDelta::ZERO);
-    while let Ok(None) = child.poll(clock.now()) {
+    child.end(clock.now());
+    while child.poll(clock.now()).is_ok() && matches!(child.is_gone(), Ok(false)) {
         std::thread::park_timeout(LOOK.to_std());
     }
 }

@@ -12,7 +12,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::{
     run::{build, simulate::about_link},
-    scenario::{LinkSpec, Scenario},
+    scenario::{LinkSpec, REVERSE, Scenario},
 };
 
 /// The timeline of a run without a planned end begins with windows of this width ...
@@ -23,9 +23,9 @@ const OPEN_END: TimeDelta = TimeDelta::from_millis(20_000);
 /// The nodes at the two ends of the links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// The node of the command, or of the relay's clients. Default: where the first flow of the scenario starts.
+    /// The node of the command, or of the relay's clients. Default: where the first flow of the scenario starts, or its only link.
     pub from: Option<String>,
-    /// The node of the far side, or of the relay's targets. Default: where the first flow of the scenario ends.
+    /// The node of the far side, or of the relay's targets. Default: where the first flow of the scenario ends, or its only link.
     pub to: Option<String>,
 }
 
@@ -40,6 +40,16 @@ pub enum LinkPlanError {
         name: String,
         /// The nodes of the scenario.
         known: String,
+    },
+    /// Nothing says where the two ends are.
+    #[error(
+        "nothing says where the two ends are: name them, such as --from {first} --to {last}, or add a flow"
+    )]
+    NoEnds {
+        /// A node.
+        first: String,
+        /// Another one.
+        last: String,
     },
     /// A link on a medium, which only simulations have.
     #[error(
@@ -68,15 +78,16 @@ pub struct LinkPlan<'a> {
     to: String,
     forward: Vec<LinkId>,
     back: Vec<LinkId>,
-    /// The part of the run in which flows are measured.
-    window: Range<Timestamp>,
+    /// The parts of the run in which flows and links are measured.
+    windows: (Range<Timestamp>, Range<Timestamp>),
 }
 
 impl<'a> LinkPlan<'a> {
     /// The links of `scenario` between `ends`, with the random numbers of a simulation with `seed`.
     ///
     /// Between the ends of the first flow the packets take its route and its reverse route, between other ends the shortest ones.
-    /// Where no links lead back, the return direction is immediate.
+    /// Without flows the ends are those of the only link. Where no links lead back, the return direction is immediate. The whole run is
+    /// measured: `warmup` is of simulations.
     ///
     /// # Errors
     ///
@@ -92,9 +103,15 @@ impl<'a> LinkPlan<'a> {
             return Err(LinkPlanError::Medium { link, medium });
         }
         let flow = scenario.flows().first();
-        let named = |given: &Option<String>, own: Option<&String>| given.as_ref().or(own).cloned();
-        let from = named(&ends.from, flow.map(|flow| &flow.from)).unwrap_or_default();
-        let to = named(&ends.to, flow.map(|flow| &flow.to)).unwrap_or_default();
+        let mut links = scenario.links().iter().filter(|link| !link.id.ends_with(REVERSE));
+        let only = links.next().filter(|_| links.next().is_none()).map(|link| (&link.from, &link.to));
+        let (starts, stops) = flow.map(|flow| (&flow.from, &flow.to)).or(only).unzip();
+        let (from, to) = (ends.from.as_ref().or(starts), ends.to.as_ref().or(stops));
+        let (Some(from), Some(to)) = (from.cloned(), to.cloned()) else {
+            let node = |node: Option<&String>| node.cloned().unwrap_or_default();
+            let (first, last) = (node(network.nodes().first()), node(network.nodes().last()));
+            return Err(LinkPlanError::NoEnds { first, last });
+        };
         for name in [&from, &to] {
             if !network.nodes().contains(name) {
                 let known = network.nodes().join(", ");
@@ -113,13 +130,13 @@ impl<'a> LinkPlan<'a> {
             Some(flow) => scenario.link_ids(&flow.back),
             None => network.route(end, start).unwrap_or_default(),
         };
-        let window = Timestamp::ZERO + scenario.warmup()..Timestamp::MAX;
-        Ok(Self { scenario, seed, from, to, forward, back, window })
+        let whole = Timestamp::ZERO..Timestamp::MAX;
+        Ok(Self { scenario, seed, from, to, forward, back, windows: (whole.clone(), whole) })
     }
 
-    /// The same, with flows measured in `window` instead of from the end of the warm-up on.
-    pub(crate) fn measuring(self, window: Range<Timestamp>) -> Self {
-        Self { window, ..self }
+    /// The same, with flows and links measured in these windows instead of during the whole run.
+    pub(crate) fn measuring(self, windows: (Range<Timestamp>, Range<Timestamp>)) -> Self {
+        Self { windows, ..self }
     }
 
     /// The scenario.
@@ -180,7 +197,7 @@ impl<'a> LinkPlan<'a> {
     /// left out.
     pub(crate) fn record(&self, (pairs, kind): (usize, &str), duration: Option<TimeDelta>) -> RecordPlan {
         let scenario = self.scenario;
-        let window = Timestamp::ZERO + scenario.warmup()..Timestamp::MAX;
+        let (window, window_of_links) = &self.windows;
         let names = |links: &[LinkId]| self.specs(links).map(|link| link.id.clone()).collect::<Vec<_>>();
         let directions =
             [("forward", &self.from, &self.to, &self.forward), ("return", &self.to, &self.from, &self.back)];
@@ -196,18 +213,14 @@ impl<'a> LinkPlan<'a> {
                 ..FlowRecord::default()
             })
         });
-        let flow = |(about, flow)| PlannedFlow {
-            flow: FlowId(flow),
-            window: self.window.clone(),
-            answers: None,
-            about,
-        };
+        let flow =
+            |(about, flow)| PlannedFlow { flow: FlowId(flow), window: window.clone(), answers: None, about };
         let links = scenario.links().iter().zip(0..).map(|(spec, id)| (LinkId(id), spec));
         let used = links.filter(|(id, _)| self.forward.contains(id) || self.back.contains(id));
         let link = |(link, spec): (LinkId, &crate::scenario::LinkSpec)| PlannedLink {
             link,
             rate: spec.config.rate.clone(),
-            window: window.clone(),
+            window: window_of_links.clone(),
             about: about_link(spec),
         };
         let timeline = TimelineOptions {
@@ -230,6 +243,7 @@ impl<'a> LinkPlan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Document;
 
     const TEXT: &str = r#"
         duration = "10 s"
@@ -281,12 +295,31 @@ mod tests {
         let links: Vec<_> = record.links.iter().map(|link| link.about.id.as_str()).collect();
         assert_eq!(links, ["down:reverse", "detour", "rest"]);
         assert_eq!(record.end, Timestamp::from_nanos(2_000_000_000));
-        assert_eq!(
-            record.links.first().map(|link| link.window.start),
-            Some(Timestamp::from_nanos(1_000_000_000))
-        );
+        // The warm-up is of simulations: all figures of a row are of the whole run.
+        let windows =
+            record.flows.iter().map(|flow| &flow.window).chain(record.links.iter().map(|link| &link.window));
+        assert!(windows.into_iter().all(|window| *window == (Timestamp::ZERO..Timestamp::MAX)), "{record:?}");
         // As a simulation has them.
         assert_eq!(plan.links().len(), scenario.links().len());
+    }
+
+    #[test]
+    fn links_alone_are_enough_with_neither_flows_nor_a_duration() {
+        let plan = |text: &str, ends: &Ends| {
+            let scenario = Document::parse(text, "s.toml").unwrap().links(&[]).unwrap();
+            LinkPlan::new(&scenario, 1, ends).map(|plan| plan.routes(1))
+        };
+        let one = r#"link = [{ id = "wire", from = "a", to = "b", rate = "1 Mbit/s", duplex = true }]
+                     change = [{ at = "5 s", link = "wire", rate = "2 Mbit/s" }]"#;
+        assert_eq!(plan(one, &Ends::default()), Ok(vec![vec![LinkId(0)], vec![LinkId(1)]]));
+        assert_eq!(plan(one, &ends("b", "a")), Ok(vec![vec![LinkId(1)], vec![LinkId(0)]]));
+        let two = r#"link = [{ id = "up", from = "a", to = "b" }, { id = "down", from = "b", to = "c" }]"#;
+        let error = plan(two, &Ends::default()).unwrap_err().to_string();
+        assert!(error.ends_with("name them, such as --from a --to c, or add a flow"), "{error}");
+        // A simulation needs both.
+        let error = |text: &str| Scenario::parse(text, "s.toml").unwrap_err().to_string();
+        assert!(error(one).contains("duration is missing"), "{}", error(one));
+        assert!(error(&format!("duration = \"9 s\"\n{one}")).contains("no flow"));
     }
 
     #[test]

@@ -122,8 +122,8 @@ pub fn run(
     let about = simulate::about_flow(flow, spec, &built);
     let mut plan = CallPlan::from_scenario(scenario, None, seed)?;
     plan.flows = (flow.start, flow.stop);
-    let window = expect::window_of_flow(scenario, flow);
-    let links = LinkPlan::new(scenario, seed, &Ends::default())?.measuring(window);
+    let windows = (expect::window_of_flow(scenario, flow), expect::window_of_link(scenario));
+    let links = LinkPlan::new(scenario, seed, &Ends::default())?.measuring(windows);
 
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let began = StartSignal::default();

@@ -22,6 +22,9 @@ use crate::run::{
 };
 use crate::scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers};
 
+/// Flows after which a build asks whether to go on: less than a millisecond.
+const FLOWS_PER_LOOK: usize = 64;
+
 type BuildError = Box<dyn std::error::Error>;
 
 /// A simulation that has not begun, and the parts of the scenario in it.
@@ -30,8 +33,10 @@ pub(crate) struct Built {
     pub(crate) simulation: Simulation,
     /// Each link of the scenario.
     pub(crate) links: Vec<LinkId>,
-    /// Each instance of each flow of the scenario.
+    /// Each instance of each flow of the scenario; some if it was ended early.
     pub(crate) flows: Vec<BuiltFlow>,
+    /// Whether it was ended early.
+    pub(crate) is_part: bool,
 }
 
 /// One flow of a simulation.
@@ -54,9 +59,24 @@ pub(crate) struct BuiltFlow {
 /// # Panics
 ///
 /// If validation accepted a scenario that cannot be built, which is a bug.
-#[expect(clippy::expect_used, reason = "a scenario is valid")]
 pub(crate) fn simulation_with(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Built {
-    build(scenario, seed, taps).expect("a valid scenario can be built")
+    simulation_unless(scenario, seed, taps, &mut || false)
+}
+
+/// Builds the run of `scenario` with `seed`, unless `is_over`, which is asked after each [`FLOWS_PER_LOOK`] flows, ends it: then some
+/// flows are missing.
+///
+/// # Panics
+///
+/// If validation accepted a scenario that cannot be built, which is a bug.
+#[expect(clippy::expect_used, reason = "a scenario is valid")]
+pub(crate) fn simulation_unless(
+    scenario: &Scenario,
+    seed: u64,
+    taps: &mut dyn Taps,
+    is_over: &mut dyn FnMut() -> bool,
+) -> Built {
+    build(scenario, seed, taps, is_over).expect("a valid scenario can be built")
 }
 
 /// Builds the run without taps.
@@ -65,7 +85,12 @@ pub(crate) fn simulation(scenario: &Scenario, seed: u64) -> Built {
     simulation_with(scenario, seed, &mut ())
 }
 
-fn build(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Result<Built, BuildError> {
+fn build(
+    scenario: &Scenario,
+    seed: u64,
+    taps: &mut dyn Taps,
+    is_over: &mut dyn FnMut() -> bool,
+) -> Result<Built, BuildError> {
     let mut simulation = Simulation::new(seed);
     let mut mediums = BTreeMap::new();
     for spec in scenario.mediums() {
@@ -81,9 +106,13 @@ fn build(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Result<Built, B
         }
         links.push(link);
     }
-    let mut flows = Vec::new();
-    for (index, spec) in scenario.flows().iter().enumerate() {
+    let (mut flows, mut is_part) = (Vec::new(), false);
+    'flows: for (index, spec) in scenario.flows().iter().enumerate() {
         for (name, number) in spec.instances().zip(1..) {
+            if flows.len() % FLOWS_PER_LOOK == FLOWS_PER_LOOK - 1 && is_over() {
+                is_part = true;
+                break 'flows;
+            }
             let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
             let forwards = route(&mut simulation, scenario, (from, to), &spec.via)?;
             let back = || route(&mut simulation, scenario, (to, from), &spec.back);
@@ -96,7 +125,7 @@ fn build(scenario: &Scenario, seed: u64, taps: &mut dyn Taps) -> Result<Built, B
             flows.push(built);
         }
     }
-    Ok(Built { simulation, links, flows })
+    Ok(Built { simulation, links, flows, is_part })
 }
 
 /// Adds a flow over the links of `via`, or over the shortest route.

@@ -22,7 +22,7 @@ pub(crate) fn window_of_flow(scenario: &Scenario, flow: &BuiltFlow) -> Range<Tim
 }
 
 /// The time in which a link is measured.
-pub(super) fn window_of_link(scenario: &Scenario) -> Range<Timestamp> {
+pub(crate) fn window_of_link(scenario: &Scenario) -> Range<Timestamp> {
     Timestamp::ZERO + scenario.warmup()..scenario.end()
 }
 

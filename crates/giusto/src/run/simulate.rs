@@ -71,9 +71,10 @@ pub fn simulate(
 }
 
 /// Runs `scenario` as [`simulate`] does, and asks `watch` whether to go on: several hundred times in simulated time, and after each
-/// [`EVENTS_PER_LOOK`](giusto_sim::simulation::EVENTS_PER_LOOK) events. Its argument is how far the run has come.
+/// [`EVENTS_PER_LOOK`](giusto_sim::simulation::EVENTS_PER_LOOK) events and each few flows that are built. Its argument is how far the
+/// run has come.
 ///
-/// A run that is ended early has a record too, of the time until then, without checks.
+/// A run that is ended early has a record too, of the time until then, without checks; ended while it was built, without some flows.
 ///
 /// # Panics
 ///
@@ -100,14 +101,16 @@ pub fn simulate_with(
     observer: &mut impl Observer,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> RunRecord {
-    let mut built = build::simulation_with(scenario, seed, taps);
-    let (asked, measurements): (Vec<_>, Vec<_>) = expect::ask(scenario, &built).into_iter().unzip();
-    let mut recorder = Recorder::new(plan(scenario, &built, measurements, options));
     let last = scenario.end();
     // Nothing is missing of a run that has come to its end.
     let mut watch = |now| if now < last { watch(now) } else { ControlFlow::Continue(()) };
+    let mut is_over = || watch(Timestamp::ZERO).is_break();
+    let mut built = build::simulation_unless(scenario, seed, taps, &mut is_over);
+    let (asked, measurements): (Vec<_>, Vec<_>) = expect::ask(scenario, &built).into_iter().unzip();
+    let mut recorder = Recorder::new(plan(scenario, &built, measurements, options));
     let mut end = Timestamp::ZERO;
-    for report in 1..=REPORTS {
+    let reports = if built.is_part { 0 } else { REPORTS };
+    for report in 1..=reports {
         let part = i128::from(scenario.duration().as_nanos()) * i128::from(report) / i128::from(REPORTS);
         end = Timestamp::from_nanos(part as u64);
         let flow = recorder.run_watched(&mut built.simulation, end, observer, &mut watch);

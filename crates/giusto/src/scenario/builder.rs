@@ -6,7 +6,7 @@ use super::{
     change::Change,
     error::{Finding, ScenarioError},
     expectation::Expectation,
-    model::{FlowSpec, LinkSpec, MediumSpec, Scenario},
+    model::{FlowSpec, LinkSpec, MediumSpec, Purpose, Scenario},
     validate,
 };
 
@@ -143,6 +143,7 @@ impl Builder {
     /// [`ScenarioError`] lists every problem.
     pub fn build(self) -> Result<Scenario, ScenarioError> {
         let text = |found: Vec<Finding>| found.into_iter().map(|(_, text)| text).collect();
-        validate::scenario(self.scenario, &self.changes).map_err(|found| ScenarioError::new(text(found)))
+        let valid = validate::scenario(self.scenario, &self.changes, Purpose::Simulation);
+        valid.map_err(|found| ScenarioError::new(text(found)))
     }
 }

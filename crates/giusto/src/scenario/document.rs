@@ -20,7 +20,7 @@ use super::{
     city::CityScenario,
     error::{Finding, ScenarioError, read_text},
     lesson::Lesson,
-    model::{FlowSpec, Scenario},
+    model::{FlowSpec, Purpose, Scenario},
     read::{self, Context, Found, Node, Problem},
     setting::Setting,
     trace::Traces,
@@ -194,15 +194,33 @@ impl Document {
         settings: &[Setting],
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
+        self.read_scenario(settings, Purpose::Simulation, change)
+    }
+
+    /// The scenario of the file for its [links in real time](crate::link): flows and `duration` may be left out.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem with its line, or with its setting.
+    pub fn links(&self, settings: &[Setting]) -> Result<Scenario, ScenarioError> {
+        self.read_scenario(settings, Purpose::Links, |_| {})
+    }
+
+    fn read_scenario(
+        &self,
+        settings: &[Setting],
+        purpose: Purpose,
+        change: impl FnOnce(&mut [FlowSpec]),
+    ) -> Result<Scenario, ScenarioError> {
         if let Some(city) = self.root()?.get_ref().get("city") {
             let text = "a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`";
             return Err(ScenarioError::new(vec![format!("{}: city: {text}", self.line(&city.span()))]));
         }
         let context = Context { text: &self.text, traces: &self.traces, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
-            let (mut scenario, changes) = read::scenario(root, &self.stem, context)?;
+            let (mut scenario, changes) = read::scenario(root, (&self.stem, purpose), context)?;
             change(&mut scenario.flows);
-            validate::scenario(scenario, &changes).map_err(|found| problems(root, found))
+            validate::scenario(scenario, &changes, purpose).map_err(|found| problems(root, found))
         })
     }
 

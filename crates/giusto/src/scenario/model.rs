@@ -37,6 +37,15 @@ pub(super) const TCP_CONTROLS: [(&str, Algorithm); 4] = [
     ("bbr", Algorithm::Bbr),
 ];
 
+/// What a scenario is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be simulated.
+    Simulation,
+    /// For its links, which other programs use: it needs no flows, and no end.
+    Links,
+}
+
 /// A valid scenario: it can be simulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {

@@ -17,25 +17,31 @@ use giusto_units::{TimeDelta, Timestamp};
 use super::{
     change::{self, Change},
     error::{self, At, Finding, KeyError, check},
-    model::{FlowKind, FlowSpec, LinkSpec, MediumSpec, QueueSpec, REVERSE, Scenario, Start, Transfers},
+    model::{
+        FlowKind, FlowSpec, LinkSpec, MediumSpec, Purpose, QueueSpec, REVERSE, Scenario, Start, Transfers,
+    },
 };
 
 /// The maximum number of flows, all of `count` included: it bounds the memory of a run.
 const MAX_FLOWS: u64 = 100_000;
 
 /// The scenario with its changes, or everything that is wrong with it.
-pub(super) fn scenario(mut scenario: Scenario, changes: &[Change]) -> Result<Scenario, Vec<Finding>> {
+pub(super) fn scenario(
+    mut scenario: Scenario,
+    changes: &[Change],
+    purpose: Purpose,
+) -> Result<Scenario, Vec<Finding>> {
     let mut found = change::apply(&mut scenario.links, scenario.duration, changes);
-    found.extend(findings(&scenario));
+    found.extend(findings(&scenario, purpose));
     if found.is_empty() { Ok(scenario) } else { Err(found) }
 }
 
 /// Everything that is wrong with `scenario`.
 ///
 /// Routes are checked only where all links and flows are valid, and expectations only where everything else is.
-fn findings(scenario: &Scenario) -> Vec<Finding> {
+fn findings(scenario: &Scenario, purpose: Purpose) -> Vec<Finding> {
     let Scenario { name, duration, warmup, links, flows, .. } = scenario;
-    let lasts = *duration > TimeDelta::ZERO;
+    let (lasts, needs_no_flow) = (*duration > TimeDelta::ZERO, purpose == Purpose::Links);
     let checks = [
         check(
             is_folder_name(name),
@@ -49,7 +55,11 @@ fn findings(scenario: &Scenario) -> Vec<Finding> {
             format_args!("warmup must be below the duration, {duration}, found {warmup}"),
         ),
         check(!links.is_empty(), "link", format_args!("no link: add one, as [[link]] with id, from and to")),
-        check(!flows.is_empty(), "flow", format_args!("no flow: add one, as [[flow]] with id and kind")),
+        check(
+            needs_no_flow || !flows.is_empty(),
+            "flow",
+            format_args!("no flow: add one, as [[flow]] with id and kind"),
+        ),
     ];
     let mut found = Vec::new();
     found.extend(failed(checks).map(|(key, text)| (At::new("", 0, key), text)));

@@ -62,6 +62,10 @@ pub struct CallDriver<'a> {
     outgoing: Run,
     tap: Option<Box<dyn Tap>>,
     report: CallDriverReport,
+    /// Addresses at which nothing listens, as their hosts say.
+    unreachable: Vec<SocketAddr>,
+    /// When answers of hosts are looked for again.
+    look_at: Timestamp,
     cpu: ThreadCpu,
     since: Timestamp,
     /// Keeps the precise timers of the thread.
@@ -89,6 +93,8 @@ impl<'a> CallDriver<'a> {
             outgoing: Run::default(),
             tap: None,
             report: CallDriverReport::default(),
+            unreachable: Vec::new(),
+            look_at: Timestamp::ZERO,
             cpu: ThreadCpu::start(),
             since: clock.now(),
             _sleeper: Sleeper::new(SleeperConfig { mode: SleepMode::Eco, ..SleeperConfig::default() }),
@@ -156,17 +162,24 @@ impl<'a> CallDriver<'a> {
         } else {
             Wait::Never
         };
-        match self.socket.recv_batch(&mut self.batch, wait) {
-            Ok(_) => {}
-            // An answer of a host to an earlier datagram, and an interface that is down: the calls notice the silence.
-            Err(error) if is_passing(&error) => return Ok(()),
+        let received = match self.socket.recv_batch(&mut self.batch, wait) {
+            Ok(received) => received,
+            // An answer of a host to an earlier datagram, and an interface that is down.
+            Err(error) if is_passing(&error) => 0,
             Err(error) => return Err(error.into()),
-        }
+        };
         self.report.wakes += 1;
-        if self.batch.is_empty() {
+        let now = self.clock.now();
+        if received == 0 || now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.take_answers();
+        }
+        for to in self.unreachable.drain(..) {
+            calls.handle_unreachable(now, to);
+        }
+        if received == 0 {
             return Ok(());
         }
-        let now = self.clock.now();
         self.stamps.refresh(now);
         for received in self.batch.iter() {
             if received.truncated {
@@ -183,6 +196,17 @@ impl<'a> CallDriver<'a> {
             calls.handle_datagram(at, received.from, received.bytes, ecn);
         }
         Ok(())
+    }
+
+    /// Takes what hosts have answered; each address once. Whether there was anything.
+    fn take_answers(&mut self) -> bool {
+        let unreachable = &mut self.unreachable;
+        let add = |to| {
+            if !unreachable.contains(&to) && unreachable.len() < RUN {
+                unreachable.push(to);
+            }
+        };
+        self.socket.take_answers(add) > 0
     }
 
     /// Returns the number of datagrams that were to be sent.
@@ -205,12 +229,13 @@ impl<'a> CallDriver<'a> {
 
     /// Sends the datagrams in the first `end` bytes.
     fn flush(&mut self, end: usize) {
-        let Run { to, bytes, lengths } = &mut self.outgoing;
-        let Some(Outgoing { to, ecn }) = to.take() else { return };
+        let Some(Outgoing { to, ecn }) = self.outgoing.to.take() else { return };
         let class =
             TrafficClass::new(self.socket.config().traffic_class.dscp(), ecn.bits()).unwrap_or_default();
         let mut done = 0;
-        while let Some(rest) = lengths.get(done..).filter(|rest| !rest.is_empty()) {
+        let mut retries = 0;
+        while let Some(rest) = self.outgoing.lengths.get(done..).filter(|rest| !rest.is_empty()) {
+            let Run { bytes, lengths, .. } = &self.outgoing;
             let at: usize = lengths.iter().take(done).sum();
             let rest_bytes = bytes.get(at..end).unwrap_or_default();
             // On loopback an answer may come before the call returns.
@@ -227,9 +252,15 @@ impl<'a> CallDriver<'a> {
             }
             match sent {
                 Ok(_) => break,
-                // The datagram after the accepted ones is lost, as on the way; the rest may still leave.
                 Err(error) => {
-                    done += error.accepted() + 1;
+                    done += error.accepted();
+                    // The answer to an earlier datagram: this one has not been tried yet.
+                    if self.take_answers() && retries < RUN {
+                        retries += 1;
+                        continue;
+                    }
+                    // This one is lost, as on the way; the rest may still leave.
+                    done += 1;
                     self.report.unsent += 1;
                     if !matches!(error, SendError::Refused { .. }) {
                         self.report.unsent_reason = Some(error.to_string());
@@ -237,8 +268,8 @@ impl<'a> CallDriver<'a> {
                 }
             }
         }
-        lengths.clear();
-        bytes.drain(..end);
+        self.outgoing.lengths.clear();
+        self.outgoing.bytes.drain(..end);
     }
 }
 

@@ -132,7 +132,7 @@ pub fn transmit(
             break;
         };
         match next.state {
-            FlowState::Turn(_) | FlowState::Over => {}
+            FlowState::Turn(_) | FlowState::Over => sleeper.share(clock),
             // A relative sleep is exact only if nothing else is to be done in the meantime.
             FlowState::For(span, _) if alone => {
                 let now = if next.flow.spin {

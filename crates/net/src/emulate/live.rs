@@ -209,6 +209,7 @@ pub fn run<S: Shell>(
             }
         }
         if any {
+            sleeper.share(clock);
             continue;
         }
         let begin = origin.unwrap_or(now);

@@ -32,6 +32,10 @@ pub struct SocketConfig {
     pub receive_traffic_class: bool,
     /// The kernel reports TTL or Hop Limit with each message. Default: no.
     pub receive_ttl: bool,
+    /// Keep what hosts and routers answer to undeliverable datagrams, for
+    /// [`take_answers`](super::UdpSocket::take_answers), which must then be called often: until then the socket counts as readable.
+    /// Default: no.
+    pub report_unreachable: bool,
     /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
     pub send_timeout: Duration,
 }
@@ -48,6 +52,7 @@ impl Default for SocketConfig {
             drop_counts: true,
             receive_traffic_class: true,
             receive_ttl: false,
+            report_unreachable: false,
             send_timeout: Duration::from_millis(100),
         }
     }

@@ -4,6 +4,7 @@
 //! `poll`, and for a limited time.
 
 mod config;
+mod errors;
 mod receive;
 mod send;
 
@@ -264,6 +265,13 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
     if v6 {
         socket.set_tclass_v6(class).map_err(failed)?;
         granted.receive_traffic_class &= socket.set_recv_tclass_v6(true).is_ok();
+    }
+    if config.report_unreachable {
+        // Where the kernel refuses, silence tells.
+        let _ = setsockopt(socket, sockopt::Ipv4RecvErr, &true);
+        if v6 {
+            let _ = setsockopt(socket, sockopt::Ipv6RecvErr, &true);
+        }
     }
     if config.receive_ttl {
         // Where the kernel refuses, the TTL of arrivals is unknown.

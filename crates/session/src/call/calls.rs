@@ -12,7 +12,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
-    event::{CallEvent, CallId},
+    event::{CallError, CallEvent, CallId},
     keys::opening_key,
     media::CallMedia,
     messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound},
@@ -370,6 +370,21 @@ impl<M: CallMedia> Calls<M> {
             Kind::SealedControl => self.handle_sealed(now, from, bytes),
             Kind::Version(version) => self.handle_version(from, version),
             Kind::Foreign => self.counters.foreign += 1,
+        }
+    }
+
+    /// The host at `to` says that nothing listens at that port (ICMP). Anybody could send such a message, and a far end that changes its
+    /// address is there again soon: it ends a call only with others of a second in which nothing comes from the far end.
+    pub fn handle_unreachable(&mut self, now: Timestamp, to: SocketAddr) {
+        let now = self.advance(now);
+        let refused =
+            |(&id, end): (&CallId, &mut End<M>)| (end.peer == to && end.is_refused(now)).then_some(id);
+        let ended: Vec<CallId> = self.ends.iter_mut().filter_map(refused).collect();
+        for id in ended {
+            if let Some(end) = self.ends.get_mut(&id) {
+                end.end(now, Err(CallError::Gone));
+            }
+            self.touch(id);
         }
     }
 

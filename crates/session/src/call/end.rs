@@ -20,6 +20,9 @@ use crate::{
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// Time for which an end waits for the final figures of the other. Chosen by us.
 const CLOSING: TimeDelta = TimeDelta::from_millis(500);
+/// Time for which the host of a far end must say that nothing listens there: twice the interval of Pings, so that a far end which
+/// changes its address is heard. Chosen by us.
+const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// Pings that may be answered still.
 const MAX_PINGS: usize = 16;
 
@@ -109,6 +112,8 @@ pub(super) struct End<M> {
     pings: VecDeque<u64>,
     pub(super) began: Timestamp,
     pub(super) last_heard: Timestamp,
+    /// Since when its host says that nothing listens there, unless something has come since.
+    refused_since: Option<Timestamp>,
     pub(super) next: Timestamp,
     pub(super) their_figures: Option<EndFigures>,
     /// The error if no authenticated answer comes: set by an unauthenticated one.
@@ -150,6 +155,7 @@ impl<M: CallMedia> End<M> {
             pings: VecDeque::new(),
             began: now,
             last_heard: now,
+            refused_since: None,
             next: now,
             their_figures: None,
             hint: None,
@@ -278,6 +284,15 @@ impl<M: CallMedia> End<M> {
             Stage::Draining(at) | Stage::Closing(at) => self.next = at,
             Stage::Over(until) => self.next = if now >= until { Timestamp::MAX } else { until },
         }
+    }
+
+    /// The host of the far end says that nothing listens there. Whether that ends the call.
+    pub(super) fn is_refused(&mut self, now: Timestamp) -> bool {
+        let since = *self
+            .refused_since
+            .insert(self.refused_since.filter(|&since| since > self.last_heard).unwrap_or(now));
+        now.saturating_since(since) >= REFUSED
+            && matches!(self.stage, Stage::Running | Stage::Draining(_) | Stage::Closing(_))
     }
 
     /// Where the caller ends the call. The listener waits for it.

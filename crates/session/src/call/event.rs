@@ -66,6 +66,9 @@ pub enum CallError {
     /// Nothing came from the far end for this long.
     #[error("the far end is silent: nothing came from it for {0:.1}")]
     Silent(TimeDelta),
+    /// The host of the far end says that nothing listens at its port.
+    #[error("the far end has gone: its host answers that nothing listens at its port any more")]
+    Gone,
     /// The far end does not know the call.
     #[error("the far end no longer knows this call: it was restarted, or has ended the call")]
     Unknown,

@@ -343,6 +343,28 @@ fn silence_ends_a_call_with_a_word() {
 }
 
 #[test]
+fn a_port_that_nobody_has_any_more_ends_a_call_within_two_seconds() {
+    let mut network = Network::new([None, None], offer(None));
+    network.fate = Box::new(|now, _, _, _| if now < at(5000) { vec![MILLI * 20] } else { vec![] });
+    network.run(at(5000));
+    let heard = |network: &mut Network, ms: i64| {
+        network.run(at(ms));
+        network.caller.handle_unreachable(at(ms), address(2));
+        network.caller.handle_unreachable(at(ms), address(3));
+        network.run(at(ms + 1));
+        network.ended(true).cloned()
+    };
+    // Not by one message, nor by another address.
+    assert_eq!([5200, 5700, 6199].map(|ms| heard(&mut network, ms)), [None, None, None]);
+    assert_eq!(heard(&mut network, 6201), Some(Err(CallError::Gone)));
+    // Who is heard is there, whatever anybody says.
+    let mut network = Network::new([None, None], offer(None));
+    for ms in (100..8000).step_by(100) {
+        assert_eq!(heard(&mut network, ms), None);
+    }
+}
+
+#[test]
 fn a_call_survives_ten_seconds_without_a_datagram() {
     let mut network = Network::new([None, None], offer(Some(20_000)));
     network.fate =

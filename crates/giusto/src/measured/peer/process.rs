@@ -4,20 +4,21 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Read, Seek},
-    os::unix::process::CommandExt,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
 
+use giusto_net::group::ProcessGroup;
+
 /// The maximum that is read of an output, in bytes: the report of a day has about 40 MB.
 const MAX_OUTPUT: u64 = 64 << 20;
 
-/// A running process. Dropping it kills it, by its own id, and reaps it.
+/// A running process. Dropping it kills it, with what it started.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Child,
+    group: ProcessGroup,
     stdout: File,
     stderr: File,
 }
@@ -27,14 +28,10 @@ impl Process {
     pub(super) fn start(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<Self> {
         // A full pipe would block the process; a file does not.
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        let child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(stdout.try_clone()?)
-            .stderr(stderr.try_clone()?)
-            .process_group(0)
-            .spawn()?;
-        Ok(Self { child, stdout, stderr })
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        Ok(Self { group: ProcessGroup::start(&mut command)?, stdout, stderr })
     }
 
     /// Waits for its end, at most for `limit`.
@@ -47,7 +44,7 @@ impl Process {
 
     /// Its exit status, if it has ended.
     pub(super) fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        self.group.poll()
     }
 
     /// Its standard output and standard error. It must have ended: it writes where we read.
@@ -62,21 +59,13 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Until it is reaped its id belongs to no other process. Where it has ended by itself, both calls do nothing.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SHELL: &str = "/bin/sh";
 
-    fn exists(id: u32) -> bool {
+    fn exists(id: impl std::fmt::Display) -> bool {
         Path::new(&format!("/proc/{id}")).exists()
     }
 
@@ -97,7 +86,7 @@ mod tests {
     #[test]
     fn a_dropped_process_is_gone() {
         let process = Process::start(Path::new("/bin/sleep"), &["60"]).unwrap();
-        let id = process.child.id();
+        let id = process.group.id();
         assert!(exists(id));
         drop(process);
         assert!(!exists(id));

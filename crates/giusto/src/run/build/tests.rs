@@ -17,8 +17,13 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, DataSize, Ecn};
 
+use std::ops::ControlFlow;
+
 use super::*;
-use crate::scenario::{MediaSpec, VideoSpec, VideoStream};
+use crate::{
+    run::{self, RecordOptions},
+    scenario::{MediaSpec, VideoSpec, VideoStream},
+};
 
 /// Draws values, about one in `wrong` of them outside its range.
 struct Draw {
@@ -308,4 +313,22 @@ fn every_scenario_that_is_valid_can_be_built() {
         }
     }
     assert!(valid > 300 && invalid > 1000, "{valid} valid, {invalid} invalid");
+}
+
+#[test]
+fn a_run_that_is_ended_while_it_is_built_has_the_flows_so_far() {
+    let text = r#"duration = "1 s"
+        link = [{ id = "wire", from = "a", to = "b", rate = "1 Gbit/s" }]
+        flow = [{ id = "f", kind = "cbr", rate = "8 kbit/s", size = "100 B", count = 10000 }]
+        expect = [{ flow = "f", metric = "loss", max = 1 }]"#;
+    let scenario = Scenario::parse(text, "many.toml").unwrap();
+    let mut looks = 0;
+    let watch = |at: Timestamp| {
+        looks += 1;
+        assert_eq!(at, Timestamp::ZERO);
+        if looks < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let record = run::simulate_watched(&scenario, 1, RecordOptions::default(), &mut (), watch);
+    assert_eq!((looks, record.flows.len(), record.events), (5, 5 * FLOWS_PER_LOOK - 1, 0));
+    assert!(record.interrupted && record.checks.is_empty());
 }

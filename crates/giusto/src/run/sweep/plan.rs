@@ -136,10 +136,25 @@ impl Sweep {
     ///
     /// [`ScenarioError`] lists the problems of all combinations.
     pub fn plan(&self) -> Result<Vec<Planned>, ScenarioError> {
+        self.plan_unless(&mut || false).map(Option::unwrap_or_default)
+    }
+
+    /// The same, unless `is_over`, which is asked before each combination, ends it: then `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists the problems of all combinations.
+    pub fn plan_unless(
+        &self,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<Planned>>, ScenarioError> {
         let mut problems: Vec<String> = Vec::new();
         let mut planned = Vec::new();
         let written_for = self.without_varied();
         for combination in combinations(&self.values) {
+            if is_over() {
+                return Ok(None);
+            }
             let scenario = match self.document.scenario(&combination) {
                 Ok(scenario) => Arc::new(scenario),
                 Err(error) => {
@@ -161,7 +176,7 @@ impl Sweep {
                 judged,
             }));
         }
-        if problems.is_empty() { Ok(planned) } else { Err(ScenarioError::new(problems)) }
+        if problems.is_empty() { Ok(Some(planned)) } else { Err(ScenarioError::new(problems)) }
     }
 
     /// The scenario with the settings that have one value; the others as in the file. `None` if the file is not valid without them.

@@ -14,13 +14,19 @@ mod value;
 use std::ops::Range;
 
 use giusto_congestion::Algorithm;
+use giusto_units::TimeDelta;
 
 pub(super) use self::value::{Found, Node, Problem, id_of};
 use self::{
     quantity::RateOrZero,
     value::{Read, Table, elements, quoted_id, table, text_at, wrong},
 };
-use super::{change::Change, error::At, model::Scenario, trace::Traces};
+use super::{
+    change::Change,
+    error::At,
+    model::{Purpose, Scenario},
+    trace::Traces,
+};
 
 /// What the names in a file refer to.
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +40,20 @@ pub(super) struct Context<'a> {
 }
 
 /// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name.
-pub(super) fn scenario(root: &Node<'_>, stem: &str, context: Context<'_>) -> Found<(Scenario, Vec<Change>)> {
+pub(super) fn scenario(
+    root: &Node<'_>,
+    (stem, purpose): (&str, Purpose),
+    context: Context<'_>,
+) -> Found<(Scenario, Vec<Change>)> {
     table(root, |keys| {
         let mut scenario = Scenario::empty(stem);
         keys.set("name", &mut scenario.name);
         keys.set("description", &mut scenario.description);
         keys.set_with("seed", &mut scenario.seed, seed);
-        scenario.duration = keys.required("duration");
+        scenario.duration = match purpose {
+            Purpose::Simulation => keys.required("duration"),
+            Purpose::Links => keys.optional("duration").unwrap_or(TimeDelta::MAX),
+        };
         keys.set("warmup", &mut scenario.warmup);
         let mediums = each(keys, "medium", quoted_id, medium::medium);
         let links = each(keys, "link", quoted_id, |keys| link::links(keys, context.traces));
