@@ -47,7 +47,7 @@ pub struct Metrics {
     kernel_dropped: Counter,
     rate: Real,
     jitter: Real,
-    unmeasured: [(CountOf, Counter); 10],
+    unmeasured: [(CountOf, Counter); 11],
 }
 
 /// The counts of streams.
@@ -100,7 +100,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("giusto");
         let all = &mut registry;
         let unmeasured = Family::<[(&'static str, &'static str); 1], Counter>::default();
-        let outside: [(&'static str, CountOf); 10] = [
+        let outside: [(&'static str, CountOf); 11] = [
             ("foreign", |counters| counters.foreign),
             ("malformed", |counters| counters.malformed),
             ("corrupt", |counters| counters.corrupt),
@@ -111,6 +111,7 @@ impl Metrics {
             ("probation", |counters| counters.probation),
             ("denied", |counters| counters.denied),
             ("late", |counters| counters.late),
+            ("unanswered_handshakes", |counters| counters.unanswered_handshakes),
         ];
         let metrics = (
             gauge(all, "streams", "Open streams"),
