@@ -12,7 +12,8 @@ use std::{
 use giusto_congestion::FeedbackKind;
 use giusto_measure::ErrorHistogram;
 use giusto_net::{
-    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, driver::Verdict, http::Server,
+    Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait, driver::Verdict,
+    http::Server, is_passing,
 };
 use giusto_session::media::{MediaEvent, MediaSender};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -421,8 +422,8 @@ impl Turns<'_> {
         let wait = until.saturating_since(now);
         let wait = if wait > TimeDelta::ZERO { Wait::For(wait.to_std()) } else { Wait::Never };
         match self.socket.recv_batch(&mut self.batch, wait) {
-            // A port that is unreachable may be another one than that of the nominated address.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+            // It may be about another address than the nominated one.
+            Err(error) if is_passing(&error) => {}
             outcome => drop(outcome?),
         }
         let now = self.clock.now();

@@ -1,6 +1,6 @@
 //! Calls over one socket, in one thread.
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallMedia, Calls, Outgoing};
@@ -9,7 +9,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 use super::{ReceiveError, Verdict};
 use crate::{
     Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
-    TrafficClass, UdpSocket, Wait,
+    TrafficClass, UdpSocket, Wait, is_passing,
 };
 
 /// Maximum time between two checks of the stop flag.
@@ -158,7 +158,7 @@ impl<'a> CallDriver<'a> {
         };
         match self.socket.recv_batch(&mut self.batch, wait) {
             Ok(_) => {}
-            // An answer of a host to an earlier datagram, and an interface that is down: the calls notice the silence.
+            // The calls notice the silence.
             Err(error) if is_passing(&error) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -240,20 +240,4 @@ impl<'a> CallDriver<'a> {
         lengths.clear();
         bytes.drain(..end);
     }
-}
-
-/// Whether receiving may go on after this error.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
-    };
-    matches!(
-        error.kind(),
-        ConnectionRefused
-            | ConnectionReset
-            | HostUnreachable
-            | Interrupted
-            | NetworkDown
-            | NetworkUnreachable
-    )
 }
