@@ -411,7 +411,9 @@ fn icmp_messages_end_no_stamp_run() {
         let spoofer = Spoofer::new();
         let sender = during(sender, |round| {
             let code = if round % 2 == 0 { PROHIBITED } else { FRAGMENTATION_NEEDED };
-            sessions.iter().for_each(|from| spoofer.unreachable(code, *from, reflector.address));
+            for from in sessions {
+                spoofer.unreachable(code, from, reflector.address);
+            }
         });
         let output = sender.wait_with_output().unwrap();
         let sent = json(&output);

@@ -55,7 +55,7 @@ impl Far {
         let (pid, mtu) = (far.0.id().to_string(), mtu.to_string());
         let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
         while fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|theirs| theirs == ours) {
-            thread::sleep(Duration::from_millis(5));
+            thread::park_timeout(Duration::from_millis(5));
         }
         ip(&[
             "link", "add", "near", "mtu", &mtu, "type", "veth", "peer", "name", "far", "mtu", &mtu, "netns",

@@ -174,7 +174,7 @@ mod tests {
         // Published strategies drift: that is no fault of the machine.
         let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };
         assert_eq!(drifts.find_doubts(), [""; 0]);
-        let forged = RunResult { received_packets: Some(991), ..good };
+        let forged = RunResult { received_packets: Some(991), ..good.clone() };
         assert_eq!(
             forged.find_doubts(),
             [
@@ -182,6 +182,13 @@ mod tests {
             ]
         );
         assert_eq!(RunResult { unsent_packets: Some(1), ..forged.clone() }.find_doubts(), [""; 0]);
+        let refused = RunResult { unsent_packets: Some(20), ..good.clone() };
+        assert_eq!(refused.find_doubts(), ["the system did not take 20 of 1030 datagrams"]);
+        let flood = |dropped_packets| {
+            let handshake_flood = Some(FloodFigures { unanswered_handshakes: 9, dropped_packets });
+            RunResult { handshake_flood, ..good.clone() }.find_doubts()
+        };
+        assert_eq!((flood(0).len(), flood(1).len()), (0, 1));
         // A far end may report any number.
         let huge = RunResult { lost_packets: Some(u64::MAX), ..forged.clone() };
         assert_eq!(huge.find_doubts().len(), 1);

@@ -247,10 +247,7 @@ pub(super) fn over(
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
 
-    // Messages pass whatever the MTU of the path is. Those during the stream fit every path: they have less than 200 bytes.
-    if plan.plan().dont_fragment {
-        sockets.iter().try_for_each(|socket| socket.forbid_fragments(true))?;
-    }
+    forbid_fragments(plan, sockets)?;
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
@@ -298,10 +295,7 @@ pub(super) fn over(
         });
         sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
-    for socket in sockets {
-        // Where the system refuses, the last message may be too long for the path.
-        let _ = socket.forbid_fragments(false);
-    }
+    permit_fragments(sockets);
     let sleeper = sent.sleeper.report();
     conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio, &sleeper)), |event| {
         note_report(&mut intervals, clock, &event);
@@ -335,6 +329,22 @@ pub(super) fn over(
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
     })
+}
+
+/// Forbids fragments of the stream, as planned. Messages meanwhile fit every path: they have less than 200 bytes.
+fn forbid_fragments(plan: &ResolvedPlan, sockets: &[UdpSocket]) -> Result<(), RunError> {
+    if plan.plan().dont_fragment {
+        sockets.iter().try_for_each(|socket| socket.forbid_fragments(true))?;
+    }
+    Ok(())
+}
+
+/// After the stream: its last message passes whatever the MTU of the path is.
+fn permit_fragments(sockets: &[UdpSocket]) {
+    for socket in sockets {
+        // Where the system refuses, the message may be too long for the path.
+        let _ = socket.forbid_fragments(false);
+    }
 }
 
 /// The RTCP that comes back to RTP streams whose receiver was not asked.
