@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::SleepMode;
+use giusto_net::{SleepMode, SocketError};
 use giusto_pace::{BurstBound, CatchUp, Strategy};
 use giusto_session::keys::KeyRing;
 use giusto_units::{DataRate, TimeDelta, UnitError};
@@ -193,6 +193,16 @@ pub(crate) struct PacingArgs {
 /// The port of `giusto recv`, close to those of RTP.
 pub(crate) const DEFAULT_PORT: u16 = 5005;
 
+/// Refuses the address of a multicast group.
+///
+/// # Errors
+///
+/// [`UsageError`] names it.
+pub(crate) fn unicast(address: SocketAddr) -> Result<SocketAddr, UsageError> {
+    SocketError::refuse_multicast(address).map_err(UsageError::new)?;
+    Ok(address)
+}
+
 /// The first address of `HOST` or `HOST:PORT`.
 ///
 /// # Errors
@@ -210,7 +220,7 @@ pub(crate) fn resolve_first(target: &str, port: Option<u16>, default: u16) -> Re
 ///
 /// # Errors
 ///
-/// [`UsageError`] where the host is unknown, the port is not one, or two ports are given.
+/// [`UsageError`] where the host is unknown or a multicast group, the port is not one, or two ports are given.
 pub(crate) fn resolve_all(
     target: &str,
     asked: Option<u16>,
@@ -237,7 +247,8 @@ pub(crate) fn resolve_all(
         |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));
     let found = (host, port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
-    for address in found {
+    for address in found.map(unicast) {
+        let address = address?;
         if !addresses.contains(&address) {
             addresses.push(address);
         }

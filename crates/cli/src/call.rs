@@ -368,7 +368,7 @@ fn listen(
     page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let address = listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?;
+    let address = args::unicast(listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?)?;
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();

@@ -15,7 +15,7 @@ use giusto_session::{
 use serde_json::json;
 
 use crate::{
-    args::{resolve_all, resolve_first},
+    args::{resolve_all, resolve_first, unicast},
     console::{self, Progress},
     output::Output,
     printer::Printer,
@@ -228,7 +228,7 @@ pub(crate) fn serve(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
 fn open(args: &RecvArgs) -> anyhow::Result<Iperf3Server> {
     let (address, any_address) = listen_address(args.place()?.as_deref())?;
     let config = Iperf3ServerConfig {
-        address,
+        address: unicast(address)?,
         offload: !args.no_offload,
         prefixes: Prefixes { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: ServerConfig {

@@ -189,7 +189,7 @@ pub(crate) fn run(
             "--accept: RTP and raw datagrams carry no authentication: add --accept-unauthenticated, or leave out --key-file"
         );
     }
-    let address = listen_address(args.address.as_deref(), args.port)?;
+    let address = args::unicast(listen_address(args.address.as_deref(), args.port)?)?;
     if args.idle < MIN_IDLE {
         misuse!("--idle: must be at least {MIN_IDLE}, found {}", args.idle);
     }
@@ -376,7 +376,9 @@ fn announce(printer: &mut Printer, reception: &Reception, monitoring: Option<&Mo
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let address = text.parse().ok().or_else(|| port_alone(text).map(local));
-    address.ok_or_else(|| format!("expected an address and a port, such as 127.0.0.1:9105, found \"{text}\""))
+    let address = address
+        .ok_or_else(|| format!("expected an address and a port, such as 127.0.0.1:9105, found \"{text}\""))?;
+    args::unicast(address).map_err(|error| error.to_string())
 }
 
 /// What --metrics needs.
@@ -465,6 +467,7 @@ impl Results {
             denied,
             late,
             refused,
+            unanswered_handshakes,
         } = counters;
         match &*self.newest.make_contiguous() {
             [one] if once => output.object(one),
@@ -483,6 +486,7 @@ impl Results {
                     "denied": denied,
                     "late": late,
                     "refused": refused,
+                    "unanswered_handshakes": unanswered_handshakes,
                 },
             })),
         }
@@ -502,6 +506,7 @@ fn outside_streams(counters: Counters) -> String {
         (counters.probation, "of RTP not confirmed yet"),
         (counters.denied, "from addresses not allowed"),
         (counters.late, "late"),
+        (counters.unanswered_handshakes, "of too many handshakes"),
     ];
     let counts: Vec<_> = counts
         .iter()

@@ -267,7 +267,7 @@ fn open(asked: Option<&str>, config: &ReflectorConfig) -> anyhow::Result<Reflect
     let port = asked.map_or(Some(STAMP_PORT), port_alone);
     let address = match (port, asked) {
         (Some(port), _) => any(port),
-        (None, Some(text)) => listen_address(text)?,
+        (None, Some(text)) => args::unicast(listen_address(text)?)?,
         (None, None) => any(STAMP_PORT),
     };
     let mut opened = Reflection::open(address, config.clone());

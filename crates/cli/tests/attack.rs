@@ -31,6 +31,11 @@ const STREAM: [&str; 7] = ["--rate", "200k", "--size", "200", "--count", "300", 
 const PACKETS: u64 = 300;
 const PACE: Duration = Duration::from_millis(2);
 
+/// Codes of "destination unreachable" (RFC 792, RFC 1812 §5.2.7.1).
+const PORT: u8 = 3;
+const FRAGMENTATION_NEEDED: u8 = 4;
+const PROHIBITED: u8 = 13;
+
 /// A `giusto recv` on 127.0.0.1; killed at the end of the test.
 struct Receiver {
     listener: Listener,
@@ -118,9 +123,10 @@ impl Spoofer {
         self.ip(17, *from.ip(), *to.ip(), &datagram);
     }
 
-    /// "Port unreachable" (RFC 792), about a datagram from `sender` to `receiver`.
-    fn port_unreachable(&self, sender: SocketAddrV4, receiver: SocketAddrV4) {
-        let mut message = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    /// "Destination unreachable" (RFC 792, RFC 1191), about a datagram from `sender` to `receiver`.
+    fn unreachable(&self, code: u8, sender: SocketAddrV4, receiver: SocketAddrV4) {
+        // With the MTU of the next link.
+        let mut message = vec![3, code, 0, 0, 0, 0, 0x05, 0x00];
         message.extend(ip_header(17, *sender.ip(), *receiver.ip(), 8));
         message.extend(sender.port().to_be_bytes());
         message.extend(receiver.port().to_be_bytes());
@@ -384,11 +390,68 @@ fn forged_icmp_messages_keep_nothing_from_being_sent() {
         let sender = stream(receiver.address);
         let from = receiver.sender();
         let spoofer = Spoofer::new();
-        let sender = during(sender, |_| spoofer.port_unreachable(from, receiver.address));
+        let sender = during(sender, |_| spoofer.unreachable(PORT, from, receiver.address));
         assert_unharmed(&whole(sender));
         let (received, code) = receiver.finish(false);
         assert_unharmed(&received);
         assert_measured(Some(code), &received);
+    });
+}
+
+/// They come back as errors of a later send or receive.
+#[test]
+fn icmp_messages_end_no_stamp_run() {
+    in_namespace("attack: ICMP to a STAMP sender", 65_536, || {
+        let reflector = Receiver::start(&["--accept", "stamp"]);
+        let to = reflector.address.to_string();
+        let mut send = giusto(&[&["send", &to, "--protocol", "stamp"], &STREAM[..]].concat());
+        let sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The session, and that of the question whether the reflector counts.
+        let sessions = [reflector.sender(), reflector.sender()];
+        let spoofer = Spoofer::new();
+        let sender = during(sender, |round| {
+            let code = if round % 2 == 0 { PROHIBITED } else { FRAGMENTATION_NEEDED };
+            for from in sessions {
+                spoofer.unreachable(code, from, reflector.address);
+            }
+        });
+        let output = sender.wait_with_output().unwrap();
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        assert_eq!(
+            (&sent["ended"], &sent["answered_packets"]),
+            (&"all sent".into(), &PACKETS.into()),
+            "{sent}"
+        );
+    });
+}
+
+#[test]
+fn a_flood_of_handshakes_costs_nothing_without_a_doubt() {
+    in_namespace("attack: a flood of handshakes", 65_536, || {
+        let receiver = Receiver::start(&["--once", "--json"]);
+        let mut sender = stream(receiver.address);
+        receiver.sender();
+        let stranger = UdpSocket::bind("127.0.0.9:0").unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        let hello = Message::Hello { nonce: 7 }.encode(OPENING_BYTES);
+        let (mut asked, mut answered) = (0_u64, 0_u64);
+        while sender.try_wait().unwrap().is_none() {
+            for _ in 0..100 {
+                asked += u64::from(stranger.send_to(&hello, receiver.address).is_ok());
+            }
+            answered += std::iter::repeat_with(|| stranger.recv(&mut [0; 2048]))
+                .take_while(Result::is_ok)
+                .count() as u64;
+        }
+        whole(sender);
+        let (received, code) = receiver.finish(false);
+        assert_measured(Some(code), &received);
+        // At most a burst of 256 and 125 a second.
+        assert!(answered > 0 && answered < asked / 4, "{answered} of {asked}: {received}");
+        let flood = &received["handshake_flood"];
+        assert!(flood["unanswered_handshakes"].as_u64().unwrap() > answered, "{received}");
+        assert!(received["lost_packets"] == 0 || code == 3, "{received}");
     });
 }
 

@@ -9,7 +9,11 @@ use std::{
     process::Stdio,
 };
 
-use common::{assert_measured, giusto, json, namespace::in_namespace, run, text};
+use common::{
+    assert_measured, giusto, json,
+    namespace::{Far, in_namespace},
+    run, text,
+};
 use serde_json::Value;
 
 #[test]
@@ -63,6 +67,34 @@ fn without_fragments_a_long_datagram_is_an_error() {
             assert!(message.contains(&expected), "{message}");
             assert_eq!(json(&output)["sent_packets"], 0);
         }
+    });
+}
+
+/// The last message of a stream is longer than these datagrams, and must arrive.
+#[test]
+fn without_fragments_a_stream_ends_on_a_small_mtu() {
+    in_namespace("--dont-fragment over a small MTU", 65_536, || {
+        let far = Far::behind(1000);
+        let receiver = far.listener(&["recv", "10.9.0.2:5005", "--json"]);
+        let send = |size: &str| {
+            let (to, limits) = ("10.9.0.2:5005", ["--count", "50", "-b", "1M", "--json"]);
+            run(&[&["send", to, "--dont-fragment", "--size", size][..], &limits].concat())
+        };
+        let output = send("900");
+        let sent = json(&output);
+        assert_eq!(text(&output.stderr), "", "{sent}");
+        assert_measured(output.status.code(), &sent);
+        let figures = ["ended", "mtu_bytes", "sent_packets", "received_packets"].map(|name| &sent[name]);
+        assert_eq!(figures, [&"all sent".into(), &1000.into(), &50.into(), &Value::from(50)], "{sent}");
+        // Here the datagrams are too long: nothing else is the cause.
+        let output = send("1200");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        let expected = "a datagram of 1200 B does not fit the path MTU of 1000 B without fragments: lower --size to at most 972 B";
+        assert!(message.contains(expected) && !message.contains("disappeared"), "{message}");
+        receiver.process.signal("INT");
+        let (received, _) = receiver.result();
+        assert_eq!(received["runs"][0]["sent_packets"], 50, "{received}");
     });
 }
 

@@ -10,6 +10,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpStream, UdpSocket},
+    os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -256,6 +257,54 @@ fn flags_without_effect_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(error.starts_with(&format!("error: {message}")), "{args:?}: {error}");
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn multicast_groups_are_refused_by_name() {
+    for args in [
+        &["recv", "239.1.1.1"][..],
+        &["recv", "[ff02::1]:5005", "--accept", "rtp"],
+        &["recv", "239.1.1.1:5201", "--accept", "iperf3"],
+        &["recv", "239.1.1.1", "--accept", "stamp"],
+        &["recv", "127.0.0.1:0", "--metrics", "239.1.1.1:9105"],
+        &["call", "--listen", "239.1.1.1"],
+        &["call", "[::ffff:239.1.1.1]:5008"],
+        &["send", "239.1.1.1:5005"],
+        &["send", "239.1.1.1", "--reverse"],
+        &["send", "239.1.1.1", "--protocol", "iperf3"],
+        &["send", "239.1.1.1", "--protocol", "stamp"],
+    ] {
+        let mut command = giusto(args);
+        let output = command.output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        let is_named = ["239.1.1.1", "ff02::1"].iter().any(|group| error.contains(group));
+        assert!(
+            is_named && error.contains(" is a multicast group, which is not supported: "),
+            "{args:?}: {error}"
+        );
+    }
+}
+
+/// Who can read the file can forge what it authenticates.
+#[test]
+fn a_key_file_that_all_may_read_gets_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    fs::write(&path, format!("1 {}\n", "07".repeat(32))).unwrap();
+    let file = path.display().to_string();
+    let warning =
+        format!("warning: --key-file {file}: every user of this machine may read it: use chmod 600 {file}");
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (mode, warned) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let stamp = ["recv", "127.0.0.1:0", "--accept", "stamp"];
+        for command in [&["send", &nobody][..], &["recv", "127.0.0.1:0"], &stamp] {
+            let output = run(&[command, &["--key-file", &file, "-t", "0.1"]].concat());
+            let error = text(&output.stderr);
+            assert_eq!(error.matches(&warning).count(), usize::from(warned), "{command:?} {mode:o}: {error}");
+        }
     }
 }
 

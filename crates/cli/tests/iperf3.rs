@@ -278,11 +278,31 @@ fn a_busy_absent_or_foreign_server_is_an_error() {
     assert!(error.contains("is `iperf3 -s` running there?"), "{error}");
 
     let server = Server::start(&[]);
-    let _holds_it = TcpStream::connect(server.0.address).unwrap();
-    thread::sleep(Duration::from_millis(500));
-    let (code, error) = send(&server.0.address.to_string());
+    let to = server.0.address.to_string();
+    let first = giusto(&["send", &to, "--protocol", "iperf3", "-t", "30"]).stdout(Stdio::null()).spawn();
+    let _first = Running(first.unwrap());
+    assert!(server.0.next_line().contains("1 stream from the client"));
+    let (code, error) = send(&to);
     assert_eq!(code, Some(1));
     assert!(error.contains("busy with another test"), "{error}");
+}
+
+#[test]
+fn idle_connections_keep_no_client_out() {
+    let server = Server::start(&["--json", "--once"]);
+    let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.0.address).unwrap()).collect();
+    thread::sleep(Duration::from_millis(300));
+    let to = server.0.address.to_string();
+    let output = run(&["send", &to, "--protocol", "iperf3", "--count", "50", "--rate", "1M", "--json"]);
+    assert_eq!(json(&output)["sent_packets"], 50, "{}", text(&output.stderr));
+    // They are refused as busy as soon as there is a test, or room is needed, not after their time.
+    for mut stream in idle {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert_eq!(answer, [0xff]);
+    }
+    assert_measured(Some(server.result().1), &json(&output));
 }
 
 #[test]

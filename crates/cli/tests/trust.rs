@@ -115,6 +115,43 @@ fn both_ends_of_a_stream_doubt_a_late_sender() {
     assert!(received["doubts"][0].as_str().unwrap().starts_with("the sender's machine"), "{received}");
 }
 
+/// These are late by design, so that their wake-ups are judged, which only the sender sees.
+#[test]
+fn a_receiver_doubts_late_wake_ups_of_the_sender() {
+    let receiver = Listener::start(&["127.0.0.1:0", "--once", "--json"]);
+    let to = receiver.address.to_string();
+    let send = ["send", &to, "-b", "1M", "-l", "200", "-t", "3", "--strategy", "send-sleep", "--json"];
+    let output = stuttering(&send);
+    assert_doubted(output.status.code(), &json(&output));
+    let (received, code) = receiver.result();
+    assert_doubted(Some(code), &received);
+    assert!(received["doubts"][0].as_str().unwrap().contains("% of the wake-ups"), "{received}");
+}
+
+/// The sender stands still for 1.2 s, and catches nothing up.
+#[test]
+fn both_ends_doubt_a_stream_of_which_a_part_was_never_sent() {
+    let receiver = Listener::start(&["127.0.0.1:0", "--once", "--json"]);
+    let to = receiver.address.to_string();
+    let send = ["send", &to, "-b", "400k", "-l", "200", "-t", "4", "--catch-up", "skip", "--json"];
+    let sender = giusto(&send).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    signal(&sender, "STOP");
+    thread::sleep(Duration::from_millis(1200));
+    signal(&sender, "CONT");
+    let output = sender.wait_with_output().unwrap();
+    let sent = json(&output);
+    let skipped = sent["slips"]["skipped_packets"].as_u64().unwrap();
+    assert!((200..900).contains(&skipped), "{sent}");
+    let never = format!("{skipped} of 1000 datagrams were never sent");
+    let (received, code) = receiver.result();
+    assert_eq!(received["slips"], sent["slips"], "{received}");
+    for (code, result) in [(output.status.code(), sent), (Some(code), received)] {
+        assert!(result["doubts"][0].as_str().unwrap_or_default().contains(&never), "{result}");
+        assert_eq!(code, Some(3), "{result}");
+    }
+}
+
 #[test]
 fn stamp_doubts_a_late_sender() {
     let reflector = Listener::start(&["127.0.0.1:0", "--accept", "stamp"]);

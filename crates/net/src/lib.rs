@@ -31,7 +31,7 @@ pub use giusto_pace::SleepMode;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
     Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
-    SocketError, TrafficClass, UdpSocket, Wait,
+    SocketError, TrafficClass, UdpSocket, Wait, is_passing,
 };
 pub use sys::Synchronisation;
 pub use system::{Asked, Granted, ThreadCpu};

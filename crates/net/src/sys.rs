@@ -301,9 +301,9 @@ pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
     if len as usize == mem::size_of_val(&info) { Ok(drops) } else { Err(Errno::ENOPROTOOPT.into()) }
 }
 
-/// Has the system refuse what does not fit the path MTU of an IPv4 path, instead of fragmenting it: ip(7).
-pub(crate) fn forbid_fragments(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mode: libc::c_int = libc::IP_PMTUDISC_DO;
+/// Has the system refuse what does not fit the path MTU of an IPv4 path, or lets it and every router fragment that: ip(7).
+pub(crate) fn forbid_fragments(fd: BorrowedFd<'_>, forbid: bool) -> io::Result<()> {
+    let mode: libc::c_int = if forbid { libc::IP_PMTUDISC_DO } else { libc::IP_PMTUDISC_DONT };
     // SAFETY: the kernel reads `len` bytes of `mode`, which is that long.
     let result = unsafe {
         libc::setsockopt(

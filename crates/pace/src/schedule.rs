@@ -98,6 +98,7 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 
 /// Statistics of late cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LateCycles {
     /// Datagrams that were late beyond the burst bound and were sent in a catch-up burst.
     pub caught_up_packets: u64,

@@ -4,6 +4,8 @@
 pub mod call;
 mod cookie;
 mod envelope;
+mod handshakes;
+mod host;
 pub mod iperf3;
 pub mod keys;
 pub mod media;

@@ -12,7 +12,10 @@ use giusto_session::{
     probe::{
         Ended, Passive, Prefixes, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
         StreamLimits,
-        wire::{DataHeader, Message, Refusal, StreamFormat, StreamLimit, StreamRequest, StreamToken},
+        wire::{
+            DataHeader, Message, OPENING_BYTES, Refusal, StreamFormat, StreamLimit, StreamRequest,
+            StreamToken,
+        },
     },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta};
@@ -118,15 +121,77 @@ fn streams_at_their_rate_and_new_ones_keep_their_slots() {
         }
         net.now += TimeDelta::from_millis(166);
     }
-    let stranger = host(9, 5000);
-    assert_eq!(try_open(&mut net, stranger, plain(1)), Err(SenderError::Refused(Refusal::Full)));
+    // Each of the two hosts has as many as the other.
+    assert!(matches!(try_open(&mut net, host(0, 5000), plain(1)), Err(SenderError::Refused(_))));
     // New streams that have sent nothing yet.
+    let stranger = host(9, 5000);
     let mut net = Net::new(ReceiverConfig { max_streams: 2, ..receiver_config() });
     net.open(address(1));
     net.open(address(2));
     assert_eq!(try_open(&mut net, stranger, plain(1)), Err(SenderError::Refused(Refusal::Full)));
     net.wait(TimeDelta::from_seconds(2));
     assert!(try_open(&mut net, stranger, plain(2)).is_ok());
+}
+
+#[test]
+fn the_host_with_the_most_slots_yields_its_slowest() {
+    let mut net = Net::new(ReceiverConfig { max_streams: 8, ..patient() });
+    let slow = StreamRequest { rate_bps: Some(3_200), ..request() };
+    let opens = |net: &mut Net, from: SocketAddr| {
+        let config = SenderConfig::new(slow.clone(), u64::from(from.port()));
+        try_open(net, from, config).map(|token| (from, token))
+    };
+    // Two hosts hold all slots at the rate that they announced, but one stream of the first that has half of it.
+    let places = (0..8).map(|number| host(u8::from(number >= 5), 1000 + number));
+    let mut streams: Vec<_> = places.map(|from| opens(&mut net, from).unwrap()).collect();
+    let mut sequence = 0;
+    let mut feed = |net: &mut Net, streams: &[(SocketAddr, StreamToken)]| {
+        for turn in 0..8 {
+            for (from, token) in streams.iter().filter(|(from, _)| from.port() != 1002 || turn % 2 == 0) {
+                net.deliver(*from, &datagram(*token, sequence, 0));
+            }
+            sequence += 1;
+            net.now += TimeDelta::from_millis(500);
+        }
+    };
+    feed(&mut net, &streams);
+    streams.push(opens(&mut net, host(9, 5000)).unwrap());
+    let ended: Vec<_> = net.closed.iter().map(|stream| (stream.from(), stream.ended())).collect();
+    assert_eq!(ended, [(host(0, 1002), Some(Ended::Limit(StreamLimit::HostShare)))]);
+    // Four, three and one: a second and a third for the newcomer, and then no host has two more than it.
+    for (port, accepted) in [(5001, true), (5002, false)] {
+        feed(&mut net, &streams);
+        let opened = opens(&mut net, host(9, port));
+        assert_eq!(opened.is_ok(), accepted, "{port}");
+        streams.extend(opened);
+    }
+    assert_eq!(opens(&mut net, host(0, 6000)), Err(SenderError::Refused(Refusal::Full)));
+}
+
+/// 60,000 a second cost a measured stream the time of 2000.
+#[test]
+fn a_flood_of_handshakes_is_not_answered_beside_a_stream() {
+    let mut net = Net::new(receiver_config());
+    let (mut sender, token) = net.open(host(1, 1));
+    net.answers();
+    let hello = Message::Hello { nonce: 7 }.encode(OPENING_BYTES);
+    let mut answered = 0;
+    for millis in 0..1000 {
+        net.send(host(1, 1), token, [millis]);
+        for n in 0..60 {
+            net.deliver(host(2, n), &hello);
+        }
+        answered += net.answers().iter().filter(|(to, _)| *to != host(1, 1)).count();
+    }
+    // A burst of 256, and a sixteenth of 2000.
+    assert!((256..=256 + 126).contains(&answered), "{answered}");
+    assert_eq!(net.receiver.counters().unanswered_handshakes, 60_000 - answered as u64);
+    // Others are served, and the stream says what happened.
+    assert!(try_open(&mut net, host(3, 1), plain(1)).is_ok());
+    sender.finish(net.now, common::figures(1000));
+    net.converse(host(1, 1), &mut sender, TimeDelta::from_millis(500));
+    assert_eq!(net.closed[0].flood().unanswered, 60_000 - answered as u64);
+    assert_eq!(net.closed[0].meter().summary().lost_packets, 0);
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn outside(counters: Counters) -> u64 {
         denied,
         late,
         refused,
+        unanswered_handshakes,
     } = counters;
     foreign
         + malformed
@@ -147,6 +148,7 @@ fn outside(counters: Counters) -> u64 {
         + denied
         + late
         + refused
+        + unanswered_handshakes
 }
 
 /// Runs a stream over the network; checks the sums at both ends.

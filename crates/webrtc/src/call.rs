@@ -15,6 +15,7 @@ use giusto_net::{
     Clock, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, UdpSocket, Wait,
     driver::Verdict,
     http::{Limits, Server},
+    is_passing,
 };
 use giusto_session::media::{MediaEvent, MediaSender};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -418,10 +419,10 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Takes what hosts have answered to earlier datagrams. Whether there was anything.
-    fn take_answers(&self, peer: &mut BrowserPeer) -> bool {
+    /// Takes what hosts have answered to earlier datagrams.
+    fn take_answers(&self, peer: &mut BrowserPeer) {
         let now = self.clock.now();
-        self.socket.take_answers(|to| peer.handle_unreachable(now, to)) > 0
+        self.socket.take_answers(|to| peer.handle_unreachable(now, to));
     }
 
     /// Waits for a datagram or a deadline, and handles it. Returns the time.
@@ -439,7 +440,7 @@ impl Turns<'_> {
         let received = match self.socket.recv_batch(&mut self.batch, wait) {
             Ok(received) => received,
             // The answer of a host or a router to an earlier datagram.
-            Err(_) if self.take_answers(peer) => 0,
+            Err(error) if is_passing(&error) => 0,
             Err(error) => return Err(error.into()),
         };
         let now = self.clock.now();

@@ -37,7 +37,7 @@ const CONTROLLER: &str = "gcc:libwebrtc";
 fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
     let listen: SocketAddr = match &args.listen {
         None => DEFAULT_LISTEN.parse()?,
-        Some(text) => super::listen_address(text, PAGE_PORT)?,
+        Some(text) => crate::args::unicast(super::listen_address(text, PAGE_PORT)?)?,
     };
     let controller: Algorithm = match args.controller {
         Some(controller) => controller,

@@ -58,7 +58,11 @@ impl Listener {
 
     /// Starts a command that listens.
     pub(crate) fn of(args: &[&str]) -> Self {
-        let mut command = giusto(args);
+        Self::by(giusto(args))
+    }
+
+    /// The same by this process.
+    pub(crate) fn by(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let process = Running(child);

@@ -79,6 +79,9 @@ pub struct IgnoredFigures {
     pub unauthenticated_packets: u64,
     /// With a token or cookie that was not issued to their address.
     pub forged_packets: u64,
+    /// Requests that were not answered: there were too many during calls.
+    #[serde(default)]
+    pub unanswered_handshakes: u64,
 }
 
 impl From<CallCounters> for IgnoredFigures {
@@ -89,6 +92,7 @@ impl From<CallCounters> for IgnoredFigures {
             damaged_packets: counters.damaged,
             unauthenticated_packets: counters.unauthenticated,
             forged_packets: counters.forged,
+            unanswered_handshakes: counters.unanswered_handshakes,
         }
     }
 }

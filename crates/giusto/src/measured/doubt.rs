@@ -2,19 +2,20 @@
 
 use giusto_units::TimeDelta;
 
-use super::result::{FarEndFigures, RunResult};
+use super::result::{FarEndFigures, FloodFigures, RunResult};
 use crate::trust::{self, Late};
 
 impl RunResult {
     /// Why the figures do not show what was asked for, a clause for each reason: the machine was too busy to send on time, or
     /// the counts contradict each other.
     pub(super) fn find_doubts(&self) -> Vec<String> {
-        // The share of datagrams that may be skipped.
+        // The share of datagrams that may be skipped, or not taken by the system.
         const SKIPPED: f64 = 0.01;
         let mut doubts = Vec::new();
         let (sent, skipped) =
             (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
-        let planned = sent.saturating_add(skipped);
+        let unsent = self.unsent_packets.unwrap_or(0);
+        let planned = sent.saturating_add(skipped).saturating_add(unsent);
         let skips = skipped as f64 > SKIPPED * planned as f64;
         let left = skips.then(|| format!("{skipped} of {planned} datagrams were never sent"));
         let signs: Vec<_> = [self.lateness(), left].into_iter().flatten().collect();
@@ -26,10 +27,22 @@ impl RunResult {
                 signs.join(" and ")
             ));
         }
+        if unsent as f64 > SKIPPED * planned as f64 {
+            let whose = if self.from.is_some() { "the sender's system" } else { "the system" };
+            let why = self.unsent_reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            doubts.push(format!("{whose} did not take {unsent} of {planned} datagrams{why}"));
+        }
+        if let Some(FloodFigures { unanswered_handshakes, dropped_packets }) = self.handshake_flood
+            && dropped_packets > 0
+        {
+            doubts.push(format!(
+                "the receiver's buffer dropped {dropped_packets} datagrams, of any sender, in a flood of requests                  ({unanswered_handshakes} unanswered): serve only known addresses (--allow)"
+            ));
+        }
         if let (Some(sent), Some(received), Some(lost)) =
             (self.sent_packets, self.received_packets, self.lost_packets)
             // Unsent datagrams of a voice stream keep their sequence numbers: the receiver counts them as lost.
-            && !(sent..=sent.saturating_add(self.unsent_packets.unwrap_or(0))).contains(&received.saturating_add(lost))
+            && !(sent..=sent.saturating_add(unsent)).contains(&received.saturating_add(lost))
         {
             doubts.push(format!(
                 "the counts do not add up: {sent} sent, but {received} received and {lost} lost; \
@@ -161,7 +174,7 @@ mod tests {
         // Published strategies drift: that is no fault of the machine.
         let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };
         assert_eq!(drifts.find_doubts(), [""; 0]);
-        let forged = RunResult { received_packets: Some(991), ..good };
+        let forged = RunResult { received_packets: Some(991), ..good.clone() };
         assert_eq!(
             forged.find_doubts(),
             [
@@ -169,6 +182,13 @@ mod tests {
             ]
         );
         assert_eq!(RunResult { unsent_packets: Some(1), ..forged.clone() }.find_doubts(), [""; 0]);
+        let refused = RunResult { unsent_packets: Some(20), ..good.clone() };
+        assert_eq!(refused.find_doubts(), ["the system did not take 20 of 1030 datagrams"]);
+        let flood = |dropped_packets| {
+            let handshake_flood = Some(FloodFigures { unanswered_handshakes: 9, dropped_packets });
+            RunResult { handshake_flood, ..good.clone() }.find_doubts()
+        };
+        assert_eq!((flood(0).len(), flood(1).len()), (0, 1));
         // A far end may report any number.
         let huge = RunResult { lost_packets: Some(u64::MAX), ..forged.clone() };
         assert_eq!(huge.find_doubts().len(), 1);

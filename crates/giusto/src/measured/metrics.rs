@@ -47,7 +47,7 @@ struct State {
 }
 
 /// Why datagrams belong to no stream.
-const UNMEASURED: [(&str, fn(&Counters) -> u64); 10] = [
+const UNMEASURED: [(&str, fn(&Counters) -> u64); 11] = [
     ("foreign", |counters| counters.foreign),
     ("malformed", |counters| counters.malformed),
     ("corrupt", |counters| counters.corrupt),
@@ -58,6 +58,7 @@ const UNMEASURED: [(&str, fn(&Counters) -> u64); 10] = [
     ("probation", |counters| counters.probation),
     ("denied", |counters| counters.denied),
     ("late", |counters| counters.late),
+    ("unanswered_handshakes", |counters| counters.unanswered_handshakes),
 ];
 
 /// The counts of streams.

@@ -12,7 +12,8 @@ use giusto_net::{
     driver::{Conversation, ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
-    Ended, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream, StreamId,
+    Ended, HandshakeFlood, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
+    StreamId,
     wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
 use giusto_units::Timestamp;
@@ -22,7 +23,7 @@ use crate::measured::{
     RunError,
     interval::Counts,
     plan::ResolvedPlan,
-    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
+    result::{FarEndFigures, FloodFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
     reverse::ReverseRuns,
     send::Destination,
 };
@@ -228,10 +229,18 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     result.add_received(&report.summary);
     let times = report.summary.first_arrival.zip(report.summary.last_arrival);
     result.duration_s = times.map(|(first, last)| (last - first).as_seconds());
-    if let Some(SenderFigures { packets, rate_bps, schedule_error, cpu_ratio, .. }) = stream.sender() {
+    let HandshakeFlood { unanswered, dropped } = stream.flood();
+    result.handshake_flood = (unanswered > 0)
+        .then_some(FloodFigures { unanswered_handshakes: unanswered, dropped_packets: dropped });
+    let mut system = SystemGranted::from(granted);
+    if let Some(figures) = stream.sender() {
+        let SenderFigures { packets, rate_bps, schedule_error, cpu_ratio, .. } = figures;
         result.sent_packets = Some(*packets);
+        result.unsent_packets = figures.unsent_packets;
+        result.slips = figures.late_cycles.as_ref().map(Into::into);
         result.tx_rate_bps = *rate_bps;
         result.sender_cpu_ratio = cpu_ratio.map(f64::from);
+        system.wake_latency_us = figures.wake_latency.as_ref().map(Into::into);
         if schedule_error.is_some() {
             result.schedule_error_us = Quantiles::micros(schedule_error.as_ref());
         }
@@ -267,7 +276,7 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
             stream.sender_report().map(|(source, packets)| FarEndFigures::sender(source, packets));
     }
     result.from = Some(stream.from().to_string());
-    result.system = Some(SystemGranted::from(granted));
+    result.system = Some(system);
     result.doubts = result.find_doubts();
     result
 }

@@ -11,8 +11,8 @@ use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 pub use figures::{
-    ClockFigures, DelayReference, EcnFigures, FarEndFigures, LossBursts, OneWayDelay, Quantiles, RtcpFigures,
-    SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
+    ClockFigures, DelayReference, EcnFigures, FarEndFigures, FloodFigures, LossBursts, OneWayDelay,
+    Quantiles, RtcpFigures, SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
 };
 pub use plots::{HistogramBin, RunPlots};
 
@@ -47,8 +47,11 @@ pub struct RunResult {
     pub received_packets: Option<u64>,
     /// Datagrams sent that never arrived.
     pub lost_packets: Option<u64>,
-    /// Datagrams that the system did not take: the send buffer was full, or sending failed. They are not among the lost ones.
+    /// Datagrams that the sender's system did not take: the send buffer was full, the interface or the route was away, or sending
+    /// failed. They are not among the lost ones.
     pub unsent_packets: Option<u64>,
+    /// The latest reason, at the sender.
+    pub unsent_reason: Option<String>,
     /// Datagrams that arrived too late to be distinguished from duplicates. They are among the lost ones.
     pub too_old_packets: Option<u64>,
     /// Datagrams that were ignored because the sender cannot have come to their sequence number.
@@ -90,6 +93,8 @@ pub struct RunResult {
     pub clock: Option<ClockFigures>,
     /// Datagrams that the receiving kernel dropped because its socket buffer was full.
     pub kernel_dropped_packets: Option<u64>,
+    /// Requests of others to open streams that the receiver left unanswered while this stream lasted; `None` where there were none.
+    pub handshake_flood: Option<FloodFigures>,
     /// ECN marks on arrival.
     pub ecn: Option<EcnFigures>,
     /// The DSCP on arrival, 0 to 63.
@@ -284,6 +289,7 @@ mod tests {
           "received_packets": 6250,
           "lost_packets": 0,
           "unsent_packets": null,
+          "unsent_reason": null,
           "too_old_packets": null,
           "implausible_packets": null,
           "duplicate_packets": 0,
@@ -327,6 +333,7 @@ mod tests {
           },
           "clock": null,
           "kernel_dropped_packets": null,
+          "handshake_flood": null,
           "ecn": null,
           "dscp": null,
           "layer": null,

@@ -22,7 +22,7 @@ use giusto_session::{
     keys::KeyRing,
     probe::{
         FarEndReports, SenderConfig, SenderError, SenderEvent, SenderReports,
-        wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken},
+        wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
@@ -32,7 +32,7 @@ use crate::measured::{
     RunError,
     interval::{Counts, IntervalFigures, ReportClock, SentCounts, TransmissionIntervals},
     plan::{Opened, Pacing, ResolvedPlan},
-    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SlipFigures, SystemGranted},
+    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
 };
 use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
 
@@ -92,9 +92,10 @@ pub struct StreamOutcome {
 impl StreamOutcome {
     /// The error that ended the stream early, if one did.
     pub fn failure(&self) -> Option<String> {
-        match (&self.error, &self.sent.end) {
-            (Some(error), _) => Some(error.to_string()),
-            (None, FlowEnd::Failed(error)) => Some(error.to_string()),
+        // Where sending failed, the receiver's silence may be a consequence.
+        match (&self.sent.end, &self.error) {
+            (FlowEnd::Failed(error), _) => Some(error.to_string()),
+            (_, Some(error)) => Some(error.to_string()),
             _ => None,
         }
     }
@@ -131,8 +132,7 @@ impl Transmission {
     }
 
     fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
-        let FlowOutcome { packets, unsent_packets, rate, schedule_error, late_cycles: slips, .. } =
-            &stream.sent;
+        let FlowOutcome { packets, rate, schedule_error, late_cycles: slips, .. } = &stream.sent;
         let mut result = plan.blank_result();
         if let Some(report) = &stream.report {
             result.add_received(&report.summary);
@@ -144,16 +144,12 @@ impl Transmission {
             result.voice = report.voice.as_ref().map(Into::into);
         }
         result.sent_packets = Some(*packets);
-        result.unsent_packets = Some(*unsent_packets);
+        result.unsent_packets = Some(stream.sent.unsent_packets);
+        result.unsent_reason.clone_from(&stream.sent.unsent_reason);
         result.tx_rate_bps = rate.rate();
         // The sender has counted every datagram; the report only those whose times travelled.
         result.schedule_error_us = Quantiles::micros(schedule_error.quantiles().as_ref());
-        result.slips = Some(SlipFigures {
-            caught_up_packets: slips.caught_up_packets,
-            largest_burst_packets: slips.largest_burst_packets,
-            skipped_packets: slips.skipped_packets,
-            reanchors: slips.reanchors,
-        });
+        result.slips = Some(slips.into());
         result.duration_s = Some(self.duration.as_seconds());
         result.sender_cpu_ratio = Some(self.sender_cpu_ratio);
         result.ended = Some(stream.failure().unwrap_or_else(|| {
@@ -210,11 +206,7 @@ pub fn run(
     if destination.keys.is_some() && !plan.has_room_for_keys() {
         return Err(RunError::Layout);
     }
-    let config = SocketConfig {
-        traffic_class: destination.traffic_class,
-        dont_fragment: plan.plan().dont_fragment,
-        ..SocketConfig::default()
-    };
+    let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
         .collect::<Result<Vec<_>, _>>()?;
@@ -255,6 +247,7 @@ pub(super) fn over(
     })?;
     tokens.resize(sockets.len(), StreamToken(0));
 
+    forbid_fragments(plan, sockets)?;
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
@@ -302,7 +295,9 @@ pub(super) fn over(
         });
         sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
-    conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio)), |event| {
+    permit_fragments(sockets);
+    let sleeper = sent.sleeper.report();
+    conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio, &sleeper)), |event| {
         note_report(&mut intervals, clock, &event);
         watched.note_report(clock.now(), &event);
         replies.add(event);
@@ -334,6 +329,22 @@ pub(super) fn over(
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
     })
+}
+
+/// Forbids fragments of the stream, as planned. Messages meanwhile fit every path: they have less than 200 bytes.
+fn forbid_fragments(plan: &ResolvedPlan, sockets: &[UdpSocket]) -> Result<(), RunError> {
+    if plan.plan().dont_fragment {
+        sockets.iter().try_for_each(|socket| socket.forbid_fragments(true))?;
+    }
+    Ok(())
+}
+
+/// After the stream: its last message passes whatever the MTU of the path is.
+fn permit_fragments(sockets: &[UdpSocket]) {
+    for socket in sockets {
+        // Where the system refuses, the message may be too long for the path.
+        let _ = socket.forbid_fragments(false);
+    }
 }
 
 /// The RTCP that comes back to RTP streams whose receiver was not asked.
@@ -570,12 +581,20 @@ fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
 }
 
 /// The sender's figures that the receiver gets at the end.
-fn figures(sent: &FlowOutcome, cpu_ratio: f64) -> SenderFigures {
+fn figures(sent: &FlowOutcome, cpu_ratio: f64, sleeper: &SleeperReport) -> SenderFigures {
+    let micros = |us: f64| TimeDelta::from_seconds_f64(us / 1e6);
     SenderFigures {
         packets: sent.packets,
         bytes: sent.payload.as_bytes(),
         schedule_error: sent.schedule_error.quantiles(),
         rate_bps: sent.rate.rate(),
         cpu_ratio: Some(cpu_ratio as f32),
+        unsent_packets: Some(sent.unsent_packets),
+        late_cycles: Some(sent.late_cycles),
+        wake_latency: (sleeper.sleeps > 0).then(|| WakeLatency {
+            p50: micros(sleeper.wake_latency_p50_us),
+            p99: micros(sleeper.wake_latency_p99_us),
+            max: micros(sleeper.wake_latency_max_us),
+        }),
     }
 }

@@ -50,6 +50,7 @@ fn counts(run: &RunResult) -> Vec<Figure> {
         ("duplicates", run.duplicate_packets.map(datagrams)),
         ("reordered", run.reordered_packets.map(datagrams)),
         ("dropped by the receiving kernel", run.kernel_dropped_packets.map(datagrams)),
+        ("unanswered handshakes", run.handshake_flood.map(|flood| count(flood.unanswered_handshakes))),
         ("sent rate", run.tx_rate_bps.map(rate)),
         ("received rate", run.rx_rate_bps.map(rate)),
         ("rate error", run.rate_error_ppm.map(|error| format!("{} ppm", ppm(error)))),

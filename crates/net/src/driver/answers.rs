@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use giusto_session::stamp::Answers;
 
 use super::ReceiveError;
-use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
+use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait, is_passing};
 
 /// Hands the answers on one connected socket to their [`Answers`].
 #[derive(Debug)]
@@ -35,12 +35,12 @@ impl<'a> AnswerDriver<'a> {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`] if the socket fails. An answer "port unreachable" is counted, and no error.
+    /// [`ReceiveError`] if the socket fails. What [is passing](is_passing) is no error; answers "port unreachable" are counted.
     pub fn turn(&mut self, answers: &mut Answers, wait: Duration) -> Result<(), ReceiveError> {
         match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.unreachable += 1;
+            Err(error) if is_passing(&error) => {
+                self.unreachable += u64::from(error.kind() == io::ErrorKind::ConnectionRefused);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! Calls over one socket, in one thread.
 
-use std::{fmt, io, net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallMedia, Calls, Outgoing};
@@ -9,7 +9,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 use super::{ReceiveError, Verdict};
 use crate::{
     Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
-    TrafficClass, UdpSocket, Wait,
+    TrafficClass, UdpSocket, Wait, is_passing,
 };
 
 /// Maximum time between two checks of the stop flag.
@@ -198,15 +198,15 @@ impl<'a> CallDriver<'a> {
         Ok(())
     }
 
-    /// Takes what hosts have answered; each address once. Whether there was anything.
-    fn take_answers(&mut self) -> bool {
+    /// Takes what hosts have answered; each address once.
+    fn take_answers(&mut self) {
         let unreachable = &mut self.unreachable;
         let add = |to| {
             if !unreachable.contains(&to) && unreachable.len() < RUN {
                 unreachable.push(to);
             }
         };
-        self.socket.take_answers(add) > 0
+        self.socket.take_answers(add);
     }
 
     /// Returns the number of datagrams that were to be sent.
@@ -271,20 +271,4 @@ impl<'a> CallDriver<'a> {
         self.outgoing.lengths.clear();
         self.outgoing.bytes.drain(..end);
     }
-}
-
-/// Whether receiving may go on after this error.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable,
-    };
-    matches!(
-        error.kind(),
-        ConnectionRefused
-            | ConnectionReset
-            | HostUnreachable
-            | Interrupted
-            | NetworkDown
-            | NetworkUnreachable
-    )
 }

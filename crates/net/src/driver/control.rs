@@ -210,9 +210,10 @@ impl ControlListener {
         let _ = ppoll(&mut [], Some(TimeSpec::from_duration(time)), None);
     }
 
-    /// Waits for a connection, at most this long. A signal ends the wait early.
-    pub fn wait(&self, limit: Duration) {
-        let mut wanted = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+    /// Waits for a connection, or for bytes of `others`, at most this long. A signal ends the wait early.
+    pub fn wait<'a>(&'a self, others: impl Iterator<Item = &'a ControlConnection>, limit: Duration) {
+        let sockets = others.map(AsFd::as_fd).chain([self.listener.as_fd()]);
+        let mut wanted: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
         let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(limit)), None);
     }
 }

@@ -7,7 +7,7 @@ use giusto_session::probe::Inbound;
 use super::receive::{Nap, WrappingCount};
 use crate::{
     Clock, Granted, ReceiveBatch, SleepMode, Sleeper, SleeperConfig, StampConverter, TrafficClass, UdpSocket,
-    Wait,
+    Wait, is_passing,
 };
 
 /// How many full batches are read from a socket before the others, and the caller, have their turn.
@@ -49,7 +49,7 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     ///
-    /// The system's, except that a port is unreachable.
+    /// The system's, unless it [is passing](is_passing).
     pub fn read(&mut self, mut on_datagrams: impl FnMut(usize, &Inbound<'_>)) -> io::Result<bool> {
         let (mut most, mut more) = (0, false);
         for (index, (socket, dropped)) in self.sockets.iter_mut().enumerate() {
@@ -58,7 +58,7 @@ impl<'a> Gatherer<'a> {
                 match socket.recv_batch(&mut self.batch, Wait::Never) {
                     Ok(0) => break,
                     Ok(_) => {}
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                    Err(error) if is_passing(&error) => continue,
                     Err(error) => return Err(error),
                 }
                 held += Nap::account(&self.batch);

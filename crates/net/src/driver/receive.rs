@@ -11,7 +11,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::{
     Clock, ReceiveBatch, Received, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
-    TrafficClass, UdpSocket, Wait,
+    TrafficClass, UdpSocket, Wait, is_passing,
 };
 
 /// Maximum time between two checks of the stop flag.
@@ -150,8 +150,8 @@ impl<'a> ReceiveDriver<'a> {
             .map_or(LOOK, |at| at.saturating_since(self.clock.now()).to_std().min(LOOK));
         let taken = match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
             Ok(taken) => taken,
-            // An answer of a host to an earlier report: it does not concern the other streams.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => 0,
+            // It concerns an earlier report, not the streams.
+            Err(error) if is_passing(&error) => 0,
             Err(error) => return Err(error),
         };
         if taken > 0 {

@@ -13,7 +13,7 @@ use giusto_session::stamp::{
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{ReceiveError, Verdict};
-use crate::{Clock, ReceiveBatch, TrafficClass, UdpSocket, Wait};
+use crate::{Clock, ReceiveBatch, TrafficClass, UdpSocket, Wait, is_passing};
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
@@ -78,7 +78,10 @@ impl<'a> ReflectDriver<'a> {
     ) -> Result<(), ReceiveError> {
         let mut next_look = self.clock.now();
         while !stop.load(Ordering::Relaxed) {
-            self.socket.recv_batch(&mut self.batch, Wait::For(LOOK))?;
+            match self.socket.recv_batch(&mut self.batch, Wait::For(LOOK)) {
+                Err(error) if !is_passing(&error) => return Err(error.into()),
+                _ => {}
+            }
             let now = self.clock.now();
             if now >= self.next_clock {
                 self.next_clock = now + CLOCK_INTERVAL;

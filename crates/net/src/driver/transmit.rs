@@ -53,6 +53,8 @@ pub struct FlowOutcome {
     pub packets: u64,
     /// Datagrams that the system did not take: the send buffer was full, the interface or the route was away, or sending failed.
     pub unsent_packets: u64,
+    /// The latest reason.
+    pub unsent_reason: Option<String>,
     /// The payload of those that it took.
     pub payload: DataSize,
     /// The rate over the cycles, at the flow's layer.
@@ -157,6 +159,7 @@ impl<'a> Running<'a> {
         let outcome = FlowOutcome {
             packets: 0,
             unsent_packets: 0,
+            unsent_reason: None,
             payload: DataSize::ZERO,
             rate: RateMeter::default(),
             schedule_error: ErrorHistogram::new(),
@@ -200,6 +203,7 @@ impl<'a> Running<'a> {
                         let accepted = error.accepted() as u64;
                         self.outcome.packets += accepted;
                         self.outcome.unsent_packets += packets as u64 - accepted;
+                        self.outcome.unsent_reason = Some(error.to_string());
                         self.flow.outgoing.return_unsent(packets as u64 - accepted);
                         // What was not sent is counted; whether the receiver is gone, its silence shows.
                         if !error.is_passing() {

@@ -2,7 +2,6 @@
 //! observer.
 
 use std::{
-    io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::{
         Arc,
@@ -22,7 +21,10 @@ use super::{
 };
 use crate::{
     clock::{Clock, StampConverter},
-    socket::{Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait},
+    socket::{
+        Grouping, ReceiveBatch, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait,
+        is_passing,
+    },
 };
 
 /// Time for which queued datagrams are still forwarded after the relay is stopped.
@@ -320,8 +322,8 @@ fn relay_to_client(shared: &Shared, upstream: &UdpSocket, client: SocketAddr) {
     while !shared.stop.load(Relaxed) {
         match upstream.recv_batch(&mut batch, Wait::For(LOOK)) {
             Ok(_) => {}
-            // The server does not listen yet, or no longer listens.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            // The server does not listen yet, or no longer listens, or the way to it is interrupted.
+            Err(error) if is_passing(&error) => continue,
             Err(_) => break,
         }
         for datagram in batch.iter() {

@@ -12,6 +12,7 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 pub use config::{SocketConfig, TrafficClass};
@@ -46,6 +47,14 @@ pub enum SocketError {
         /// The system's error.
         source: io::Error,
     },
+    /// The address is that of a multicast group.
+    #[error(
+        "{address} is a multicast group, which is not supported: listen on an address of this machine, send to that of one host"
+    )]
+    Multicast {
+        /// The requested address.
+        address: SocketAddr,
+    },
     /// There is no route to the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
@@ -64,6 +73,47 @@ pub enum SocketError {
     },
 }
 
+impl SocketError {
+    /// Refuses the address of a multicast group.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::Multicast`] if it is one.
+    pub fn refuse_multicast(address: SocketAddr) -> Result<(), Self> {
+        if address.ip().to_canonical().is_multicast() { Err(Self::Multicast { address }) } else { Ok(()) }
+    }
+}
+
+/// Whether a socket goes on after this error of a send or a receive: it concerns one datagram, or an earlier one that the network or
+/// a firewall returned, and the next one may pass. A queue was full, the interface or the route is away, a filter refused, a host or a
+/// router answered with ICMP.
+pub fn is_passing(error: &io::Error) -> bool {
+    const PASSING: [i32; 18] = [
+        libc::EINTR,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+        // The interface, the address or the route is away.
+        libc::ENETDOWN,
+        libc::ENODEV,
+        libc::EADDRNOTAVAIL,
+        libc::ENETUNREACH,
+        libc::EHOSTUNREACH,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        // A filter of this machine, or a full table of its connections; `EACCES` also by ICMPv6.
+        libc::EPERM,
+        libc::EACCES,
+        // ICMP (`icmp_err_convert` and `icmpv6_err_convert` of Linux).
+        libc::ECONNREFUSED,
+        libc::ECONNRESET,
+        libc::ENOPROTOOPT,
+        libc::EOPNOTSUPP,
+        libc::EPROTO,
+        libc::EMSGSIZE,
+    ];
+    error.raw_os_error().is_some_and(|code| PASSING.contains(&code))
+}
+
 /// A UDP socket for IPv4, for IPv6, or for both.
 ///
 /// A socket that is bound to `[::]` also receives IPv4. Mapped IPv4 addresses are accepted and reported as IPv4.
@@ -75,6 +125,7 @@ pub struct UdpSocket {
     config: SocketConfig,
     granted: Granted,
     sending: send::Sending,
+    forbids_fragments: AtomicBool,
 }
 
 impl UdpSocket {
@@ -92,6 +143,7 @@ impl UdpSocket {
 
     /// `shared`: the port may be that of a socket that permits it at this moment.
     fn bind_shared(address: SocketAddr, config: &SocketConfig, shared: bool) -> Result<Self, SocketError> {
+        SocketError::refuse_multicast(address)?;
         let v6 = address.is_ipv6();
         let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
@@ -108,7 +160,19 @@ impl UdpSocket {
         }
         socket.bind(&SockAddr::from(address)).map_err(|source| SocketError::Bind { address, source })?;
         let local = local_address(&socket).map_err(|source| SocketError::Bind { address, source })?;
-        Ok(Self { socket, v6, local, config: config.clone(), granted, sending: send::Sending::default() })
+        let socket = Self {
+            socket,
+            v6,
+            local,
+            config: config.clone(),
+            granted,
+            sending: send::Sending::default(),
+            forbids_fragments: AtomicBool::new(false),
+        };
+        if config.dont_fragment {
+            socket.forbid_fragments(true)?;
+        }
+        Ok(socket)
     }
 
     /// A socket at a free port, connected to `peer`: it receives only from `peer`, and gets its "port
@@ -148,8 +212,9 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`SocketError::Connect`] if there is no route to it.
+    /// [`SocketError::Connect`] if there is no route to it, [`SocketError::Multicast`] if it is a group.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), SocketError> {
+        SocketError::refuse_multicast(peer)?;
         let failed = |source| SocketError::Connect { address: peer, source };
         let target = match peer {
             SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
@@ -186,6 +251,22 @@ impl UdpSocket {
         // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
         self.socket.set_tos_v4(byte).map_err(failed)?;
         if self.v6 { self.socket.set_tclass_v6(byte).map_err(failed) } else { Ok(()) }
+    }
+
+    /// Forbids fragments of the datagrams that are sent from now on, as [`SocketConfig::dont_fragment`] does; or lets this machine and
+    /// routers fragment them (`IP_PMTUDISC_DONT`), for messages that must arrive whatever the MTU of the path is.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError::Option`] with the kernel's error.
+    pub fn forbid_fragments(&self, forbid: bool) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Option { option: "\"don't fragment\"", source };
+        sys::forbid_fragments(self.as_fd(), forbid).map_err(failed)?;
+        if self.v6 {
+            setsockopt(self, sockopt::Ipv6DontFrag, &forbid).map_err(|errno| failed(errno.into()))?;
+        }
+        self.forbids_fragments.store(forbid, Relaxed);
+        Ok(())
     }
 
     /// Messages that the kernel dropped at this socket since it was opened, because its buffer was full or a checksum was
@@ -250,13 +331,6 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
     // A size of 0 changes nothing, and shows whether the kernel supports the option.
     granted.segmentation_offload = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
 
-    if config.dont_fragment {
-        let failed = |source| SocketError::Option { option: "\"don't fragment\"", source };
-        sys::forbid_fragments(socket.as_fd()).map_err(failed)?;
-        if v6 {
-            setsockopt(socket, sockopt::Ipv6DontFrag, &true).map_err(|errno| failed(errno.into()))?;
-        }
-    }
     let class = u32::from(config.traffic_class.byte());
     let failed = |source| SocketError::Option { option: "the traffic class", source };
     // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.

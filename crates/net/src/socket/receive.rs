@@ -176,8 +176,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer answered "port unreachable";
-    /// receiving may continue. Any other error is the system's, and permanent.
+    /// The system's, such as [`io::ErrorKind::ConnectionRefused`] on a connected socket whose peer answered "port unreachable".
+    /// Receiving may continue where it [is passing](super::is_passing).
     ///
     /// # Example
     ///

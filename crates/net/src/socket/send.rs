@@ -19,7 +19,7 @@ use nix::{
 };
 use serde::Serialize;
 
-use super::{TrafficClass, UdpSocket};
+use super::{TrafficClass, UdpSocket, is_passing};
 use crate::{
     clock,
     sys::{self, Name, SendOption},
@@ -33,8 +33,8 @@ pub const SEGMENTS: usize = 64;
 const UDP_HEADER: u64 = 8;
 const IPV4_HEADER: u64 = 20;
 const IPV6_HEADER: u64 = 40;
-/// How often in a row a datagram is tried again after "port unreachable" or "fragmentation needed": answers to a burst may come one
-/// after the other.
+/// How often in a row a datagram is tried again after an error that may be the answer to an earlier one, such as "port unreachable":
+/// answers to a burst may come one after the other.
 const MAX_REFUSALS: u32 = 8;
 
 /// How a run of datagrams is passed to the kernel.
@@ -114,20 +114,12 @@ impl SendError {
         }
     }
 
-    /// Whether a later datagram may be sent: the port was closed, a queue was full, or the interface or the route is away for now
-    /// (`ENETDOWN`, `ENETUNREACH`, `EHOSTUNREACH`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`).
+    /// Whether a later datagram may be sent: the port was closed, a queue was full, the interface or the route is away for now, or a
+    /// filter refused this one ([`is_passing`]).
     pub fn is_passing(&self) -> bool {
-        const AWAY: [i32; 6] = [
-            libc::ENETDOWN,
-            libc::ENETUNREACH,
-            libc::EHOSTUNREACH,
-            libc::EHOSTDOWN,
-            libc::EADDRNOTAVAIL,
-            libc::ENODEV,
-        ];
         match self {
             Self::Refused { .. } | Self::Full { .. } => true,
-            Self::Io { source, .. } => source.raw_os_error().is_some_and(|code| AWAY.contains(&code)),
+            Self::Io { source, .. } => is_passing(source),
             Self::AbovePathMtu { .. } | Self::TooLong { .. } => false,
         }
     }
@@ -460,6 +452,12 @@ impl UdpSocket {
                     }
                     self.await_room(errno, self.config.send_timeout.saturating_sub(waited));
                 }
+                // Likewise of other answers. Where the error is not that of an earlier datagram, it comes again.
+                Err(errno)
+                    if errno != Errno::EMSGSIZE && refusals < MAX_REFUSALS && is_passing(&errno.into()) =>
+                {
+                    refusals += 1;
+                }
                 Err(errno) => return (taken, Err(Cause::Kernel(errno))),
             }
         }
@@ -493,7 +491,7 @@ impl UdpSocket {
             self.sending.unreachable.fetch_add(1, Relaxed);
         }
         outcome.map(|()| accepted).map_err(|cause| match (cause.error(next, accepted), self.path_mtu()) {
-            (SendError::TooLong { bytes, accepted }, Some(mtu)) if self.config.dont_fragment => {
+            (SendError::TooLong { bytes, accepted }, Some(mtu)) if self.forbids_fragments.load(Relaxed) => {
                 let v6 = self.local.is_ipv6();
                 let headers = UDP_HEADER + if v6 { IPV6_HEADER } else { IPV4_HEADER };
                 let mtu = mtu.as_bytes();

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     cookie::{Cookie, CookieJar, StreamToken},
     envelope::MAX_MESSAGE_BYTES,
+    handshakes::Handshakes,
     keys::KeyRing,
     probe::LocalClock,
 };
@@ -90,6 +91,8 @@ pub struct CallCounters {
     pub forged: u64,
     /// Offers that were refused.
     pub refused: u64,
+    /// Requests that were not answered: there were too many while there were calls.
+    pub unanswered_handshakes: u64,
 }
 
 /// Where a datagram goes, and its ECN codepoint.
@@ -111,6 +114,7 @@ pub struct Outgoing {
 pub struct Calls<M> {
     config: CallsConfig,
     jar: CookieJar,
+    handshakes: Handshakes,
     ends: BTreeMap<CallId, End<M>>,
     next_id: u64,
     /// The call of an address and its sources.
@@ -133,6 +137,8 @@ impl<M: CallMedia> Calls<M> {
     pub fn new(config: CallsConfig) -> Self {
         Self {
             jar: CookieJar::new(&config.secret),
+            // Each message of the opening is repeated at least once.
+            handshakes: Handshakes::new(config.max_calls.max(8).saturating_mul(2)),
             config,
             ends: BTreeMap::new(),
             next_id: 0,

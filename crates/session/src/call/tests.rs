@@ -250,6 +250,28 @@ impl Network {
 }
 
 #[test]
+fn a_flood_of_requests_is_not_answered_beside_a_call() {
+    let mut network = Network::new([None, None], offer(Some(3000)));
+    let hello = messages::Message::Hello { nonce: 5 }.encode();
+    let flood = |network: &mut Network| {
+        let (now, mut buffer, mut answers) = (network.now + AHEAD, Vec::new(), 0_u64);
+        for _ in 0..1000 {
+            network.listener.handle_datagram(now, address(9), &hello, Ecn::NotEct);
+            while let Some(outgoing) = network.listener.poll_transmit(now, &mut buffer) {
+                answers += u64::from(outgoing.to == address(9));
+            }
+        }
+        answers
+    };
+    assert_eq!(flood(&mut network), 1000, "there is no call to disturb");
+    network.run(at(500));
+    assert!(network.received() > 10);
+    let answers = flood(&mut network);
+    assert!((1..100).contains(&answers), "{answers}");
+    assert_eq!(network.listener.counters().unanswered_handshakes, 1000 - answers);
+}
+
+#[test]
 fn a_call_begins_flows_and_ends_with_figures() {
     for keys in [None, Some(ring("11"))] {
         let both = Offer { wants: offer(None).sends, ..offer(Some(1000)) };

@@ -1,6 +1,6 @@
 //! Which addresses are served, and the limits of a stream.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use ipnet::IpNet;
@@ -116,22 +116,13 @@ impl Usage {
     }
 
     /// The rate of the last complete window, in bit/s; `None` while the first one lasts.
-    fn recent_bps(&self, now: Timestamp) -> Option<f64> {
+    pub(super) fn recent_bps(&self, now: Timestamp) -> Option<f64> {
         let (since, size) = self.window;
         let passed = now.saturating_since(since);
         if passed < Self::WINDOW {
             return self.before_bps;
         }
         Some(size.as_bytes() as f64 * 8.0 / passed.as_seconds())
-    }
-}
-
-/// What counts as one host: an IPv4 address, or an IPv6 prefix of 64 bits, of which one host may use every address (RFC 4291
-/// §2.5.4).
-pub(super) fn host(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

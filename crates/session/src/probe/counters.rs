@@ -25,4 +25,6 @@ pub struct Counters {
     pub late: u64,
     /// Rejected streams.
     pub refused: u64,
+    /// Requests to open streams that were not answered: there were too many while streams were measured.
+    pub unanswered_handshakes: u64,
 }

@@ -40,6 +40,7 @@ mod transmit;
 pub mod voice;
 pub mod wire;
 
+pub use crate::handshakes::HandshakeFlood;
 pub use admission::{Prefixes, StreamLimits};
 pub use clock::LocalClock;
 pub use counters::Counters;

@@ -28,7 +28,7 @@ use super::{
         StreamToken, WireError,
     },
 };
-use crate::{cookie::CookieJar, keys::KeyRing};
+use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
@@ -174,6 +174,7 @@ const MAX_EARLY_RTCP: usize = 256;
 pub struct Receiver {
     config: ReceiverConfig,
     jar: CookieJar,
+    handshakes: Handshakes,
     /// By source address: datagrams from one address never count for another stream.
     streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
     lingering: BTreeMap<SocketAddr, Lingering>,
@@ -201,6 +202,8 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             jar: CookieJar::new(&config.secret),
+            // Each message of the opening is repeated at least once.
+            handshakes: Handshakes::new(config.max_streams_per_host.saturating_mul(2)),
             reporter: Reporter::new(&config.secret),
             config,
             streams: BTreeMap::new(),
@@ -251,6 +254,7 @@ impl Receiver {
         if let Some(total) = inbound.kernel_dropped
             && total != self.kernel_dropped
         {
+            self.handshakes.on_dropped(now, total.saturating_sub(self.kernel_dropped));
             self.kernel_dropped = total;
             for (_, stream) in self.streams.values_mut() {
                 stream.on_kernel_dropped(total);
@@ -380,7 +384,7 @@ impl Receiver {
     pub fn stop(&mut self, now: Timestamp) {
         self.latest = self.latest.max(now);
         for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
-            stream.end(Ended::Stopped, None);
+            self.end(&mut stream, Ended::Stopped, None);
             if let Some(bytes) = stream.last_rtcp(self.latest, &self.reporter) {
                 send_rtcp((&mut self.outbox, &mut self.rtcp_outbox), &mut stream, bytes);
             }
@@ -499,7 +503,7 @@ impl Receiver {
     /// Ends a stream without informing its sender.
     fn close(&mut self, from: SocketAddr, why: Ended) {
         if let Some((id, mut stream)) = self.streams.remove(&from) {
-            stream.end(why, None);
+            self.end(&mut stream, why, None);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
         }
     }
@@ -507,7 +511,7 @@ impl Receiver {
     /// Ends a stream and sends its sender the final report, which is kept for a while in case it is lost.
     fn retire(&mut self, from: SocketAddr, why: Ended, figures: Option<SenderFigures>) {
         let Some((id, mut stream)) = self.streams.remove(&from) else { return };
-        stream.end(why, figures);
+        self.end(&mut stream, why, figures);
         let report = stream.token.map(|token| {
             let report = Message::Report { token, report: Box::new(stream.report(self.cpu_ratio)) };
             encode(&mut stream, &report)
@@ -524,7 +528,13 @@ impl Receiver {
         self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
     }
 
-    fn insert(&mut self, from: SocketAddr, stream: Stream) {
+    fn end(&self, stream: &mut Stream, why: Ended, figures: Option<SenderFigures>) {
+        stream.end(why, figures);
+        stream.flood = self.handshakes.flood().since(stream.flood);
+    }
+
+    fn insert(&mut self, from: SocketAddr, mut stream: Stream) {
+        stream.flood = self.handshakes.flood();
         let id = StreamId(self.next_id);
         self.next_id += 1;
         self.streams.insert(from, (id, stream));

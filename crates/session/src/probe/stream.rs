@@ -27,6 +27,7 @@ use super::{
         StreamLimit, StreamRequest, StreamToken, VoiceReport, WireError,
     },
 };
+use crate::handshakes::HandshakeFlood;
 
 /// Why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct Stream {
     pub(super) credit: u64,
     reports: u32,
     kernel_dropped: u64,
+    /// Until its end: what came before its beginning.
+    pub(super) flood: HandshakeFlood,
     meter: StreamMeter,
     /// Offset in nanoseconds that converts the sender's times to our time scale.
     epoch_shift: i128,
@@ -161,6 +164,7 @@ impl Stream {
             credit: 0,
             reports: 0,
             kernel_dropped: 0,
+            flood: HandshakeFlood::default(),
             meter: StreamMeter::new(&config),
             epoch_shift: 0,
             their_origin: None,
@@ -236,6 +240,11 @@ impl Stream {
     /// Whether every datagram that counts was authenticated.
     pub fn is_authenticated(&self) -> bool {
         self.keys.is_some() && self.format == StreamFormat::Giusto
+    }
+
+    /// Handshakes of others that were not answered while it lasted, once it has ended.
+    pub fn flood(&self) -> HandshakeFlood {
+        if self.ended.is_some() { self.flood } else { HandshakeFlood::default() }
     }
 
     /// Why it ended, if it has ended.

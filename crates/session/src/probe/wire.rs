@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use types::{
     ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report, ReverseLimits,
-    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
+    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport, WakeLatency,
 };
 
 pub use crate::{

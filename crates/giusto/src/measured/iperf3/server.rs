@@ -1,6 +1,7 @@
 //! giusto as a server of iperf3 clients.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     io,
     net::SocketAddr,
@@ -53,6 +54,8 @@ const BACK_OFF: TimeDelta = TimeDelta::from_millis(100);
 const SAME_LACK: TimeDelta = TimeDelta::from_seconds(60);
 /// How many refused connections are kept until their clients have read why.
 const MAX_LEAVING: usize = 16;
+/// How many clients may take their time for their parameters. A further one takes the place of the first of the host that has most.
+const MAX_WAITING: usize = 16;
 /// How far the received rate of all streams may exceed the limit, over a second: clients send in bursts.
 const RATE_MARGIN: f64 = 1.1;
 
@@ -193,41 +196,94 @@ impl Iperf3Server {
     }
 
     /// Serves one client after the other until `stop` is set or `on_notice` returns false. What it returns during a test ends
-    /// the test, as `stop` does.
+    /// the test, as `stop` does. The first client that has sent its parameters is the next one; then the others are refused.
     pub fn run(&mut self, stop: &AtomicBool, mut on_notice: impl FnMut(Notice<'_>) -> bool) {
-        while !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
+        let mut waiting = Vec::new();
+        let mut go_on = true;
+        while go_on && !stop.load(Ordering::Relaxed) && on_notice(Notice::Waiting) {
             if self.no_room_until.is_some_and(|until| self.clock.now() < until) {
                 self.listener.back_off(LOOK);
             } else {
-                self.listener.wait(LOOK);
+                self.listener.wait(waiting.iter().map(|link: &Link| &link.connection), LOOK);
             }
             self.forget_left();
-            let accepted = self.accept();
+            self.take_in(&mut waiting);
             if let Some(error) = self.no_room.take() {
                 on_notice(Notice::NoRoom(&error));
             }
-            let Some(connection) = accepted else { continue };
-            let from = connection.peer_addr();
-            let mut link = Link {
+            if let Some((index, parameters)) = self.first_request(&mut waiting) {
+                let mut link = waiting.swap_remove(index);
+                waiting.drain(..).for_each(|other| self.refuse(other.connection));
+                let results = self.serve(&mut link, &parameters, stop, &mut on_notice);
+                go_on = self.dismiss(link, results, &mut on_notice);
+            }
+            for link in waiting.extract_if(.., |link| link.over) {
+                go_on &= self.dismiss(link, None, &mut on_notice);
+            }
+        }
+        for mut link in waiting {
+            link.server.stop();
+            link.flush();
+        }
+    }
+
+    /// Accepts clients, which may be slow to say what they want.
+    fn take_in(&mut self, waiting: &mut Vec<Link>) {
+        for _ in 0..MAX_WAITING {
+            let Some(connection) = self.accept() else { break };
+            let ip = |link: &Link| link.connection.peer_addr().ip();
+            let held = |of: &Link| waiting.iter().filter(|link| ip(link) == ip(of)).count();
+            let crowded =
+                waiting.iter().map(held).enumerate().max_by_key(|(index, held)| (*held, Reverse(*index)));
+            if let Some((first, _)) = crowded.filter(|_| waiting.len() >= MAX_WAITING) {
+                self.refuse(waiting.remove(first).connection);
+            }
+            waiting.push(Link {
                 server: Server::new(self.clock.now(), self.config.limits),
                 connection,
                 failure: None,
                 over: false,
                 finishing: false,
-            };
-            let ended = self.serve(&mut link, stop, &mut on_notice);
-            let now = self.clock.now();
-            link.connection.close();
-            self.leave(link.connection, now);
-            let go_on = match (ended, &link.failure) {
-                (Some(results), _) => on_notice(Notice::Closed { results, failure: link.failure.clone() }),
-                (None, Some(error)) => on_notice(Notice::Refused { from, error }),
-                (None, None) => true,
-            };
-            if !go_on {
-                break;
-            }
+            });
         }
+    }
+
+    /// The index of the first client that has sent its parameters.
+    fn first_request(&self, waiting: &mut [Link]) -> Option<(usize, Parameters)> {
+        waiting.iter_mut().enumerate().find_map(|(index, link)| {
+            let mut asked = None;
+            link.pump(self.clock, &mut |event| {
+                if let ServerEvent::OpenStreams(parameters) = event {
+                    asked = Some(parameters);
+                }
+            });
+            Some((index, asked.filter(|_| !link.over)?))
+        })
+    }
+
+    /// Closes a connection, and says how it ended. Returns whether to go on.
+    fn dismiss(
+        &mut self,
+        mut link: Link,
+        results: Option<Vec<RunResult>>,
+        on_notice: &mut impl FnMut(Notice<'_>) -> bool,
+    ) -> bool {
+        let from = link.connection.peer_addr();
+        link.connection.close();
+        self.leave(link.connection, self.clock.now());
+        match (results, &link.failure) {
+            (Some(results), _) => on_notice(Notice::Closed { results, failure: link.failure.clone() }),
+            (None, Some(error)) => on_notice(Notice::Refused { from, error }),
+            (None, None) => true,
+        }
+    }
+
+    /// Refuses a client as busy.
+    fn refuse(&mut self, mut connection: ControlConnection) {
+        // A client that has disconnected needs no answer.
+        let _ = connection.send(&Server::busy());
+        connection.close();
+        self.leave(connection, self.clock.now());
     }
 
     fn leave(&mut self, connection: ControlConnection, now: Timestamp) {
@@ -247,11 +303,8 @@ impl Iperf3Server {
         self.forget_left();
         // A limited number in one turn: endless connection attempts do not delay the measurement.
         for _ in 0..MAX_LEAVING {
-            let Some(mut connection) = self.accept() else { break };
-            // A client that has disconnected needs no answer.
-            let _ = connection.send(&Server::busy());
-            connection.close();
-            self.leave(connection, self.clock.now());
+            let Some(connection) = self.accept() else { break };
+            self.refuse(connection);
         }
     }
 
@@ -268,26 +321,11 @@ impl Iperf3Server {
     fn serve(
         &mut self,
         link: &mut Link,
+        parameters: &Parameters,
         stop: &AtomicBool,
         on_notice: &mut impl FnMut(Notice<'_>) -> bool,
     ) -> Option<Vec<RunResult>> {
-        let mut parameters = None;
-        while parameters.is_none() {
-            self.pump(link, |event| {
-                if let ServerEvent::OpenStreams(asked) = event {
-                    parameters = Some(asked);
-                }
-            });
-            if link.must_end(stop, on_notice(Notice::Waiting)) {
-                link.pump(self.clock, &mut |_| {});
-                return None;
-            }
-            if parameters.is_none() {
-                link.connection.wait(SHORT_LOOK);
-            }
-        }
-        let parameters = parameters?;
-        let prepared = self.prepare(link, &parameters);
+        let prepared = self.prepare(link, parameters);
         let (socket, plan) = match prepared {
             Ok(prepared) => prepared,
             Err((code, why)) => {
@@ -297,9 +335,9 @@ impl Iperf3Server {
             }
         };
         link.send_state_of_streams();
-        let addresses = self.greet(link, &socket, &parameters, stop, on_notice)?;
-        on_notice(Notice::Opened { from: link.connection.peer_addr(), parameters: &parameters });
-        let test = Test { parameters: &parameters, plan: plan.as_ref(), socket: &socket, addresses };
+        let addresses = self.greet(link, &socket, parameters, stop, on_notice)?;
+        on_notice(Notice::Opened { from: link.connection.peer_addr(), parameters });
+        let test = Test { parameters, plan: plan.as_ref(), socket: &socket, addresses };
         Some(test.run(self, link, stop, on_notice))
     }
 

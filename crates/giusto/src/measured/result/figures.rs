@@ -2,8 +2,12 @@
 
 use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary, ErrorHistogram};
 use giusto_net::{Asked, Granted};
+use giusto_pace::LateCycles;
 use giusto_rtp::rtcp::VoipMetrics;
-use giusto_session::probe::{FarEndReports, wire::VoiceReport};
+use giusto_session::probe::{
+    FarEndReports,
+    wire::{VoiceReport, WakeLatency},
+};
 use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +41,13 @@ impl Quantiles {
         let [p50, p99, p999, max] =
             [micros.p50, micros.p99, micros.p999, micros.max].map(|value| value.map(|us| us / 1e3));
         Self { min: values.min().map(TimeDelta::as_millis), p50, p99, p999, max }
+    }
+}
+
+impl From<&WakeLatency> for Quantiles {
+    fn from(WakeLatency { p50, p99, max }: &WakeLatency) -> Self {
+        let [p50, p99, max] = [p50, p99, max].map(|latency| Some(latency.as_micros()));
+        Self { p50, p99, max, ..Self::default() }
     }
 }
 
@@ -110,6 +121,15 @@ pub struct LossBursts {
     pub mean: Option<f64>,
 }
 
+/// Requests to open streams beyond what a receiver answers while it measures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloodFigures {
+    /// Requests that were not answered.
+    pub unanswered_handshakes: u64,
+    /// Datagrams of any sender that the receiver's full socket buffer dropped meanwhile.
+    pub dropped_packets: u64,
+}
+
 /// The far clock against ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockFigures {
@@ -155,6 +175,17 @@ pub struct SlipFigures {
     pub skipped_packets: u64,
     /// How often the schedule restarted.
     pub reanchors: u64,
+}
+
+impl From<&LateCycles> for SlipFigures {
+    fn from(late: &LateCycles) -> Self {
+        Self {
+            caught_up_packets: late.caught_up_packets,
+            largest_burst_packets: late.largest_burst_packets,
+            skipped_packets: late.skipped_packets,
+            reanchors: late.reanchors,
+        }
+    }
 }
 
 /// Voice quality (ITU-T G.107).

@@ -35,6 +35,8 @@ pub struct StampResult {
     pub sent_packets: u64,
     /// Packets that the system did not take. They are not among the sent ones.
     pub unsent_packets: u64,
+    /// The latest reason.
+    pub unsent_reason: Option<String>,
     /// Packets that were never sent because they were late.
     pub skipped_packets: u64,
     /// Packets with an answer.
@@ -141,6 +143,7 @@ impl StampResult {
             duration_s: observed.duration.as_seconds(),
             sent_packets: sent,
             unsent_packets: flow.map_or(0, |flow| flow.unsent_packets),
+            unsent_reason: flow.and_then(|flow| flow.unsent_reason.clone()),
             skipped_packets: flow.map_or(0, |flow| flow.late_cycles.skipped_packets),
             answered_packets: counters.answered,
             lost_packets: losses.lost,
@@ -199,6 +202,8 @@ impl StampResult {
         let slips = SlipFigures { skipped_packets: self.skipped_packets, ..SlipFigures::default() };
         let run = RunResult {
             sent_packets: Some(self.sent_packets),
+            unsent_packets: Some(self.unsent_packets),
+            unsent_reason: self.unsent_reason.clone(),
             schedule_error_us: self.schedule_error_us,
             slips: Some(slips),
             ..plan.stream().blank_result()

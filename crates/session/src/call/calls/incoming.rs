@@ -15,6 +15,7 @@ use crate::{
     },
     cookie::Cookie,
     envelope::WireError,
+    handshakes::Step,
     probe::{LocalClock, wire::ClockIdentity},
 };
 
@@ -60,7 +61,23 @@ impl<M: CallMedia> Calls<M> {
         }
     }
 
+    /// Whether it is a message of a stranger that is not answered, because there are too many while there are calls.
+    fn is_flooded(&mut self, now: Timestamp, from: SocketAddr, message: &Message) -> bool {
+        let step = match message {
+            Message::Hello { .. } => Step::First,
+            Message::Ping { token, .. } if !self.by_token.contains_key(token) => Step::First,
+            Message::Offer { .. } => Step::Second,
+            _ => return false,
+        };
+        let is_flooded = !self.ends.is_empty() && !self.handshakes.admit(now, from.ip(), step);
+        self.counters.unanswered_handshakes += u64::from(is_flooded);
+        is_flooded
+    }
+
     pub(super) fn handle_plain(&mut self, now: Timestamp, from: SocketAddr, message: Message) {
+        if self.is_flooded(now, from, &message) {
+            return;
+        }
         let requires_keys = self.config.keys.is_some();
         match message {
             Message::Hello { nonce } if self.listens() && requires_keys => {
@@ -108,6 +125,9 @@ impl<M: CallMedia> Calls<M> {
             self.counters.damaged += 1;
             return;
         };
+        if self.is_flooded(now, from, &message) {
+            return;
+        }
         let Some(ring) = &self.config.keys else {
             self.counters.unauthenticated += 1;
             if let Message::Hello { nonce } = message

@@ -6,6 +6,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::{Receiver, ReceiverEvent, ReverseStream, encode, send_within_credit, slots::Standing};
 use crate::cookie::COOKIE_LIFE;
+use crate::handshakes::Step;
 use crate::probe::{
     auth::{StreamKeys, opening_key},
     inbound::Inbound,
@@ -54,6 +55,9 @@ impl Receiver {
         inbound: &Inbound<'_>,
     ) {
         let from = inbound.from;
+        if self.is_flooded(now, from, &message) {
+            return;
+        }
         let authenticated_only = self.config.authenticated_only();
         match message {
             Message::Hello { nonce } if authenticated_only => {
@@ -87,6 +91,9 @@ impl Receiver {
         let (from, length) = (inbound.from, datagram.len());
         let Ok(sealed) = Sealed::parse(datagram) else { return self.counters.malformed += 1 };
         let Ok(message) = sealed.message() else { return self.counters.malformed += 1 };
+        if self.is_flooded(now, from, &message) {
+            return;
+        }
         let Some(ring) = &self.config.keys else {
             self.counters.unauthenticated += 1;
             if let Message::Hello { nonce } = message {
@@ -121,6 +128,18 @@ impl Receiver {
             }
             message => self.handle_believed(now, message, length, inbound),
         }
+    }
+
+    /// Whether it is a handshake that is not answered, because there are too many while streams are measured.
+    fn is_flooded(&mut self, now: Timestamp, from: SocketAddr, message: &Message) -> bool {
+        let step = match message {
+            Message::Hello { .. } => Step::First,
+            Message::Open { .. } => Step::Second,
+            _ => return false,
+        };
+        let is_flooded = !self.streams.is_empty() && !self.handshakes.admit(now, from.ip(), step);
+        self.counters.unanswered_handshakes += u64::from(is_flooded);
+        is_flooded
     }
 
     /// Handles a message of an open stream that has all the authentication that its stream asks for.

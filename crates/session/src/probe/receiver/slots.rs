@@ -1,14 +1,19 @@
 //! Which streams get a slot, and which lose theirs.
 
-use std::net::SocketAddr;
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 use giusto_units::Timestamp;
 
 use super::{Receiver, Stream};
-use crate::probe::{
-    admission::host,
-    stream::Ended,
-    wire::{Refusal, StreamLimit, StreamToken},
+use crate::{
+    host::host,
+    probe::{
+        stream::Ended,
+        wire::{Refusal, StreamLimit, StreamToken},
+    },
 };
 
 /// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
@@ -41,7 +46,8 @@ impl Receiver {
         self.config.passive.is_some() && self.full(from, Standing::Unannounced).is_none()
     }
 
-    /// Makes room for a stream from this verified address; where there is no slot, one of a stream that does not need it.
+    /// Makes room for a stream from this verified address; where there is no slot, one of a stream that does not need it, or of the
+    /// host that holds the most.
     pub(super) fn make_room(
         &mut self,
         now: Timestamp,
@@ -51,18 +57,45 @@ impl Receiver {
         match self.full(from, standing) {
             None => Ok(()),
             Some(Refusal::Full) => {
-                let idle = self.streams.iter().filter_map(|(address, (_, stream))| {
-                    let of = Standing::of(stream);
-                    let is_of_use = of != Standing::Unannounced && of <= standing;
-                    let share = stream.usage.unneeded(now, stream.request()).filter(|_| is_of_use)?;
-                    Some((share, *address))
+                let idle = self.yielding(standing).filter_map(|(address, stream)| {
+                    Some((stream.usage.unneeded(now, stream.request())?, address))
                 });
-                let (_, idlest) = idle.min_by(|(a, _), (b, _)| a.total_cmp(b)).ok_or(Refusal::Full)?;
-                self.retire(idlest, Ended::Limit(StreamLimit::Slot), None);
+                let idlest = idle.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, address)| address);
+                let of_host = || self.of_largest_host(now, host(from.ip()), standing);
+                let loser = idlest.map(|address| (address, StreamLimit::Slot));
+                let loser = loser.or_else(|| Some((of_host()?, StreamLimit::HostShare)));
+                let (address, why) = loser.ok_or(Refusal::Full)?;
+                self.retire(address, Ended::Limit(why), None);
                 self.full(from, standing).map_or(Ok(()), Err)
             }
             Some(why) => Err(why),
         }
+    }
+
+    /// The streams that may lose their slot to a sender of this standing.
+    fn yielding(&self, standing: Standing) -> impl Iterator<Item = (SocketAddr, &Stream)> {
+        let streams = self.streams.iter().map(|(address, (_, stream))| (*address, stream));
+        streams.filter(move |(_, stream)| {
+            let of = Standing::of(stream);
+            of != Standing::Unannounced && of <= standing
+        })
+    }
+
+    /// The slowest stream of the host that holds the most slots, if it still holds no fewer than `newcomer` after that.
+    fn of_largest_host(&self, now: Timestamp, newcomer: IpAddr, standing: Standing) -> Option<SocketAddr> {
+        let mut slots: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for (address, _) in self.yielding(standing) {
+            *slots.entry(host(address.ip())).or_default() += 1;
+        }
+        let theirs = slots.get(&newcomer).copied().unwrap_or(0);
+        let (largest, held) = slots.into_iter().max_by_key(|(_, held)| *held)?;
+        if held < theirs + 2 {
+            return None;
+        }
+        let of_host = self.yielding(standing).filter(|(address, _)| host(address.ip()) == largest);
+        // A new stream keeps its slot for a while.
+        let rated = of_host.filter_map(|(address, stream)| Some((stream.usage.recent_bps(now)?, address)));
+        rated.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, address)| address)
     }
 
     /// Takes note of a cookie that is used up; an error where too many are.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use giusto_measure::{ClockEstimate, Quantiles, StreamSummary, mos::VoiceQuality, playout::PlayoutSummary};
-use giusto_pace::{HeaderLayer, Strategy};
+use giusto_pace::{HeaderLayer, LateCycles, Strategy};
 use giusto_rtp::voice::VoiceProfile;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,23 @@ pub struct SenderFigures {
     pub rate_bps: Option<f64>,
     /// CPU time of the sending thread divided by the duration of sending.
     pub cpu_ratio: Option<f32>,
+    /// Datagrams that the system did not take. The fields from here on are `None` from a sender that does not know them.
+    pub unsent_packets: Option<u64>,
+    /// What became of late datagrams, such as those that were never sent.
+    pub late_cycles: Option<LateCycles>,
+    /// How late the system woke the sending thread, if it slept.
+    pub wake_latency: Option<WakeLatency>,
+}
+
+/// How late a system woke a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeLatency {
+    /// Half of all wake-ups were at most this late.
+    pub p50: TimeDelta,
+    /// 99 % of all wake-ups were at most this late.
+    pub p99: TimeDelta,
+    /// The latest one.
+    pub max: TimeDelta,
 }
 
 /// A receiver's report of a stream.
@@ -185,6 +202,9 @@ pub enum StreamLimit {
     /// Another sender needed its slot.
     #[error("it sent far less than announced, and another sender needed its slot (--max-streams)")]
     Slot,
+    /// Its host held the most slots, and another host needed one.
+    #[error("its host had the most streams, and another host needed a slot (--max-streams)")]
+    HostShare,
 }
 
 /// Estimated voice quality.
