@@ -198,15 +198,15 @@ impl<'a> CallDriver<'a> {
         Ok(())
     }
 
-    /// Takes what hosts have answered; each address once.
-    fn take_answers(&mut self) {
+    /// Takes what hosts have answered; each address once. Whether there was anything.
+    fn take_answers(&mut self) -> bool {
         let unreachable = &mut self.unreachable;
         let add = |to| {
             if !unreachable.contains(&to) && unreachable.len() < RUN {
                 unreachable.push(to);
             }
         };
-        self.socket.take_answers(add);
+        self.socket.take_answers(add) > 0
     }
 
     /// Returns the number of datagrams that were to be sent.
