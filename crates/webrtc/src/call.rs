@@ -419,10 +419,10 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Takes what hosts have answered to earlier datagrams.
-    fn take_answers(&self, peer: &mut BrowserPeer) {
+    /// Takes what hosts have answered to earlier datagrams. Whether there was anything.
+    fn take_answers(&self, peer: &mut BrowserPeer) -> bool {
         let now = self.clock.now();
-        self.socket.take_answers(|to| peer.handle_unreachable(now, to));
+        self.socket.take_answers(|to| peer.handle_unreachable(now, to)) > 0
     }
 
     /// Waits for a datagram or a deadline, and handles it. Returns the time.
