@@ -6,6 +6,7 @@ It writes IVF (VP8) or a byte stream (H.264) to standard output, in real time, a
     start           the session has begun: the video begins
     bitrate 640000  the new rate, in bit/s
     key-frame       the next frame is a key frame
+    frame           with --on-demand: encode the next frame
 
 Debian: python3-gst-1.0 gstreamer1.0-plugins-base gstreamer1.0-plugins-good (VP8), gstreamer1.0-plugins-ugly (x264).
 
@@ -40,10 +41,16 @@ def arguments():
     parser.add_argument("--codec", choices=["vp8", "h264"], default="vp8")
     parser.add_argument("--input", help="a Y4M file, which begins again at its end; default: a test picture")
     parser.add_argument("--once", action="store_true", help="end with the file")
+    parser.add_argument(
+        "--on-demand", action="store_true", help="one frame of --input for each line `frame`, not in real time, the same bytes each time"
+    )
     parser.add_argument("--size", default="640x360", help="of the test picture [default: 640x360]")
     parser.add_argument("--fps", type=int, default=30, help="of the test picture [default: 30]")
     parser.add_argument("--key-interval", type=int, default=300, help="frames from one key frame to the next at most [default: 300]")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.on_demand and not args.input:
+        parser.error("--on-demand: name the frames with --input FILE")
+    return args
 
 
 class Y4m:
@@ -89,21 +96,25 @@ class Encoder:
         if self.video:
             self.width, self.height = self.video.width, self.video.height
             rate = f"{self.video.rate}/{self.video.scale}"
-            source = "appsrc name=source is-live=true format=time do-timestamp=false block=true max-buffers=1 ! identity sync=true"
+            source = "appsrc name=source is-live=true format=time do-timestamp=false block=true max-buffers=1"
+            if not args.on_demand:
+                source += " ! identity sync=true"
         else:
             self.width, self.height = (int(part) for part in args.size.split("x"))
             rate = f"{args.fps}/1"
             source = "videotestsrc is-live=true pattern=zone-plate kx2=20 ky2=20 kt=2"
+        # In real time the speed of VP8 follows the machine, and threads divide the frames of H.264.
+        speed, threads = (-8, 1) if args.on_demand else (8, 0)
         caps = f"video/x-raw,format=I420,width={self.width},height={self.height},framerate={rate}"
         if args.codec == "vp8":
             coder = (
-                f"vp8enc name=coder deadline=1 cpu-used=8 threads=1 end-usage=cbr lag-in-frames=0 error-resilient=default "
+                f"vp8enc name=coder deadline=1 cpu-used={speed} threads=1 end-usage=cbr lag-in-frames=0 error-resilient=default "
                 f"keyframe-max-dist={args.key_interval} buffer-size=600 buffer-initial-size=400 buffer-optimal-size=500 "
                 f"undershoot=100 overshoot=15 min-quantizer=4 max-quantizer=56"
             )
         else:
             coder = (
-                f"x264enc name=coder tune=zerolatency speed-preset=veryfast bframes=0 key-int-max={args.key_interval} "
+                f"x264enc name=coder tune=zerolatency speed-preset=veryfast threads={threads} bframes=0 aud=false key-int-max={args.key_interval} "
                 f"byte-stream=true vbv-buf-capacity=400 ! video/x-h264,stream-format=byte-stream,alignment=au,profile=constrained-baseline"
             )
         self.pipeline = Gst.parse_launch(
@@ -146,16 +157,21 @@ class Encoder:
 
     def feed(self):
         """Passes the frames of the file to the pipeline, which takes each at its time."""
+        while self.feed_one():
+            pass
+
+    def feed_one(self):
+        """Passes the next frame of the file to the pipeline. Returns whether it was taken."""
         source = self.pipeline.get_by_name("source")
-        source.set_property("caps", self.caps)
-        while (data := self.video.frame(self.args.once)) is not None:
-            buffer = Gst.Buffer.new_wrapped(data)
-            buffer.pts = self.frames * Gst.SECOND * self.video.scale // self.video.rate
-            buffer.duration = Gst.SECOND * self.video.scale // self.video.rate
-            self.frames += 1
-            if source.emit("push-buffer", buffer) != Gst.FlowReturn.OK:
-                return
-        source.emit("end-of-stream")
+        data = self.video.frame(self.args.once)
+        if data is None:
+            source.emit("end-of-stream")
+            return False
+        buffer = Gst.Buffer.new_wrapped(data)
+        buffer.pts = self.frames * Gst.SECOND * self.video.scale // self.video.rate
+        buffer.duration = Gst.SECOND * self.video.scale // self.video.rate
+        self.frames += 1
+        return source.emit("push-buffer", buffer) == Gst.FlowReturn.OK
 
     def on_message(self, _, message):
         if message.type == Gst.MessageType.EOS:
@@ -168,8 +184,10 @@ class Encoder:
     def on_line(self, line):
         words = line.split()
         if words[:1] == ["start"]:
-            self.pipeline.set_state(Gst.State.PLAYING)
             if self.video:
+                self.pipeline.get_by_name("source").set_property("caps", self.caps)
+            self.pipeline.set_state(Gst.State.PLAYING)
+            if self.video and not self.args.on_demand:
                 threading.Thread(target=self.feed, daemon=True).start()
         elif words[:1] == ["bitrate"] and len(words) == 2 and words[1].isdigit():
             rate = int(words[1])
@@ -177,6 +195,8 @@ class Encoder:
                 self.coder.set_property("target-bitrate", rate)
             else:
                 self.coder.set_property("bitrate", max(1, rate // 1000))
+        elif words[:1] == ["frame"] and self.args.on_demand:
+            self.feed_one()
         elif words[:1] == ["key-frame"]:
             event = GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0)
             self.coder.get_static_pad("src").send_event(event)

@@ -143,7 +143,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = whole::<u16>(1, 1000))]
     frame_rate: Option<u16>,
 
-    /// With --listen: save the video of the first call that has real video, as .ivf (VP8) or .h264 (H.264)
+    /// With --listen: save the video of the first call that has real video, as .ivf, or as .h264 (H.264 without times)
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
@@ -372,7 +372,7 @@ fn listen(
     let trace = open_trace(args.trace.as_deref())?;
     let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
-    let saves = settings.save.as_ref().map(SaveTarget::codec);
+    let save = settings.save.clone();
     let mut listener = Listener::open(address, limits, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
     let sealed = if sealed { ", authenticated" } else { "" };
@@ -394,11 +394,17 @@ fn listen(
                         let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
                         complain(&format!("{from}: call, {}", media.join(", ")));
                         let codec = offer.sends.as_ref().and_then(|media| media.codec);
-                        if let Some(saves) = saves.filter(|saves| codec != Some(*saves)) {
-                            let sends = codec.map_or("no real video".to_owned(), |codec| codec.to_string());
-                            complain(&format!(
-                                "{from}: not saved: the file is for {saves}, the call sends {sends}"
-                            ));
+                        if let Some(save) = &save {
+                            let why = match codec {
+                                None => Some("the call sends no real video".to_owned()),
+                                Some(codec) if !save.takes(codec) => {
+                                    Some(format!("the call sends {codec}: use a name that ends in .ivf"))
+                                }
+                                Some(_) => None,
+                            };
+                            if let Some(why) = why {
+                                complain(&format!("{from}: not saved: {why}"));
+                            }
                         }
                     }
                     ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
@@ -506,8 +512,12 @@ fn saved_line(saved: &SavedVideo) -> String {
     let more = if saved.gaps.len() > SHOWN { ", …" } else { "" };
     let missing = if gaps.is_empty() { String::new() } else { format!(": {}{more}", gaps.join(", ")) };
     let error = saved.error.as_ref().map_or_else(String::new, |error| format!("\nwarning: {error}"));
+    let damaged = match saved.damaged_frames {
+        0 => String::new(),
+        damaged => format!(", {damaged} damaged"),
+    };
     format!(
-        "\nsaved {} to {}; {} missing{missing}{error}",
+        "\nsaved {} to {}; {} missing{damaged}{missing}{error}",
         plural(saved.frames, "frame", "frames"),
         saved.path,
         plural(saved.missing_frames, "frame", "frames"),

@@ -54,8 +54,8 @@ fn both(saved: &Path, args: &[&str]) -> (Value, Value) {
 #[test]
 fn files_arrive_frame_by_frame_with_the_same_bytes() {
     let folder = TempDir::new().unwrap();
-    for extension in ["ivf", "h264"] {
-        let (saved, file) = (folder.path().join(format!("saved.{extension}")), tiny(extension));
+    for (extension, container) in [("ivf", "ivf"), ("h264", "h264"), ("h264", "ivf")] {
+        let (saved, file) = (folder.path().join(format!("saved.{container}")), tiny(extension));
         let args = ["--media", file.to_str().unwrap(), "--frame-rate", "15", "--duration", "3s"];
         let (sent, received) = both(&saved, &args);
         let (expected, found) = (frames(&file), frames(&saved));
@@ -67,6 +67,7 @@ fn files_arrive_frame_by_frame_with_the_same_bytes() {
         let report = &received["call"]["saved"];
         assert_eq!(report["frames"], found.len(), "{received}");
         assert_eq!((&report["missing_frames"], &report["error"]), (&0.into(), &Value::Null), "{received}");
+        assert_eq!((&report["damaged_frames"], &report["begins_s"]), (&0.into(), &0.0.into()), "{received}");
         let video = &sent["call"]["video"];
         let codec = if extension == "ivf" { "vp8" } else { "h264" };
         assert_eq!((&video["source"], &video["codec"]), (&"file".into(), &codec.into()), "{sent}");
@@ -119,7 +120,11 @@ fn what_does_not_arrive_is_left_out_and_reported() {
     for gap in gaps {
         let step = gap["to_s"].as_f64().unwrap() - gap["from_s"].as_f64().unwrap();
         assert!((0.13..1.0).contains(&step), "{gap}");
+        assert!(gap["key_s"].as_f64().is_none_or(|key| key >= gap["to_s"].as_f64().unwrap()), "{gap}");
     }
+    assert!(gaps[0]["key_s"].is_f64(), "{received}");
+    let damaged = report["damaged_frames"].as_u64().unwrap() as usize;
+    assert!(damaged < found.len(), "{received}");
 }
 
 /// Runs a call with this encoder; the address has no listener if none is needed.
@@ -216,7 +221,7 @@ fn an_encoder_that_is_too_fast_is_held_back() {
     let file = folder.path().join("long.ivf");
     // 200 s of video, which `cat` writes at once.
     let one = frames(&tiny("ivf"));
-    let mut writer = VideoWriter::new(VideoCodec::Vp8);
+    let mut writer = VideoWriter::ivf(VideoCodec::Vp8);
     let mut bytes = writer.header();
     for number in 0..3000_usize {
         writer.write(number as u64 * 6000, &one[number % 30][0], &mut bytes);

@@ -28,6 +28,8 @@ pub const FRAGMENT_HEADER_BYTES: usize = 2;
 const STAP_A: u8 = 24;
 /// Fragment of a unit (RFC 6184 §5.8).
 const FU_A: u8 = 28;
+/// Bytes of the size before each aggregated unit (RFC 6184 §5.7.1).
+const UNIT_SIZE_BYTES: usize = 2;
 /// Flags of the FU header: first and last fragment of a unit (RFC 6184 §5.8).
 const FU_START: u8 = 0x80;
 const FU_END: u8 = 0x40;
@@ -57,6 +59,8 @@ pub enum H264Error {
 pub struct NalType(pub u8);
 
 impl NalType {
+    /// Slice of a picture that decoding cannot start with.
+    pub const SLICE: Self = Self(1);
     /// Slice of a picture that decoding can start with.
     pub const IDR: Self = Self(5);
     /// Sequence parameter set.
@@ -88,15 +92,24 @@ pub fn begins_picture(unit: &[u8]) -> bool {
     matches!(*unit, [first, second, ..] if matches!(NalType::of(first).0, 1 | 2 | 5) && second & 0x80 != 0)
 }
 
-/// The type of the first unit in a payload, if the payload has its beginning (RFC 6184 §5.4: single units, aggregations, fragments).
-pub fn first_type(payload: &[u8]) -> Option<NalType> {
-    match *payload {
-        [first, header, ..] if NalType::of(first).0 == FU_A => {
-            (header & FU_START != 0).then_some(NalType::of(header))
+/// Whether a payload is the first of its access unit that a decoder needs: it has the beginning of a delimiter, of a sequence parameter set,
+/// or of a picture that is not an IDR picture. Only supplemental information may come before such a picture, in practice; parameter sets
+/// come before an IDR picture.
+pub fn begins_access_unit(payload: &[u8]) -> bool {
+    let (kind, next) = match *payload {
+        [first, header, ref rest @ ..] if NalType::of(first).0 == FU_A && header & FU_START != 0 => {
+            (NalType::of(header), rest.first())
         }
-        [first, _, _, unit, ..] if NalType::of(first).0 == STAP_A => Some(NalType::of(unit)),
-        [first, ..] if matches!(NalType::of(first).0, 1..=23) => Some(NalType::of(first)),
-        _ => None,
+        [first, _, _, unit, ref rest @ ..] if NalType::of(first).0 == STAP_A => {
+            (NalType::of(unit), rest.first())
+        }
+        [first, ref rest @ ..] => (NalType::of(first), rest.first()),
+        [] => return false,
+    };
+    match kind {
+        NalType::DELIMITER | NalType::SEQUENCE => true,
+        NalType::SLICE => next.is_some_and(|next| next & 0x80 != 0),
+        _ => false,
     }
 }
 
@@ -127,6 +140,46 @@ pub fn nal_units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The first start code of three bytes in `bytes`: where it begins, and where it ends.
 pub fn start_code(bytes: &[u8]) -> Option<(usize, usize)> {
     bytes.windows(3).position(|three| three == [0, 0, 1]).map(|at| (at, at + 3))
+}
+
+/// The payloads of an access unit of a byte stream, of at most `max` bytes: units alone, several small ones together (STAP-A), large ones in
+/// fragments. Delimiters are left out: a packet more that can be lost, for what the marker says.
+pub fn payloads(access_unit: &[u8], max: usize) -> Vec<Vec<u8>> {
+    let (mut all, mut small, mut size) = (Vec::new(), Vec::new(), 1);
+    for unit in nal_units(access_unit) {
+        if unit.first().is_some_and(|&first| NalType::of(first) == NalType::DELIMITER) {
+            continue;
+        }
+        let more = UNIT_SIZE_BYTES + unit.len();
+        if size + more > max.min(usize::from(u16::MAX)) {
+            all.extend(aggregated(&small));
+            (size, small) = (1, Vec::new());
+        }
+        if size + more > max.min(usize::from(u16::MAX)) {
+            all.extend(packets(unit, max));
+        } else {
+            size += more;
+            small.push(unit);
+        }
+    }
+    all.extend(aggregated(&small));
+    all
+}
+
+/// The payload of units that fit in it (RFC 6184 §5.7.1): of one, the unit itself.
+fn aggregated(units: &[&[u8]]) -> Option<Vec<u8>> {
+    if let [] | [_] = units {
+        return units.first().map(|unit| unit.to_vec());
+    }
+    let headers = || units.iter().filter_map(|unit| unit.first());
+    let forbidden = headers().fold(0, |all, header| all | header & 0x80);
+    let importance = headers().map(|header| header & 0x60).max().unwrap_or(0);
+    let mut payload = vec![forbidden | importance | STAP_A];
+    for unit in units {
+        payload.extend((unit.len() as u16).to_be_bytes());
+        payload.extend(*unit);
+    }
+    Some(payload)
 }
 
 /// The payloads of a NAL unit: itself if it has at most `max` bytes, else fragments of nearly equal sizes. `max` is at least 3. A unit
@@ -265,6 +318,31 @@ mod tests {
             let short = joined(&[payload[..length].to_vec()]);
             assert_eq!(short.is_ok(), length == 1 || length == 5, "{length} B: {short:?}");
         }
+    }
+
+    #[test]
+    fn small_units_share_a_packet_and_delimiters_are_left_out() {
+        let stream =
+            [&[0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x67, 1, 0, 0, 1, 0x68, 2, 0, 0, 1, 0x65][..], &[7; 30]]
+                .concat();
+        let all = payloads(&stream, 20);
+        // The greater importance of the two; then fragments.
+        assert_eq!(all[0], [0x78, 0, 2, 0x67, 1, 0, 2, 0x68, 2]);
+        assert!(all.len() == 3 && all.iter().all(|payload| payload.len() <= 20));
+        assert!(begins_access_unit(&all[0]) && !begins_access_unit(&all[1]));
+        assert_eq!(
+            joined(&all).unwrap(),
+            [&[0, 0, 0, 1, 0x67, 1, 0, 0, 0, 1, 0x68, 2, 0, 0, 0, 1, 0x65][..], &[7; 30]].concat()
+        );
+        assert_eq!(payloads(&[0, 0, 1, 0x41, 0x9a], 20), [[0x41, 0x9a]]);
+        // A picture is begun by its first slice, alone or in fragments; an IDR picture by its parameter sets.
+        assert!(begins_access_unit(&[0x41, 0x9a]) && begins_access_unit(&[0x5c, 0x81, 0x9a]));
+        assert!(!begins_access_unit(&[0x41, 0x4a]) && !begins_access_unit(&[0x5c, 0x01, 0x9a]));
+        assert!(
+            !begins_access_unit(&[0x65, 0x88])
+                && !begins_access_unit(&[0x06, 0x80])
+                && !begins_access_unit(&[])
+        );
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::{
 
 use giusto_session::{
     media::FrameArrival,
-    video::{Arrivals, VideoCodec, VideoWriter},
+    video::{Arrivals, Gap, VideoCodec, VideoWriter},
 };
-use giusto_units::Timestamp;
+use giusto_units::{TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::whole_file::{Content, WriteError};
@@ -27,6 +27,16 @@ pub struct SavedVideo {
     pub frames: u64,
     /// Frames that are missing between them, by their times.
     pub missing_frames: u64,
+    /// Frames in the file that refer to missing ones: those from a gap to the next key frame. Decoders show them damaged.
+    #[serde(default)]
+    pub damaged_frames: u64,
+    /// Frames in the file that were complete after their playout deadline: a viewer would have seen the frame before instead.
+    #[serde(default)]
+    pub late_frames: u64,
+    /// Time of the first frame in the file from the first that was sent, in seconds. `None` if it is unknown: then times count from the
+    /// first frame in the file.
+    #[serde(default)]
+    pub begins_s: Option<f64>,
     /// Where frames are missing: the first 1000 gaps.
     pub gaps: Vec<SavedGap>,
     /// Why the file is not complete; `None` if it is.
@@ -37,36 +47,39 @@ pub struct SavedVideo {
 /// Frames that are missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SavedGap {
-    /// Time of the last frame before, from the first frame of the file, in seconds.
+    /// Time of the last frame before, from the first frame of all, in seconds; 0 at the start.
     pub from_s: f64,
     /// Time of the first frame after.
     pub to_s: f64,
+    /// Time of the first key frame after: frames until then are damaged. `None` if there was none.
+    #[serde(default)]
+    pub key_s: Option<f64>,
     /// The number of frames between them.
     pub frames: u64,
 }
 
-/// A file for the video of the first call that has any: IVF for VP8, Annex B for H.264.
+/// A file for the video of the first call that has any: IVF, or Annex B for H.264.
 #[derive(Debug, Clone)]
 pub struct SaveTarget {
     path: PathBuf,
-    codec: VideoCodec,
+    is_ivf: bool,
     /// Taken by the first call.
     file: Arc<Mutex<Option<File>>>,
 }
 
 impl SaveTarget {
-    /// Creates the file; its name says the codec: `.ivf` or `.h264`.
+    /// Creates the file; its name says the container: `.ivf` or `.h264`.
     ///
     /// # Errors
     ///
     /// The text names the path and the fix.
     pub fn create(path: &Path) -> Result<Self, String> {
-        let codec = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("ivf") => VideoCodec::Vp8,
-            Some("h264" | "264") => VideoCodec::H264,
+        let is_ivf = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("ivf") => true,
+            Some("h264" | "264") => false,
             _ => {
                 return Err(format!(
-                    "{}: unknown kind of file: use a name that ends in .ivf for VP8 or .h264 for H.264",
+                    "{}: unknown kind of file: use a name that ends in .ivf, or in .h264 for H.264 without times",
                     path.display()
                 ));
             }
@@ -74,26 +87,30 @@ impl SaveTarget {
         // An earlier file is overwritten when a call begins.
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
-        Ok(Self { path: path.to_owned(), codec, file: Arc::new(Mutex::new(Some(file))) })
+        Ok(Self { path: path.to_owned(), is_ivf, file: Arc::new(Mutex::new(Some(file))) })
     }
 
-    /// The codec that its name says.
-    pub const fn codec(&self) -> VideoCodec {
-        self.codec
+    /// Whether its container has room for this codec.
+    pub fn takes(&self, codec: VideoCodec) -> bool {
+        self.is_ivf || codec == VideoCodec::H264
     }
 
     /// The saver of a call whose video has this codec; `None` if it is not the first.
     pub(crate) fn open(&self, codec: VideoCodec) -> Option<VideoSaver> {
-        if codec != self.codec {
+        if !self.takes(codec) {
             return None;
         }
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let mut saver = VideoSaver {
             path: self.path.clone(),
             out: BufWriter::new(file),
-            writer: VideoWriter::new(codec),
+            writer: if self.is_ivf { VideoWriter::ivf(codec) } else { VideoWriter::annex_b() },
             arrivals: Arrivals::default(),
             buffer: Vec::new(),
+            keys: Vec::new(),
+            is_damaged: false,
+            damaged: 0,
+            late: 0,
             error: None,
         };
         saver.error = saver.out.get_ref().set_len(0).err();
@@ -113,6 +130,12 @@ pub(crate) struct VideoSaver {
     writer: VideoWriter,
     arrivals: Arrivals,
     buffer: Vec<u8>,
+    /// The time of the first key frame after each gap.
+    keys: Vec<Option<TimeDelta>>,
+    /// The next frame refers to missing ones, unless it is a key frame.
+    is_damaged: bool,
+    damaged: u64,
+    late: u64,
     error: Option<io::Error>,
 }
 
@@ -124,6 +147,15 @@ impl VideoSaver {
 
     fn take(&mut self, now: Option<Timestamp>) {
         while let Some(frame) = self.arrivals.poll(now) {
+            self.keys.resize(self.arrivals.gaps().len(), None);
+            self.is_damaged |= frame.follows_gap || self.writer.frames() == 0;
+            if frame.key == Some(true) {
+                self.is_damaged = false;
+                let open = self.keys.iter_mut().rev().take_while(|key| key.is_none());
+                open.for_each(|key| *key = Some(VideoWriter::time(frame.ticks)));
+            }
+            self.damaged += u64::from(self.is_damaged);
+            self.late += u64::from(frame.late);
             let mut bytes = std::mem::take(&mut self.buffer);
             bytes.clear();
             self.writer.write(frame.ticks, &frame.payload.to_vec(), &mut bytes);
@@ -150,16 +182,20 @@ impl VideoSaver {
         if self.error.is_none() {
             self.error = end(&mut self).err();
         }
-        let gap = |gap: &giusto_session::video::Gap| SavedGap {
+        let gap = |(gap, key): (&Gap, &Option<TimeDelta>)| SavedGap {
             from_s: gap.from.as_seconds(),
             to_s: gap.to.as_seconds(),
+            key_s: key.map(TimeDelta::as_seconds),
             frames: gap.frames,
         };
         SavedVideo {
             codec: self.writer.codec().name().to_owned(),
             frames: self.writer.frames(),
             missing_frames: self.arrivals.skipped(),
-            gaps: self.arrivals.gaps().iter().map(gap).collect(),
+            damaged_frames: self.damaged,
+            late_frames: self.late,
+            begins_s: self.arrivals.begins().map(TimeDelta::as_seconds),
+            gaps: self.arrivals.gaps().iter().zip(&self.keys).map(gap).collect(),
             error: self.error.map(|error| WriteError::io(&self.path, VIDEO, error).to_string()),
             path: self.path.display().to_string(),
         }

@@ -120,6 +120,9 @@ pub struct FrameArrival {
     pub sequence: u64,
     /// Its RTP timestamp.
     pub rtp_timestamp: u32,
+    /// The RTP timestamp of the first frame that its source sent, if a packet of that one was the first to arrive and losses are of
+    /// interest.
+    pub start: Option<u32>,
     /// Arrival time of its last packet.
     pub at: Timestamp,
     /// Frame delay: from its capture to `at`, on the clocks of both ends (the sender's is in its reports, RFC
@@ -132,6 +135,8 @@ pub struct FrameArrival {
     pub repaired: u64,
     /// Whether it became complete after its [playout deadline](super::MediaReceiverConfig::playout_deadline).
     pub late: bool,
+    /// Whether decoding can start with it; `None` if the payload format does not say so.
+    pub key: Option<bool>,
     /// Its bytes.
     pub payload: Payload,
 }

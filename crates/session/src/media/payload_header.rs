@@ -17,7 +17,7 @@ pub enum PayloadHeader {
     None,
     /// The VP8 payload descriptor (RFC 7741 §4.2) of one byte: start of the frame or not.
     Vp8,
-    /// H.264 (RFC 6184, packetization mode 1): units of the byte stream alone, or in fragments (FU-A).
+    /// H.264 (RFC 6184, packetization mode 1): units of the byte stream alone, together (STAP-A), or in fragments (FU-A), without delimiters.
     H264,
     /// The VP9 payload descriptor (RFC 9628 §4.2) of one byte: start and end of the frame, and whether it refers to others.
     Vp9,
@@ -63,17 +63,12 @@ impl PayloadHeader {
                 };
                 described(pieces(), descriptor)
             }
-            Self::H264 => {
-                let bytes = frame.to_vec();
-                let units = h264::nal_units(&bytes);
-                units.flat_map(|unit| h264::packets(unit, max)).map(Payload::from).collect()
-            }
+            Self::H264 => h264::payloads(&frame.to_vec(), max).into_iter().map(Payload::from).collect(),
             Self::Av1 => av1::packets(&frame.to_vec(), max).into_iter().map(Payload::from).collect(),
         }
     }
 
-    /// Whether the payload says that it is the first of its frame. H.264 and AV1 say so of key frames only, and of frames that begin with
-    /// a delimiter.
+    /// Whether the payload says that it is the first of its frame. AV1 says so of key frames only.
     pub(super) fn begins_frame(self, payload: &[u8]) -> bool {
         match self {
             Self::None => false,
@@ -82,9 +77,7 @@ impl PayloadHeader {
                 .is_ok_and(|(descriptor, _)| descriptor.start && descriptor.partition == 0),
             Self::Vp9 => Vp9Descriptor::parse(payload)
                 .is_ok_and(|(descriptor, _)| descriptor.start && descriptor.spatial_layer() == 0),
-            // A delimiter or a sequence parameter set comes before all else (ITU-T H.264 §7.4.1.2.3).
-            Self::H264 => h264::first_type(payload)
-                .is_some_and(|kind| matches!(kind, h264::NalType::DELIMITER | h264::NalType::SEQUENCE)),
+            Self::H264 => h264::begins_access_unit(payload),
             Self::Av1 => av1::begins_sequence(payload),
         }
     }
@@ -174,16 +167,12 @@ mod tests {
             for (key, bytes) in [(true, 1500), (false, 1500), (true, 40), (false, 40)] {
                 let frame = codec.synthetic_frame(DataSize::from_bytes(bytes), key);
                 let payloads = packetizer.payloads(&frame);
-                assert_eq!(
-                    payloads.len() == 1,
-                    bytes == 40 && !(key && codec.has_parameter_sets()),
-                    "{codec}"
-                );
+                assert_eq!(payloads.len() == 1, bytes == 40 && !(key && codec == VideoCodec::Av1), "{codec}");
                 assert!(payloads.iter().all(|payload| payload.len() <= 300));
                 assert_eq!(header.frame(payloads.iter()), Some((frame.clone(), Some(key))), "{codec} {key}");
                 let begins: Vec<_> =
                     payloads.iter().map(|payload| header.begins_frame(&payload.to_vec())).collect();
-                let says_so = key || matches!(codec, VideoCodec::Vp8 | VideoCodec::Vp9);
+                let says_so = key || codec != VideoCodec::Av1;
                 assert_eq!(begins[0], says_so, "{codec} {key}");
                 assert!(!begins[1..].contains(&true), "{codec} {key}");
                 if let [_, rest @ ..] = &payloads[..]

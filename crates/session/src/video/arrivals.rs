@@ -20,8 +20,14 @@ const STEPS: usize = 31;
 /// A received frame, after all that come before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderedFrame {
-    /// Ticks of 1/90,000 s since the first frame.
+    /// Ticks of 1/90,000 s since the first frame: the first that was sent, or that arrived, if that one is unknown.
     pub ticks: u64,
+    /// Whether it became complete after its playout deadline.
+    pub late: bool,
+    /// Whether decoding can start with it; `None` if the payload format does not say so.
+    pub key: Option<bool>,
+    /// Whether frames are missing before it.
+    pub follows_gap: bool,
     /// Its bytes.
     pub payload: Payload,
 }
@@ -29,7 +35,7 @@ pub struct OrderedFrame {
 /// Frames that did not arrive whole, or were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The time of the last frame before, since the first frame of all.
+    /// The time of the last frame before, since the first frame of all; at the start, zero.
     pub from: TimeDelta,
     /// The time of the first frame after.
     pub to: TimeDelta,
@@ -48,6 +54,9 @@ pub struct Arrivals {
     /// The number after the last packet of the latest frame in order, its RTP timestamp, and its ticks.
     latest: Option<(u64, u32, u64)>,
     steps: std::collections::VecDeque<u64>,
+    /// Ticks until the first frame, while the frames that are missing before it cannot be counted.
+    uncounted: Option<u64>,
+    begins: Option<TimeDelta>,
     gaps: Vec<Gap>,
     skipped: u64,
 }
@@ -82,13 +91,30 @@ impl Arrivals {
         let first = self.waiting.first_entry()?;
         let frame = first.remove();
         self.bytes = self.bytes.saturating_sub(len);
-        let ticks = self.ticks(&frame, follows);
-        self.latest = Some((frame.sequence + frame.packets, frame.rtp_timestamp, ticks));
-        Some(OrderedFrame { ticks, payload: frame.payload })
+        let before = self.skipped;
+        let ticks = match self.latest {
+            Some((_, last, ticks)) => self.ticks((last, ticks), &frame, follows),
+            None => self.first_ticks(&frame, follows),
+        };
+        let FrameArrival { sequence, packets, rtp_timestamp, late, key, payload, .. } = frame;
+        self.latest = Some((sequence + packets, rtp_timestamp, ticks));
+        Some(OrderedFrame { ticks, late, key, follows_gap: self.skipped > before, payload })
     }
 
-    fn ticks(&mut self, frame: &FrameArrival, follows: bool) -> u64 {
-        let Some((_, before, ticks)) = self.latest else { return 0 };
+    /// The ticks of the first frame.
+    fn first_ticks(&mut self, frame: &FrameArrival, follows: bool) -> u64 {
+        let start = frame.start.or(follows.then_some(frame.rtp_timestamp));
+        let ticks = start.map_or(0, |start| u64::from(frame.rtp_timestamp.wrapping_sub(start)));
+        self.begins = start.map(|_| VideoWriter::time(ticks));
+        if !follows {
+            self.skipped += 1;
+            self.gaps.push(Gap { from: TimeDelta::ZERO, to: VideoWriter::time(ticks), frames: 1 });
+            self.uncounted = Some(ticks);
+        }
+        ticks
+    }
+
+    fn ticks(&mut self, (before, ticks): (u32, u64), frame: &FrameArrival, follows: bool) -> u64 {
         // Timestamps rise; one that does not is that of a sender which breaks the rules.
         let step = u64::from(frame.rtp_timestamp.wrapping_sub(before).min(i32::MAX as u32));
         let usual = self.usual_step();
@@ -105,6 +131,11 @@ impl Arrivals {
                     frames,
                 });
             }
+        }
+        if follows && let Some(first) = self.uncounted.take().filter(|_| step > 0) {
+            let frames = ((first + step / 2) / step).max(1);
+            self.skipped += frames - 1;
+            self.gaps.iter_mut().take(1).for_each(|gap| gap.frames = frames);
         }
         if follows {
             if self.steps.len() >= STEPS {
@@ -125,6 +156,11 @@ impl Arrivals {
     /// The gaps so far: the first 1000.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
+    }
+
+    /// The time of the first frame, from the first that was sent; `None` if that is unknown, or before there is any.
+    pub const fn begins(&self) -> Option<TimeDelta> {
+        self.begins
     }
 
     /// The number of frames in all gaps.

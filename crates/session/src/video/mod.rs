@@ -2,7 +2,7 @@
 //!
 //! | item | holds |
 //! |---|---|
-//! | [`VideoReader`] | the frames of a byte stream: IVF with VP8, or H.264 of ITU-T H.264 Annex B |
+//! | [`VideoReader`] | the frames of a byte stream: IVF with VP8 or H.264, or H.264 of ITU-T H.264 Annex B |
 //! | [`VideoWriter`] | the same containers, written |
 //! | [`Clip`], [`Ladder`] | a whole file, and files of one video at several rates |
 //! | [`VideoSource`] | frames at their times: [`FileSource`], or [`LiveVideo`] of a running encoder |

@@ -28,7 +28,9 @@ pub enum VideoError {
     )]
     Container([u8; 4]),
     /// An IVF stream has another codec.
-    #[error("the codec is \"{0}\": expected VP80, such as of `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`")]
+    #[error(
+        "the codec is \"{0}\": expected VP80 or H264, such as of `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
+    )]
     Codec(String),
     /// The header of an IVF stream has an impossible length or time base.
     #[error("the IVF header is damaged: its length is {length} B, its time base {scale}/{rate} s")]
@@ -49,6 +51,9 @@ pub enum VideoError {
     /// A frame is not VP8.
     #[error("frame {0}: {1}")]
     Frame(u64, Vp8Error),
+    /// A frame of H.264 has no NAL unit.
+    #[error("frame {0} has no NAL unit: expected a byte stream of H.264 (Annex B)")]
+    NoUnit(u64),
     /// The time of a frame cannot be represented.
     #[error("the time of frame {0} is too large: {1} units")]
     Time(u64, u64),
@@ -58,8 +63,9 @@ pub enum VideoError {
 #[derive(Debug, Clone, Copy)]
 enum Container {
     Unknown,
-    /// IVF, with its time base: a unit is `scale / rate` seconds.
+    /// IVF, with its codec and its time base: a unit is `scale / rate` seconds.
     Ivf {
+        codec: VideoCodec,
         scale: u32,
         rate: u32,
     },
@@ -67,7 +73,7 @@ enum Container {
     AnnexB,
 }
 
-/// Reads the frames of a byte stream: IVF with VP8, or H.264 of Annex B, recognised by the first bytes.
+/// Reads the frames of a byte stream: IVF with VP8 or H.264, or H.264 of Annex B, recognised by the first bytes.
 ///
 /// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
 /// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.
@@ -121,7 +127,7 @@ impl VideoReader {
     pub fn codec(&self) -> Option<VideoCodec> {
         match self.container {
             Container::Unknown => None,
-            Container::Ivf { .. } => Some(VideoCodec::Vp8),
+            Container::Ivf { codec, .. } => Some(codec),
             Container::AnnexB => Some(VideoCodec::H264),
         }
     }
@@ -192,7 +198,7 @@ impl VideoReader {
         }
         match self.container {
             Container::Unknown => Ok(None),
-            Container::Ivf { scale, rate } => self.ivf_frame((scale, rate)),
+            Container::Ivf { codec, scale, rate } => self.ivf_frame(codec, (scale, rate)),
             Container::AnnexB => self.annex_b_frame(),
         }
     }
@@ -205,10 +211,13 @@ impl VideoReader {
         let word = |at: usize| {
             header.get(at..).and_then(|it| it.first_chunk()).map_or(0, |it| u32::from_le_bytes(*it))
         };
-        let codec = header.get(8..12).unwrap_or_default();
-        if codec != b"VP80" {
-            return Err(VideoError::Codec(String::from_utf8_lossy(codec).escape_default().to_string()));
-        }
+        let codec = match header.get(8..12).unwrap_or_default() {
+            b"VP80" => VideoCodec::Vp8,
+            b"H264" => VideoCodec::H264,
+            other => {
+                return Err(VideoError::Codec(String::from_utf8_lossy(other).escape_default().to_string()));
+            }
+        };
         let (length, rate, scale) = (half(6), word(16), word(20));
         let bytes = usize::from(length);
         if !(IVF_HEADER_BYTES..=MAX_IVF_HEADER_BYTES).contains(&bytes) || rate == 0 || scale == 0 {
@@ -218,10 +227,14 @@ impl VideoReader {
             return Ok(None);
         }
         self.buffer.drain(..bytes);
-        Ok(Some(Container::Ivf { scale, rate }))
+        Ok(Some(Container::Ivf { codec, scale, rate }))
     }
 
-    fn ivf_frame(&mut self, (scale, rate): (u32, u32)) -> Result<Option<VideoFrame>, VideoError> {
+    fn ivf_frame(
+        &mut self,
+        codec: VideoCodec,
+        (scale, rate): (u32, u32),
+    ) -> Result<Option<VideoFrame>, VideoError> {
         let Some((head, rest)) = self.buffer.split_at_checked(IVF_FRAME_HEADER_BYTES) else {
             return Ok(None);
         };
@@ -231,10 +244,16 @@ impl VideoReader {
             return Err(VideoError::FrameSize(self.frames, size));
         }
         let Some(frame) = rest.get(..size as usize) else { return Ok(None) };
-        let tag = FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?;
+        let key = match codec {
+            VideoCodec::H264 if h264::nal_units(frame).next().is_none() => {
+                return Err(VideoError::NoUnit(self.frames));
+            }
+            VideoCodec::H264 => h264::is_key(frame),
+            _ => FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?.key,
+        };
         let nanos = u128::from(time) * u128::from(scale) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
         let at = i64::try_from(nanos).map_err(|_| VideoError::Time(self.frames, time))?;
-        let frame = VideoFrame { payload: frame.into(), key: tag.key, time: Some(TimeDelta::from_nanos(at)) };
+        let frame = VideoFrame { payload: frame.into(), key, time: Some(TimeDelta::from_nanos(at)) };
         self.buffer.drain(..IVF_FRAME_HEADER_BYTES + size as usize);
         Ok(Some(frame))
     }

@@ -8,13 +8,14 @@ use super::{
     reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
 };
 
-/// Writes one video: IVF for VP8, VP9 and AV1, a byte stream of Annex B for H.264.
+/// Writes one video: IVF, or a byte stream of Annex B, which has no times.
 ///
 /// Times of IVF are in units of 1/90,000 s, those of RTP. The file's first bytes are to be replaced by [`header`](Self::header) at the
-/// end, when the duration is known.
+/// end, when the duration is known. A frame of H.264 in IVF is a byte stream, as libwebrtc writes it (`ivf_file_writer.cc`).
 #[derive(Debug, Clone)]
 pub struct VideoWriter {
     codec: VideoCodec,
+    is_ivf: bool,
     frames: u64,
     /// Ticks of the latest frame, and from the one before.
     latest: (u64, u64),
@@ -22,56 +23,57 @@ pub struct VideoWriter {
 }
 
 impl VideoWriter {
-    /// A video of this codec without frames.
-    pub const fn new(codec: VideoCodec) -> Self {
-        Self { codec, frames: 0, latest: (0, 0), dimensions: (0, 0) }
+    /// A video of this codec without frames, in IVF.
+    pub const fn ivf(codec: VideoCodec) -> Self {
+        Self { codec, is_ivf: true, frames: 0, latest: (0, 0), dimensions: (0, 0) }
+    }
+
+    /// A video of H.264 without frames, in a byte stream of Annex B.
+    pub const fn annex_b() -> Self {
+        Self { is_ivf: false, ..Self::ivf(VideoCodec::H264) }
     }
 
     /// What the file begins with: its length does not change.
     pub fn header(&self) -> Vec<u8> {
-        match self.codec {
-            VideoCodec::H264 => Vec::new(),
-            VideoCodec::Vp8 | VideoCodec::Vp9 | VideoCodec::Av1 => {
-                let mut header = Vec::with_capacity(IVF_HEADER_BYTES);
-                header.extend(IVF_SIGNATURE);
-                header.extend([0_u16, IVF_HEADER_BYTES as u16].map(u16::to_le_bytes).concat());
-                header.extend(match self.codec {
-                    VideoCodec::Vp9 => b"VP90",
-                    VideoCodec::Av1 => b"AV01",
-                    _ => b"VP80",
-                });
-                header.extend([self.dimensions.0, self.dimensions.1].map(u16::to_le_bytes).concat());
-                // FFmpeg reads and writes the duration here, in units of the time base; libvpx the number of frames.
-                let duration = u32::try_from(self.latest.0 + self.latest.1).unwrap_or(u32::MAX);
-                header.extend([VIDEO_CLOCK, 1, duration, 0].map(u32::to_le_bytes).concat());
-                header
-            }
+        if !self.is_ivf {
+            return Vec::new();
         }
+        let mut header = Vec::with_capacity(IVF_HEADER_BYTES);
+        header.extend(IVF_SIGNATURE);
+        header.extend([0_u16, IVF_HEADER_BYTES as u16].map(u16::to_le_bytes).concat());
+        header.extend(match self.codec {
+            VideoCodec::Vp8 => b"VP80",
+            VideoCodec::H264 => b"H264",
+            VideoCodec::Vp9 => b"VP90",
+            VideoCodec::Av1 => b"AV01",
+        });
+        header.extend([self.dimensions.0, self.dimensions.1].map(u16::to_le_bytes).concat());
+        // FFmpeg reads and writes the duration here, in units of the time base; libvpx the number of frames.
+        let duration = u32::try_from(self.latest.0 + self.latest.1).unwrap_or(u32::MAX);
+        header.extend([VIDEO_CLOCK, 1, duration, 0].map(u32::to_le_bytes).concat());
+        header
     }
 
     /// Appends a frame to `out`, `ticks` of 1/90,000 s after the first. Annex B has no times.
     pub fn write(&mut self, ticks: u64, frame: &[u8], out: &mut Vec<u8>) {
         self.frames += 1;
         self.latest = (ticks, ticks.saturating_sub(self.latest.0));
-        match self.codec {
-            VideoCodec::Vp8 | VideoCodec::Vp9 | VideoCodec::Av1 => {
-                if self.codec == VideoCodec::Vp8
-                    && self.dimensions == (0, 0)
-                    && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(frame)
-                {
-                    self.dimensions = dimensions;
-                }
-                out.extend((frame.len() as u32).to_le_bytes());
-                out.extend(ticks.to_le_bytes());
-                out.extend(frame);
+        if !self.is_ivf {
+            for unit in h264::nal_units(frame) {
+                out.extend(h264::START_CODE);
+                out.extend(unit);
             }
-            VideoCodec::H264 => {
-                for unit in h264::nal_units(frame) {
-                    out.extend(h264::START_CODE);
-                    out.extend(unit);
-                }
-            }
+            return;
         }
+        if self.codec == VideoCodec::Vp8
+            && self.dimensions == (0, 0)
+            && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(frame)
+        {
+            self.dimensions = dimensions;
+        }
+        out.extend((frame.len() as u32).to_le_bytes());
+        out.extend(ticks.to_le_bytes());
+        out.extend(frame);
     }
 
     /// The number of frames so far.

@@ -3,7 +3,7 @@
 //! A frame is complete when all its packets have arrived, from its first to the one with the marker. An RTP
 //! header does not mark the first packet of a frame: it is the one after the last packet of the previous
 //! frame. If the last packet of a frame is lost, the next frame is therefore dropped too, because the lost
-//! packet may have been its first. The first frame of a source has no predecessor: it starts with the packet
+//! packet may have been its first, unless the payload format marks the start. The first frame of a source has no predecessor: it starts with the packet
 //! whose sequence number is the lower 16 bits of the timestamp, as our sender sends it.
 //!
 //! Where the payload format marks the start of a frame ([`PayloadHeader::begins_frame`]), a frame is complete without its predecessor.
@@ -230,7 +230,13 @@ impl Frames {
         let known = known.map(|(behind, _)| self.open.len() - 1 - behind);
         let place = known.unwrap_or_else(|| {
             let place = self.open.partition_point(|frame| frame.lowest < packet.number);
-            self.open.insert(place, Open::new(now, &packet));
+            match self.open.get_mut(place) {
+                // What it needs not comes before the start that the format marks: supplemental information, say.
+                Some(frame) if frame.is_whole && frame.timestamp == packet.timestamp && !packet.marker => {
+                    frame.lowest = packet.number;
+                }
+                _ => self.open.insert(place, Open::new(now, &packet)),
+            }
             place
         });
         if let Some(frame) = self.open.get_mut(place) {

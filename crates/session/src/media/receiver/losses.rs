@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | a packet is missing | when one with a higher number arrives | RFC 4585 §6.2.1 |
 //! | first request | after a number that is three higher, or 10 ms; longer if late packets were seen before | RFC 5681 §3.2 for the three; the rest chosen by us |
-//! | next request | after the retransmission timeout of RFC 6298 §2.3, at least 20 ms | libwebrtc, `nack_requester.cc`: one RTT, every 20 ms |
-//! | RTT | smoothed (RFC 6298 §2) over the answers to reference times (RFC 3611 §4.5) and the times from a request to the repair of a packet that was requested once (RFC 6298 §3); 100 ms before the first, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
+//! | next request | after the RTT and twice its variation, or 10 ms if that is longer; the last one after the RTT alone, if its repair is then in time | libwebrtc, `nack_requester.cc`: one RTT, every 20 ms |
+//! | RTT | smoothed (RFC 6298 §2) over the answers to reference times (RFC 3611 §4.5) and the times from a request to the repair of a packet that was requested once (RFC 6298 §3); before the first, the least time from the first of several requests to the repair; 100 ms before that, and 10 s after the last | default of libwebrtc, `kDefaultRtt` |
 //! | requests for a packet | 10 | libwebrtc, `kMaxNackRetries` |
 //! | missing packets | 1000 | libwebrtc, `kMaxNackPackets` |
 //! | no request | if the repair would arrive after the playout deadline | – |
@@ -33,7 +33,7 @@ const MAX_MISSING: usize = 1000;
 /// Time for which a packet that was repaired or given up is remembered: as long as an incomplete frame.
 const REMEMBERED: TimeDelta = TimeDelta::from_seconds(2);
 /// Maximum number of packets that are requested before the first one that arrived. Chosen by us.
-const MAX_BEFORE_FIRST: u64 = 64;
+pub(super) const MAX_BEFORE_FIRST: u64 = 64;
 
 /// Counts of a source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,6 +90,8 @@ enum State {
 pub(super) enum Requests {
     /// They are requested.
     On,
+    /// They are requested, and parity may recover them.
+    Both,
     /// They are not requested: parity may recover them.
     Off,
     /// Nothing repairs them: they were reordered, or are lost.
@@ -158,11 +160,14 @@ impl Losses {
             return false;
         };
         missing.state = State::Repaired;
-        // A packet that was requested twice does not tell which request it answers (RFC 6298 §3). Without any estimate it
-        // counts from the first request: an RTT above the default would otherwise never be measured.
-        let is_certain = missing.requests == 1 || self.rtt.current(now).is_none();
-        if let Some((first, _)) = missing.requested_at.filter(|_| is_certain) {
-            self.rtt.on_sample(now, now.saturating_since(first));
+        if let Some((first, _)) = missing.requested_at {
+            let passed = now.saturating_since(first);
+            // A packet that was requested twice does not tell which request it answers (RFC 6298 §3).
+            if missing.requests == 1 {
+                self.rtt.on_sample(now, passed)
+            } else {
+                self.rtt.on_bound(now, passed)
+            }
         }
         self.on_repaired(now, requests);
         true
@@ -322,14 +327,18 @@ impl Missing {
             PATIENCE
         };
         let first = self.found_at + wait;
-        let at = self.requested_at.map_or(first, |(_, last)| last + timeout.max(MIN_INTERVAL));
+        let latest = self.deadline - rtt;
+        let again = |(_, last): (Timestamp, Timestamp)| {
+            (last + timeout.max(MIN_INTERVAL)).min(latest.max(last + rtt.max(MIN_INTERVAL)))
+        };
+        let at = self.requested_at.map_or(first, again);
         let in_time = at.max(now) + rtt <= self.deadline;
-        if requests == Requests::On && self.requests < MAX_REQUESTS && in_time {
+        if matches!(requests, Requests::On | Requests::Both) && self.requests < MAX_REQUESTS && in_time {
             return (at, Step::Request);
         }
-        // A repair that was requested may still arrive; without one only a reordered packet can.
-        let until =
-            if self.requested_at.is_some() || requests == Requests::Off { self.deadline } else { first };
+        // A repair that was requested may still arrive, and parity; without them only a reordered packet can.
+        let has_parity = matches!(requests, Requests::Off | Requests::Both);
+        let until = if self.requested_at.is_some() || has_parity { self.deadline } else { first };
         (until, Step::GiveUp)
     }
 }
@@ -339,28 +348,41 @@ impl Missing {
 struct RoundTrip {
     /// Smoothed value, variation, and the time of the latest sample.
     measured: Option<(TimeDelta, TimeDelta, Timestamp)>,
+    /// The value is only an upper bound.
+    is_bound: bool,
 }
 
 impl RoundTrip {
     /// RFC 6298 §2.2 and §2.3, with alpha 1/8 and beta 1/4.
     fn on_sample(&mut self, now: Timestamp, sample: TimeDelta) {
-        let (smoothed, variation) = match self.current(now) {
+        let (smoothed, variation) = match self.current(now).filter(|_| !self.is_bound) {
             None => (sample, sample / 2),
             Some((smoothed, variation)) => {
                 let difference = (smoothed - sample).max(sample - smoothed);
                 (smoothed + (sample - smoothed) / 8, variation + (difference - variation) / 4)
             }
         };
-        self.measured = Some((smoothed, variation, now));
+        (self.measured, self.is_bound) = (Some((smoothed, variation, now)), false);
+    }
+
+    /// Handles a time that the RTT does not exceed. It is used until there is a sample: an RTT above the default would otherwise never be
+    /// measured.
+    fn on_bound(&mut self, now: Timestamp, bound: TimeDelta) {
+        match self.current(now) {
+            Some((least, _)) if !self.is_bound || least <= bound => {}
+            _ => (self.measured, self.is_bound) = (Some((bound, TimeDelta::ZERO, now)), true),
+        }
     }
 
     fn smoothed(&self, now: Timestamp) -> TimeDelta {
         self.current(now).map_or(DEFAULT_RTT, |(smoothed, _)| smoothed)
     }
 
-    /// RTO, without the lower bound of RFC 6298 §2.4.
+    /// The time after which a repair is overdue. It is shorter than the RTO of RFC 6298 §2.3, which has four times the variation: a request
+    /// in vain is a small packet, since the sender does not send a packet twice within an RTT. Chosen by us.
     fn timeout(&self, now: Timestamp) -> TimeDelta {
-        self.current(now).map_or(DEFAULT_RTT, |(smoothed, variation)| smoothed + variation * 4)
+        let spread = |(smoothed, variation): (TimeDelta, TimeDelta)| smoothed + (variation * 2).max(PATIENCE);
+        self.current(now).map_or(DEFAULT_RTT, spread)
     }
 
     fn current(&self, now: Timestamp) -> Option<(TimeDelta, TimeDelta)> {
@@ -401,6 +423,61 @@ mod tests {
         }
         arrive(&mut losses, 2000, 300);
         assert!(losses.due().is_some_and(|due| due < at(2010)), "{:?}", losses.due());
+    }
+
+    #[test]
+    fn an_rtt_of_several_requests_is_only_a_bound() {
+        let mut losses = Losses::default();
+        let mut wanted = Vec::new();
+        let arrive =
+            |losses: &mut Losses, ms, number| losses.on_packet(at(ms), number, || at(ms + 400), Requests::On);
+        // The RTT is 60 ms; the first request is lost.
+        assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
+        losses.handle_timeout(at(10), Requests::On, &mut wanted);
+        losses.handle_timeout(at(110), Requests::On, &mut wanted);
+        assert!(losses.on_retransmitted(at(170), 1, Requests::On));
+        assert_eq!(
+            (wanted.as_slice(), losses.round_trip(at(170))),
+            (&[1, 1][..], TimeDelta::from_millis(160))
+        );
+        arrive(&mut losses, 200, 4);
+        losses.handle_timeout(at(210), Requests::On, &mut wanted);
+        assert!(losses.on_retransmitted(at(270), 3, Requests::On));
+        assert_eq!(losses.round_trip(at(270)), TimeDelta::from_millis(60));
+        // The next packet can be requested again.
+        arrive(&mut losses, 300, 6);
+        losses.handle_timeout(at(310), Requests::On, &mut wanted);
+        assert!(losses.due() > Some(at(380)) && losses.due() < Some(at(440)), "{:?}", losses.due());
+    }
+
+    #[test]
+    fn the_last_request_leaves_while_its_repair_is_in_time() {
+        let mut losses = Losses::default();
+        let mut wanted = Vec::new();
+        losses.on_round_trip(at(0), TimeDelta::from_millis(150));
+        for number in [0, 2] {
+            losses.on_packet(at(0), number, || at(400), Requests::On);
+        }
+        losses.handle_timeout(at(10), Requests::On, &mut wanted);
+        // After 300 ms it would be too late.
+        assert_eq!(losses.due(), Some(at(250)));
+        losses.handle_timeout(at(250), Requests::On, &mut wanted);
+        assert_eq!((wanted.as_slice(), losses.due()), (&[1, 1][..], Some(at(400))));
+    }
+
+    #[test]
+    fn parity_is_awaited_where_requests_come_too_late() {
+        for (requests, given_up) in [(Requests::On, 1), (Requests::Both, 0)] {
+            let mut losses = Losses::default();
+            losses.on_round_trip(at(0), TimeDelta::from_millis(500));
+            for number in [0, 2] {
+                losses.on_packet(at(0), number, || at(400), requests);
+            }
+            losses.handle_timeout(at(20), requests, &mut Vec::new());
+            assert_eq!(losses.counts().given_up, given_up, "{requests:?}");
+            losses.handle_timeout(at(400), requests, &mut Vec::new());
+            assert_eq!(losses.counts().given_up, 1, "{requests:?}");
+        }
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl MediaReceiverConfig {
     fn requests(&self, payload_type: u8) -> Option<Requests> {
         let is_rtx = |format: &PayloadFormat| format.framing == Framing::Retransmission { of: payload_type };
         if self.repair.nack && self.payloads.iter().any(is_rtx) {
-            return Some(Requests::On);
+            return Some(if self.uses_parity(payload_type) { Requests::Both } else { Requests::On });
         }
         if self.uses_parity(payload_type) {
             return Some(Requests::Off);

@@ -11,7 +11,7 @@ use super::{
     clock::{MediaJitter, Playout, SenderClock},
     frames::{FramePacket, Frames, WholeFrame},
     key_frames::KeyFrames,
-    losses::{Losses, Requests},
+    losses::{Losses, MAX_BEFORE_FIRST, Requests},
     parity::ParityDecoder,
     window::{FIRST_CYCLE, widened},
 };
@@ -266,6 +266,8 @@ pub(super) struct Source {
     playout: Playout,
     pub(super) losses: Losses,
     pub(super) parity: ParityDecoder,
+    /// The timestamp of the first frame that was sent, if the first packet that arrived belongs to it.
+    start: Option<u32>,
     /// Timestamp and marker of the packet with the highest number.
     latest: Option<(u32, bool)>,
     pub(super) keys: KeyFrames,
@@ -292,6 +294,7 @@ impl Source {
             playout: Playout::default(),
             losses: Losses::default(),
             parity: ParityDecoder::default(),
+            start: None,
             latest: None,
             keys: KeyFrames::new(key_frames),
             requests: Requests::Useless,
@@ -341,6 +344,7 @@ impl Source {
         if latest.is_none() {
             // The first number of a stream is the lower half of its first timestamp: see the rules of the module.
             let before = header.sequence.wrapping_sub(timestamp as u16);
+            self.start = Some(timestamp).filter(|_| u64::from(before) <= MAX_BEFORE_FIRST);
             self.losses.on_first(now, number, u64::from(before), deadline(timestamp));
         }
         // The packets after one without marker belong to its frame, or to a later one.
@@ -462,7 +466,9 @@ impl Source {
             delay,
             packets,
             repaired,
+            start: self.start,
             late,
+            key,
             payload,
         })
     }
@@ -502,7 +508,7 @@ impl Source {
         self.losses.end();
         self.keys.on_restart(now);
         self.parity = ParityDecoder::default();
-        self.latest = None;
+        (self.latest, self.start) = (None, None);
         self.tracker = tracker();
         (self.highest, self.reported, self.jitter) = (None, (0, 0), MediaJitter::default());
     }

@@ -20,9 +20,9 @@ use crate::media::{
     stream::{MediaStream, PacketFields, RtpStream},
 };
 
-/// Minimum interval between two retransmissions of a packet before the RTT is known (libwebrtc, `nack_requester.cc`,
-/// `kDefaultRtt`).
-const DEFAULT_RTT: TimeDelta = TimeDelta::from_millis(100);
+/// Minimum interval between two retransmissions of a packet before the RTT is known. Chosen by us: half of the interval at which receivers
+/// then repeat a request (libwebrtc, `nack_requester.cc`, `kDefaultRtt`), so that a retransmission that had to wait does not stop the next.
+const DEFAULT_RTT: TimeDelta = TimeDelta::from_millis(50);
 /// Maximum number of queued repair packets of all streams; further requests are dropped (libwebrtc,
 /// `nack_requester.cc`, `kMaxNackPackets`).
 const MAX_QUEUED: usize = 1000;
@@ -71,7 +71,7 @@ pub(in crate::media) struct RepairCounts {
 pub(in crate::media) struct Repairs {
     lines: Vec<Option<Line>>,
     queue: VecDeque<Wanted>,
-    /// The latest RTT.
+    /// The RTT without the queueing delay of single reports.
     rtt: Option<TimeDelta>,
     headers: DataSize,
 }
@@ -116,8 +116,11 @@ impl Repairs {
         self.lines.iter().any(Option::is_some)
     }
 
+    /// Handles a measured RTT. The value falls at once and rises slowly: a repetition that is asked for after the RTT must not be taken for
+    /// one that is too soon.
     pub(in crate::media) fn on_round_trip(&mut self, rtt: TimeDelta) {
-        self.rtt = Some(rtt);
+        let raised = |before: TimeDelta| before + (rtt - before) / 8;
+        self.rtt = Some(self.rtt.map_or(rtt, |before| raised(before).min(rtt)));
     }
 
     /// Handles the loss ratio of a receiver report.
@@ -321,4 +324,46 @@ impl Repairs {
 /// both: of the time at which it would arrive, and of the time at which the frame is due.
 fn is_late(now: Timestamp, since: Timestamp, deadline: TimeDelta) -> bool {
     now.saturating_since(since) > deadline
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::{RateRange, StreamRepair};
+
+    #[test]
+    fn a_queue_before_a_report_delays_no_repetition() {
+        let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
+        let limits = RateRange::fixed(DataRate::from_bps(1_000_000));
+        let repair = StreamRepair { rtx: Some((2, 98)), ..StreamRepair::default() };
+        let stream = MediaStream { repair, ..MediaStream::video(1, 96, limits) };
+        let mut repairs = Repairs::new(&[stream], DataSize::from_bytes(40));
+        let packet = QueuedPacket {
+            stream: 0,
+            media_timestamp: 0,
+            marker: true,
+            payload: vec![0; 100].into(),
+            captured: None,
+            since: at(0),
+            size: DataSize::from_bytes(140),
+        };
+        repairs.on_sent(at(0), (7, &[0; 12], true), &packet);
+        let repeats = |repairs: &mut Repairs, ms: u64| {
+            repairs.on_nack(at(ms), 0, [7].into_iter());
+            let wanted = repairs.pop().map(|(wanted, _)| wanted);
+            wanted
+                .and_then(|wanted| repairs.write(at(ms), wanted, (FeedbackKind::ReceiverReports, 0)))
+                .is_some()
+        };
+        // Before the RTT is known, requests come every 100 ms; the first retransmission waited for 2 ms.
+        assert_eq!([32, 40, 130].map(|ms| repeats(&mut repairs, ms)), [true, false, true]);
+        // The RTT is 60 ms, and some reports wait for 8 ms.
+        for rtt in [60, 68] {
+            repairs.on_round_trip(TimeDelta::from_millis(rtt));
+        }
+        assert_eq!([180, 195, 250].map(|ms| repeats(&mut repairs, ms)), [false, true, false]);
+        // After a change of the route it rises.
+        (0..40).for_each(|_| repairs.on_round_trip(TimeDelta::from_millis(200)));
+        assert!(repairs.rtt > Some(TimeDelta::from_millis(195)));
+    }
 }

@@ -37,11 +37,13 @@ fn a_frame_is_complete_with_its_last_packet() {
         ssrc: 7,
         sequence: 65_535 + (1 << 16),
         rtp_timestamp: 65_535,
+        start: None,
         at: at(1012),
         delay: Some(TimeDelta::from_millis(1012 - 4960)),
         packets: 3,
         repaired: 0,
         late: false,
+        key: None,
         // 16 of 1000 bytes are the header, with an empty extension.
         payload: Payload::zeros(DataSize::from_bytes(3 * 984)),
     };

@@ -24,11 +24,15 @@ fn receiver(codec: VideoCodec, nack: bool, key_frames: KeyFrameRequest) -> Media
 
 /// The packets of a video with a frame every 40 ms, of which the frames in `keys` are key frames.
 fn packets(codec: VideoCodec, frames: u16, keys: &[u16]) -> Vec<(RtpHeader, Payload)> {
+    let frame = |frame| codec.synthetic_frame(DataSize::from_bytes(900), keys.contains(&frame));
+    packets_of(codec, (0..frames).map(frame))
+}
+
+fn packets_of(codec: VideoCodec, frames: impl Iterator<Item = Payload>) -> Vec<(RtpHeader, Payload)> {
     let packetizer = Packetizer::new(DataSize::from_bytes(400), Cut::Even).unwrap();
     let packetizer = packetizer.with_header(codec.payload_header()).unwrap();
     let mut all = Vec::new();
-    for frame in 0..frames {
-        let content = codec.synthetic_frame(DataSize::from_bytes(900), keys.contains(&frame));
+    for (frame, content) in (0..).zip(frames) {
         let payloads = packetizer.payloads(&content);
         let last = payloads.len() - 1;
         for (number, payload) in payloads.into_iter().enumerate() {
@@ -36,7 +40,7 @@ fn packets(codec: VideoCodec, frames: u16, keys: &[u16]) -> Vec<(RtpHeader, Payl
                 ssrc: 7,
                 payload_type: VIDEO,
                 sequence: all.len() as u16,
-                timestamp: u32::from(frame) * 3600,
+                timestamp: frame * 3600,
                 marker: number == last,
                 extension: None,
             };
@@ -104,6 +108,29 @@ fn a_frame_whose_packets_were_all_lost_is_repaired() {
         assert_eq!((figures.frames, figures.repaired_frames, figures.dropped_frames), (6, 1, 0), "{codec}");
         assert_eq!((figures.repaired_packets, figures.unrepaired_packets), (count, 0), "{codec}");
     }
+}
+
+#[test]
+fn a_repair_before_a_marked_start_is_no_frame() {
+    let mut receiver = receiver(VideoCodec::H264, true, KeyFrameRequest::PictureLoss);
+    // Supplemental information before each picture but the first.
+    let frame = |number: u16| {
+        let frame = VideoCodec::H264.synthetic_frame(DataSize::from_bytes(900), number == 0).to_vec();
+        let information = [0, 0, 0, 1, 6, 5, 1, 1];
+        Payload::from(if number == 0 { frame } else { [&information[..], &frame].concat() })
+    };
+    let packets = packets_of(VideoCodec::H264, (0..100).map(frame));
+    let lost = packets.iter().position(|(header, _)| header.timestamp == 3600).unwrap();
+    assert_eq!(packets[lost].1.to_vec()[0], 6);
+    for packet @ (header, _) in packets.iter().filter(|packet| packet.0.sequence != lost as u16) {
+        arrive(&mut receiver, u64::from(header.timestamp / 90), packet);
+        if header.timestamp == 5 * 3600 && header.marker {
+            repair(&mut receiver, 205, &packets[lost]);
+        }
+    }
+    assert_eq!(frames(&mut receiver).len(), 100);
+    let figures = receiver.sources().find(|one| one.ssrc == 7).unwrap();
+    assert_eq!((figures.frames, figures.dropped_frames, figures.key_frame_requests), (100, 0, 0));
 }
 
 #[test]
