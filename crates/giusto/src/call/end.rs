@@ -125,6 +125,8 @@ struct OpenCall {
     config: SideConfig,
     /// How many calls had begun before.
     number: u64,
+    /// Messages that the socket had dropped before.
+    dropped_before: u64,
 }
 
 impl OpenCall {
@@ -197,12 +199,13 @@ impl LocalEnd {
         }
     }
 
-    pub(super) fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
+    /// A call begins; the socket had dropped so many messages before.
+    pub(super) fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig, dropped_before: u64) {
         if let Some(signal) = self.settings.began.take() {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
-        self.open.insert(id, OpenCall { config, number: self.begun });
+        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before });
         self.begun += 1;
     }
 
@@ -309,7 +312,7 @@ impl LocalEnd {
         now: Timestamp,
         id: CallId,
         outcome: &Result<(), CallError>,
-        (calls, driver): (&mut Calls<CallSide>, &CallDriver<'_>),
+        (calls, driver): (&mut Calls<CallSide>, &mut CallDriver<'_>),
     ) -> Option<Outcome> {
         let open = self.open.remove(&id)?;
         if let Some(feed) = &self.settings.feed {
@@ -343,7 +346,7 @@ impl LocalEnd {
             address_changes: calls.moves(id).unwrap_or(0),
             unsent_packets: report.unsent,
             unsent_reason: report.unsent_reason,
-            socket_dropped_packets: report.dropped,
+            socket_dropped_packets: driver.dropped() - open.dropped_before,
             ignored: calls.counters().into(),
             video: open.config.video.as_ref().map(|video| video.figures(now - began)),
             saved,

@@ -184,7 +184,7 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
-                                local.on_begun(now, id, config);
+                                local.on_begun(now, id, config, driver.dropped());
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
                         }
@@ -348,7 +348,7 @@ impl Listener {
                                     driver.restart_report();
                                 }
                                 calls.accept(now, id, Answer { sources: config.sources.0 }, side);
-                                local.on_begun(now, id, config);
+                                local.on_begun(now, id, config, driver.dropped());
                                 Some(ListenerEvent::Begun { from, offer })
                             }
                             Err(why) => {

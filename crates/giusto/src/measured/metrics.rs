@@ -45,6 +45,7 @@ pub struct Metrics {
     too_old: Counter,
     implausible: Counter,
     kernel_dropped: Counter,
+    lost_in_buffer: Gauge,
     rate: Real,
     jitter: Real,
     unmeasured: [(CountOf, Counter); 10],
@@ -60,6 +61,7 @@ pub struct StreamTotals {
     reordered: u64,
     too_old: u64,
     implausible: u64,
+    lost_in_buffer: u64,
 }
 
 impl StreamTotals {
@@ -82,6 +84,7 @@ impl StreamTotals {
             (&mut self.reordered, sequence.reordered()),
             (&mut self.too_old, sequence.too_old()),
             (&mut self.implausible, sequence.implausible()),
+            (&mut self.lost_in_buffer, stream.kernel_dropped_packets()),
         ] {
             *total = total.saturating_add(more);
         }
@@ -130,8 +133,11 @@ impl Metrics {
         let too_old =
             counter(all, "too_old_packets", "Datagrams too late to be distinguished from duplicates");
         let implausible = counter(all, "implausible_packets", "Datagrams with impossible sequence numbers");
-        let kernel_dropped =
-            counter(all, "kernel_dropped_packets", "Datagrams dropped by the full socket buffer");
+        let help = "Messages dropped by the full socket buffer, of streams and others; a group of datagrams counts once";
+        let kernel_dropped = counter(all, "kernel_dropped_packets", help);
+        let help =
+            "Of the missing datagrams, those that the full socket buffer dropped: the path did not lose them";
+        let lost_in_buffer = gauge(all, "lost_in_buffer_packets", help);
         let received_bytes = Counter::default();
         let help = "UDP payload of the unique datagrams received";
         all.register_with_unit("received", help, Unit::Bytes, received_bytes.clone());
@@ -161,6 +167,7 @@ impl Metrics {
             too_old,
             implausible,
             kernel_dropped,
+            lost_in_buffer,
             rate,
             jitter,
             unmeasured,
@@ -190,6 +197,7 @@ impl Metrics {
         let live = recv::live(receiver);
         let jitters = receiver.streams().filter_map(|(_, stream)| stream.meter().jitter()).max();
         self.streams.set(live.streams as i64);
+        self.lost_in_buffer.set(all.lost_in_buffer as i64);
         self.lost.set(all.expected.saturating_sub(all.received) as i64);
         self.rate.set(live.rate_bps / 8.0);
         self.jitter.set(jitters.unwrap_or_default().as_seconds());
@@ -245,7 +253,7 @@ mod tests {
         };
         let mut receiver = Receiver::new(config);
         let (metrics, mut ended) = (Metrics::new(), StreamTotals::default());
-        let mut send = |receiver: &mut Receiver, port: u16, millis: u64| {
+        let mut send = |receiver: &mut Receiver, port: u16, millis: u64, dropped: u64| {
             let now = Timestamp::from_nanos(millis * 1_000_000);
             let inbound = Inbound {
                 from: ([127, 0, 0, 1], port).into(),
@@ -253,7 +261,7 @@ mod tests {
                 segment: 100,
                 at: now,
                 tos: None,
-                kernel_dropped: None,
+                kernel_dropped: Some(dropped),
                 truncated: false,
             };
             receiver.handle(now, &inbound);
@@ -264,8 +272,8 @@ mod tests {
             }
             metrics.update(receiver, &ended);
         };
-        (0..5).for_each(|millis| send(&mut receiver, 1, millis));
-        send(&mut receiver, 2, 10);
+        (0..5).for_each(|millis| send(&mut receiver, 1, millis, 3));
+        send(&mut receiver, 2, 10, 5);
         let value = |name: &str| {
             let text = metrics.text();
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -277,13 +285,18 @@ mod tests {
             ("1".into(), "1".into())
         );
         // The first stream ends; the second may begin.
-        let mut later = |port, millis| send(&mut receiver, port, millis);
+        let mut later = |port, millis| send(&mut receiver, port, millis, 5);
         later(3, 2_000);
         later(3, 2_001);
         assert_eq!(value("giusto_opened_streams_total"), "2");
         assert_eq!(value("giusto_received_packets_total"), "6");
         assert_eq!(value("giusto_received_bytes_total"), "600");
         assert_eq!((value("giusto_streams"), value("giusto_lost_packets")), ("1".into(), "0".into()));
+        // 3 before there was a stream.
+        assert_eq!(
+            (value("giusto_kernel_dropped_packets_total"), value("giusto_lost_in_buffer_packets")),
+            ("5".into(), "2".into())
+        );
         assert_eq!(value("giusto_unmeasured_packets_total{reason=\"foreign\"}"), "0");
         assert!(metrics.text().ends_with("# EOF\n"));
     }
