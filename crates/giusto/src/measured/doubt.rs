@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(run(Some(700), Some(742), "giusto"), "742 lost, 700 of them in the receiver's buffer");
         assert_eq!(run(Some(7), None, "rtp"), "7 lost in the receiver's buffer");
         assert_eq!(run(Some(7), Some(0), "raw"), "7 lost in the receiver's buffer");
-        assert_eq!((run(Some(0), Some(742), "giusto"), run(None, Some(742), "giusto")), Default::default());
+        assert_eq!([run(Some(0), Some(742), "giusto"), run(None, Some(742), "giusto")], ["", ""]);
     }
 
     #[test]

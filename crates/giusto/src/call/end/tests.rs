@@ -86,7 +86,7 @@ impl Pair {
                         }
                         CallEvent::Accepted { id, .. } => {
                             self.ends[own].begin(now, id, media());
-                            self.local.on_begun(now, id, config);
+                            self.local.on_begun(now, id, config, 0);
                         }
                         _ => {}
                     }
