@@ -211,6 +211,7 @@ impl Caller {
             if (has_ended || is_over()) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.note_dropped(now, (calls, driver));
             local.show(now, calls);
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
@@ -376,6 +377,7 @@ impl Listener {
             if is_over() && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.note_dropped(now, (calls, driver));
             local.show(now, calls);
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop

@@ -349,7 +349,8 @@ fn take_from(streams: &mut [Incoming], index: usize, inbound: &Inbound<'_>) {
 pub(super) fn take(stream: &mut Incoming, inbound: &Inbound<'_>) -> bool {
     let datagrams = inbound.bytes.chunks(inbound.segment.max(1));
     stream.on_message(datagrams.len() as u64, inbound.kernel_dropped);
-    datagrams.fold(false, |any, datagram| stream.on_datagram(inbound.at, datagram, inbound.tos) || any)
+    let of_stream = datagrams.filter(|datagram| stream.on_datagram(inbound.at, datagram, inbound.tos));
+    of_stream.count() > 0
 }
 
 impl Test<'_> {
