@@ -147,8 +147,14 @@ pub(crate) fn width() -> u16 {
 /// Live figures in one line.
 pub(crate) fn live_line(live: &LiveFigures) -> String {
     let gap = live.gap_error_p99.map_or_else(String::new, |gap| format!(", gap error p99 {gap:.1}"));
-    let [received, lost] = [live.received_packets, live.lost_packets].map(count);
-    format!("{}, {received} received, {lost} lost{gap}", rate(live.rate_bps))
+    let [received, lost, dropped] =
+        [live.received_packets, live.lost_packets, live.kernel_dropped_packets].map(count);
+    let dropped = if live.kernel_dropped_packets > 0 {
+        format!(" ({dropped} of them in the receiver's buffer)")
+    } else {
+        String::new()
+    };
+    format!("{}, {received} received, {lost} lost{dropped}{gap}", rate(live.rate_bps))
 }
 
 /// One line of progress on standard error; hidden where that is no terminal.

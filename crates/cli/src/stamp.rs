@@ -8,7 +8,7 @@ use std::{
 
 use giusto::{
     measured::{
-        RunError,
+        RunError, own_loss,
         plan::Tempo,
         stamp::{
             self, Reflection, ReflectorIntervals, StampLive, StampPacing, StampPlan, StampPlanError,
@@ -191,11 +191,19 @@ pub(crate) fn reflect(args: &RecvArgs, stop: &AtomicBool) -> anyhow::Result<Exit
     let seconds = (now - start).as_seconds();
     let unsent = reflection.unsent_packets();
     let row = Record::ReflectorResult(&counters, seconds);
-    output.other(&counters_text(counters, unsent), &counters_json(counters, unsent), row)?;
+    let doubt = doubt(counters);
+    let warning = doubt.as_ref().map(|doubt| format!("warning: {doubt}\n")).unwrap_or_default();
+    let text = warning + &counters_text(counters, unsent);
+    output.other(&text, &counters_json(counters, unsent), row)?;
     output.take().into_iter().for_each(|text| printer.result(text));
     printer.finish(stop)?;
     outcome?;
-    Ok(ExitCode::SUCCESS)
+    Ok(console::status(doubt.is_some()))
+}
+
+/// Why senders may not trust the losses on the way to this reflector.
+fn doubt(counters: ReflectorCounters) -> Option<String> {
+    own_loss("reflector", counters.kernel_dropped, None)
 }
 
 /// The number of sessions that are announced.
@@ -212,6 +220,7 @@ fn counters_json(counters: ReflectorCounters, unsent: u64) -> serde_json::Value 
         looped,
         over_rate,
         refused,
+        kernel_dropped,
         refused_dscp,
     } = counters;
     json!({
@@ -228,7 +237,9 @@ fn counters_json(counters: ReflectorCounters, unsent: u64) -> serde_json::Value 
             "looped": looped,
             "over_rate": over_rate,
             "refused": refused,
+            "kernel_dropped": kernel_dropped,
         },
+        "doubts": doubt(counters).into_iter().collect::<Vec<_>>(),
     })
 }
 
@@ -246,6 +257,7 @@ fn counters_text(counters: ReflectorCounters, unsent: u64) -> String {
         (counters.looped, "from another reflector"),
         (counters.over_rate, "above the rate of a host"),
         (counters.refused, "without room for their session"),
+        (counters.kernel_dropped, "dropped by the full socket buffer"),
         (unsent, "not taken by the system"),
     ];
     let others: Vec<_> =

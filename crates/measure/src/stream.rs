@@ -107,8 +107,8 @@ pub struct StreamSummary {
     pub implausible_packets: u64,
     /// Pattern of loss.
     pub loss: LossSummary,
-    /// Datagrams that the receiving socket dropped because its buffer was full. They are included in the lost
-    /// ones.
+    /// Of the lost datagrams: those that the receiving socket dropped because its buffer was full. At most so many where the
+    /// socket receives other datagrams too.
     pub kernel_dropped_packets: u64,
     /// The rate in bit/s, header bytes included as configured, over N − 1 intervals: [`RateMeter::rate`].
     pub rate_bps: Option<f64>,
@@ -178,7 +178,10 @@ pub struct StreamMeter {
     delay: DelayMeter,
     schedule_errors: ErrorHistogram,
     received_bytes: DataSize,
+    /// Missing datagrams that the socket may have dropped.
     kernel_dropped: u64,
+    /// What the socket may have dropped since the highest datagram.
+    droppable: u64,
     /// By the two bits of the field.
     ecn: [u64; 4],
     tos: Option<u8>,
@@ -204,6 +207,7 @@ impl StreamMeter {
             schedule_errors: ErrorHistogram::new(),
             received_bytes: DataSize::ZERO,
             kernel_dropped: 0,
+            droppable: 0,
             ecn: [0; 4],
             tos: None,
             dscp_changed: false,
@@ -218,12 +222,17 @@ impl StreamMeter {
     pub fn on_arrival(&mut self, arrival: &Arrival) -> SequenceVerdict {
         let verdict = self.sequence.on_packet(arrival.sequence);
         match verdict {
-            SequenceVerdict::InOrder => self.count(arrival, verdict),
+            SequenceVerdict::InOrder => {
+                self.count(arrival, verdict);
+                self.droppable = 0;
+            }
             SequenceVerdict::Gap(missing) => {
                 self.count(arrival, verdict);
                 self.series.on_lost(self.latest, missing);
+                self.on_missing(missing);
             }
             SequenceVerdict::Resumed(missing) => {
+                self.on_missing(missing);
                 if let Some(held) = self.held.take() {
                     self.count(&held, SequenceVerdict::Gap(missing));
                 }
@@ -284,10 +293,26 @@ impl StreamMeter {
         self.sequence.on_implausible();
     }
 
-    /// The kernel says that the socket dropped `count` more datagrams (Linux: the difference of two `SO_RXQ_OVFL` counters).
+    /// The kernel says that the socket dropped up to `count` more datagrams before the next one that is handled (Linux: the
+    /// difference of two `SO_RXQ_OVFL` counters). As many of those that are missing there count as dropped by the socket.
     #[inline]
-    pub fn on_kernel_drops(&mut self, count: u32) {
-        self.kernel_dropped += u64::from(count);
+    pub fn on_kernel_drops(&mut self, count: u64) {
+        self.droppable = self.droppable.saturating_add(count);
+    }
+
+    fn on_missing(&mut self, missing: u64) {
+        self.kernel_dropped = self.kernel_dropped.saturating_add(missing.min(self.droppable));
+        self.droppable = 0;
+    }
+
+    /// Of the lost datagrams: those that the receiving socket dropped, as in the summary.
+    #[inline]
+    pub fn kernel_dropped_packets(&self) -> u64 {
+        self.kernel_dropped.min(self.missing())
+    }
+
+    fn missing(&self) -> u64 {
+        self.sequence.expected().saturating_sub(self.sequence.received())
     }
 
     /// Sets the estimate of the sender's clock for the whole stream.
@@ -304,7 +329,9 @@ impl StreamMeter {
     /// Sets the number of datagrams sent, so that losses at the end count too.
     #[inline]
     pub fn finish(&mut self, sent: u64) {
+        let missing = self.missing();
         self.sequence.finish(sent);
+        self.on_missing(self.missing().saturating_sub(missing));
     }
 
     /// The UDP payload of all datagrams received, without duplicates.
@@ -327,7 +354,7 @@ impl StreamMeter {
             too_old_packets: self.sequence.too_old(),
             implausible_packets: self.sequence.implausible(),
             loss,
-            kernel_dropped_packets: self.kernel_dropped,
+            kernel_dropped_packets: self.kernel_dropped.min(loss.lost),
             rate_bps: self.rate.rate(),
             fencepost_rate_bps: self.rate.fencepost_rate(),
             jitter: self.jitter.jitter(),
@@ -596,15 +623,47 @@ mod tests {
     #[test]
     fn losses_are_counted_to_the_senders_last_packet() {
         let mut meter = measured((0..90).filter(|sequence| sequence % 10 != 5).map(arrival));
-        meter.finish(100);
         meter.on_kernel_drops(3);
         meter.on_kernel_drops(4);
+        meter.finish(100);
         let summary = meter.summary();
         assert_eq!((summary.lost_packets, summary.loss.expected, summary.loss.periods), (19, 100, 10));
         assert_eq!(summary.loss.period_lengths, [9, 0, 0, 0, 0, 1]);
         assert_eq!(summary.kernel_dropped_packets, 7);
         assert_eq!(summary.gap_error.map(|errors| errors.max), Some(TimeDelta::ZERO));
         assert_eq!(meter.series().points().map(|point| point.lost).sum::<u64>(), 9);
+    }
+
+    #[test]
+    fn losses_in_the_socket_are_those_that_it_can_have_dropped() {
+        let dropped = |drops: [u64; 4], sent| {
+            let mut meter = StreamMeter::new(&config());
+            for (sequence, drops) in [0, 1, 10, 15].into_iter().zip(drops) {
+                meter.on_kernel_drops(drops);
+                meter.on_arrival(&arrival(sequence));
+            }
+            meter.on_kernel_drops(100);
+            if let Some(sent) = sent {
+                meter.finish(sent);
+            }
+            assert_eq!(meter.kernel_dropped_packets(), meter.summary().kernel_dropped_packets);
+            meter.kernel_dropped_packets()
+        };
+        // 8 and 4 are missing, and 4 behind the last one.
+        assert_eq!(dropped([0, 0, 8, 4], None), 12);
+        assert_eq!(dropped([0, 0, 8, 4], Some(20)), 16);
+        // Lost on the path, the first 3 excepted.
+        assert_eq!(dropped([0, 0, 3, 0], None), 3);
+        // The kernel also drops what is not of the stream: before its first datagram, where nothing is missing, and more.
+        assert_eq!(dropped([70, 70, 80, 50], None), 12);
+        assert_eq!(dropped([70, 70, 0, 0], Some(16)), 0);
+        // What was missing arrives: it was on the path.
+        let mut meter = measured([0].map(arrival));
+        meter.on_kernel_drops(2);
+        for sequence in [3, 2] {
+            meter.on_arrival(&arrival(sequence));
+        }
+        assert_eq!((meter.kernel_dropped_packets(), meter.summary().lost_packets), (1, 1));
     }
 
     #[test]

@@ -33,5 +33,5 @@ pub use socket::{
     Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
     SocketError, TrafficClass, UdpSocket, Wait, is_passing,
 };
-pub use sys::Synchronisation;
+pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};

@@ -280,11 +280,24 @@ fn control_len(header: &libc::msghdr) -> usize {
     header.msg_controllen as usize
 }
 
-/// The number of messages that this socket dropped since it was opened: its buffer was full or a checksum was wrong.
-pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    // SK_MEMINFO_DROPS in linux/sock_diag.h.
-    const DROPS: usize = 8;
-    let mut info = [0_u32; DROPS + 1];
+/// The receive buffer of a socket, as the kernel accounts for it: its overhead for each message is included, which may be many
+/// times the size of a small one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveBuffer {
+    /// What it holds, in bytes.
+    pub held_bytes: u32,
+    /// What it can hold, in bytes.
+    pub room_bytes: u32,
+    /// Messages that the socket dropped since it was opened: its buffer was full, or a checksum was wrong. A group of datagrams
+    /// counts once. It wraps.
+    pub dropped_messages: u32,
+}
+
+/// The state of a socket's receive buffer.
+pub(crate) fn receive_buffer(fd: BorrowedFd<'_>) -> io::Result<ReceiveBuffer> {
+    // SK_MEMINFO_VARS in linux/sock_diag.h; SK_MEMINFO_DROPS is the last of them.
+    const VARS: usize = 9;
+    let mut info = [0_u32; VARS];
     let mut len = mem::size_of_val(&info) as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `info`, which is that long, and `len` itself.
     let result = unsafe {
@@ -297,8 +310,12 @@ pub(crate) fn dropped_messages(fd: BorrowedFd<'_>) -> io::Result<u32> {
         )
     };
     Errno::result(result)?;
-    let [.., drops] = info;
-    if len as usize == mem::size_of_val(&info) { Ok(drops) } else { Err(Errno::ENOPROTOOPT.into()) }
+    let [held_bytes, room_bytes, .., dropped_messages] = info;
+    if len as usize == mem::size_of_val(&info) {
+        Ok(ReceiveBuffer { held_bytes, room_bytes, dropped_messages })
+    } else {
+        Err(Errno::ENOPROTOOPT.into())
+    }
 }
 
 /// Has the system refuse what does not fit the path MTU of an IPv4 path, or lets it and every router fragment that: ip(7).

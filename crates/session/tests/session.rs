@@ -300,25 +300,60 @@ fn datagrams_received_together_are_measured_separately() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);
     let (_sender, token) = net.open(from);
-    let mut run = Vec::new();
-    for sequence in 0..5 {
-        run.extend(datagram(token, sequence, net.now.as_nanos()));
+    // 3 are missing before the first run, 20 before the second.
+    for (first, dropped_messages) in [(3, 2), (29, 4)] {
+        let mut run = Vec::new();
+        for sequence in first..first + 5 {
+            run.extend(datagram(token, sequence, net.now.as_nanos()));
+        }
+        run.extend(&datagram(token, first + 5, net.now.as_nanos())[..100]);
+        let inbound = Inbound {
+            from,
+            bytes: &run,
+            segment: SIZE,
+            at: net.now,
+            tos: Some(0b1011_1011),
+            kernel_dropped: Some(dropped_messages),
+            truncated: false,
+        };
+        net.receiver.handle(net.now, &inbound);
     }
-    run.extend(&datagram(token, 5, net.now.as_nanos())[..100]);
-    let inbound = Inbound {
-        from,
-        bytes: &run,
-        segment: SIZE,
-        at: net.now,
-        tos: Some(0b1011_1011),
-        kernel_dropped: Some(7),
-        truncated: false,
-    };
-    net.receiver.handle(net.now, &inbound);
     let (_, stream) = net.receiver.streams().next().unwrap();
     let summary = stream.meter().summary();
-    assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (6, 5 * 200 + 100));
-    assert_eq!((summary.ecn.ce, summary.dscp, summary.kernel_dropped_packets), (6, Some(46), 7));
+    assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (12, 10 * 200 + 200));
+    assert_eq!((summary.ecn.ce, summary.dscp), (12, Some(46)));
+    // A dropped message may have held as many as the largest so far: 1, then 6.
+    assert_eq!((summary.lost_packets, summary.kernel_dropped_packets), (23, 2 + 12));
+}
+
+#[test]
+fn drops_of_the_socket_count_where_a_stream_misses_datagrams() {
+    let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Raw), ..receiver_config() });
+    let (one, other, raw) = (address(5000), address(5001), address(9));
+    let tokens = [one, other].map(|from| net.open(from).1);
+    let mut deliver = |from, bytes: &[u8], dropped| {
+        let (segment, at) = (bytes.len(), net.now);
+        let kernel_dropped = Some(dropped);
+        net.receiver
+            .handle(at, &Inbound { from, bytes, segment, at, tos: None, kernel_dropped, truncated: false });
+    };
+    let data = |token, sequence| datagram(token, sequence, 0);
+    deliver(one, &data(tokens[0], 0), 0);
+    deliver(other, &data(tokens[1], 0), 0);
+    deliver(raw, b"anything", 0);
+    // Of the other stream 10 are lost on the path, of the first one all 30 in the socket.
+    deliver(other, &data(tokens[1], 11), 0);
+    deliver(one, &data(tokens[0], 31), 30);
+    // It misses none of those that the socket dropped meanwhile.
+    deliver(other, &data(tokens[1], 12), 30);
+    deliver(other, &data(tokens[1], 20), 30);
+    // Nothing arrives any more.
+    net.receiver.note_kernel_dropped(33);
+    let mut dropped: Vec<_> =
+        net.receiver.streams().map(|(_, stream)| (stream.from(), stream.kernel_dropped_packets())).collect();
+    dropped.sort();
+    assert_eq!(dropped, [(raw, 33), (one, 30), (other, 0)]);
+    assert_eq!(net.receiver.kernel_dropped(), 33);
 }
 
 #[test]

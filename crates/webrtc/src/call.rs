@@ -280,6 +280,8 @@ impl Setting<'_> {
         observer: &mut impl CallObserver,
     ) -> Result<Held, CallError> {
         let cpu = ThreadCpu::start();
+        let dropped = || self.socket.dropped_messages().unwrap_or(0);
+        let dropped_before = dropped();
         let mut turns = Turns {
             clock: self.clock,
             socket: self.socket,
@@ -333,6 +335,7 @@ impl Setting<'_> {
         let result = CallResult {
             sender_cpu_ratio: if whole > 0.0 { used.as_seconds() / whole } else { 0.0 },
             unsent_datagrams: turns.unsent,
+            dropped_datagrams: dropped().wrapping_sub(dropped_before).into(),
             schedule_error: turns.lateness,
             end,
             browser: self.board.take_figures(),

@@ -266,6 +266,8 @@ pub struct CallResult {
     pub counters: PeerCounters,
     /// Datagrams that the system did not take.
     pub unsent_datagrams: u64,
+    /// Datagrams of the browser that the full socket buffer of our end dropped.
+    pub dropped_datagrams: u64,
     /// The time from each deadline until its datagrams were sent.
     #[serde(skip)]
     pub schedule_error: ErrorHistogram,
@@ -307,6 +309,7 @@ impl CallResult {
             sender_cpu_ratio: 0.0,
             counters,
             unsent_datagrams: 0,
+            dropped_datagrams: 0,
             schedule_error: ErrorHistogram::default(),
             browser_address: peer.browser_address(),
             overhead: peer.overhead(),

@@ -473,6 +473,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             cpu_ratio: result.sender_cpu_ratio,
             address_changes: u32::try_from(counters.address_changes).unwrap_or(u32::MAX),
             unsent_packets: result.unsent_datagrams,
+            socket_dropped_packets: result.dropped_datagrams,
             ignored: IgnoredFigures {
                 foreign_packets: counters.strange_datagrams + counters.stun.ignored,
                 unauthenticated_packets: counters.stun.refused + counters.refused_packets,

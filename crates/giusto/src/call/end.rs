@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     capture::CallCapture,
-    measured::interval::Counts,
+    measured::{interval::Counts, own_loss},
     record::TimelineOptions,
     replay::SessionLog,
     view::trace::TraceFile,
@@ -117,6 +117,8 @@ pub(super) struct LocalEnd {
     before: BTreeMap<CallId, SideTotals>,
     first_began: Option<Timestamp>,
     begun: u64,
+    /// When the calls next learn what the socket has dropped.
+    note_at: Timestamp,
 }
 
 /// A call that has begun.
@@ -125,6 +127,8 @@ struct OpenCall {
     config: SideConfig,
     /// How many calls had begun before.
     number: u64,
+    /// Messages that the socket had dropped before.
+    dropped_before: u64,
 }
 
 impl OpenCall {
@@ -165,6 +169,7 @@ impl LocalEnd {
             live_from: now,
             before: BTreeMap::new(),
             first_began: None,
+            note_at: Timestamp::ZERO,
             begun: 0,
         }
     }
@@ -197,13 +202,33 @@ impl LocalEnd {
         }
     }
 
-    pub(super) fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig) {
+    /// A call begins; the socket had dropped so many messages before.
+    pub(super) fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig, dropped_before: u64) {
         if let Some(signal) = self.settings.began.take() {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
-        self.open.insert(id, OpenCall { config, number: self.begun });
+        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before });
         self.begun += 1;
+    }
+
+    /// Tells the open calls now and then what the socket has dropped, for their far ends. Call it after each wake-up.
+    pub(super) fn note_dropped(
+        &mut self,
+        now: Timestamp,
+        (calls, driver): (&mut Calls<CallSide>, &mut CallDriver<'_>),
+    ) {
+        const INTERVAL: TimeDelta = TimeDelta::from_millis(50);
+        if now < self.note_at {
+            return;
+        }
+        self.note_at = now + INTERVAL;
+        let total = driver.dropped();
+        for (id, open) in &self.open {
+            if let Some(side) = calls.media_mut(*id) {
+                side.note_dropped(total - open.dropped_before);
+            }
+        }
     }
 
     /// A driver of this end's socket, with its capture.
@@ -309,7 +334,7 @@ impl LocalEnd {
         now: Timestamp,
         id: CallId,
         outcome: &Result<(), CallError>,
-        (calls, driver): (&mut Calls<CallSide>, &CallDriver<'_>),
+        (calls, driver): (&mut Calls<CallSide>, &mut CallDriver<'_>),
     ) -> Option<Outcome> {
         let open = self.open.remove(&id)?;
         if let Some(feed) = &self.settings.feed {
@@ -343,13 +368,17 @@ impl LocalEnd {
             address_changes: calls.moves(id).unwrap_or(0),
             unsent_packets: report.unsent,
             unsent_reason: report.unsent_reason,
-            socket_dropped_packets: report.dropped,
+            socket_dropped_packets: driver.dropped() - open.dropped_before,
             ignored: calls.counters().into(),
             video: open.config.video.as_ref().map(|video| video.figures(now - began)),
             saved,
             doubts: Vec::new(),
         };
         call.doubts = call.find_doubts(&run);
+        let received = far_end.as_ref().and_then(|figures| figures.received.as_ref());
+        let far_role = if open.config.is_caller { "listener" } else { "caller" };
+        let dropped_there = received.map_or(0, |received| received.dropped);
+        call.doubts.splice(..0, own_loss(far_role, dropped_there, None));
         if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
             && by_sequence > sent.packets
         {

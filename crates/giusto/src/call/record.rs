@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{save::SavedVideo, video::SentVideo};
 use crate::{
+    measured::own_loss,
     record::{Distribution, RunRecord},
     trust::{self, Late},
 };
@@ -51,7 +52,8 @@ pub struct CallFigures {
     /// The latest reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsent_reason: Option<String>,
-    /// Datagrams that the system of this end dropped because they were not read in time.
+    /// Datagrams of media and feedback that the system of this end dropped because they were not read in time: the path did not lose
+    /// them. At most so many where the socket served other calls too.
     pub socket_dropped_packets: u64,
     /// Datagrams that belonged to no call.
     pub ignored: IgnoredFigures,
@@ -100,7 +102,8 @@ impl From<CallCounters> for IgnoredFigures {
 impl CallFigures {
     /// Why the figures of this end may not be trusted; `run` is its record.
     pub(crate) fn find_doubts(&self, run: &RunRecord) -> Vec<String> {
-        let mut doubts = Vec::new();
+        let mut doubts: Vec<_> =
+            own_loss(&self.role, self.socket_dropped_packets, None).into_iter().collect();
         // The deadlines are those of the pacer, the frames and the feedback; feedback waits for the reads, too. Each delay that is
         // measured has this in it.
         let bound = trust::bound(packet_interval(run));
@@ -115,12 +118,6 @@ impl CallFigures {
             let late = late.join(" and ");
             doubts.push(format!(
                 "this machine was overloaded: {late}; end other programs, or make fewer calls"
-            ));
-        }
-        if self.socket_dropped_packets > 0 {
-            doubts.push(format!(
-                "this machine was overloaded: it dropped {} datagrams that arrived and were not read in time",
-                self.socket_dropped_packets
             ));
         }
         doubts

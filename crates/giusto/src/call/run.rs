@@ -185,7 +185,7 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
-                                local.on_begun(now, id, config);
+                                local.on_begun(now, id, config, driver.dropped());
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
                         }
@@ -212,6 +212,7 @@ impl Caller {
             if (has_ended || is_over()) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.note_dropped(now, (calls, driver));
             local.show(now, calls);
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
@@ -349,7 +350,7 @@ impl Listener {
                                     driver.restart_report();
                                 }
                                 calls.accept(now, id, Answer { sources: config.sources.0 }, side);
-                                local.on_begun(now, id, config);
+                                local.on_begun(now, id, config, driver.dropped());
                                 Some(ListenerEvent::Begun { from, offer })
                             }
                             Err(why) => {
@@ -377,6 +378,7 @@ impl Listener {
             if is_over() && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
+            local.note_dropped(now, (calls, driver));
             local.show(now, calls);
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop

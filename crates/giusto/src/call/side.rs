@@ -107,6 +107,8 @@ pub struct CallSide {
     gauges_every: TimeDelta,
     /// To be added to the difference of a time of ours and one of the far end.
     correction: Option<TimeDelta>,
+    /// Messages that the socket has dropped since the call began.
+    dropped: u64,
     live: SideTotals,
     end: Timestamp,
     saver: Option<VideoSaver>,
@@ -205,6 +207,7 @@ impl CallSide {
             next_gauges: Timestamp::ZERO,
             gauges_every: (config.duration / GAUGES).max(TimeDelta::from_millis(1)),
             correction: None,
+            dropped: 0,
             live: SideTotals::default(),
             end,
             saver,
@@ -237,6 +240,11 @@ impl CallSide {
     /// Ends the file of the received video.
     pub(crate) fn finish_video(&mut self) -> Option<SavedVideo> {
         self.saver.take().map(VideoSaver::finish)
+    }
+
+    /// The socket has dropped so many messages since the call began.
+    pub(crate) fn note_dropped(&mut self, dropped: u64) {
+        self.dropped = dropped;
     }
 
     /// The record up to `now`, and the trace, to be finished.
@@ -474,6 +482,7 @@ impl CallMedia for CallSide {
         let received = of(self.incoming).map(|flow| ReceivedFigures {
             packets: live.received_packets,
             lost: live.lost_packets,
+            dropped: self.dropped,
             duplicates: live.duplicate_packets,
             rate_bps: flow.received_rate_bps,
             goodput_bps: flow.goodput_bps.unwrap_or(0.0),

@@ -6,12 +6,12 @@ use super::result::{FarEndFigures, FloodFigures, RunResult};
 use crate::trust::{self, Late};
 
 impl RunResult {
-    /// Why the figures do not show what was asked for, a clause for each reason: the machine was too busy to send on time, or
-    /// the counts contradict each other.
+    /// Why the figures do not show what was asked for, a clause for each reason: the receiver lost datagrams itself, the machine was
+    /// too busy to send on time, or the counts contradict each other.
     pub(super) fn find_doubts(&self) -> Vec<String> {
         // The share of datagrams that may be skipped, or not taken by the system.
         const SKIPPED: f64 = 0.01;
-        let mut doubts = Vec::new();
+        let mut doubts: Vec<_> = self.own_loss().into_iter().collect();
         let (sent, skipped) =
             (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
         let unsent = self.unsent_packets.unwrap_or(0);
@@ -61,6 +61,12 @@ impl RunResult {
         doubts
     }
 
+    /// That datagrams reached the receiver and were lost there, if they were.
+    fn own_loss(&self) -> Option<String> {
+        let known = self.lost_packets.filter(|_| self.format.as_deref() != Some("raw"));
+        own_loss("receiver", self.kernel_dropped_packets.unwrap_or(0), known)
+    }
+
     /// How late the datagrams left, if that is too late. Published strategies and other programs are late by design: there the
     /// wake-ups of the machine count.
     fn lateness(&self) -> Option<String> {
@@ -80,6 +86,21 @@ impl RunResult {
         let mean = || Some(self.duration_s? / self.sent_packets.filter(|&packets| packets > 0)? as f64);
         of_cycles.or_else(of_rate).or_else(mean).map(TimeDelta::from_seconds_f64)
     }
+}
+
+/// That `dropped` datagrams reached the receive buffer of `whose` end and were lost there, if there were any: the path did not lose
+/// them. `lost` is the loss that they are part of, if it is known.
+pub fn own_loss(whose: &str, dropped: u64, lost: Option<u64>) -> Option<String> {
+    let what = match lost {
+        _ if dropped == 0 => return None,
+        Some(lost) if dropped >= lost => format!("{lost} lost, all in the {whose}'s buffer"),
+        Some(lost) => format!("{lost} lost, {dropped} of them in the {whose}'s buffer"),
+        None => format!("{dropped} lost in the {whose}'s buffer"),
+    };
+    Some(format!(
+        "{what}, not on the path: the {whose} did not read in time; end other programs there, lower the rate, or raise \
+         net.core.rmem_max there"
+    ))
 }
 
 #[cfg(test)]
@@ -147,6 +168,26 @@ mod tests {
             ..RunResult::default()
         };
         assert!(run.find_doubts()[0].starts_with("the sender's machine was overloaded: "));
+    }
+
+    #[test]
+    fn loss_of_the_receiver_is_not_loss_of_the_path() {
+        let run = |dropped: Option<u64>, lost: Option<u64>, format: &str| {
+            let format = Some(format.to_owned());
+            let run = RunResult {
+                kernel_dropped_packets: dropped,
+                lost_packets: lost,
+                format,
+                ..RunResult::default()
+            };
+            let [doubt] = &run.find_doubts()[..] else { return String::new() };
+            doubt.split(", not on the path").next().unwrap().to_owned()
+        };
+        assert_eq!(run(Some(742), Some(742), "giusto"), "742 lost, all in the receiver's buffer");
+        assert_eq!(run(Some(700), Some(742), "giusto"), "742 lost, 700 of them in the receiver's buffer");
+        assert_eq!(run(Some(7), None, "rtp"), "7 lost in the receiver's buffer");
+        assert_eq!(run(Some(7), Some(0), "raw"), "7 lost in the receiver's buffer");
+        assert_eq!([run(Some(0), Some(742), "giusto"), run(None, Some(742), "giusto")], ["", ""]);
     }
 
     #[test]

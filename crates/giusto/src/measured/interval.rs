@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use giusto_measure::{StreamMeter, StreamSummary};
-use giusto_session::probe::{Receiver, ReceiverEvent, StreamId};
+use giusto_session::probe::{Receiver, ReceiverEvent, Stream, StreamId};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,8 @@ pub struct IntervalFigures {
     pub lost_packets: Option<i64>,
     /// Lost over lost and received datagrams, 0 to 1; 0 where more were recovered than lost.
     pub loss_ratio: Option<f64>,
+    /// Of the lost datagrams, those that the receiver's full socket buffer dropped: the sum over all intervals is that of the result.
+    pub kernel_dropped_packets: Option<i64>,
     /// Inter-arrival jitter at the end of the interval, in ms (RFC 3550 §6.4.1); the largest of the streams.
     pub jitter_ms: Option<f64>,
 }
@@ -68,6 +70,8 @@ pub struct Counts {
     /// The header bytes of a datagram that the rate includes.
     header: DataSize,
     lost: u64,
+    /// Of these, those that the receiver's socket dropped.
+    dropped: u64,
     jitter: Option<TimeDelta>,
 }
 
@@ -82,8 +86,14 @@ impl Counts {
             payload: meter.received_bytes(),
             header: meter.header(),
             lost: losses.lost,
+            dropped: meter.kernel_dropped_packets(),
             jitter: meter.jitter(),
         }
+    }
+
+    /// Those of a stream of datagrams.
+    pub(crate) fn of_stream(at: Timestamp, stream: &Stream) -> Self {
+        Self { dropped: stream.kernel_dropped_packets(), ..Self::of_meter(at, stream.meter()) }
     }
 
     /// Those of all packets of a media session that has received since `began`, headers included.
@@ -95,12 +105,17 @@ impl Counts {
         lost: u64,
     ) -> Self {
         let (arrivals, header) = ((packets > 0).then_some((began, at)), DataSize::ZERO);
-        Self { at, arrivals, packets, payload, header, lost, jitter: None }
+        Self { at, arrivals, packets, payload, header, lost, dropped: 0, jitter: None }
     }
 
     /// When they were read, on the receiver's clock.
     pub(crate) fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// Whether the receiver's socket has dropped datagrams.
+    pub(crate) fn has_drops(&self) -> bool {
+        self.dropped > 0
     }
 
     fn of_report(at: Timestamp, summary: &StreamSummary, header: DataSize) -> Self {
@@ -111,6 +126,7 @@ impl Counts {
             payload: summary.received_bytes,
             header,
             lost: summary.lost_packets,
+            dropped: summary.kernel_dropped_packets,
             jitter: summary.jitter,
         }
     }
@@ -145,6 +161,7 @@ struct Arrived {
     bytes: u64,
     rate_bps: f64,
     lost: i64,
+    dropped: i64,
     jitter: Option<TimeDelta>,
 }
 
@@ -208,6 +225,8 @@ impl Arrivals {
             all.packets = all.packets.saturating_add(packets);
             all.bytes = all.bytes.saturating_add(payload);
             all.lost = all.lost.saturating_add(signed(now.lost).saturating_sub(signed(base.lost)));
+            all.dropped =
+                all.dropped.saturating_add(signed(now.dropped).saturating_sub(signed(base.dropped)));
             all.jitter = all.jitter.max(now.jitter);
             *side = Side { begins: begins && packets == 0, base_at: until, base: now, ..*side };
         }
@@ -222,8 +241,18 @@ impl Arrivals {
 }
 
 impl IntervalFigures {
+    /// The part of the loss ratio that the receiver's socket buffer dropped.
+    pub(crate) fn buffer_loss_ratio(&self) -> Option<f64> {
+        let (dropped, lost) = (self.kernel_dropped_packets?, self.lost_packets?);
+        if lost <= 0 {
+            self.loss_ratio
+        } else {
+            Some(self.loss_ratio? * (dropped.clamp(0, lost) as f64 / lost as f64))
+        }
+    }
+
     fn add_arrived(&mut self, arrived: &Arrived) {
-        let Arrived { start, end, packets, bytes, rate_bps, lost, jitter, .. } = *arrived;
+        let Arrived { start, end, packets, bytes, rate_bps, lost, dropped, jitter, .. } = *arrived;
         let expected = packets.saturating_add_signed(lost);
         self.received_span_s = Some((end - start).as_seconds());
         self.received_packets = Some(packets);
@@ -231,6 +260,7 @@ impl IntervalFigures {
         self.rx_rate_bps = Some(rate_bps);
         self.lost_packets = Some(lost);
         self.loss_ratio = (expected > 0).then(|| lost.max(0) as f64 / expected as f64);
+        self.kernel_dropped_packets = Some(dropped);
         self.jitter_ms = jitter.map(TimeDelta::as_millis);
     }
 }
@@ -318,7 +348,7 @@ impl ReceptionIntervals {
         if let Some(ReceiverEvent::Closed(id, stream)) = event
             && counts(*id)
         {
-            self.arrivals.update(id.0, Counts::of_meter(now, stream.meter()), true);
+            self.arrivals.update(id.0, Counts::of_stream(now, stream), true);
             let ended = !receiver.streams().any(|(id, _)| counts(id));
             return ended.then(|| self.end()).flatten();
         }
@@ -326,7 +356,7 @@ impl ReceptionIntervals {
             return None;
         }
         for (id, stream) in receiver.streams().filter(|(id, _)| counts(*id)) {
-            self.arrivals.update(id.0, Counts::of_meter(now, stream.meter()), false);
+            self.arrivals.update(id.0, Counts::of_stream(now, stream), false);
         }
         self.on_turn(now)
     }

@@ -71,6 +71,7 @@ pub struct StreamTotals {
     reordered: u64,
     too_old: u64,
     implausible: u64,
+    lost_in_buffer: u64,
 }
 
 impl StreamTotals {
@@ -93,6 +94,7 @@ impl StreamTotals {
             (&mut self.reordered, sequence.reordered()),
             (&mut self.too_old, sequence.too_old()),
             (&mut self.implausible, sequence.implausible()),
+            (&mut self.lost_in_buffer, stream.kernel_dropped_packets()),
         ] {
             *total = total.saturating_add(more);
         }
@@ -216,7 +218,7 @@ mod tests {
         };
         let mut receiver = Receiver::new(config);
         let (metrics, mut ended) = (Metrics::new(), StreamTotals::default());
-        let mut send = |receiver: &mut Receiver, port: u16, millis: u64| {
+        let mut send = |receiver: &mut Receiver, port: u16, millis: u64, dropped: u64| {
             let now = Timestamp::from_nanos(millis * 1_000_000);
             let inbound = Inbound {
                 from: ([127, 0, 0, 1], port).into(),
@@ -224,7 +226,7 @@ mod tests {
                 segment: 100,
                 at: now,
                 tos: None,
-                kernel_dropped: None,
+                kernel_dropped: Some(dropped),
                 truncated: false,
             };
             receiver.handle(now, &inbound);
@@ -235,8 +237,8 @@ mod tests {
             }
             metrics.update(receiver, &ended);
         };
-        (0..5).for_each(|millis| send(&mut receiver, 1, millis));
-        send(&mut receiver, 2, 10);
+        (0..5).for_each(|millis| send(&mut receiver, 1, millis, 3));
+        send(&mut receiver, 2, 10, 5);
         let value = |name: &str| {
             let text = metrics.text();
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -248,13 +250,18 @@ mod tests {
             ("1".into(), "1".into())
         );
         // The first stream ends; the second may begin.
-        let mut later = |port, millis| send(&mut receiver, port, millis);
+        let mut later = |port, millis| send(&mut receiver, port, millis, 5);
         later(3, 2_000);
         later(3, 2_001);
         assert_eq!(value("giusto_opened_streams_total"), "2");
         assert_eq!(value("giusto_received_packets_total"), "6");
         assert_eq!(value("giusto_received_bytes_total"), "600");
         assert_eq!((value("giusto_streams"), value("giusto_lost_packets")), ("1".into(), "0".into()));
+        // 3 before there was a stream.
+        assert_eq!(
+            (value("giusto_kernel_dropped_packets_total"), value("giusto_lost_in_buffer_packets")),
+            ("5".into(), "2".into())
+        );
         assert_eq!(value("giusto_unmeasured_packets_total{reason=\"foreign\"}"), "0");
         assert!(metrics.text().ends_with("# EOF\n"));
     }

@@ -27,6 +27,8 @@ pub mod reverse;
 pub mod send;
 pub mod stamp;
 
+pub use doubt::own_loss;
+
 use std::net::SocketAddr;
 
 use giusto_net::{SocketError, driver::ReceiveError};

@@ -193,7 +193,7 @@ fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
     let meter = stream.meter();
     StreamState {
         id,
-        received: Some(Counts::of_meter(now, meter)),
+        received: Some(Counts::of_stream(now, stream)),
         delay: meter.delay().totals().map(DelayState::Packets),
         round_trip: stream.path().map(|path| path.round_trip),
         ..StreamState::default()
@@ -208,6 +208,7 @@ pub fn live(receiver: &Receiver) -> LiveFigures {
         all.streams += 1;
         all.received_packets += losses.received;
         all.lost_packets += losses.lost;
+        all.kernel_dropped_packets += stream.kernel_dropped_packets();
         all.rate_bps += rate_of_last_second(stream.meter());
     }
     all

@@ -91,7 +91,8 @@ pub struct RunResult {
     pub one_way_delay_ms: OneWayDelay,
     /// The far clock against ours.
     pub clock: Option<ClockFigures>,
-    /// Datagrams that the receiving kernel dropped because its socket buffer was full.
+    /// Of the lost datagrams, those that the receiver's full socket buffer dropped: the path did not lose them. At most so many where
+    /// the socket received other datagrams too. Of datagrams without sequence numbers, all that it dropped.
     pub kernel_dropped_packets: Option<u64>,
     /// Requests of others to open streams that the receiver left unanswered while this stream lasted; `None` where there were none.
     pub handshake_flood: Option<FloodFigures>,
@@ -131,8 +132,8 @@ pub struct RunResult {
     pub format: Option<String>,
     /// How many runs this result is the median of; `None` for one run.
     pub repeats: Option<u32>,
-    /// Why the figures do not show what was asked for: the machine was too busy to send on time, or the counts contradict each
-    /// other. Empty where they can be trusted.
+    /// Why the figures do not show what was asked for: the receiver itself lost datagrams, the machine was too busy to send on time,
+    /// or the counts contradict each other. Empty where they can be trusted.
     pub doubts: Vec<String>,
 }
 
@@ -219,6 +220,8 @@ pub struct LiveFigures {
     pub received_packets: u64,
     /// Datagrams lost.
     pub lost_packets: u64,
+    /// Of these, those that the receiver's socket buffer dropped.
+    pub kernel_dropped_packets: u64,
     /// The received rate, in bit/s.
     pub rate_bps: f64,
     /// The largest p99 of the streams' gap errors.

@@ -375,7 +375,7 @@ impl<'a> FarEnds<'a> {
     fn read(&mut self) {
         let Self { gatherer: Some(gatherer), reports, .. } = self else { return };
         // A socket that fails is silent: the sending thread finds out.
-        let _ = gatherer.read(|index, inbound| {
+        let _ = gatherer.drain(|index, inbound| {
             let segment = inbound.segment.max(1);
             for datagram in inbound.bytes.chunks(segment).filter(|_| !inbound.truncated) {
                 if let Some(reports) = reports.get_mut(index) {
@@ -507,6 +507,7 @@ impl Replies {
             all.streams += 1;
             all.received_packets += summary.received_packets;
             all.lost_packets += summary.lost_packets;
+            all.kernel_dropped_packets += summary.kernel_dropped_packets;
             all.rate_bps += summary.rate_bps.unwrap_or(0.0);
             all.gap_error_p99 = all.gap_error_p99.max(summary.gap_error.map(|gap| gap.p99));
         }

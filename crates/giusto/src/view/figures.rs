@@ -49,7 +49,7 @@ fn counts(run: &RunResult) -> Vec<Figure> {
         ("implausible", run.implausible_packets.filter(|n| *n > 0).map(datagrams)),
         ("duplicates", run.duplicate_packets.map(datagrams)),
         ("reordered", run.reordered_packets.map(datagrams)),
-        ("dropped by the receiving kernel", run.kernel_dropped_packets.map(datagrams)),
+        ("lost in the receiver's buffer", run.kernel_dropped_packets.map(datagrams)),
         ("unanswered handshakes", run.handshake_flood.map(|flood| count(flood.unanswered_handshakes))),
         ("sent rate", run.tx_rate_bps.map(rate)),
         ("received rate", run.rx_rate_bps.map(rate)),

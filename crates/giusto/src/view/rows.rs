@@ -110,6 +110,11 @@ fn stamp_cells(record: &str, figures: &StampInterval, result: &StampResult) -> V
         ("loss_ratio", text(figures.loss_ratio)),
         ("forward_lost_packets", text(forward.lost_packets)),
         ("backward_lost_packets", text(backward.lost_packets)),
+        // Only results have it, as the directions.
+        (
+            "kernel_dropped_packets",
+            text(Some(result.kernel_dropped_packets).filter(|_| !result.to.is_empty())),
+        ),
         ("round_trip_min_ms", text(trip.min)),
         ("round_trip_p50_ms", text(trip.p50)),
         ("round_trip_p99_ms", text(trip.p99)),
@@ -145,6 +150,7 @@ fn reflector_cells(
         ("looped_packets", count(|all| all.looped)),
         ("over_rate_packets", count(|all| all.over_rate)),
         ("refused_packets", count(|all| all.refused)),
+        ("kernel_dropped_packets", count(|all| all.kernel_dropped)),
         ("refused_dscp_packets", count(|all| all.refused_dscp)),
     ]
 }
@@ -165,7 +171,9 @@ fn stream_cells(record: Record<'_>) -> Vec<Cell> {
         }
         Record::Result(run) => {
             result = run.clone();
-            interval.lost_packets = run.lost_packets.and_then(|lost| i64::try_from(lost).ok());
+            let signed = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
+            interval.lost_packets = signed(run.lost_packets);
+            interval.kernel_dropped_packets = signed(run.kernel_dropped_packets);
             interval.end_s = run.duration_s.unwrap_or(0.0);
             "result"
         }
@@ -190,6 +198,7 @@ fn stream_cells(record: Record<'_>) -> Vec<Cell> {
         ("rx_rate_bps", text(result.rx_rate_bps)),
         ("lost_packets", text(interval.lost_packets)),
         ("loss_ratio", text(result.loss_ratio)),
+        ("kernel_dropped_packets", text(interval.kernel_dropped_packets)),
         ("unsent_packets", text(result.unsent_packets)),
         ("duplicate_packets", text(result.duplicate_packets)),
         ("reordered_packets", text(result.reordered_packets)),

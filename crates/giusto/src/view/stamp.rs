@@ -84,6 +84,10 @@ fn packets(result: &StampResult) -> String {
         ];
         text.push_str(": ");
         text.push_str(&ways.into_iter().flatten().collect::<Vec<_>>().join(", "));
+        if result.kernel_dropped_packets > 0 {
+            let own = count(result.kernel_dropped_packets);
+            text.extend(["; ", &own, " in the sender's buffer, not on the path"]);
+        }
     }
     let others = [
         (result.duplicate_packets, "duplicate"),
@@ -207,6 +211,12 @@ mod tests {
                 "backward    above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)",
             ]
         );
+    }
+
+    #[test]
+    fn answers_that_the_sender_lost_itself_are_told_apart() {
+        let lost = StampResult { kernel_dropped_packets: 2, ..result() };
+        assert!(lines(&lost)[0].ends_with(" direction; 2 in the sender's buffer, not on the path"));
     }
 
     #[test]

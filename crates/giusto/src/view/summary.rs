@@ -26,6 +26,7 @@ pub fn text(runs: &[RunResult]) -> String {
     let lines = [
         ("rate", Some(rates(runs))),
         ("loss", Some(loss(runs))),
+        ("", own_loss(runs)),
         ("jitter", Some(jitter(runs))),
         ("delay", Some(delay(runs))),
         ("voice", voice(runs)),
@@ -98,6 +99,14 @@ fn loss(runs: &[RunResult]) -> String {
     };
     let share = if sent > 0 { percent(lost as f64 / sent as f64) } else { UNKNOWN.to_owned() };
     format!("{} of {} datagrams ({share})", count(lost), count(sent))
+}
+
+/// How many of the lost datagrams the path did not lose, if there are any.
+fn own_loss(runs: &[RunResult]) -> Option<String> {
+    let sum = |of: fn(&RunResult) -> Option<u64>| runs.iter().filter_map(of).fold(0, u64::saturating_add);
+    let (dropped, lost) = (sum(|run| run.kernel_dropped_packets), sum(|run| run.lost_packets));
+    let share = if dropped == lost { "all of them".to_owned() } else { count(dropped) };
+    (dropped > 0).then(|| format!("{share} in the receiver's buffer, not on the path"))
 }
 
 fn jitter(runs: &[RunResult]) -> String {
@@ -214,7 +223,11 @@ pub fn interval(figures: &IntervalFigures) -> String {
     ];
     let digits = if figures.end_s < 100.0 { 2 } else { 1 };
     let span = format!("{:.digits$}-{:.digits$}", figures.start_s, figures.end_s);
-    cells(&span, sent.as_deref(), received.each_ref().map(String::as_str))
+    let cells = cells(&span, sent.as_deref(), received.each_ref().map(String::as_str));
+    match figures.kernel_dropped_packets.filter(|dropped| *dropped != 0) {
+        Some(dropped) => format!("{cells}  {dropped} in the receiver's buffer"),
+        None => cells,
+    }
 }
 
 fn cells(span: &str, sent: Option<&str>, [transfer, rate, lost, jitter]: [&str; 4]) -> String {
@@ -264,6 +277,19 @@ mod tests {
         jitter   12.3 µs (largest of the streams)
         delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
         ");
+    }
+
+    #[test]
+    fn loss_says_what_the_receiver_lost_itself() {
+        let lost = |kernel_dropped_packets| {
+            let (lost_packets, kernel_dropped_packets) = (Some(742), Some(kernel_dropped_packets));
+            let all = text(&[RunResult { lost_packets, kernel_dropped_packets, ..run() }, run()]);
+            all.lines().skip(1).take(2).map(|line| line.trim_start().to_owned()).collect::<Vec<_>>()
+        };
+        let loss = "loss     743 of 10,416 datagrams (7.13 %)";
+        assert_eq!(lost(742), [loss, "742 in the receiver's buffer, not on the path"]);
+        assert_eq!(lost(743), [loss, "all of them in the receiver's buffer, not on the path"]);
+        assert!(lost(0)[1].starts_with("jitter"));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub enum Quantity {
     TargetRateBps,
     /// Lost over lost and received packets of the interval.
     LossRatio,
+    /// Of these, those that the receiver's socket buffer dropped, over lost and received packets of the interval; from the first such
+    /// packet on.
+    BufferLossRatio,
     /// The mean one-way delay of the packets, or frames, of the interval, in ms; at a sender of datagrams, the median of all so far.
     DelayMs,
     /// What the mean one-way delay exceeds the minimum of the stream by, in ms.
@@ -40,11 +43,12 @@ pub enum Quantity {
 
 impl Quantity {
     /// All, in the order of a sample.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::SentRateBps,
         Self::ReceivedRateBps,
         Self::TargetRateBps,
         Self::LossRatio,
+        Self::BufferLossRatio,
         Self::DelayMs,
         Self::QueueDelayMs,
         Self::SenderQueueMs,
@@ -56,7 +60,7 @@ impl Quantity {
     fn rounded(self, value: f64) -> Option<f64> {
         let step = match self {
             Self::SentRateBps | Self::ReceivedRateBps | Self::TargetRateBps => 1.0,
-            Self::LossRatio => 1e6,
+            Self::LossRatio | Self::BufferLossRatio => 1e6,
             _ => 1e3,
         };
         value.is_finite().then(|| (value * step).round() / step)
@@ -101,6 +105,7 @@ impl Level {
             of(|figures| figures.rx_rate_bps),
             stream.target.map(|target| target.as_bps() as f64),
             of(|figures| figures.loss_ratio),
+            of(IntervalFigures::buffer_loss_ratio).filter(|_| news.is_some_and(|counts| counts.has_drops())),
             delay.map(ms),
             queue.flatten().map(ms),
             stream.sender_queue.map(ms),
@@ -235,11 +240,12 @@ mod tests {
     use super::*;
     use crate::measured::interval::Counts;
 
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
         "sent_rate_bps",
         "received_rate_bps",
         "target_rate_bps",
         "loss_ratio",
+        "buffer_loss_ratio",
         "delay_ms",
         "queue_delay_ms",
         "sender_queue_ms",
@@ -289,6 +295,8 @@ mod tests {
                 sequence += 1;
                 let bad = (20..30).contains(&tenth);
                 if bad && sequence % 2 == 0 {
+                    // From the middle of that second on it is the receiver itself that loses them.
+                    meter.on_kernel_drops(u64::from(tenth >= 25));
                     continue;
                 }
                 let arrives = at(tenth * 100 + step * 10);
@@ -318,6 +326,8 @@ mod tests {
         );
         let losses: Vec<f64> = column(coarse, "loss_ratio").into_iter().flatten().collect();
         assert!(losses[1] == 0.0 && (0.48..=0.51).contains(&losses[2]) && losses[3] < 0.02, "{losses:?}");
+        let own = column(coarse, "buffer_loss_ratio");
+        assert!(own[1].is_none() && own[2].is_some_and(|own| (0.22..=0.28).contains(&own)), "{own:?}");
         assert_eq!(column(coarse, "delay_ms")[1..], [Some(5.0), Some(35.0), Some(5.0)]);
         assert_eq!(column(coarse, "queue_delay_ms")[1..], [Some(0.0), Some(30.0), Some(0.0)]);
         // The same in tenths of a second.

@@ -56,6 +56,23 @@ impl<'a> AnswerDriver<'a> {
         Ok(())
     }
 
+    /// Hands over the answers that have arrived, all of them, and returns how many messages the socket has dropped until now.
+    ///
+    /// # Errors
+    ///
+    /// As [`turn`](Self::turn).
+    pub fn drain(&mut self, answers: &mut Answers) -> Result<u64, ReceiveError> {
+        /// More than a receive buffer of 4 MB holds: a far end that sends without end does not hold the caller.
+        const MAX_BATCHES: usize = 512;
+        for _ in 0..MAX_BATCHES {
+            self.turn(answers, Duration::ZERO)?;
+            if self.batch.is_empty() {
+                break;
+            }
+        }
+        Ok(self.socket.dropped_messages().unwrap_or(0).into())
+    }
+
     /// Answers "port unreachable" of the far host.
     pub fn unreachable(&self) -> u64 {
         self.unreachable + self.socket.send_counters().unreachable

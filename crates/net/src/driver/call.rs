@@ -6,7 +6,7 @@ use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallMedia, Calls, Outgoing};
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
-use super::{ReceiveError, Verdict};
+use super::{ReceiveError, Verdict, nap::dropped, receive::WrappingCount};
 use crate::{
     Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
     TrafficClass, UdpSocket, Wait, is_passing,
@@ -30,8 +30,6 @@ pub struct CallDriverReport {
     pub unsent: u64,
     /// The latest reason.
     pub unsent_reason: Option<String>,
-    /// Messages that the system dropped at this socket, because they were not read in time.
-    pub dropped: u64,
     /// CPU time of the thread.
     pub cpu: TimeDelta,
     /// Time since the driver was made.
@@ -66,6 +64,7 @@ pub struct CallDriver<'a> {
     unreachable: Vec<SocketAddr>,
     /// When answers of hosts are looked for again.
     look_at: Timestamp,
+    dropped: WrappingCount,
     cpu: ThreadCpu,
     since: Timestamp,
     /// Keeps the precise timers of the thread.
@@ -95,6 +94,7 @@ impl<'a> CallDriver<'a> {
             report: CallDriverReport::default(),
             unreachable: Vec::new(),
             look_at: Timestamp::ZERO,
+            dropped: WrappingCount::default(),
             cpu: ThreadCpu::start(),
             since: clock.now(),
             _sleeper: Sleeper::new(SleeperConfig { mode: SleepMode::Eco, ..SleeperConfig::default() }),
@@ -111,9 +111,13 @@ impl<'a> CallDriver<'a> {
         CallDriverReport {
             cpu: self.cpu.used(),
             elapsed: self.clock.now() - self.since,
-            dropped: self.socket.dropped_messages().unwrap_or(0).into(),
             ..self.report.clone()
         }
+    }
+
+    /// Messages that the system has dropped at this socket since it was opened, because they were not read in time.
+    pub fn dropped(&mut self) -> u64 {
+        dropped(self.socket, &mut self.dropped)
     }
 
     /// Forgets what it has measured so far: what came before the first call is of no interest.

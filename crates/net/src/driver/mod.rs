@@ -16,6 +16,7 @@ mod call;
 mod control;
 mod converse;
 mod gather;
+mod nap;
 mod receive;
 mod reflect;
 mod transmit;

@@ -9,13 +9,17 @@ use std::{
 use giusto_session::probe::{Inbound, Receiver, ReceiverEvent};
 use giusto_units::{TimeDelta, Timestamp};
 
+use super::nap::{Nap, dropped};
 use crate::{
-    Clock, ReceiveBatch, Received, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
-    TrafficClass, UdpSocket, Wait, is_passing,
+    Clock, ReceiveBatch, Received, StampConverter, ThreadCpu, TrafficClass, UdpSocket, Wait, is_passing,
 };
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Batches of 16 messages that are read to empty a socket: more than a receive buffer of 4 MB holds. A peer that sends without end does
+/// not hold the receiver.
+const MAX_BATCHES: usize = 1_024;
 
 /// Minimum time between two calls without an event.
 const LIVE: TimeDelta = TimeDelta::from_millis(50);
@@ -38,14 +42,13 @@ pub enum Verdict {
 ///
 /// While no stream is open, the thread sleeps in the kernel. While streams are open, it reads about 50 times
 /// per second: the kernel timestamps each datagram on arrival, so a late read loses no precision. It reads
-/// more often as its buffer fills faster, and at once if one read does not empty it.
+/// more often as its buffer fills faster, and at once if one read does not empty it. At the end it empties the socket.
 #[derive(Debug)]
 pub struct ReceiveDriver<'a> {
     socket: &'a UdpSocket,
     clock: Clock,
     stamps: StampConverter,
     batch: ReceiveBatch,
-    sleeper: Sleeper,
     nap: Nap,
     dropped: WrappingCount,
     /// The start of the open streams, and the CPU time of this thread since then.
@@ -54,6 +57,8 @@ pub struct ReceiveDriver<'a> {
     state_busyness_at: Timestamp,
     /// The socket at the port of RTCP, if there is one.
     rtcp: Option<(&'a UdpSocket, ReceiveBatch)>,
+    /// Turns after which a socket held more.
+    behind: usize,
 }
 
 impl<'a> ReceiveDriver<'a> {
@@ -63,18 +68,17 @@ impl<'a> ReceiveDriver<'a> {
         const MESSAGES: usize = 16;
         /// A run of datagrams is one message.
         const MESSAGE_BYTES: usize = 65_535;
-        let room = socket.granted().receive_buffer_bytes.map_or(200_000, |buffer| buffer.granted);
         Self {
             socket,
             clock,
             stamps: StampConverter::new(clock),
             batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
-            sleeper: Sleeper::new(SleeperConfig { mode: SleepMode::Eco, ..SleeperConfig::default() }),
-            nap: Nap::new(room),
+            nap: Nap::new(),
             dropped: WrappingCount::default(),
             busy: (clock.now(), ThreadCpu::start()),
             state_busyness_at: Timestamp::ZERO,
             rtcp: None,
+            behind: 0,
         }
     }
 
@@ -134,6 +138,7 @@ impl<'a> ReceiveDriver<'a> {
             }
         }
         self.state_busyness(receiver);
+        self.drain(receiver);
         receiver.stop(self.clock.now());
         self.transmit(receiver);
         while let Some(event) = receiver.poll_event() {
@@ -145,32 +150,51 @@ impl<'a> ReceiveDriver<'a> {
     /// Waits for datagrams, processes them, sends answers, handles timeouts.
     fn turn(&mut self, receiver: &mut Receiver) -> io::Result<()> {
         let idle = receiver.streams().next().is_none();
-        let wait = receiver
+        let limit = receiver
             .next_timeout()
             .map_or(LOOK, |at| at.saturating_since(self.clock.now()).to_std().min(LOOK));
-        let taken = match self.socket.recv_batch(&mut self.batch, Wait::For(wait)) {
-            Ok(taken) => taken,
+        let wait = if self.nap.is_behind() { Wait::Never } else { Wait::For(limit) };
+        self.nap.begin_read([self.socket]);
+        let taken = match self.socket.recv_batch(&mut self.batch, wait) {
+            Ok(taken) => Some(taken),
             // It concerns an earlier report, not the streams.
-            Err(error) if is_passing(&error) => 0,
+            Err(error) if is_passing(&error) => None,
             Err(error) => return Err(error),
         };
-        if taken > 0 {
-            self.hand_over(receiver);
+        match taken {
+            // What the socket has dropped is known from the next datagram, but none comes.
+            Some(0) => receiver.note_kernel_dropped(dropped(self.socket, &mut self.dropped)),
+            _ => self.hand_over(receiver),
         }
+        self.nap.left(taken.is_none() || self.batch.is_full());
         self.hand_over_rtcp(receiver);
         let now = self.clock.now();
         if now >= self.state_busyness_at {
             self.state_busyness_at = now + TimeDelta::from_millis(50);
             self.state_busyness(receiver);
         }
-        if receiver.next_timeout().is_some_and(|at| at <= now) {
+        // A stream is not silent while what it sent waits to be read.
+        self.behind = if self.nap.is_behind() && self.behind < MAX_BATCHES { self.behind + 1 } else { 0 };
+        if self.behind == 0 && receiver.next_timeout().is_some_and(|at| at <= now) {
             receiver.handle_timeout(now);
         }
         self.transmit(receiver);
-        if !idle && let Some(nap) = self.nap.after(&self.batch) {
-            self.sleeper.for_span(self.clock, nap);
+        if !idle {
+            self.nap.take(self.clock);
         }
         Ok(())
+    }
+
+    /// Hands over what the socket still holds, and what it has dropped until now.
+    fn drain(&mut self, receiver: &mut Receiver) {
+        for _ in 0..MAX_BATCHES {
+            // A socket that failed before fails again.
+            if !self.socket.recv_batch(&mut self.batch, Wait::Never).is_ok_and(|taken| taken > 0) {
+                break;
+            }
+            self.hand_over(receiver);
+        }
+        receiver.note_kernel_dropped(dropped(self.socket, &mut self.dropped));
     }
 
     fn hand_over(&mut self, receiver: &mut Receiver) {
@@ -197,6 +221,7 @@ impl<'a> ReceiveDriver<'a> {
         if !socket.recv_batch(batch, Wait::Never).is_ok_and(|taken| taken > 0) {
             return;
         }
+        self.nap.left(batch.is_full());
         let now = self.clock.now();
         self.stamps.refresh(now);
         for Received { bytes, segment, from, truncated, stamp, traffic_class, .. } in batch.iter() {
@@ -231,8 +256,6 @@ impl<'a> ReceiveDriver<'a> {
 /// Hands what waits in a socket [beside](UdpSocket::beside) that of the receiver to the receiver: it arrived while that socket was
 /// being connected.
 pub fn pass_on(socket: &UdpSocket, clock: Clock, receiver: &mut Receiver) {
-    /// More than a receive buffer of 4 MB holds: a peer that sends without end does not hold the receiver.
-    const MAX_BATCHES: usize = 1_024;
     let mut batch = ReceiveBatch::new(16, 2048);
     for _ in 0..MAX_BATCHES {
         if !socket.recv_batch(&mut batch, Wait::Never).is_ok_and(|taken| taken > 0) {
@@ -244,64 +267,6 @@ pub fn pass_on(socket: &UdpSocket, clock: Clock, receiver: &mut Receiver) {
             let inbound = Inbound { from, bytes, segment, at: now, tos, kernel_dropped: None, truncated };
             receiver.handle(now, &inbound);
         }
-    }
-}
-
-/// Time for which datagrams accumulate before they are read together.
-#[derive(Debug)]
-pub(super) struct Nap {
-    /// The size of the socket's buffer.
-    room: u64,
-    /// The amount read since the last nap.
-    held: u64,
-    length: TimeDelta,
-}
-
-impl Nap {
-    /// 50 wake-ups per second take a few thousandths of a core, and seldom preempt a sender.
-    const MAX: TimeDelta = TimeDelta::from_millis(20);
-    /// A short sleep is better than waiting in the kernel even at full speed, because each arrival would cost
-    /// the *sender* a wake-up: on loopback 10 % of its throughput.
-    const MIN: TimeDelta = TimeDelta::from_micros(100);
-    /// Approximate overhead that the kernel accounts for a queued message.
-    const OVERHEAD: u64 = 768;
-
-    pub(super) fn new(room: u64) -> Self {
-        Self { room: room.max(1), held: 0, length: Self::MIN }
-    }
-
-    pub(super) fn wake_up(&mut self) {
-        self.length = Self::MIN;
-    }
-
-    /// The nap to take after `batch`, if any: longer while the buffer stays nearly empty, shorter as it fills.
-    fn after(&mut self, batch: &ReceiveBatch) -> Option<TimeDelta> {
-        self.held += Self::account(batch);
-        // A full batch means that there may be more messages: they are read first.
-        if batch.is_full() {
-            return None;
-        }
-        let held = std::mem::take(&mut self.held);
-        Some(self.adapt(held))
-    }
-
-    /// The nap to take where the buffer had held this much.
-    pub(super) fn adapt(&mut self, held: u64) -> TimeDelta {
-        if held > self.room / 8 {
-            self.length = (self.length / 2).max(Self::MIN);
-        } else if held < self.room / 32 {
-            self.length = (self.length * 2).min(Self::MAX);
-        }
-        self.length
-    }
-
-    pub(super) fn length(&self) -> TimeDelta {
-        self.length
-    }
-
-    /// What the kernel accounts for these messages, about.
-    pub(super) fn account(batch: &ReceiveBatch) -> u64 {
-        batch.iter().map(|received| received.bytes.len() as u64 + Self::OVERHEAD).sum()
     }
 }
 
@@ -334,16 +299,5 @@ mod tests {
         let mut near_the_end = WrappingCount { total: u64::from(u32::MAX) - 1 };
         assert_eq!(near_the_end.unwrap(3), u64::from(u32::MAX) + 4);
         assert_eq!(near_the_end.unwrap(2), u64::from(u32::MAX) + 4, "never backwards");
-    }
-
-    #[test]
-    fn naps_are_short_at_first_and_bounded() {
-        let mut nap = Nap::new(1_000_000);
-        let empty = ReceiveBatch::new(4, 100);
-        let naps: Vec<_> = (0..20).filter_map(|_| nap.after(&empty)).collect();
-        assert_eq!(naps.first(), Some(&(Nap::MIN * 2)));
-        assert_eq!(naps.last(), Some(&Nap::MAX));
-        nap.wake_up();
-        assert_eq!(nap.after(&empty), Some(Nap::MIN * 2));
     }
 }

@@ -12,7 +12,7 @@ use giusto_session::stamp::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{ReceiveError, Verdict};
+use super::{ReceiveError, Verdict, nap::dropped, receive::WrappingCount};
 use crate::{Clock, ReceiveBatch, TrafficClass, UdpSocket, Wait, is_passing};
 
 /// Maximum time between two checks of the stop flag.
@@ -46,6 +46,7 @@ pub struct ReflectDriver<'a> {
     /// The traffic class that the socket has.
     class: TrafficClass,
     unsent: u64,
+    dropped: WrappingCount,
 }
 
 impl<'a> ReflectDriver<'a> {
@@ -55,7 +56,15 @@ impl<'a> ReflectDriver<'a> {
         const MESSAGE_BYTES: usize = 65_535;
         let batch = ReceiveBatch::new(MESSAGES, MESSAGE_BYTES);
         let class = socket.config().traffic_class;
-        Self { socket, clock, batch, next_clock: Timestamp::ZERO, class, unsent: 0 }
+        Self {
+            socket,
+            clock,
+            batch,
+            next_clock: Timestamp::ZERO,
+            class,
+            unsent: 0,
+            dropped: WrappingCount::default(),
+        }
     }
 
     /// Answers that the system did not take.
@@ -111,6 +120,7 @@ impl<'a> ReflectDriver<'a> {
             }
             if now >= next_look {
                 next_look = now + TimeDelta::from_std(LOOK);
+                reflector.note_kernel_dropped(dropped(self.socket, &mut self.dropped));
                 if on_turn(reflector, None) == Verdict::Stop {
                     verdict = Verdict::Stop;
                 }
@@ -119,6 +129,7 @@ impl<'a> ReflectDriver<'a> {
                 break;
             }
         }
+        reflector.note_kernel_dropped(dropped(self.socket, &mut self.dropped));
         Ok(())
     }
 }

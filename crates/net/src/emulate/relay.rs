@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// Time for which queued datagrams are still forwarded after the relay is stopped.
-const DRAIN: TimeDelta = TimeDelta::from_millis(50);
+/// Time for which queued datagrams are still observed and forwarded after the relay is stopped, where clients go on sending.
+const DRAIN: TimeDelta = TimeDelta::from_seconds(1);
 /// The maximum number of UDP clients. Each has a socket and a thread.
 const MAX_CLIENTS: usize = 8;
 /// Attempts to find a port that is free for both protocols.
@@ -181,8 +181,8 @@ impl StampingRelay {
         }
     }
 
-    /// Stops the relay within 100 ms: queued datagrams are still forwarded, TCP connections are closed, and
-    /// all threads have ended when this returns.
+    /// Stops the relay, within 100 ms once clients send nothing more: queued datagrams are still forwarded, TCP connections are closed,
+    /// and all threads have ended when this returns.
     pub fn stop(mut self) -> RelayReport {
         self.end();
         self.report()

@@ -47,7 +47,7 @@ pub struct UdpRelayReport {
     pub unserved_packets: u64,
     /// Datagrams that came out of the links for a client that had been replaced.
     pub homeless_packets: u64,
-    /// Datagrams that the kernel dropped at the sockets that are open at the end, because the relay was too slow.
+    /// Datagrams that the kernel dropped, because the relay was too slow.
     pub kernel_dropped_packets: u64,
     /// How often a far end answered "port unreachable".
     pub unreachable: u64,
@@ -134,9 +134,14 @@ impl UdpRelay {
         let sockets = self.pairs.iter().flat_map(|pair| {
             std::iter::once(&pair.listener).chain(pair.clients.iter().map(|client| &client.upstream))
         });
-        let dropped = sockets.map(|socket| u64::from(socket.dropped_messages().unwrap_or(0))).sum();
-        UdpRelayReport { kernel_dropped_packets: dropped, ..self.report }
+        let open: u64 = sockets.map(dropped_by).sum();
+        let kernel_dropped_packets = self.report.kernel_dropped_packets + open;
+        UdpRelayReport { kernel_dropped_packets, ..self.report }
     }
+}
+
+fn dropped_by(socket: &UdpSocket) -> u64 {
+    socket.dropped_messages().unwrap_or(0).into()
 }
 
 /// Space for a burst at a high rate while the thread sleeps.
@@ -170,7 +175,7 @@ impl Pair {
         if self.clients.len() >= MAX_CLIENTS {
             let silent = self.clients.iter().enumerate().min_by_key(|(_, client)| client.heard);
             if let Some(silent) = silent.map(|(place, _)| place) {
-                self.clients.swap_remove(silent);
+                report.kernel_dropped_packets += dropped_by(&self.clients.swap_remove(silent).upstream);
                 report.replaced_clients += 1;
             }
         }

@@ -23,7 +23,7 @@ pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::{
-    sys,
+    sys::{self, ReceiveBuffer},
     system::{Asked, Granted},
 };
 
@@ -269,14 +269,22 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Messages that the kernel dropped at this socket since it was opened, because its buffer was full or a checksum was
-    /// wrong, including those after which nothing arrived. A group of datagrams counts once.
+    /// The state of the receive buffer, and what the socket has dropped so far, also where nothing arrived since.
     ///
     /// # Errors
     ///
-    /// The kernel's error, if it does not count drops (before Linux 4.12).
+    /// The kernel's error, if it does not say (before Linux 4.12).
+    pub fn receive_buffer(&self) -> io::Result<ReceiveBuffer> {
+        sys::receive_buffer(self.socket.as_fd())
+    }
+
+    /// Messages that the kernel dropped at this socket since it was opened: see [`ReceiveBuffer::dropped_messages`].
+    ///
+    /// # Errors
+    ///
+    /// As [`receive_buffer`](Self::receive_buffer).
     pub fn dropped_messages(&self) -> io::Result<u32> {
-        sys::dropped_messages(self.socket.as_fd())
+        self.receive_buffer().map(|buffer| buffer.dropped_messages)
     }
 }
 

@@ -142,6 +142,8 @@ pub struct ReceivedFigures {
     pub packets: u64,
     /// Packets that have not arrived.
     pub lost: u64,
+    /// Datagrams, of media and feedback, that this end's full socket buffer dropped: the path did not lose them.
+    pub dropped: u64,
     /// Duplicates.
     pub duplicates: u64,
     /// Rate of the packets, all headers included.

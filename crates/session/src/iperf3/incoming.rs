@@ -51,7 +51,12 @@ pub struct Incoming {
     all_bytes: u64,
     last_heard: Option<Timestamp>,
     omitted: Omitted,
+    /// Messages that the socket has dropped so far.
     kernel_dropped: u64,
+    /// The most datagrams in one message: a dropped message may have had as many.
+    largest_message: u64,
+    /// Datagrams that may have been dropped since the last one.
+    droppable: u64,
     /// The sender's count, once it is known.
     sent: u64,
 }
@@ -75,6 +80,8 @@ impl Incoming {
             last_heard: None,
             omitted: Omitted { packets: 0, lost: 0 },
             kernel_dropped: 0,
+            largest_message: 1,
+            droppable: 0,
             sent: 0,
         }
     }
@@ -99,6 +106,7 @@ impl Incoming {
             sent: Some(PeerTimestamp::from_nanos(header.sent_ns.saturating_sub(origin_ns))),
             tos,
         };
+        self.count_drops();
         self.meter_mut(1).on_arrival(&arrival);
         true
     }
@@ -139,20 +147,35 @@ impl Incoming {
         self.meter_mut(packets.saturating_add(1));
     }
 
-    /// The socket's count of dropped datagrams, which may concern other streams too.
+    /// Before the datagrams of a message of the socket: their number, and the messages that the socket had dropped before it, which may
+    /// be of other streams too.
+    pub fn on_message(&mut self, datagrams: u64, kernel_dropped: Option<u64>) {
+        self.largest_message = self.largest_message.max(datagrams);
+        if let Some(total) = kernel_dropped {
+            self.on_kernel_dropped(total);
+        }
+    }
+
+    /// The messages that the socket has dropped so far, now that it is empty.
     pub fn on_kernel_dropped(&mut self, total: u64) {
         let more = total.saturating_sub(self.kernel_dropped);
-        self.kernel_dropped = total;
-        if more > 0 {
-            self.meter_mut(1).on_kernel_drops(u32::try_from(more).unwrap_or(u32::MAX));
-        }
+        self.kernel_dropped = self.kernel_dropped.max(total);
+        self.droppable = self.droppable.saturating_add(more.saturating_mul(self.largest_message));
     }
 
     /// The sender's count of datagrams, those of the omitted time included: losses at the end count too.
     pub fn finish(&mut self, sent: u64) {
         self.sent = sent;
         let counted = sent.saturating_sub(self.omitted.packets);
+        self.count_drops();
         self.meter_mut(1).finish(counted);
+    }
+
+    fn count_drops(&mut self) {
+        let droppable = std::mem::take(&mut self.droppable);
+        if droppable > 0 {
+            self.meter_mut(1).on_kernel_drops(droppable);
+        }
     }
 
     /// Its meter; `None` before the first datagram.

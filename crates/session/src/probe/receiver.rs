@@ -232,7 +232,7 @@ impl Receiver {
         self.counters
     }
 
-    /// Datagrams that the socket dropped.
+    /// Messages that the socket dropped: datagrams of any stream and of none, a group of them once.
     pub fn kernel_dropped(&self) -> u64 {
         self.kernel_dropped
     }
@@ -247,18 +247,23 @@ impl Receiver {
         self.cpu_ratio
     }
 
-    /// Handles datagrams that a socket received.
-    pub fn handle(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
-        self.latest = self.latest.max(now);
-        let segment = inbound.segment.clamp(1, inbound.bytes.len().max(1));
-        if let Some(total) = inbound.kernel_dropped
-            && total != self.kernel_dropped
-        {
-            self.handshakes.on_dropped(now, total.saturating_sub(self.kernel_dropped));
+    /// The socket has dropped so many messages so far, by [`Inbound::kernel_dropped`], or now that it is empty.
+    pub fn note_kernel_dropped(&mut self, total: u64) {
+        if total > self.kernel_dropped {
+            self.handshakes.on_dropped(self.latest, total - self.kernel_dropped);
             self.kernel_dropped = total;
             for (_, stream) in self.streams.values_mut() {
                 stream.on_kernel_dropped(total);
             }
+        }
+    }
+
+    /// Handles datagrams that a socket received.
+    pub fn handle(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
+        self.latest = self.latest.max(now);
+        let segment = inbound.segment.clamp(1, inbound.bytes.len().max(1));
+        if let Some(total) = inbound.kernel_dropped {
+            self.note_kernel_dropped(total);
         }
         if !self.config.prefixes.admit(inbound.from.ip()) {
             self.counters.denied += inbound.bytes.len().div_ceil(segment).max(1) as u64;

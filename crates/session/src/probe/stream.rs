@@ -5,7 +5,7 @@ mod rtp;
 use std::{iter::Peekable, net::SocketAddr};
 
 use giusto_measure::{
-    Arrival, ClockRelation, DelayBasis, MeterConfig, SequenceConfig, StreamMeter,
+    Arrival, ClockRelation, DelayBasis, MeterConfig, SequenceConfig, StreamMeter, StreamSummary,
     mos::{VoicePath, VoiceQuality},
     playout::{Playout, PlayoutPolicy},
 };
@@ -67,7 +67,10 @@ pub struct Stream {
     /// Received bytes minus sent bytes: what may still be sent to it.
     pub(super) credit: u64,
     reports: u32,
-    kernel_dropped: u64,
+    /// Messages that the socket had dropped before the stream began, and so far.
+    kernel_dropped: [u64; 2],
+    /// The most datagrams in one message: a dropped message may have had as many.
+    largest_message: u64,
     /// Until its end: what came before its beginning.
     pub(super) flood: HandshakeFlood,
     meter: StreamMeter,
@@ -163,7 +166,8 @@ impl Stream {
             finish_asked: None,
             credit: 0,
             reports: 0,
-            kernel_dropped: 0,
+            kernel_dropped: [0; 2],
+            largest_message: 1,
             flood: HandshakeFlood::default(),
             meter: StreamMeter::new(&config),
             epoch_shift: 0,
@@ -268,6 +272,8 @@ impl Stream {
         counters: &mut Counters,
     ) {
         let mut run = Run::default();
+        let datagrams_of_message = inbound.bytes.len().div_ceil(inbound.segment.max(1)) as u64;
+        self.largest_message = self.largest_message.max(datagrams_of_message);
         let (packets, bytes) = (self.meter.sequence().received(), self.meter.received_bytes());
         while let Some(datagram) = datagrams.peek() {
             let verdict = match self.format {
@@ -369,15 +375,25 @@ impl Stream {
         }
     }
 
-    /// The socket's count of dropped datagrams, which may concern other streams too.
+    /// The socket's count of dropped messages, which may concern other streams too.
     pub(super) fn on_kernel_dropped(&mut self, total: u64) {
-        let more = total.saturating_sub(self.kernel_dropped);
-        self.kernel_dropped = total;
-        self.meter.on_kernel_drops(u32::try_from(more).unwrap_or(u32::MAX));
+        let [_, before] = &mut self.kernel_dropped;
+        let more = total.saturating_sub(std::mem::replace(before, total));
+        self.meter.on_kernel_drops(more.saturating_mul(self.largest_message));
     }
 
     pub(super) fn begin_kernel_dropped(&mut self, total: u64) {
-        self.kernel_dropped = total;
+        self.kernel_dropped = [total; 2];
+    }
+
+    /// Datagrams that the socket dropped because its buffer was full: of the lost ones, or where datagrams have no sequence numbers all
+    /// since the stream began. At most so many where the socket receives other datagrams too.
+    pub fn kernel_dropped_packets(&self) -> u64 {
+        let [first, latest] = self.kernel_dropped;
+        match self.format {
+            StreamFormat::Raw => (latest - first).saturating_mul(self.largest_message),
+            _ => self.meter.kernel_dropped_packets(),
+        }
     }
 
     pub(super) fn end(&mut self, why: Ended, sender: Option<SenderFigures>) {
@@ -403,7 +419,10 @@ impl Stream {
                     Some(LastReport::Finished)
                 }
             },
-            summary: self.meter.summary(),
+            summary: StreamSummary {
+                kernel_dropped_packets: self.kernel_dropped_packets(),
+                ..self.meter.summary()
+            },
             voice: self.voice(),
             cpu_ratio,
         }

@@ -103,6 +103,8 @@ pub struct ReflectorCounters {
     pub over_rate: u64,
     /// There was no place for a further session.
     pub refused: u64,
+    /// Dropped by the full buffer of the socket before they were read. To their senders they are lost on the way there.
+    pub kernel_dropped: u64,
     /// Answers, among the reflected ones, that have the DSCP of their packet instead of the one asked for, which is network control
     /// and needs authentication.
     pub refused_dscp: u64,
@@ -111,8 +113,9 @@ pub struct ReflectorCounters {
 impl ReflectorCounters {
     /// The packets that were not answered, for any reason.
     pub const fn unanswered(&self) -> u64 {
-        let Self { denied, malformed, forged, replayed, looped, over_rate, refused, .. } = *self;
-        denied + malformed + forged + replayed + looped + over_rate + refused
+        let Self { denied, malformed, forged, replayed, looped, over_rate, refused, kernel_dropped, .. } =
+            *self;
+        denied + malformed + forged + replayed + looped + over_rate + refused + kernel_dropped
     }
 }
 
@@ -185,6 +188,11 @@ impl Reflector {
     /// The counts so far.
     pub fn counters(&self) -> ReflectorCounters {
         self.counters
+    }
+
+    /// The socket has dropped so many packets so far.
+    pub fn note_kernel_dropped(&mut self, total: u64) {
+        self.counters.kernel_dropped = self.counters.kernel_dropped.max(total);
     }
 
     /// The number of sessions that have not ended.

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 
 use giusto_congestion::Cause;
+use giusto_net::SocketConfig;
 use giusto_session::call::{Answer, CallEvent};
 use giusto_units::Ecn;
 
@@ -52,6 +53,8 @@ struct Pair {
     id: CallId,
     /// The call at the listener.
     served: Option<CallId>,
+    /// The result of the caller.
+    ended: Option<Outcome>,
 }
 
 impl Pair {
@@ -60,7 +63,7 @@ impl Pair {
         let listener = CallsConfig { max_calls: 1, ..CallsConfig::new([2; 32]) };
         let mut caller = Calls::new(CallsConfig::new([1; 32]));
         let id = caller.call(Timestamp::ZERO, address(1), 7, plan.offer(CALLER)).unwrap();
-        Self { plan, local, ends: [caller, Calls::new(listener)], id, served: None }
+        Self { plan, local, ends: [caller, Calls::new(listener)], id, served: None, ended: None }
     }
 
     /// What happens at `now`, as far as the caller's page is concerned.
@@ -86,7 +89,14 @@ impl Pair {
                         }
                         CallEvent::Accepted { id, .. } => {
                             self.ends[own].begin(now, id, media());
-                            self.local.on_begun(now, id, config);
+                            self.local.on_begun(now, id, config, 0);
+                        }
+                        CallEvent::Ended { id, outcome } if own == 0 => {
+                            let any = ([127, 0, 0, 1], 0).into();
+                            let socket = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
+                            let mut driver = CallDriver::new(&socket, Clock::start());
+                            let both = (&mut self.ends[0], &mut driver);
+                            self.ended = self.local.result(now, id, &outcome, both);
                         }
                         _ => {}
                     }
@@ -183,4 +193,17 @@ fn route_changes_of_a_scenario_reach_the_controller() {
         }
         assert_eq!(noticed, changes);
     }
+}
+
+#[test]
+fn an_end_of_a_call_knows_what_the_other_lost_itself() {
+    let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
+    (0..500).for_each(|millis| pair.step(at(millis)));
+    let served = pair.served.unwrap();
+    pair.ends[1].media_mut(served).unwrap().note_dropped(7);
+    pair.ends[0].finish(at(500), pair.id);
+    (500..1_500).for_each(|millis| pair.step(at(millis)));
+    let outcome = pair.ended.unwrap();
+    let doubts = &outcome.record.call.doubts;
+    assert!(doubts[0].starts_with("7 lost in the listener's buffer, not on the path: "), "{doubts:?}");
 }

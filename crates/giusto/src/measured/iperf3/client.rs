@@ -313,14 +313,20 @@ struct Receiving<'a> {
 
 impl Receiving<'_> {
     fn read(&mut self) {
-        let streams = &mut self.streams;
-        let outcome = self.gatherer.read(|index, inbound| {
-            if let Some(stream) = streams.get_mut(index) {
-                take(stream, inbound);
-            }
-        });
-        if let Err(error) = outcome {
-            self.failed = Some(error);
+        let Self { gatherer, streams, failed } = self;
+        if let Err(error) = gatherer.read(|index, inbound| take_from(streams, index, inbound)) {
+            *failed = Some(error);
+        }
+    }
+
+    /// Reads all that has arrived, and how much the sockets have dropped until now.
+    fn drain(&mut self) {
+        let Self { gatherer, streams, failed } = self;
+        if let Err(error) = gatherer.drain(|index, inbound| take_from(streams, index, inbound)) {
+            *failed = Some(error);
+        }
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            stream.on_kernel_dropped(self.gatherer.kernel_dropped(index));
         }
     }
 
@@ -333,16 +339,18 @@ impl Receiving<'_> {
     }
 }
 
+fn take_from(streams: &mut [Incoming], index: usize, inbound: &Inbound<'_>) {
+    if let Some(stream) = streams.get_mut(index) {
+        take(stream, inbound);
+    }
+}
+
 /// Hands the datagrams of one receive call to their stream. Returns whether one belongs to it.
 pub(super) fn take(stream: &mut Incoming, inbound: &Inbound<'_>) -> bool {
-    let mut any = false;
-    for datagram in inbound.bytes.chunks(inbound.segment.max(1)) {
-        any |= stream.on_datagram(inbound.at, datagram, inbound.tos);
-    }
-    if let Some(total) = inbound.kernel_dropped {
-        stream.on_kernel_dropped(total);
-    }
-    any
+    let datagrams = inbound.bytes.chunks(inbound.segment.max(1));
+    stream.on_message(datagrams.len() as u64, inbound.kernel_dropped);
+    let of_stream = datagrams.filter(|datagram| stream.on_datagram(inbound.at, datagram, inbound.tos));
+    of_stream.count() > 0
 }
 
 impl Test<'_> {
@@ -458,6 +466,7 @@ impl Test<'_> {
         if sent.is_some() && !link.over() {
             self.wait(link, receiving, DRAIN, |link, _| link.over());
         }
+        receiving.drain();
         let first_received = sent.map_or(0, |sent| sent.streams.len());
         let sent_streams = sent.into_iter().flat_map(|sent| {
             let streams = sent.streams.iter().enumerate();
@@ -475,7 +484,7 @@ impl Test<'_> {
         link.flush();
         self.wait(link, receiving, TimeDelta::MAX, |link, _| link.over());
         link.connection.close();
-        let Some(outcome) = link.outcome.clone() else { return };
+        let Some(outcome) = link.outcome.clone() else { return receiving.drain() };
         // Datagrams that were on their way when the server counted.
         self.wait(link, receiving, DRAIN, |_, receiving| {
             receiving.streams.iter().enumerate().all(|(index, stream)| {
@@ -483,6 +492,7 @@ impl Test<'_> {
                 stream.highest() >= reported.map_or(0, |reported| reported.packets)
             })
         });
+        receiving.drain();
     }
 
     /// Goes on receiving until `over`, at most this long.
@@ -503,7 +513,7 @@ impl Test<'_> {
             if link.over() {
                 receiving.gatherer.nap();
             } else {
-                link.connection.wait(Duration::from_millis(2));
+                receiving.gatherer.wait_for(&link.connection, Duration::from_millis(2));
             }
         }
     }

@@ -124,6 +124,7 @@ pub(super) fn live<'a>(streams: impl Iterator<Item = &'a Incoming>) -> LiveFigur
         all.streams += 1;
         all.received_packets += losses.received;
         all.lost_packets += losses.lost;
+        all.kernel_dropped_packets += stream.meter().map_or(0, StreamMeter::kernel_dropped_packets);
         all.rate_bps += stream.meter().map_or(0.0, rate_of_last_second);
     }
     all

@@ -23,7 +23,7 @@ use giusto_session::{
         ErrorCode, Greeting, Incoming, IncomingConfig, Outcome, Parameters, Server, ServerConfig,
         ServerError, ServerEvent, is_greeting, stream_id,
     },
-    probe::{Prefixes, payload::PayloadSizes},
+    probe::{Inbound, Prefixes, payload::PayloadSizes},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -534,23 +534,30 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Reads the datagrams that have arrived. Returns whether there may be more.
-    fn read(&mut self, link: &mut Link, now: Timestamp) -> bool {
+    /// Reads datagrams that have arrived; `all`: until the socket is empty.
+    fn read(&mut self, link: &mut Link, now: Timestamp, all: bool) {
         let mut heard = false;
-        let (streams, by_address) = (&mut self.streams, &self.by_address);
-        let read = self.gatherer.read(|_, inbound| {
+        let Self { streams, by_address, gatherer, .. } = self;
+        let mut on_datagrams = |_, inbound: &Inbound<'_>| {
             let index = by_address.get(&inbound.from);
             if let Some(stream) = index.and_then(|index| streams.get_mut(*index)) {
                 heard |= take(stream, inbound);
             }
-        });
+        };
+        let read = if all { gatherer.drain(&mut on_datagrams) } else { gatherer.read(&mut on_datagrams) };
         if heard {
             link.server.on_data(now);
         }
-        read.unwrap_or_else(|error| {
+        if let Err(error) = read {
             link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
-            false
-        })
+        }
+    }
+
+    /// Reads all that has arrived, and how much the socket has dropped until now.
+    fn drain(&mut self, link: &mut Link, now: Timestamp) {
+        self.read(link, now, true);
+        let dropped = self.gatherer.kernel_dropped(0);
+        self.streams.iter_mut().for_each(|stream| stream.on_kernel_dropped(dropped));
     }
 
     /// Begins to count after the omitted time. Returns whether that was now.
@@ -588,15 +595,13 @@ impl Running<'_> {
         transmission: Option<&Transmission>,
         omit: TimeDelta,
     ) {
-        /// Turns in which a full receive buffer is read; a client that goes on sending does not delay the results for longer.
-        const TURNS: usize = 64;
         if self.exchanged || self.client.is_none() {
             return;
         }
         self.exchanged = true;
         link.finishing = true;
         // What was on its way when the client ended the test has arrived with its figures, if at all.
-        (0..TURNS).find(|_| !self.read(link, now));
+        self.drain(link, now);
         let Some(reported) = &self.client else { return };
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if let Some(stream_reported) = reported.stream(stream_id(index)) {
@@ -672,7 +677,7 @@ impl Test<'_> {
             let mut next_live = start;
             loop {
                 let now = clock.now();
-                running.read(link, now);
+                running.read(link, now, false);
                 host.pump(link, |event| match event {
                     ServerEvent::Ending => running.ending = true,
                     ServerEvent::Outcome(outcome) => running.client = Some(outcome),
@@ -705,7 +710,7 @@ impl Test<'_> {
                     break;
                 }
                 if running.streams.is_empty() || running.ending {
-                    link.connection.wait(SHORT_LOOK);
+                    running.gatherer.wait_for(&link.connection, SHORT_LOOK);
                 } else {
                     running.gatherer.nap();
                 }

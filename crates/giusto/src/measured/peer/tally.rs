@@ -29,7 +29,10 @@ pub(super) struct Tally {
     meter: Option<StreamMeter>,
     /// The time 0 of our clock on the sender's, in nanoseconds; 0 where they are not the same.
     origin: u64,
+    /// Datagrams that the relay's socket has dropped so far.
     kernel_dropped: u64,
+    /// Of these: since the last datagram of the stream.
+    droppable: u64,
 }
 
 impl Tally {
@@ -41,11 +44,21 @@ impl Tally {
             ..MeterConfig::default()
         };
         let unwrapper = SequenceUnwrapper::new();
-        Self { clock, config, size: run.size, unwrapper, meter: None, origin: 0, kernel_dropped: 0 }
+        Self {
+            clock,
+            config,
+            size: run.size,
+            unwrapper,
+            meter: None,
+            origin: 0,
+            kernel_dropped: 0,
+            droppable: 0,
+        }
     }
 
     pub(super) fn on_datagram(&mut self, datagram: &Observed<'_>) {
         self.kernel_dropped += u64::from(datagram.kernel_dropped);
+        self.droppable += u64::from(datagram.kernel_dropped);
         let header = DataHeader::parse(datagram.bytes, false).filter(|_| datagram.size() == self.size);
         let Some(DataHeader { sent_ns: sent_nanos, sequence }) = header else { return };
         let Some(sequence) = self.unwrapper.unwrap_u32(sequence as u32) else { return };
@@ -57,6 +70,7 @@ impl Tally {
             }
         }
         let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
+        meter.on_kernel_drops(std::mem::take(&mut self.droppable));
         meter.on_arrival(&Arrival {
             at: datagram.at,
             sequence,
@@ -70,8 +84,7 @@ impl Tally {
     /// The summary at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.
     pub(super) fn finish(&mut self, sent: Option<u64>, kernel_dropped: u64) -> StreamSummary {
         let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
-        let dropped = kernel_dropped.max(self.kernel_dropped);
-        meter.on_kernel_drops(u32::try_from(dropped).unwrap_or(u32::MAX));
+        meter.on_kernel_drops(self.droppable + kernel_dropped.saturating_sub(self.kernel_dropped));
         if let Some(sent) = sent {
             meter.finish(sent);
         }
@@ -139,9 +152,10 @@ mod tests {
                 tally.on_datagram(&observed(&datagram(origin + at, n + 1), at + late));
             }
         }
+        // The last two are lost in the relay's socket, with 3 datagrams of others.
         let summary = tally.finish(Some(102), 5);
         assert_eq!((summary.received_packets, summary.lost_packets), (99, 3));
-        assert_eq!((summary.kernel_dropped_packets, summary.implausible_packets), (5, 0));
+        assert_eq!((summary.kernel_dropped_packets, summary.implausible_packets), (2, 0));
         let gaps = summary.gap_error.unwrap();
         assert!((99.0..101.0).contains(&gaps.p50.as_micros()), "{gaps:?}");
         let delay = summary.delay.unwrap();

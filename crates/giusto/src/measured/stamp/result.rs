@@ -10,7 +10,10 @@ use giusto_units::TimeDelta;
 use serde::Serialize;
 
 use super::plan::StampPlan;
-use crate::measured::result::{OneWayDelay, Quantiles, RunResult, SlipFigures};
+use crate::measured::{
+    own_loss,
+    result::{OneWayDelay, Quantiles, RunResult, SlipFigures},
+};
 
 /// What a Session-Sender has measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -48,6 +51,9 @@ pub struct StampResult {
     /// Packets without an answer whose direction of loss is unknown: all with a stateless reflector; else those behind the last
     /// answer.
     pub unattributed_lost_packets: u64,
+    /// Packets, among the lost ones, whose answers arrived and were dropped by the full socket buffer of this machine: neither way lost
+    /// them.
+    pub kernel_dropped_packets: u64,
     /// Whether the reflector counts what reaches it; `None` if that is unknown.
     pub reflector_stateful: Option<bool>,
     /// Further answers to a packet.
@@ -149,6 +155,10 @@ impl StampResult {
             lost_packets: losses.lost,
             loss_ratio: (sent > 0).then(|| losses.lost as f64 / sent as f64),
             unattributed_lost_packets: losses.unattributed,
+            // Answers are not lost on the way there.
+            kernel_dropped_packets: observed
+                .dropped
+                .min(losses.lost - losses.forward.unwrap_or(0).min(losses.lost)),
             reflector_stateful: answers.stateful(),
             duplicate_packets: counters.duplicates,
             reordered_packets: answers.reordered(),
@@ -208,7 +218,8 @@ impl StampResult {
             slips: Some(slips),
             ..plan.stream().blank_result()
         };
-        run.find_doubts()
+        let own = own_loss("sender", self.kernel_dropped_packets, Some(self.lost_packets));
+        own.into_iter().chain(run.find_doubts()).collect()
     }
 }
 
@@ -237,6 +248,8 @@ pub(super) struct Observed<'a> {
     pub(super) ssid: u16,
     pub(super) answers: &'a Answers,
     pub(super) unreachable: u64,
+    /// Messages that the socket has dropped.
+    pub(super) dropped: u64,
     pub(super) clock_steps: u32,
     pub(super) duration: TimeDelta,
     pub(super) sender_cpu_ratio: f64,

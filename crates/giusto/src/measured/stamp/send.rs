@@ -37,6 +37,8 @@ use crate::measured::{
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time between two calls with live figures.
+const LIVE: TimeDelta = TimeDelta::from_millis(50);
 /// Time between two updates of the error estimate.
 const CLOCK_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 /// The shortest and the longest time for which answers are awaited after the last packet.
@@ -104,6 +106,7 @@ pub fn run(
     let done = AtomicBool::new(false);
     let mut driver = AnswerDriver::new(&socket, clock);
     let mut next_clock = clock.now() + CLOCK_INTERVAL;
+    let mut next_live = Timestamp::ZERO;
     let mut intervals = interval.map(|interval| SenderIntervals::new(interval, start));
     let sent_packets = || socket.send_counters().run_datagrams;
     let mut turn = |answers: &mut Answers, driver: &mut AnswerDriver<'_>, intervals: &mut Option<_>, wait| {
@@ -119,7 +122,10 @@ pub fn run(
         }
         let sent = sent_packets();
         let interval = intervals.and_then(|all| all.on_turn(now, sent, answers));
-        on_live(live(sent, answers, interval));
+        if now >= next_live || interval.is_some() {
+            next_live = now + LIVE;
+            on_live(live(sent, answers, interval));
+        }
         Ok::<_, RunError>(())
     };
 
@@ -150,6 +156,8 @@ pub fn run(
         // The last interval ends with the last packet.
         received = turn(&mut answers, &mut driver, &mut None, LOOK.min((until - clock.now()).to_std()));
     }
+    // A socket that failed has nothing more.
+    let dropped = driver.drain(&mut answers).unwrap_or(0);
     if let Some(last) = intervals.and_then(|all| all.finish(sent.ended, packets, &mut answers)) {
         on_live(live(packets, &answers, Some(last)));
     }
@@ -159,6 +167,7 @@ pub fn run(
         ssid: source.ssid,
         answers: &answers,
         unreachable: driver.unreachable(),
+        dropped,
         clock_steps: driver.clock_steps(),
         duration: sent.ended.saturating_since(start),
         sender_cpu_ratio: sent.cpu_ratio,

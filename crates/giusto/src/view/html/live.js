@@ -7,6 +7,7 @@ const QUANTITIES = {
   sent_rate_bps: ["Sent rate", "At the sender, in each interval, at the layer that was asked for.", "bit/s"],
   target_rate_bps: ["Target rate", "Of the congestion controller.", "bit/s"],
   loss_ratio: ["Loss", "Packets newly missing over those newly missing and received, in each interval.", "ratio"],
+  buffer_loss_ratio: ["Loss in the receiver's buffer", "The part of the loss that reached the receiver: the path did not lose it.", "ratio"],
   delay_ms: ["One-way delay", "Mean of the packets, or frames, of each interval; at a sender, the median of all so far.", "ms"],
   queue_delay_ms: ["Queueing delay", "What the mean one-way delay of each interval exceeds the minimum of the stream by.", "ms"],
   sender_queue_ms: ["Sender's queue", "Age of the oldest packet in the sender's queue.", "ms"],
@@ -246,8 +247,10 @@ const summary = () => {
     const rate = sum(quantity);
     if (rate != null) parts.push(`${rateText(rate)} ${word}`);
   }
-  const losses = open.map(({ fine }) => newest(fine, column("loss_ratio"))).filter((value) => value != null);
-  if (losses.length) parts.push(Math.max(...losses) > 0 ? `loss up to ${shown(Math.max(...losses), "ratio")}` : "no loss");
+  const most = (quantity) => Math.max(...open.map(({ fine }) => newest(fine, column(quantity)) ?? -1));
+  const [loss, own] = ["loss_ratio", "buffer_loss_ratio"].map(most);
+  if (loss >= 0) parts.push(loss > 0 ? `loss up to ${shown(loss, "ratio")}` : "no loss");
+  if (own > 0) parts.push(`up to ${shown(own, "ratio")} in the receiver's buffer, not on the path`);
   // Rates and losses are those of the streams that are shown.
   const head = more ? `${all}; the ${open.length} shown` : all;
   return `${parts.length ? `${head}${more ? ": " : ", "}${parts.join(", ")}` : head}.`;
