@@ -156,7 +156,16 @@ impl Metrics {
             totals.too_old,
         );
         text.counter("implausible_packets", "Datagrams with impossible sequence numbers", totals.implausible);
-        text.counter("kernel_dropped_packets", "Datagrams dropped by the full socket buffer", kernel_dropped);
+        text.counter(
+            "kernel_dropped_packets",
+            "Messages dropped by the full socket buffer, of streams and others; a group of datagrams counts once",
+            kernel_dropped,
+        );
+        text.gauge(
+            "lost_in_buffer_packets",
+            "Of the missing datagrams, those that the full socket buffer dropped: the path did not lose them",
+            totals.lost_in_buffer,
+        );
         text.counter("received_bytes", "UDP payload of the unique datagrams received", totals.received_bytes);
         text.gauge(
             "received_bytes_per_second",
