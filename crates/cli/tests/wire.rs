@@ -195,6 +195,9 @@ fn what_is_not_read_in_time_is_all_that_is_lost() {
     }
 }
 
+/// A test with iperf3 in both directions: the loss at giusto's end, and at that of iperf3.
+type Role = fn(&[&str]) -> [u64; 2];
+
 /// Loss at giusto's end, and at that of iperf3, in one test in both directions.
 fn losses(runs: &Value) -> [u64; 2] {
     let runs = runs["runs"].as_array().unwrap();
@@ -223,7 +226,7 @@ fn giusto_loses_no_more_than_iperf3() {
     if iperf3(NAME).is_none() {
         return;
     }
-    let roles: [&dyn Fn(&[&str]) -> [u64; 2]; 2] = [&as_client, &as_server];
+    let roles: [Role; 2] = [as_client, as_server];
     for (role, stream) in roles.iter().flat_map(|role| STREAMS.map(|stream| (role, stream))) {
         let mut seen: Vec<[u64; 2]> = Vec::new();
         while seen.last().is_none_or(|[ours, theirs]| ours > theirs) {
