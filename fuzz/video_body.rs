@@ -65,8 +65,9 @@ fn written_again(codec: VideoCodec, frames: &[Vec<u8>]) {
                 |unit: &Vec<u8>| unit.first().is_some_and(|first| matches!(first & 0x1f, 0 | 24..));
             if !units(frame).iter().any(reserved) {
                 joined.expect("own packets are read");
-                let sent =
-                    units(frame).into_iter().filter(|unit| unit[0] & 0x1f != h264::NalType::DELIMITER.0);
+                let sent = units(frame).into_iter().filter(|unit| {
+                    unit.first().map(|&first| h264::NalType::of(first)) != Some(h264::NalType::DELIMITER)
+                });
                 assert_eq!(units(&unit.finish().expect("they are complete")), sent.collect::<Vec<_>>());
             }
         } else {

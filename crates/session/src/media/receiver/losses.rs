@@ -164,9 +164,9 @@ impl Losses {
             let passed = now.saturating_since(first);
             // A packet that was requested twice does not tell which request it answers (RFC 6298 §3).
             if missing.requests == 1 {
-                self.rtt.on_sample(now, passed)
+                self.rtt.on_sample(now, passed);
             } else {
-                self.rtt.on_bound(now, passed)
+                self.rtt.on_bound(now, passed);
             }
         }
         self.on_repaired(now, requests);
