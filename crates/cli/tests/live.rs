@@ -82,8 +82,7 @@ impl Live {
     fn ask(&self) -> TcpStream {
         let (host, path) = self.page.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let mut client = TcpStream::connect(host).unwrap();
-        // The answer to HTTP/1.0 is not chunked.
-        client.write_all(format!("GET /{path}events HTTP/1.0\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        client.write_all(format!("GET /{path}events HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
         client
     }
 
@@ -92,7 +91,7 @@ impl Live {
         let mut answer = String::new();
         self.ask().read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.0 200 OK") && head.contains("text/event-stream"), "{head}");
+        assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("text/event-stream"), "{head}");
         let events = body.split("\n\n").filter_map(|event| {
             let (name, data) = event.strip_prefix("event: ")?.split_once("\ndata: ")?;
             Some((name.to_owned(), serde_json::from_str(data).unwrap()))

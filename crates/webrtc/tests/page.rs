@@ -159,7 +159,7 @@ fn bad_requests_are_refused_and_slow_clients_block_nobody() {
     let _ = client.write_all(head.as_bytes()).and_then(|()| client.write_all(long.as_bytes()));
     let mut answer = Vec::new();
     let _ = client.read_to_end(&mut answer);
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 413"), "{}", String::from_utf8_lossy(&answer));
     assert_eq!(page.ask("GET /", "").0, 200);
     drop(slow);
     assert!(matches!(page.end(), Err(CallError::NoBrowser)));

@@ -24,19 +24,19 @@ const MAX_HEADERS: usize = 64;
 
 /// What the header of a request says of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Announced {
+pub struct Announced {
     /// Bytes. Without a length, a request has no body (RFC 9112 §6.3).
-    pub(super) length: usize,
+    pub length: usize,
     /// The body has a transfer coding, such as `chunked`.
-    pub(super) coded: bool,
+    pub coded: bool,
     /// The client sends the body once it is told to (RFC 9110 §10.1.1).
-    pub(super) waits: bool,
+    pub waits: bool,
 }
 
 impl Request {
     /// A request without its body, from the lines of its header; `None` if they are damaged, or if a header that must be single is there
     /// twice.
-    pub(super) fn parse(head: &[u8]) -> Option<(Self, Announced)> {
+    pub fn parse(head: &[u8]) -> Option<(Self, Announced)> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
         parsed.parse(head).ok().filter(httparse::Status::is_complete)?;

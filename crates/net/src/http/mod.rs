@@ -12,7 +12,7 @@ mod server;
 mod stream;
 mod text;
 
-pub use message::{Request, Response};
+pub use message::{Announced, Request, Response};
 pub use pages::{PageRequest, Pages, Routes, StartError};
 pub use server::{Limits, Server};
 pub use stream::{Gone, Sink};

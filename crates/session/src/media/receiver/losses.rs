@@ -327,9 +327,10 @@ impl Missing {
             PATIENCE
         };
         let first = self.found_at + wait;
-        let latest = self.deadline - rtt;
         let again = |(_, last): (Timestamp, Timestamp)| {
-            (last + timeout.max(MIN_INTERVAL)).min(latest.max(last + rtt.max(MIN_INTERVAL)))
+            let usual = last + timeout.max(MIN_INTERVAL);
+            // Where the answer to that would be late, without waiting for the variation.
+            if usual + rtt > self.deadline { last + rtt.max(MIN_INTERVAL) } else { usual }
         };
         let at = self.requested_at.map_or(first, again);
         let in_time = at.max(now) + rtt <= self.deadline;
@@ -459,9 +460,9 @@ mod tests {
             losses.on_packet(at(0), number, || at(400), Requests::On);
         }
         losses.handle_timeout(at(10), Requests::On, &mut wanted);
-        // After 300 ms it would be too late.
-        assert_eq!(losses.due(), Some(at(250)));
-        losses.handle_timeout(at(250), Requests::On, &mut wanted);
+        // After 300 ms, with the variation, it would be too late.
+        assert_eq!(losses.due(), Some(at(160)));
+        losses.handle_timeout(at(160), Requests::On, &mut wanted);
         assert_eq!((wanted.as_slice(), losses.due()), (&[1, 1][..], Some(at(400))));
     }
 
