@@ -30,7 +30,7 @@ test-python:
 lint: docs
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser -- -D warnings
-	$(CARGO) clippy -p giusto -p giusto-cli --no-default-features --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -99,7 +99,7 @@ pub(crate) struct Begun {
 pub(crate) fn plan(sweep: &sweep::Sweep) -> Outcome<Vec<Planned>> {
     let mut raised = None;
     let mut is_over = || {
-        raised = Python::attach(|py| py.check_signals()).err();
+        raised = Python::attach(|py| py.check_signals().err());
         raised.is_some()
     };
     let planned = sweep.plan_unless(&mut is_over)?;

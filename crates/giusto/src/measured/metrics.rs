@@ -46,8 +46,11 @@ struct State {
     jitter: f64,
 }
 
+/// A reason, and how many datagrams it kept out.
+type Reason = (&'static str, fn(&Counters) -> u64);
+
 /// Why datagrams belong to no stream.
-const UNMEASURED: [(&str, fn(&Counters) -> u64); 11] = [
+const UNMEASURED: [Reason; 11] = [
     ("foreign", |counters| counters.foreign),
     ("malformed", |counters| counters.malformed),
     ("corrupt", |counters| counters.corrupt),

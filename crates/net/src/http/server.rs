@@ -109,10 +109,13 @@ impl Drop for Server {
     }
 }
 
+/// Answers a request of a client.
+type Respond = dyn Fn(SocketAddr, &Request) -> Response + Send + Sync;
+
 /// What all connections use.
 struct Desk {
     limits: Limits,
-    respond: Box<dyn Fn(SocketAddr, &Request) -> Response + Send + Sync>,
+    respond: Box<Respond>,
     connections: Arc<Connections>,
 }
 

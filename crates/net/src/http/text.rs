@@ -116,7 +116,7 @@ mod tests {
             assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{request}: {answer}");
             assert_eq!(found, body, "{request}");
         }
-        let long = [&b"GET /metrics HTTP/1.1\r\nA: "[..], &[b'a'; 40_000]].concat();
+        let long = [&b"GET /metrics HTTP/1.1\r\nA: "[..], &vec![b'a'; 40_000]].concat();
         let answer = ask(&server, &long);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     }
