@@ -120,7 +120,7 @@ fn both_ends_of_a_stream_doubt_a_late_sender() {
 fn a_receiver_doubts_late_wake_ups_of_the_sender() {
     let receiver = Listener::start(&["127.0.0.1:0", "--once", "--json"]);
     let to = receiver.address.to_string();
-    let send = ["send", &to, "-b", "1M", "-l", "200", "-t", "3", "--strategy", "send-sleep", "--json"];
+    let send = ["send", &to, "-b", "1M", "-l", "200", "-t", "8", "--strategy", "send-sleep", "--json"];
     let output = stuttering(&send);
     assert_doubted(output.status.code(), &json(&output));
     let (received, code) = receiver.result();

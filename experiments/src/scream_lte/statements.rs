@@ -96,7 +96,7 @@ fn ratios(all: &ScreamLte) -> Vec<Item> {
                 Rule::Near(RATIO),
                 (),
             )
-            .because(if is_low { WHY_GCC_SENDS_MORE } else { WHY_UNSAID });
+            .because(if is_low { WHY_CELLS_CARRY_MORE } else { WHY_UNSAID });
             items.push(judged(&statement, ours));
         }
     }
