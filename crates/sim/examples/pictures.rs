@@ -35,7 +35,7 @@ mod video;
 /// Frames per second.
 const FPS: u64 = 30;
 
-/// An encoder that makes a frame when it is told to: its time is that of the call.
+/// An encoder that produces a frame on request: its time is that of the call.
 #[derive(Debug)]
 struct OnDemand {
     process: Child,

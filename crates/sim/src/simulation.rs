@@ -478,20 +478,21 @@ impl Simulation {
         let (count, latest) = self.hasty.entry(place).or_insert((0, now));
         *count = if now - *latest <= TICK { *count + 1 } else { 1 };
         *latest = now;
-        let is_stuck = *count >= MAX_TICKS;
-        if !is_stuck {
-            return;
-        }
-        let ends = self.flows.iter().position(|flow| flow.sink == Some(AgentId(place)));
-        let links = ends.and_then(|flow| self.flows.get(flow)).map_or(&[][..], |flow| &flow.path[..]);
-        let names = links.iter().filter_map(|link| self.network.links().get(link.0 as usize));
-        let names: Vec<&str> = names.map(|link| link.name.as_str()).collect();
         assert!(
-            !is_stuck,
-            "agent {place}, which receives by {names:?}: at {} s it asked for the {MAX_TICKS}th time in a row to be woken at once. After \
+            *count < MAX_TICKS,
+            "agent {place}, which receives by {:?}: at {} s it asked for the {MAX_TICKS}th time in a row to be woken at once. After \
              handle_timeout, the next deadline of an agent and of its controller must be later",
+            self.links_to(place),
             now.as_seconds(),
         );
+    }
+
+    /// The names of the links by which an agent receives.
+    fn links_to(&self, place: u32) -> Vec<&str> {
+        let flow = self.flows.iter().find(|flow| flow.sink == Some(AgentId(place)));
+        let links = flow.map_or(&[][..], |flow| &flow.path[..]);
+        let links = links.iter().filter_map(|link| self.network.links().get(link.0 as usize));
+        links.map(|link| link.name.as_str()).collect()
     }
 
     /// Passes a packet that left a link to the next link or to its agent.

@@ -32,13 +32,6 @@ impl RunResult {
             let why = self.unsent_reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
             doubts.push(format!("{whose} did not take {unsent} of {planned} datagrams{why}"));
         }
-        if let Some(FloodFigures { unanswered_handshakes, dropped_packets }) = self.handshake_flood
-            && dropped_packets > 0
-        {
-            doubts.push(format!(
-                "the receiver's buffer dropped {dropped_packets} datagrams, of any sender, in a flood of requests                  ({unanswered_handshakes} unanswered): serve only known addresses (--allow)"
-            ));
-        }
         if let (Some(sent), Some(received), Some(lost)) =
             (self.sent_packets, self.received_packets, self.lost_packets)
             // Unsent datagrams of a voice stream keep their sequence numbers: the receiver counts them as lost.
@@ -61,10 +54,19 @@ impl RunResult {
         doubts
     }
 
-    /// That datagrams reached the receiver and were lost there, if they were.
+    /// That the receiver's buffer dropped datagrams, if it did: those of the stream, and in a flood those of any sender.
     fn own_loss(&self) -> Option<String> {
         let known = self.lost_packets.filter(|_| self.format.as_deref() != Some("raw"));
-        own_loss("receiver", self.kernel_dropped_packets.unwrap_or(0), known)
+        let dropped = self.kernel_dropped_packets.unwrap_or(0);
+        let Some(flood) = self.handshake_flood.filter(|flood| flood.dropped_packets > 0) else {
+            return own_loss("receiver", dropped, known);
+        };
+        let FloodFigures { unanswered_handshakes, dropped_packets } = flood;
+        let lost = lost_in_buffer("receiver", dropped, known).map_or_else(String::new, |lost| lost + ": ");
+        Some(format!(
+            "{lost}a flood of requests ({unanswered_handshakes} unanswered) filled the receiver's buffer, which dropped \
+             {dropped_packets} datagrams of all senders; serve only known addresses (--allow)"
+        ))
     }
 
     /// How late the datagrams left, if that is too late. Published strategies and other programs are late by design: there the
@@ -88,19 +90,23 @@ impl RunResult {
     }
 }
 
-/// That `dropped` datagrams reached the receive buffer of `whose` end and were lost there, if there were any: the path did not lose
-/// them. `lost` is the loss that they are part of, if it is known.
+/// That `dropped` datagrams reached the receive buffer of `whose` end and were lost there, if there were any, and what to do. `lost` is
+/// the loss that they are part of, if it is known.
 pub fn own_loss(whose: &str, dropped: u64, lost: Option<u64>) -> Option<String> {
+    let lost = lost_in_buffer(whose, dropped, lost)?;
+    Some(format!(
+        "{lost}: the {whose} did not read in time; end other programs there, lower the rate, or raise net.core.rmem_max there"
+    ))
+}
+
+fn lost_in_buffer(whose: &str, dropped: u64, lost: Option<u64>) -> Option<String> {
     let what = match lost {
         _ if dropped == 0 => return None,
         Some(lost) if dropped >= lost => format!("{lost} lost, all in the {whose}'s buffer"),
         Some(lost) => format!("{lost} lost, {dropped} of them in the {whose}'s buffer"),
         None => format!("{dropped} lost in the {whose}'s buffer"),
     };
-    Some(format!(
-        "{what}, not on the path: the {whose} did not read in time; end other programs there, lower the rate, or raise \
-         net.core.rmem_max there"
-    ))
+    Some(what + ", not on the path")
 }
 
 #[cfg(test)]
@@ -191,6 +197,25 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_is_the_cause_of_loss_in_the_buffer() {
+        let run = |dropped_packets, of_the_stream| {
+            let run = RunResult {
+                handshake_flood: Some(FloodFigures { unanswered_handshakes: 9, dropped_packets }),
+                kernel_dropped_packets: Some(of_the_stream),
+                lost_packets: Some(3),
+                ..RunResult::default()
+            };
+            run.find_doubts()
+        };
+        assert_eq!(run(0, 0), [""; 0]);
+        assert!(run(0, 3)[0].contains("did not read in time"));
+        let flood = "a flood of requests (9 unanswered) filled the receiver's buffer, which dropped 20 datagrams of all senders; \
+                     serve only known addresses (--allow)";
+        assert_eq!(run(20, 0), [flood]);
+        assert_eq!(run(20, 3), [format!("3 lost, all in the receiver's buffer, not on the path: {flood}")]);
+    }
+
+    #[test]
     fn a_late_sender_or_a_wrong_sum_is_doubted() {
         let good = RunResult {
             strategy: "grid".to_owned(),
@@ -225,11 +250,6 @@ mod tests {
         assert_eq!(RunResult { unsent_packets: Some(1), ..forged.clone() }.find_doubts(), [""; 0]);
         let refused = RunResult { unsent_packets: Some(20), ..good.clone() };
         assert_eq!(refused.find_doubts(), ["the system did not take 20 of 1030 datagrams"]);
-        let flood = |dropped_packets| {
-            let handshake_flood = Some(FloodFigures { unanswered_handshakes: 9, dropped_packets });
-            RunResult { handshake_flood, ..good.clone() }.find_doubts()
-        };
-        assert_eq!((flood(0).len(), flood(1).len()), (0, 1));
         // A far end may report any number.
         let huge = RunResult { lost_packets: Some(u64::MAX), ..forged.clone() };
         assert_eq!(huge.find_doubts().len(), 1);

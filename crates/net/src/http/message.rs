@@ -29,7 +29,7 @@ pub struct Announced {
     pub length: usize,
     /// The body has a transfer coding, such as `chunked`.
     pub coded: bool,
-    /// The client sends the body once it is told to (RFC 9110 §10.1.1).
+    /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     pub waits: bool,
 }
 

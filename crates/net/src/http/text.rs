@@ -5,8 +5,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use super::{Limits, Request, Response, Server};
 use giusto_units::TimeDelta;
+
+use super::{Limits, Request, Response, Server};
 
 /// Serves one text at one path. Dropping it closes the port.
 ///
