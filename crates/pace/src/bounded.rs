@@ -1,5 +1,6 @@
 //! A schedule that ends.
 
+use alloc::boxed::Box;
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -123,7 +124,7 @@ impl Schedule for Bounded {
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         self.clock.clamp(now);
-        let asked = std::mem::take(&mut self.asked);
+        let asked = core::mem::take(&mut self.asked);
         if size > DataSize::ZERO {
             self.sent_packets += u64::from(asked);
             self.sent += size;

@@ -1,6 +1,7 @@
 //! `R_max`: a maximum burst rate for any schedule.
 
-use std::num::NonZeroU64;
+use alloc::boxed::Box;
+use core::num::NonZeroU64;
 
 use giusto_units::{DataRate, DataSize, Timestamp};
 

@@ -1,6 +1,8 @@
 //! The catch-up rule for late cycles, and the burst bound.
 
-use std::{fmt, num::NonZeroU64, str::FromStr};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::{fmt, num::NonZeroU64, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
 
@@ -121,7 +123,7 @@ impl fmt::Display for BurstBoundError {
     }
 }
 
-impl std::error::Error for BurstBoundError {}
+impl core::error::Error for BurstBoundError {}
 
 impl FromStr for BurstBound {
     type Err = BurstBoundError;

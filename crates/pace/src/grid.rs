@@ -195,7 +195,7 @@ impl Schedule for Grid {
         }
         self.bucket.on_sent(now.as_nanos(), half(nanos));
         if size > DataSize::ZERO && self.catching_up {
-            self.late_cycles.caught_up_packets += std::mem::take(&mut self.overdue_packets);
+            self.late_cycles.caught_up_packets += core::mem::take(&mut self.overdue_packets);
             self.burst_packets += u64::from(self.packets);
             self.late_cycles.largest_burst_packets =
                 self.late_cycles.largest_burst_packets.max(self.burst_packets);

@@ -1,6 +1,6 @@
 //! The ideal send times, and a clock that does not run backwards: shared by the schedules.
 
-use std::num::{NonZeroU64, NonZeroU128};
+use core::num::{NonZeroU64, NonZeroU128};
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, Timestamp};
 

@@ -37,6 +37,10 @@
 //! - "Constant Bit Rate Streaming - Practical Implementations": the Firebind blog;
 //! - Chiu, Kadansky, Provino and Wesley, "Experiences in Programming a Traffic Shaper", Sun Microsystems Laboratories,
 //!   SMLI TR-99-77, 1999.
+#![cfg_attr(not(test), no_std)]
+
+#[macro_use]
+extern crate alloc;
 
 mod absolute;
 mod bounded;

@@ -30,7 +30,7 @@
 //! # assert_eq!(pacer.next_send(now, size), Permit::Now);
 //! ```
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 

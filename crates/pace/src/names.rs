@@ -1,6 +1,9 @@
 //! Parsing of choices by name.
 
-use std::fmt;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +22,7 @@ impl fmt::Display for UnknownName {
     }
 }
 
-impl std::error::Error for UnknownName {}
+impl core::error::Error for UnknownName {}
 
 /// The choice whose name is `text`.
 pub(super) fn choose<T: Copy>(

@@ -1,6 +1,6 @@
 //! Number of datagrams per cycle, and the period.
 
-use std::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr};
+use core::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr};
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta};
 
@@ -306,7 +306,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-impl std::error::Error for PlanError {}
+impl core::error::Error for PlanError {}
 
 /// A rate and a datagram size, converted to cycles: a number of datagrams that are sent together, once per
 /// period.
@@ -327,7 +327,7 @@ impl std::error::Error for PlanError {}
 /// let plan = CyclePlan::new(rate, payload, HeaderLayer::Ip, IpVersion::V4, CycleRule::default())?;
 /// assert_eq!(plan.packets_per_cycle(), 1);
 /// assert_eq!(plan.period().to_string(), "182.4 ms");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CyclePlan {

@@ -1,6 +1,6 @@
 //! Repeats recorded departures.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 

@@ -1,5 +1,6 @@
 //! The interface between a schedule and its driver.
 
+use alloc::boxed::Box;
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// The next action of a driver.
@@ -37,7 +38,7 @@ pub struct Cycle {
 ///
 /// Once the time of a [`Step::SleepUntil`] has come, or that of a [`Step::SleepFor`] has passed, `next` does
 /// not request the same sleep again.
-pub trait Schedule: Send + std::fmt::Debug {
+pub trait Schedule: Send + core::fmt::Debug {
     /// The next step.
     fn next(&mut self, now: Timestamp) -> Step;
 

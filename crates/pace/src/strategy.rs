@@ -1,6 +1,7 @@
 //! Schedules by name.
 
-use std::{fmt, str::FromStr};
+use alloc::boxed::Box;
+use core::{fmt, str::FromStr};
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -33,7 +34,7 @@ use super::{
 /// assert!(matches!(schedule.next(Timestamp::ZERO), Step::Send(cycle) if cycle.packets == 1));
 /// schedule.on_sent(Timestamp::ZERO, plan.size_on_layer());
 /// assert_eq!(schedule.next(Timestamp::ZERO), Step::SleepUntil(Timestamp::ZERO + TimeDelta::from_micros(3200)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

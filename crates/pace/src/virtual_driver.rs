@@ -1,5 +1,6 @@
 //! A driver on a virtual clock, for tests.
 
+use alloc::vec::Vec;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{

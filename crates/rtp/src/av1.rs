@@ -20,6 +20,8 @@
 //! # Ok::<(), giusto_rtp::av1::Av1Error>(())
 //! ```
 
+use alloc::vec::Vec;
+
 /// A damaged payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -82,7 +84,7 @@ pub fn packets(unit: &[u8], max: usize) -> Vec<Vec<u8>> {
 /// The OBUs of a byte stream: their types, and their bytes without the size.
 fn obus(unit: &[u8]) -> impl Iterator<Item = (u8, Vec<u8>)> {
     let mut rest = unit;
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         let (&first, mut after) = rest.split_first()?;
         let mut obu = vec![first & !HAS_SIZE];
         if first & HAS_EXTENSION != 0 {
@@ -153,7 +155,7 @@ impl Reassembler {
         while !rest.is_empty() {
             number += 1;
             let element = if number == count {
-                std::mem::take(&mut rest)
+                core::mem::take(&mut rest)
             } else {
                 let (size, after) = leb128(rest).ok_or(Av1Error::Element)?;
                 let (element, after) = after.split_at_checked(size).ok_or(Av1Error::Element)?;

@@ -1,6 +1,7 @@
 //! The elements in an RTP header extension (RFC 8285 §4).
 
 use crate::header::RtpExtension;
+use alloc::vec::Vec;
 
 /// The profile of the one-byte form (RFC 8285 §4.2).
 const ONE_BYTE_PROFILE: u16 = 0xbede;
@@ -107,7 +108,7 @@ pub struct ExtensionElement<'a> {
 /// let extension = RtpHeader::parse(&packet)?.0.extension.expect("it was written");
 /// let read = ExtensionElements::of(extension, &packet).find_map(|element| element.ok().filter(|one| one.id == 3));
 /// assert_eq!(TransportSequence::parse(read.expect("it is there").data)?, TransportSequence::new(7));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ExtensionElements<'a> {
@@ -140,7 +141,7 @@ impl<'a> Iterator for ExtensionElements<'a> {
         while let Some((0, rest)) = self.rest.split_first() {
             self.rest = rest;
         }
-        let rest = std::mem::take(&mut self.rest);
+        let rest = core::mem::take(&mut self.rest);
         let (id, length, data) = match (self.form, rest) {
             (_, []) => return None,
             (ExtensionForm::OneByte, [first, data @ ..]) => (first >> 4, usize::from(first & 0x0f) + 1, data),

@@ -34,6 +34,7 @@
 //! ```
 
 use crate::RTP_HEADER_BYTES;
+use alloc::vec::Vec;
 
 /// Bytes of the header before the protected packets: flags, length and timestamp recovery (RFC 8627 §4.2.2.1).
 const FIXED_BYTES: usize = 8;
@@ -310,7 +311,7 @@ impl Parity {
         if self.bytes.len() < known {
             self.bytes.resize(known, 0);
         }
-        let bytes = std::iter::once(begin).chain(rest.iter().copied()).flatten();
+        let bytes = core::iter::once(begin).chain(rest.iter().copied()).flatten();
         for (sum, byte) in self.bytes.iter_mut().zip(bytes) {
             *sum ^= byte;
         }

@@ -18,6 +18,8 @@
 //! # Ok::<(), giusto_rtp::h264::H264Error>(())
 //! ```
 
+use alloc::vec::Vec;
+
 /// The bytes before each NAL unit that [`Reassembler`] writes (ITU-T H.264 Annex B).
 pub const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
@@ -122,7 +124,7 @@ pub fn is_key(access_unit: &[u8]) -> bool {
 /// precedes the first start code are left out.
 pub fn nal_units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = start_code(stream).map(|(_, after)| after);
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         loop {
             let from = rest?;
             let tail = stream.get(from..).unwrap_or_default();

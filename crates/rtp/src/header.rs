@@ -1,6 +1,7 @@
 //! The RTP fixed header (RFC 3550 §5.1) and the position of its extension (§5.3.1).
 
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The fixed header without CSRC list and extension, in bytes (RFC 3550 §5.1).
 pub const RTP_HEADER_BYTES: usize = 12;
@@ -18,7 +19,7 @@ const CSRC_BYTES: usize = 4;
 const EXTENSION_HEADER_BYTES: usize = 4;
 const WORD_BYTES: usize = 4;
 /// Values of the second byte that identify RTCP if RTP and RTCP share a port (RFC 5761 §4).
-const RTCP_TYPES: std::ops::RangeInclusive<u8> = 192..=223;
+const RTCP_TYPES: core::ops::RangeInclusive<u8> = 192..=223;
 
 /// Error of reading or writing an RTP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

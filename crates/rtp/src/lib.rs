@@ -12,6 +12,10 @@
 //! | [`vp8`] | VP8: payload descriptor and frame header |
 //! | [`vp9`] | VP9: payload descriptor |
 //! | [`rtcp`] | RTCP reports and congestion control feedback |
+#![cfg_attr(not(test), no_std)]
+
+#[macro_use]
+extern crate alloc;
 
 mod abs_send_time;
 pub mod av1;

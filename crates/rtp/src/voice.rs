@@ -12,7 +12,10 @@
 //! # Ok::<(), giusto_rtp::voice::VoiceError>(())
 //! ```
 
-use std::{fmt, str::FromStr};
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::{fmt, str::FromStr};
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
@@ -33,7 +36,7 @@ const PCM_RATE: DataRate = DataRate::from_bps(64_000);
 /// The rate of G.729 (RFC 3551 §4.5.6: ten bytes in 10 ms).
 const G729_RATE: DataRate = DataRate::from_bps(8_000);
 /// Rates that Opus supports (RFC 6716 §2.1.1).
-const OPUS_RATES: std::ops::RangeInclusive<u64> = 6_000..=510_000;
+const OPUS_RATES: core::ops::RangeInclusive<u64> = 6_000..=510_000;
 /// Maximum size of an Opus frame in bytes (RFC 6716 §3.2.1), without the table-of-contents byte.
 const MAX_OPUS_FRAME: u64 = 1_275;
 

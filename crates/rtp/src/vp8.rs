@@ -14,6 +14,8 @@
 //! # Ok::<(), giusto_rtp::vp8::Vp8Error>(())
 //! ```
 
+use alloc::vec::Vec;
+
 /// A damaged payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

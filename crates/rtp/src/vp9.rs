@@ -13,6 +13,8 @@
 //! # Ok::<(), giusto_rtp::vp9::Vp9Error>(())
 //! ```
 
+use alloc::vec::Vec;
+
 /// A damaged payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,4 +1,8 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+
+#[macro_use]
+extern crate alloc;
 
 mod ecn;
 pub mod math;

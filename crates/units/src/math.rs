@@ -2,7 +2,8 @@
 //!
 //! The standard library takes `exp`, `ln`, `pow` and their like from the system's C library, whose results differ in the last bit
 //! from one system to the next. What a simulation computes with comes from here instead: the `libm` crate, a translation of musl's
-//! functions into Rust. IEEE 754 fixes `+`, `-`, `*`, `/`, `sqrt` and rounding to the last bit, so they need no replacement.
+//! functions into Rust. IEEE 754 fixes `+`, `-`, `*`, `/`, `sqrt` and rounding to the last bit: `sqrt`, `round`, `floor` and `ceil` are here
+//! for crates without the standard library.
 
 /// `e^x`.
 #[inline]
@@ -51,6 +52,30 @@ pub fn powi(x: f64, n: u32) -> f64 {
 #[inline]
 pub fn cbrt(x: f64) -> f64 {
     libm::cbrt(x)
+}
+
+/// The nearest whole number, halves away from zero.
+#[inline]
+pub fn round(x: f64) -> f64 {
+    libm::round(x)
+}
+
+/// The largest whole number that is not above `x`.
+#[inline]
+pub fn floor(x: f64) -> f64 {
+    libm::floor(x)
+}
+
+/// The smallest whole number that is not below `x`.
+#[inline]
+pub fn ceil(x: f64) -> f64 {
+    libm::ceil(x)
+}
+
+/// Square root.
+#[inline]
+pub fn sqrt(x: f64) -> f64 {
+    libm::sqrt(x)
 }
 
 /// Sine of an angle in radians.

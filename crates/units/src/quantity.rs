@@ -1,6 +1,9 @@
 //! Times, rates and sizes, and their text forms.
 
-use std::{
+use crate::math;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::{
     fmt,
     ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign},
     str::FromStr,
@@ -60,7 +63,7 @@ impl fmt::Display for UnitError {
     }
 }
 
-impl std::error::Error for UnitError {}
+impl core::error::Error for UnitError {}
 
 /// A time on the local clock: nanoseconds since the run started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,7 +232,7 @@ impl TimeDelta {
     /// zero.
     #[inline]
     pub fn from_seconds_f64(seconds: f64) -> Self {
-        Self((seconds * NANOS_PER_SECOND as f64).round() as i64)
+        Self(math::round(seconds * NANOS_PER_SECOND as f64) as i64)
     }
 
     /// Nanoseconds.
@@ -265,13 +268,13 @@ impl TimeDelta {
 
     /// Converts to the standard library's type; a negative duration gives zero.
     #[inline]
-    pub fn to_std(self) -> std::time::Duration {
-        std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
+    pub fn to_std(self) -> core::time::Duration {
+        core::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
     /// Converts from the standard library's type; values out of range are clamped.
     #[inline]
-    pub fn from_std(duration: std::time::Duration) -> Self {
+    pub fn from_std(duration: core::time::Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
 }
@@ -446,7 +449,7 @@ impl Mul<u64> for DataSize {
     }
 }
 
-impl std::iter::Sum for DataSize {
+impl core::iter::Sum for DataSize {
     fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
         sizes.fold(Self::ZERO, Add::add)
     }
@@ -566,11 +569,8 @@ impl Notation {
             return whole.checked_mul(scale).filter(|&value| value <= self.max).ok_or_else(out_of_range);
         }
         let value = number.parse::<f64>().map_err(|_| self.not_a_number(text))? * scale as f64;
-        if (0.0..self.max as f64).contains(&value.round()) {
-            Ok(value.round() as u64)
-        } else {
-            Err(out_of_range())
-        }
+        let value = math::round(value);
+        if (0.0..self.max as f64).contains(&value) { Ok(value as u64) } else { Err(out_of_range()) }
     }
 
     fn not_a_number(&self, text: &str) -> UnitError {

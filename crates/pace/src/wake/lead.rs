@@ -1,5 +1,7 @@
 //! The lead of sleeps: a quantile of the latest wake latencies.
 
+use giusto_units::math;
+
 /// Number of stored wake-ups: enough for a quantile of 0.9, and few enough to follow changes of the machine's
 /// load.
 const REMEMBERED: usize = 256;
@@ -65,7 +67,7 @@ impl Lead {
         if self.next.is_multiple_of(BETWEEN_LOOKS) {
             let mut latencies = self.recent;
             let latencies = latencies.get_mut(..self.filled).unwrap_or_default();
-            let rank = (latencies.len().saturating_sub(1) as f64 * self.quantile).round() as usize;
+            let rank = math::round(latencies.len().saturating_sub(1) as f64 * self.quantile) as usize;
             let (_, &mut latency, _) = latencies.select_nth_unstable(rank);
             self.nanos = latency.min(self.longest);
         }

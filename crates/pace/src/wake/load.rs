@@ -47,7 +47,7 @@ impl LoadDetector {
     pub(super) fn on_woke(&mut self, now: Timestamp, late: TimeDelta) {
         let very_late = late >= VERY_LATE;
         if let Some(oldest) = self.window.get_mut(self.next) {
-            self.very_late -= usize::from(std::mem::replace(oldest, very_late));
+            self.very_late -= usize::from(core::mem::replace(oldest, very_late));
         }
         self.very_late += usize::from(very_late);
         self.next = (self.next + 1) % WINDOW;

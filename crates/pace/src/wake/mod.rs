@@ -3,7 +3,9 @@
 mod lead;
 mod load;
 
-use std::{fmt, str::FromStr};
+use alloc::string::String;
+use alloc::string::ToString;
+use core::{fmt, str::FromStr};
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -1,5 +1,6 @@
 //! Congestion-control feedback: arrival times and ECN marks (RFC 8888 §3.1).
 
+use alloc::vec::Vec;
 use giusto_units::{Ecn, PeerTimestamp, TimeDelta};
 
 use super::{

@@ -4,6 +4,9 @@ use super::{
     error::RtcpError,
     frame::{self, Frame, packet_type},
 };
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// End of a chunk's list of items (RFC 3550 §6.5).
 const END: u8 = 0;
@@ -82,7 +85,7 @@ impl Description {
             }
             let text = take_text(rest, WHAT)?;
             if kind == CNAME {
-                let text = std::str::from_utf8(text).map_err(|_| RtcpError::Text("a canonical name"))?;
+                let text = core::str::from_utf8(text).map_err(|_| RtcpError::Text("a canonical name"))?;
                 chunk.cname = Some(text.to_owned());
             }
         }
@@ -132,7 +135,7 @@ impl Bye {
         }
         let mut reason = None;
         if !rest.is_empty() {
-            let text = std::str::from_utf8(take_text(&mut rest, WHAT)?);
+            let text = core::str::from_utf8(take_text(&mut rest, WHAT)?);
             reason = Some(text.map_err(|_| RtcpError::Text("a reason"))?.to_owned());
         }
         Ok(Self { sources, reason })

@@ -1,6 +1,7 @@
 //! The four-byte header of each RTCP packet (RFC 3550 §6.4.1), and the packet's length.
 
 use super::error::RtcpError;
+use alloc::vec::Vec;
 
 /// Length of a packet header (RFC 3550 §6.4.1).
 pub(super) const HEADER_BYTES: usize = 4;

@@ -3,6 +3,7 @@
 //! The RFC lists the fields and their units, and defines no message. Here it is an application-defined packet (RFC 3550 §6.7) with the
 //! name `NADA` and the subtype 0.
 
+use alloc::vec::Vec;
 use giusto_units::DataRate;
 
 use super::{

@@ -13,6 +13,7 @@ use super::{
     twcc::{self, TransportFeedback},
     xr::ExtendedReport,
 };
+use alloc::vec::Vec;
 
 /// A packet of a known type.
 #[derive(Debug, Clone, PartialEq, Eq)]

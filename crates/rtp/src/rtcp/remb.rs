@@ -1,5 +1,6 @@
 //! The receiver's estimate of the bitrate (draft-alvestrand-rmcat-remb-03 §2.2).
 
+use alloc::vec::Vec;
 use giusto_units::DataRate;
 
 use super::{

@@ -4,6 +4,7 @@ use super::{
     error::RtcpError,
     frame::{self, Frame, packet_type},
 };
+use alloc::vec::Vec;
 
 /// Format of a generic NACK among the feedback about the transport (RFC 4585 §6.2).
 pub(super) const NACK_FORMAT: u8 = 1;
@@ -60,7 +61,7 @@ impl NackEntry {
     pub fn numbers(self) -> impl Iterator<Item = u16> {
         let following = (0..MASK_BITS).filter(move |bit| self.following >> bit & 1 == 1);
         let following = following.map(move |bit| self.packet_id.wrapping_add(bit + 1));
-        std::iter::once(self.packet_id).chain(following)
+        core::iter::once(self.packet_id).chain(following)
     }
 }
 

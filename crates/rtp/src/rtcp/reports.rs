@@ -1,5 +1,6 @@
 //! Sender and receiver reports (RFC 3550 §6.4).
 
+use alloc::vec::Vec;
 use giusto_units::TimeDelta;
 
 use super::{

@@ -12,6 +12,7 @@
 //! | Q | T.B.D. | as in the figure; the receiver decides when to set it |
 //! | order of the ACK vector | not specified | the highest bit is the packet before the highest, the lowest the one 32 before it |
 
+use alloc::vec::Vec;
 use giusto_units::{PeerTimestamp, Timestamp};
 
 use super::{
@@ -104,7 +105,7 @@ impl ScreamFeedback {
             let bit = 1 << (u32::from(Self::PACKETS) - 1 - u32::from(behind));
             (self.highest_sequence.wrapping_sub(behind), self.received & bit != 0)
         });
-        std::iter::once((self.highest_sequence, true)).chain(before)
+        core::iter::once((self.highest_sequence, true)).chain(before)
     }
 }
 

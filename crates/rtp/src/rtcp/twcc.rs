@@ -1,6 +1,7 @@
 //! Transport-wide feedback: arrival times of all packets of a transport
 //! (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 
+use alloc::vec::Vec;
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{

@@ -166,12 +166,12 @@ impl StatusChunks {
         for status in before.statuses().skip(TWO_BIT_STATUSES) {
             self.add(status);
         }
-        let leaving = before.statuses().chain(std::iter::repeat(Status::Missing)).take(TWO_BIT_STATUSES);
+        let leaving = before.statuses().chain(core::iter::repeat(Status::Missing)).take(TWO_BIT_STATUSES);
         leaving.fold(0, |bits, status| bits << 2 | status as u16) | TWO_BIT_VECTOR
     }
 
     fn one_bit_vector(&self) -> u16 {
-        let statuses = self.statuses().chain(std::iter::repeat(Status::Missing)).take(ONE_BIT_STATUSES);
+        let statuses = self.statuses().chain(core::iter::repeat(Status::Missing)).take(ONE_BIT_STATUSES);
         statuses.fold(0, |bits, status| bits << 1 | status as u16) | ONE_BIT_VECTOR
     }
 

@@ -113,7 +113,7 @@ impl TransportFeedbackEncoder {
             }
             chunks = tried;
             delta_bytes += status.delta_bytes();
-            feedback.packets.extend(std::iter::repeat_n(None, missing as usize));
+            feedback.packets.extend(core::iter::repeat_n(None, missing as usize));
             // At most 65 535 steps of 16 bits from the reference.
             feedback.packets.push(Some(ArrivalTicks::new((tick - reference * TICKS_PER_REFERENCE) as i32)));
             (before, next, used) = (tick, arrival.sequence + 1, used + 1);

@@ -5,6 +5,7 @@ use super::{
     frame::{self, Frame, packet_type, take, take_u32},
 };
 use crate::{NtpDelay, NtpShort, NtpTimestamp};
+use alloc::vec::Vec;
 
 /// Block type of a receiver reference time (RFC 3611 §4.4), and the length of its content in words.
 const REFERENCE_TIME: u8 = 4;
