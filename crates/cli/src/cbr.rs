@@ -216,7 +216,7 @@ fn plans(args: &CbrArgs, duration: TimeDelta) -> Result<Vec<ResolvedPlan>, Usage
     for rate in &args.rate {
         for size in &args.size {
             for strategy in &args.strategy {
-                let limits = Limits { duration: Some(duration), ..Limits::default() };
+                let limits = Limits::default().with_duration(duration);
                 let mut plan = StreamPlan::constant(rate.0, *size, limits);
                 plan.layer = args.layer;
                 plan.dont_fragment = args.dont_fragment;

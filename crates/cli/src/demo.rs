@@ -119,7 +119,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let progress = Progress::new(RUNS.len() as u64 + 4);
     let measure = |(rate, size, strategy, seconds): (u64, u64, Strategy, i64)| {
         let duration = TimeDelta::from_seconds(if args.quick { 1 } else { seconds });
-        let limits = Limits { duration: Some(duration), ..Limits::default() };
+        let limits = Limits::default().with_duration(duration);
         let (rate, size) = (DataRate::from_bps(rate), DataSize::from_bytes(size));
         let mut plan = StreamPlan::constant(Some(rate), size, limits);
         plan.pacing.strategy = strategy;

@@ -353,7 +353,7 @@ pub(crate) fn base_plan(args: &SendArgs, media: Media) -> StreamPlan {
 pub(crate) fn limits(args: &SendArgs, recorded: bool) -> Limits {
     let unbounded = args.count.is_none() && args.bytes.is_none() && !recorded;
     let duration = args.duration.or(unbounded.then_some(DEFAULT_DURATION));
-    Limits { duration, packets: args.count, size: args.bytes, ..Limits::default() }
+    Limits::default().with_duration(duration).with_packets(args.count).with_size(args.bytes)
 }
 
 fn bytes_above_zero(text: &str) -> Result<DataSize, String> {

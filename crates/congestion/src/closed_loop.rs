@@ -27,7 +27,7 @@ const FRAME: TimeDelta = TimeDelta::from_nanos(33_333_333);
 
 /// The pacer that the controller requires.
 pub(super) fn pacer_config(kind: Algorithm) -> PacerConfig {
-    PacerConfig { burst: kind.requirements().pacer.burst, ..PacerConfig::libwebrtc() }
+    PacerConfig::libwebrtc().with_burst(kind.requirements().pacer.burst)
 }
 
 /// The path and the sender's behaviour.
@@ -490,7 +490,7 @@ impl Loop {
         while let Some(probe) = self.controller.next_probe() {
             self.outcome.probes += 1;
             let Probe { cluster, rate, duration, packets, batch } = probe;
-            self.pacer.on_probe(self.now, media::Probe { cluster, rate, duration, packets, batch });
+            self.pacer.on_probe(self.now, media::Probe::new(cluster, rate, duration, packets, batch));
         }
         let decision = *self.controller.decision();
         if self.outcome.decisions.last() != Some(&decision) {

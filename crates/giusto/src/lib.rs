@@ -1,4 +1,4 @@
-//! Scenarios, runs, records and views.
+#![doc = include_str!("../README.md")]
 //!
 //! | module | holds |
 //! |---|---|

@@ -26,7 +26,7 @@ const PACKETS: u64 = 200;
 
 fn plan(rate: Option<DataRate>, layout: Layout) -> ResolvedPlan {
     let size = DataSize::from_bytes(500);
-    let limits = Limits { packets: Some(PACKETS), ..Limits::default() };
+    let limits = Limits::default().with_packets(PACKETS);
     let plan = StreamPlan::constant(rate, size, limits);
     let media = Media::Filler(layout, PayloadSizes::Fixed(size));
     StreamPlan { media, ..plan }.resolve(IpVersion::V4).unwrap()

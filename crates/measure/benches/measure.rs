@@ -21,19 +21,16 @@ fn arrival(sequence: u64, shared: u64) -> Arrival {
     let due = sequence * GAP_NANOS;
     let batch = sequence - sequence % shared;
     let noise = batch.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;
-    Arrival {
-        at: Timestamp::from_nanos(1_000_000 + batch * GAP_NANOS + noise * u64::from(shared > 1)),
-        sequence,
-        size: SIZE,
-        scheduled: Some(PeerTimestamp::from_nanos(due)),
-        sent: Some(PeerTimestamp::from_nanos(due + 300 + sequence % 7)),
-        tos: Some(0b10),
-    }
+    let at = Timestamp::from_nanos(1_000_000 + batch * GAP_NANOS + noise * u64::from(shared > 1));
+    Arrival::new(at, sequence, SIZE)
+        .with_scheduled(PeerTimestamp::from_nanos(due))
+        .with_sent(PeerTimestamp::from_nanos(due + 300 + sequence % 7))
+        .with_tos(0b10)
 }
 
 fn config(clocks: ClockRelation) -> MeterConfig {
     let rate = SIZE.as_bits() as f64 / (GAP_NANOS as f64 * 1e-9);
-    MeterConfig { rate: Some(rate), size: Some(SIZE), clocks, ..MeterConfig::default() }
+    MeterConfig::default().with_rate(rate).with_size(SIZE).with_clocks(clocks)
 }
 
 /// Passes batches of one endless stream to one meter.
@@ -70,7 +67,7 @@ fn in_order_unknown_clocks(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn without_stamps_of_the_sender(bencher: Bencher<'_, '_>) {
     measure(bencher, ClockRelation::Same, |sequence| {
-        Some(Arrival { scheduled: None, sent: None, ..arrival(sequence, 1) })
+        Some(arrival(sequence, 1).with_scheduled(None).with_sent(None))
     });
 }
 

@@ -21,6 +21,7 @@ const MIN_DRIFT_WINDOWS: usize = 8;
 
 /// One exchange with the peer: RFC 5905 §8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClockSample {
     /// When we sent the request: `T1`.
     pub client_sent: Timestamp,
@@ -71,6 +72,7 @@ fn clamped(nanos: i128) -> TimeDelta {
 /// Relative speed of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ClockDrift {
     /// In parts per million; negative if the peer's clock is slower.
     pub ppm: f64,
@@ -84,6 +86,7 @@ pub struct ClockDrift {
 /// An estimate of the peer's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ClockEstimate {
     /// The local time for which `offset` holds.
     pub at: Timestamp,
@@ -99,6 +102,11 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
+    /// An estimate by other means than samples: `offset` at the time `at`, without a drift.
+    pub const fn new(at: Timestamp, offset: TimeDelta, uncertainty: TimeDelta) -> Self {
+        Self { at, offset, uncertainty, drift: None, samples: 0 }
+    }
+
     /// The peer's clock minus ours at another time, using the drift if it is known.
     #[inline]
     pub fn offset_at(&self, at: Timestamp) -> TimeDelta {

@@ -71,6 +71,7 @@ pub enum DelayBasis {
 /// One-way delays of a stream (RFC 7679).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DelaySummary {
     /// The basis of the figures.
     pub basis: DelayBasis,

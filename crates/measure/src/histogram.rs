@@ -40,6 +40,7 @@ pub struct ErrorHistogram {
 /// Quantiles of a distribution of errors. All except `bias` are of absolute errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Quantiles {
     /// Number of errors.
     pub count: u64,
@@ -59,6 +60,8 @@ pub struct Quantiles {
 
 /// One column of a distribution: `count` errors with magnitudes in `lower ..= upper`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Bucket {
     /// The smallest magnitude in the column.
     pub lower: TimeDelta,

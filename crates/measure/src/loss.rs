@@ -7,6 +7,7 @@
 /// (§5.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LossSummary {
     /// Packets that should have arrived: from the first to the highest sequence number, or as many as the
     /// sender reported.

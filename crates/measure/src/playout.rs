@@ -47,6 +47,7 @@ use crate::mos::codec::burst_ratio;
 
 /// Playout delay of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum PlayoutPolicy {
     /// The first packet is played `delay` after its arrival; all others at the same pace.
@@ -95,6 +96,7 @@ impl fmt::Display for PlayoutPolicy {
 
 /// The fate of a packet in the playout buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PlayoutVerdict {
     /// It arrived before its playout time.
     Played,
@@ -107,6 +109,7 @@ pub enum PlayoutVerdict {
 /// Statistics of a playout buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PlayoutSummary {
     /// Packets sent.
     pub expected: u64,

@@ -167,6 +167,8 @@ struct Tally {
 
 /// One interval of a [`RateSeries`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct RatePoint {
     /// Start of the interval.
     pub start: Timestamp,

@@ -12,6 +12,7 @@ const MAX_GAPS: usize = 4_096;
 
 /// Classification of a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SequenceVerdict {
     /// The next expected one.
     InOrder,
@@ -50,6 +51,8 @@ impl SequenceVerdict {
 
 /// Configuration of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SequenceConfig {
     /// The first sequence number of the stream. Default: 0. `None` if senders start at any number, as in RTP:
     /// then the first packet sets it, and an earlier one that arrives late reduces it.
@@ -60,6 +63,29 @@ pub struct SequenceConfig {
     /// Number of the latest packets that are stored individually, one bit each; 64 to 2^32, rounded up to a power of two. Default:
     /// 65 536, in 8 kB.
     pub window: u64,
+}
+
+impl SequenceConfig {
+    /// The same, with this first number.
+    #[must_use]
+    pub fn with_first(mut self, first: impl Into<Option<u64>>) -> Self {
+        self.first = first.into();
+        self
+    }
+
+    /// The same, with this plausible jump.
+    #[must_use]
+    pub const fn with_max_jump(mut self, max_jump: u64) -> Self {
+        self.max_jump = max_jump;
+        self
+    }
+
+    /// The same, with this number of packets stored individually.
+    #[must_use]
+    pub const fn with_window(mut self, window: u64) -> Self {
+        self.window = window;
+        self
+    }
 }
 
 impl Default for SequenceConfig {

@@ -15,6 +15,8 @@ use super::{
 
 /// An arrived datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Arrival {
     /// Arrival time, preferably from the kernel. Datagrams that the kernel merged have the same time.
     pub at: Timestamp,
@@ -31,8 +33,38 @@ pub struct Arrival {
     pub tos: Option<u8>,
 }
 
+impl Arrival {
+    /// A datagram without send times and TOS byte.
+    pub const fn new(at: Timestamp, sequence: u64, size: DataSize) -> Self {
+        Self { at, sequence, size, scheduled: None, sent: None, tos: None }
+    }
+
+    /// The same, with its scheduled send time.
+    #[must_use]
+    pub fn with_scheduled(mut self, scheduled: impl Into<Option<PeerTimestamp>>) -> Self {
+        self.scheduled = scheduled.into();
+        self
+    }
+
+    /// The same, with its actual send time.
+    #[must_use]
+    pub fn with_sent(mut self, sent: impl Into<Option<PeerTimestamp>>) -> Self {
+        self.sent = sent.into();
+        self
+    }
+
+    /// The same, with its TOS or traffic-class byte.
+    #[must_use]
+    pub fn with_tos(mut self, tos: impl Into<Option<u8>>) -> Self {
+        self.tos = tos.into();
+        self
+    }
+}
+
 /// Configuration of a [`StreamMeter`]: known properties of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct MeterConfig {
     /// The nominal rate in bit/s, header bytes included; above 0. Default: `None`, unlimited. Without it and
     /// without `gap` there is no gap error.
@@ -54,6 +86,57 @@ pub struct MeterConfig {
     pub clocks: ClockRelation,
 }
 
+impl MeterConfig {
+    /// The same, with this nominal rate in bit/s.
+    #[must_use]
+    pub fn with_rate(mut self, rate: impl Into<Option<f64>>) -> Self {
+        self.rate = rate.into();
+        self
+    }
+
+    /// The same, with this header per datagram.
+    #[must_use]
+    pub const fn with_header(mut self, header: DataSize) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// The same, with datagrams of this size.
+    #[must_use]
+    pub fn with_size(mut self, size: impl Into<Option<DataSize>>) -> Self {
+        self.size = size.into();
+        self
+    }
+
+    /// The same, with this nominal gap.
+    #[must_use]
+    pub fn with_gap(mut self, gap: impl Into<Option<TimeDelta>>) -> Self {
+        self.gap = gap.into();
+        self
+    }
+
+    /// The same, with this interval of the series.
+    #[must_use]
+    pub const fn with_series_interval(mut self, series_interval: TimeDelta) -> Self {
+        self.series_interval = series_interval;
+        self
+    }
+
+    /// The same, with these sequence numbers.
+    #[must_use]
+    pub const fn with_sequence(mut self, sequence: SequenceConfig) -> Self {
+        self.sequence = sequence;
+        self
+    }
+
+    /// The same, with this relation of the clocks.
+    #[must_use]
+    pub const fn with_clocks(mut self, clocks: ClockRelation) -> Self {
+        self.clocks = clocks;
+        self
+    }
+}
+
 impl Default for MeterConfig {
     fn default() -> Self {
         Self {
@@ -71,6 +154,7 @@ impl Default for MeterConfig {
 /// Packets by their ECN field (RFC 3168 §5), if the socket provides it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct EcnCounts {
     /// Not ECN-capable: `00`.
     pub not_ect: u64,
@@ -87,6 +171,7 @@ pub struct EcnCounts {
 /// Times are in nanoseconds and sizes in bytes when serialised.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct StreamSummary {
     /// Datagrams received, without duplicates.
     pub received_packets: u64,
@@ -149,16 +234,10 @@ pub struct StreamSummary {
 /// use giusto_units::{DataSize, TimeDelta, Timestamp};
 ///
 /// let size = DataSize::from_bytes(1250);
-/// let mut meter = StreamMeter::new(&MeterConfig { rate: Some(1e6), size: Some(size), ..MeterConfig::default() });
+/// let mut meter = StreamMeter::new(&MeterConfig::default().with_rate(1e6).with_size(size));
 /// for sequence in [0, 1, 3, 4] {
-///     meter.on_arrival(&Arrival {
-///         at: Timestamp::from_nanos(sequence * 10_000_000),
-///         sequence,
-///         size,
-///         scheduled: None,
-///         sent: None,
-///         tos: None,
-///     });
+///     let at = Timestamp::from_nanos(sequence * 10_000_000);
+///     meter.on_arrival(&Arrival::new(at, sequence, size));
 /// }
 /// let summary = meter.summary();
 /// assert_eq!((summary.received_packets, summary.lost_packets), (4, 1));

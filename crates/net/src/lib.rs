@@ -1,6 +1,4 @@
-//! Precise UDP: the clock, the sleeper, batched sockets with kernel timestamps, and the drivers of the probe protocol.
-//!
-//! Linux only. This is the one crate that reads a clock and sleeps.
+#![doc = include_str!("../README.md")]
 //!
 //! | module | contents |
 //! |---|---|

@@ -64,7 +64,7 @@ impl Sleeper {
 
     /// A sleeper for the calling thread, which it [adopts](Self::adopt).
     pub fn new(config: SleeperConfig) -> Self {
-        let planner = WakePlanner::new(WakeConfig { mode: config.mode, ..WakeConfig::default() });
+        let planner = WakePlanner::new(WakeConfig::default().with_mode(config.mode));
         let mut sleeper = Self {
             config,
             slack_ns: None,

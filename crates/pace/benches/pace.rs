@@ -69,7 +69,10 @@ fn grid_of_varying_sizes(bencher: Bencher<'_, '_>) {
 /// Each poll is ten cycles later than the previous one: the schedule is always late.
 #[divan::bench(args = CatchUp::ALL)]
 fn grid_behind(bencher: Bencher<'_, '_>, catch_up: CatchUp) {
-    let config = GridConfig { catch_up, burst_bound: BurstBound::Packets(4), start: Some(Timestamp::ZERO) };
+    let config = GridConfig::default()
+        .with_catch_up(catch_up)
+        .with_burst_bound(BurstBound::Packets(4))
+        .with_start(Timestamp::ZERO);
     let mut grid = Grid::new(&plan(), config);
     let mut now = Timestamp::ZERO;
     bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| {
@@ -84,15 +87,14 @@ fn grid_behind(bencher: Bencher<'_, '_>, catch_up: CatchUp) {
 
 #[divan::bench]
 fn grid_with_burst_rate(bencher: Bencher<'_, '_>) {
-    let options =
-        StrategyOptions { r_max: Some(DataRate::from_bps(14_000_000)), ..StrategyOptions::default() };
+    let options = StrategyOptions::default().with_r_max(DataRate::from_bps(14_000_000));
     bench(bencher, Strategy::Grid.build(&plan(), options).expect("a burst rate above the rate"), same);
 }
 
 #[divan::bench]
 fn grid_bounded(bencher: Bencher<'_, '_>) {
     let plan = plan();
-    let limits = Limits { packets: Some(u64::MAX), duration: Some(TimeDelta::MAX), ..Limits::default() };
+    let limits = Limits::default().with_packets(u64::MAX).with_duration(TimeDelta::MAX);
     let grid = Box::new(Grid::new(&plan, GridConfig::default()));
     bench(bencher, Box::new(Bounded::new(grid, plan.size_on_layer(), limits)), same);
 }

@@ -17,7 +17,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let (rate, payload) = ("4 Mbit/s".parse()?, "1000 B".parse()?);
     let plan = CyclePlan::new(rate, payload, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
     let grid = Grid::new(&plan, GridConfig::default());
-    let limits = Limits { duration: Some(TimeDelta::from_millis(250)), ..Limits::default() };
+    let limits = Limits::default().with_duration(TimeDelta::from_millis(250));
     let mut schedule = Bounded::new(Box::new(grid), plan.size_on_layer(), limits);
 
     let start = Instant::now();

@@ -10,6 +10,8 @@ use super::{
 
 /// When [`AbsoluteTime`] starts a new session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum SessionRule {
     /// AT0: never. The rate is that of the whole session, including gaps: the file transfer model.
     #[default]

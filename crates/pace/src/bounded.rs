@@ -10,6 +10,8 @@ use super::{
 
 /// When [`Bounded`] ends: at the first limit that is reached. Default: no limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Limits {
     /// Start of the duration. Default: the first call. Use the schedule's own start, if it has one.
     pub start: Option<Timestamp>,
@@ -22,6 +24,43 @@ pub struct Limits {
     pub packets: Option<u64>,
     /// Maximum number of bytes, at the layer that the plan counts. The last cycle is shortened.
     pub size: Option<DataSize>,
+}
+
+impl Limits {
+    /// The same, with this start of the duration.
+    #[must_use]
+    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
+        self.start = start.into();
+        self
+    }
+
+    /// The same, with this duration.
+    #[must_use]
+    pub fn with_duration(mut self, duration: impl Into<Option<TimeDelta>>) -> Self {
+        self.duration = duration.into();
+        self
+    }
+
+    /// The same, with this time for late cycles.
+    #[must_use]
+    pub const fn with_overtime(mut self, overtime: TimeDelta) -> Self {
+        self.overtime = overtime;
+        self
+    }
+
+    /// The same, with at most this number of datagrams.
+    #[must_use]
+    pub fn with_packets(mut self, packets: impl Into<Option<u64>>) -> Self {
+        self.packets = packets.into();
+        self
+    }
+
+    /// The same, with at most this number of bytes.
+    #[must_use]
+    pub fn with_size(mut self, size: impl Into<Option<DataSize>>) -> Self {
+        self.size = size.into();
+        self
+    }
 }
 
 impl Default for Limits {

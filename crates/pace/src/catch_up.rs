@@ -1,7 +1,6 @@
 //! The catch-up rule for late cycles, and the burst bound.
 
-use alloc::borrow::ToOwned;
-use alloc::string::String;
+use alloc::{borrow::ToOwned, string::String};
 use core::{fmt, num::NonZeroU64, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
@@ -13,6 +12,8 @@ use super::{
 
 /// The rule of a [`Grid`](super::Grid) for cycles that are later than the burst bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum CatchUp {
     /// Sends all of them, at most at twice the rate: the average stays exact.
     #[default]
@@ -58,6 +59,8 @@ impl FromStr for CatchUp {
 /// Burst bound: maximum amount that is sent back to back. Counted in whole cycles of the plan, rounded down,
 /// but at least one, because a cycle is never divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum BurstBound {
     /// Number of datagrams.
     Packets(u64),
@@ -108,6 +111,7 @@ impl fmt::Display for BurstBound {
 
 /// A text that is not a burst bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BurstBoundError {
     /// The text.
     pub text: String,

@@ -10,6 +10,8 @@ use super::{
 
 /// The published algorithm that a [`DifferentialTime`] implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum DifferentialRule {
     /// DT0 according to its text and Figure 6: the excess time of a cycle shortens only the next sleep.
     Dt0,

@@ -11,6 +11,8 @@ use super::{
 
 /// Configuration of a [`Grid`] besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct GridConfig {
     /// Due time of the first cycle. Default: the first call.
     pub start: Option<Timestamp>,
@@ -18,6 +20,29 @@ pub struct GridConfig {
     pub catch_up: CatchUp,
     /// Maximum amount that is sent back to back. Default: 1 ms at the rate.
     pub burst_bound: BurstBound,
+}
+
+impl GridConfig {
+    /// The same, with the first cycle due at `start`.
+    #[must_use]
+    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
+        self.start = start.into();
+        self
+    }
+
+    /// The same, with this rule for late cycles.
+    #[must_use]
+    pub const fn with_catch_up(mut self, catch_up: CatchUp) -> Self {
+        self.catch_up = catch_up;
+        self
+    }
+
+    /// The same, with this burst bound.
+    #[must_use]
+    pub const fn with_burst_bound(mut self, burst_bound: BurstBound) -> Self {
+        self.burst_bound = burst_bound;
+        self
+    }
 }
 
 /// Sends on an absolute grid, and sleeps until its next point.

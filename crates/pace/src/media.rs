@@ -36,6 +36,7 @@ use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 /// Whether a packet may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Permit {
     /// It may be sent now.
     Now,
@@ -47,6 +48,8 @@ pub enum Permit {
 
 /// When packets are sent again after a burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Resume {
     /// When the whole debt is paid: a burst, a pause, a burst. As both sources do.
     #[default]
@@ -57,6 +60,8 @@ pub enum Resume {
 
 /// Packets sent faster than the pacing rate, to measure what the path can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Probe {
     /// The number of the probe cluster.
     pub cluster: u32,
@@ -70,8 +75,23 @@ pub struct Probe {
     pub batch: TimeDelta,
 }
 
+impl Probe {
+    /// The probe of `cluster`: at least `duration` and `packets` at `rate`, in batches of `batch`.
+    pub const fn new(
+        cluster: u32,
+        rate: DataRate,
+        duration: TimeDelta,
+        packets: u32,
+        batch: TimeDelta,
+    ) -> Self {
+        Self { cluster, rate, duration, packets, batch }
+    }
+}
+
 /// Configuration of a [`Pacer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PacerConfig {
     /// Packets are sent at once while the debt is less than this time at the pacing rate. libwebrtc: 40 ms;
     /// the draft's `burst_time`: 5 ms; zero or less: one packet at a time.
@@ -118,6 +138,20 @@ impl PacerConfig {
     pub const fn gcc_draft() -> Self {
         Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
     }
+
+    /// The same, with this burst.
+    #[must_use]
+    pub const fn with_burst(mut self, burst: TimeDelta) -> Self {
+        self.burst = burst;
+        self
+    }
+
+    /// The same, with this rule after a burst.
+    #[must_use]
+    pub const fn with_resume(mut self, resume: Resume) -> Self {
+        self.resume = resume;
+        self
+    }
 }
 
 impl Default for PacerConfig {
@@ -128,6 +162,8 @@ impl Default for PacerConfig {
 
 /// A probe that needs packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ProbeNeed {
     /// The cluster of the packets.
     pub cluster: u32,

@@ -1,12 +1,11 @@
 //! Parsing of choices by name.
 
-use alloc::borrow::ToOwned;
-use alloc::string::String;
-use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use core::fmt;
 
 /// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownName {
     /// The kind of choice.
     pub what: &'static str,

@@ -8,6 +8,7 @@ use super::names::{UnknownName, choose};
 
 /// The version of the Internet Protocol, which sets the size of its header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum IpVersion {
     /// IPv4: a header of 20 B (RFC 791 §3.1, without options).
     #[default]
@@ -88,6 +89,7 @@ impl IpVersion {
 /// IP and UDP headers in this calculation", which turns the period of 200 B at 10 kbit/s from 0.16 s into 0.18 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum HeaderLayer {
     /// The UDP payload alone, as most tools count.
     #[default]
@@ -163,6 +165,8 @@ impl FromStr for HeaderLayer {
 
 /// Rule for the number of datagrams per cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum CycleRule {
     /// As many as fit a socket buffer, unless the period becomes too long: the rule of the Firebind program,
     /// and the default, with 16 384 B and 250 ms.

@@ -5,6 +5,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// The next action of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Step {
     /// Send the datagrams of one cycle back to back, then call [`Schedule::on_sent`].
@@ -22,12 +23,21 @@ pub enum Step {
 
 /// Datagrams that are sent together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Cycle {
     /// Number of datagrams, at least one.
     pub packets: u32,
     /// Time at which an ideal sender at this rate would send them. The actual time minus this is the schedule
     /// error.
     pub due: Timestamp,
+}
+
+impl Cycle {
+    /// `packets` datagrams that are due at `due`.
+    pub const fn new(packets: u32, due: Timestamp) -> Self {
+        Self { packets, due }
+    }
 }
 
 /// A transmit loop without clock and socket.
@@ -100,6 +110,7 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
 /// Statistics of late cycles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LateCycles {
     /// Datagrams that were late beyond the burst bound and were sent in a catch-up burst.
     pub caught_up_packets: u64,

@@ -10,6 +10,8 @@ use super::{
 
 /// The lost time that [`SendSleep`] compensates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Deficit {
     /// None: each cycle is independent.
     #[default]

@@ -70,6 +70,8 @@ pub enum Strategy {
 
 /// Options of a strategy besides the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct StrategyOptions {
     /// Due time of the first cycle. Default: the first call.
     pub start: Option<Timestamp>,
@@ -82,6 +84,43 @@ pub struct StrategyOptions {
     /// A longer wait for data is a gap, after which `at1` and `dt2-live` restart. Default: the time of the
     /// latest cycle at the rate. Ignored by the others.
     pub gap_threshold: Option<TimeDelta>,
+}
+
+impl StrategyOptions {
+    /// The same, with the first cycle due at `start`.
+    #[must_use]
+    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
+        self.start = start.into();
+        self
+    }
+
+    /// The same, with this rule for late cycles.
+    #[must_use]
+    pub const fn with_catch_up(mut self, catch_up: CatchUp) -> Self {
+        self.catch_up = catch_up;
+        self
+    }
+
+    /// The same, with this burst bound.
+    #[must_use]
+    pub const fn with_burst_bound(mut self, burst_bound: BurstBound) -> Self {
+        self.burst_bound = burst_bound;
+        self
+    }
+
+    /// The same, with this maximum burst rate.
+    #[must_use]
+    pub fn with_r_max(mut self, r_max: impl Into<Option<DataRate>>) -> Self {
+        self.r_max = r_max.into();
+        self
+    }
+
+    /// The same, with this shortest gap in the data.
+    #[must_use]
+    pub fn with_gap_threshold(mut self, gap_threshold: impl Into<Option<TimeDelta>>) -> Self {
+        self.gap_threshold = gap_threshold.into();
+        self
+    }
 }
 
 impl Strategy {

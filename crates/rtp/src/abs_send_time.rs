@@ -32,6 +32,7 @@ const FREE_BITS: u32 = 8;
 /// assert_eq!(unwrapped, Some(PeerTimestamp::from_nanos(1_500_000_000)));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AbsSendTime(u32);
 
 impl AbsSendTime {

@@ -52,6 +52,7 @@ pub enum ExtensionError {
 ///
 /// A byte of zero between elements is padding in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ExtensionForm {
     /// One byte before each element.
     OneByte,
@@ -83,6 +84,7 @@ impl ExtensionForm {
 
 /// An element. Signalling assigns a meaning to its identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExtensionElement<'a> {
     /// The local identifier.
     pub id: u8,

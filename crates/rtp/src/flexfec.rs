@@ -79,6 +79,7 @@ pub enum FecError {
 
 /// The packets of one stream that a repair packet protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Protected {
     /// A flexible mask (RFC 8627 §4.2.2.1).
@@ -140,6 +141,8 @@ impl Protected {
 ///
 /// A mask ends where k is 0 (§4.2.2.1). In libwebrtc it ends where k is 1, as in older drafts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct FecHeader {
     /// Parity of the first two bytes, without the version.
     pub flags: [u8; 2],

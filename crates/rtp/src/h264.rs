@@ -58,6 +58,7 @@ pub enum H264Error {
 
 /// The kind of a NAL unit (ITU-T H.264 Table 7-1), as far as access units depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NalType(pub u8);
 
 impl NalType {

@@ -68,6 +68,7 @@ pub enum RtpError {
 /// The profile defines its content: `0xBEDE` is the one-byte form of RFC 8285 §4.2, `0x1000` to `0x100F` the
 /// two-byte form of §4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RtpExtension {
     /// The 16 bits "defined by profile".
     pub profile: u16,

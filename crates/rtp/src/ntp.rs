@@ -21,6 +21,7 @@ const SHORT_PER_SECOND: u64 = 1 << 16;
 
 /// Seconds as 32.32 fixed point: the time in a sender report (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NtpTimestamp(u64);
 
 impl NtpTimestamp {
@@ -73,6 +74,7 @@ impl NtpTimestamp {
 
 /// Seconds modulo 65 536 as 16.16 fixed point: a report's reference to a time (RFC 3550 §4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NtpShort(u32);
 
 impl NtpShort {
@@ -97,6 +99,7 @@ impl NtpShort {
 
 /// A duration as 16.16 fixed point: the delay since the last sender report (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NtpDelay(u32);
 
 impl NtpDelay {

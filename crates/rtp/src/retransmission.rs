@@ -20,6 +20,7 @@ pub const RTX_HEADER_BYTES: usize = 2;
 /// assert_eq!(RtxHeader::split(&[1]), None);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RtxHeader {
     /// The sequence number of the original packet.
     pub original_sequence: u16,

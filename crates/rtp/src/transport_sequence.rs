@@ -29,6 +29,7 @@ const COUNT_MASK: u16 = 0x7fff;
 /// # Ok::<(), giusto_rtp::ExtensionError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransportSequence {
     /// Increases by one per packet of the transport, modulo 2^16.
     pub sequence: u16,
@@ -38,6 +39,7 @@ pub struct TransportSequence {
 
 /// Request for immediate feedback, instead of feedback at intervals (libwebrtc, `transport-wide-cc-02`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FeedbackRequest {
     /// Whether arrival times are requested.
     pub with_times: bool,

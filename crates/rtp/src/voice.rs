@@ -12,9 +12,11 @@
 //! # Ok::<(), giusto_rtp::voice::VoiceError>(())
 //! ```
 
-use alloc::borrow::ToOwned;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::{
+    borrow::ToOwned,
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::{fmt, str::FromStr};
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
@@ -203,11 +205,32 @@ impl FromStr for VoiceProfile {
 
 /// A codec with a packet time and, for Opus, a rate. Always valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "Unchecked"))]
 pub struct VoiceFormat {
     profile: VoiceProfile,
     packet_time: TimeDelta,
     rate: DataRate,
+}
+
+/// What is read of a [`VoiceFormat`] before it is known to be valid.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Unchecked {
+    profile: VoiceProfile,
+    packet_time: TimeDelta,
+    rate: DataRate,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for VoiceFormat {
+    type Error = VoiceError;
+
+    fn try_from(read: Unchecked) -> Result<Self, VoiceError> {
+        match read.profile {
+            VoiceProfile::Opus => Self::opus(read.rate, read.packet_time),
+            profile => Self::with_packet_time(profile, read.packet_time),
+        }
+    }
 }
 
 impl VoiceFormat {

@@ -33,6 +33,7 @@ pub enum Vp8Error {
 
 /// The payload descriptor (RFC 7741 §4.2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Vp8Descriptor {
     /// N: no other frame refers to this one.
     pub non_reference: bool,
@@ -125,6 +126,8 @@ impl Vp8Descriptor {
 
 /// The uncompressed header of a frame (RFC 6386 §9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct FrameTag {
     /// Whether decoding can start with the frame.
     pub key: bool,

@@ -37,6 +37,8 @@ const Z: u8 = 0x01;
 /// The payload descriptor (RFC 9628 §4.2), without its scalability structure, which is skipped.
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of the descriptor")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Vp9Descriptor {
     /// I: the number of the picture, 7 or 15 bits; it wraps.
     pub picture_id: Option<u16>,

@@ -31,7 +31,7 @@ fn grid(mbps: u64, mode: SleepMode) -> Box<dyn Schedule> {
         SleepMode::Precise => BurstBound::Packets(1),
         _ => BurstBound::Time(TimeDelta::from_micros(500)),
     };
-    Strategy::Grid.build(&plan(mbps), StrategyOptions { burst_bound, ..StrategyOptions::default() }).unwrap()
+    Strategy::Grid.build(&plan(mbps), StrategyOptions::default().with_burst_bound(burst_bound)).unwrap()
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -45,7 +45,7 @@ fn run(
     config: WakeConfig,
 ) -> (SharedRecord, WakePlanner) {
     let mut planner = WakePlanner::new(config);
-    let limits = Limits { duration: Some(DURATION), ..Limits::default() };
+    let limits = Limits::default().with_duration(DURATION);
     let mut schedule = Bounded::new(schedule, DataSize::from_bytes(SIZE), limits);
     let record = machine.run(&mut schedule, &mut planner, DataSize::from_bytes(SIZE), Timestamp::MAX);
     (record, planner)
@@ -119,7 +119,7 @@ impl Schedule for OldGrid {
                 return Step::SleepUntil(Timestamp::from_nanos(self.paused_until));
             }
         }
-        Step::Send(Cycle { packets: self.packets, due })
+        Step::Send(Cycle::new(self.packets, due))
     }
 
     fn on_sent(&mut self, now: Timestamp, _: DataSize) {
@@ -142,7 +142,7 @@ fn the_old_rule_loses_a_third_of_the_rate_and_more() {
     // Seen on such a machine: 0.37 to 1.0 at 1 Mbit/s, 0.68 to 0.83 at 10, 0.46 to 0.50 at 100.
     for mbps in RATES {
         let mut ratios = SEEDS.map(|seed| {
-            let config = WakeConfig { busy_fallback: false, ..WakeConfig::default() };
+            let config = WakeConfig::default().with_busy_fallback(false);
             rate_ratio(&run(machine(12, seed), Box::new(OldGrid::new(mbps)), config).0, mbps)
         });
         ratios.sort_by(f64::total_cmp);
@@ -155,7 +155,7 @@ fn the_rate_holds_under_load_within_the_fair_share() {
     for (mbps, mode, seed) in combinations() {
         for busy in [4, 12, 20] {
             let machine = machine(busy, seed);
-            let config = WakeConfig { mode, ..WakeConfig::default() };
+            let config = WakeConfig::default().with_mode(mode);
             let (record, _) = run(machine, grid(mbps, mode), config);
             let (ratio, cpu) = (rate_ratio(&record, mbps), record.cpu_ratio());
             let what = format!("{mbps} Mbit/s, {mode}, {busy} busy threads, seed {seed}: {ratio}, CPU {cpu}");
@@ -171,7 +171,11 @@ fn the_fallback_saves_processor_time_and_delay_in_precise_mode() {
     for (mbps, seed) in [(10, 1), (10, 7), (100, 1), (100, 7)] {
         let with = |busy_fallback| {
             let mode = SleepMode::Precise;
-            let (record, _) = run(machine(12, seed), grid(mbps, mode), WakeConfig { mode, busy_fallback });
+            let (record, _) = run(
+                machine(12, seed),
+                grid(mbps, mode),
+                WakeConfig::default().with_mode(mode).with_busy_fallback(busy_fallback),
+            );
             (record.cpu_ratio(), error_us(&record, Timestamp::ZERO, 0.5))
         };
         let ((cpu, error), (old_cpu, old_error)) = (with(true), with(false));
@@ -186,7 +190,7 @@ fn the_fallback_saves_processor_time_and_delay_in_precise_mode() {
 fn a_second_after_the_load_the_sender_is_precise_again() {
     for (mbps, mode, seed) in combinations() {
         let machine = SharedMachine { busy_from: at(1), busy_until: at(3), ..machine(12, seed) };
-        let (record, planner) = run(machine, grid(mbps, mode), WakeConfig { mode, ..WakeConfig::default() });
+        let (record, planner) = run(machine, grid(mbps, mode), WakeConfig::default().with_mode(mode));
         let (error, before) = (error_us(&record, at(4), 0.99), error_us(&record, at(2), 1.0));
         assert!(!planner.is_busy() && error < 25.0, "{mbps} Mbit/s, {mode}, seed {seed}: {error} us");
         assert!(before > 1000.0, "the load was noticed: {before} us");
@@ -199,7 +203,7 @@ fn on_a_quiet_machine_departures_are_microseconds_late() {
         // One busy thread leaves the other core to the sender.
         for busy in [0, 1] {
             let (record, planner) =
-                run(machine(busy, seed), grid(mbps, mode), WakeConfig { mode, ..WakeConfig::default() });
+                run(machine(busy, seed), grid(mbps, mode), WakeConfig::default().with_mode(mode));
             let (median, error) = (error_us(&record, at(1), 0.5), error_us(&record, at(1), 0.99));
             assert!(median < 0.5 && error < 10.0, "{mbps} Mbit/s, {mode}, seed {seed}: {median}, {error} us");
             assert!(!planner.is_busy() && record.cpu_ratio() < 0.25);

@@ -3,6 +3,8 @@
 
 #[macro_use]
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod ecn;
 pub mod math;

@@ -1,8 +1,7 @@
 //! Times, rates and sizes, and their text forms.
 
 use crate::math;
-use alloc::borrow::ToOwned;
-use alloc::string::String;
+use alloc::{borrow::ToOwned, string::String};
 use core::{
     fmt,
     ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign},
@@ -76,6 +75,13 @@ impl Timestamp {
     pub const ZERO: Self = Self(0);
     /// The latest representable time, about 584 years after the start.
     pub const MAX: Self = Self(u64::MAX);
+
+    /// The time of `instant` in a run that began at `origin`; the start of the run if it was earlier.
+    #[cfg(feature = "std")]
+    pub fn from_instant(origin: std::time::Instant, instant: std::time::Instant) -> Self {
+        let nanos = instant.saturating_duration_since(origin).as_nanos();
+        Self(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 
     /// The minimum of optional deadlines.
     #[inline]
@@ -670,6 +676,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn an_instant_is_a_time_since_the_origin() {
+        let origin = std::time::Instant::now();
+        let later = origin + std::time::Duration::from_micros(1500);
+        assert_eq!(Timestamp::from_instant(origin, later), Timestamp::from_nanos(1_500_000));
+        assert_eq!(Timestamp::from_instant(later, origin), Timestamp::ZERO);
+    }
 
     #[test]
     fn quantities_are_read_with_common_units() {

@@ -1,7 +1,4 @@
-//! A browser at the far end of a call.
-//!
-//! The browser offers, giusto answers. Beneath the media session there are SDP, ICE-lite, DTLS and SRTP, of which the
-//! protocols are from kept libraries; pacing, congestion control and feedback are the project's own.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
 //!   page -- offer (HTTP) --> BrowserPeer::answer --> answer

@@ -308,7 +308,7 @@ impl Row {
         let rule = CycleRule::Given(self.packets_per_cycle);
         let plan = CyclePlan::new(self.rate, self.size, HeaderLayer::Payload, IpVersion::V4, rule).ok()?;
         let schedule = self.strategy.build(&plan, StrategyOptions::default()).ok()?;
-        let limits = Limits { duration: Some(PUBLISHED_DURATION), ..Limits::default() };
+        let limits = Limits::default().with_duration(PUBLISHED_DURATION);
         let mut schedule = Bounded::new(schedule, self.size, limits);
         let data = Data::File { packets: u64::MAX };
         let machine = Machine { look_cost: TimeDelta::from_micros(10), ..Machine::default() };

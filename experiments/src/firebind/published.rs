@@ -65,7 +65,7 @@ impl Row {
     /// A run of the published loop with its datagrams per cycle. It watches the clock instead of sleeping, which was the default of
     /// the published program.
     pub fn stream_plan(&self, duration: TimeDelta) -> StreamPlan {
-        let limits = Limits { duration: Some(duration), ..Limits::default() };
+        let limits = Limits::default().with_duration(duration);
         let mut plan = StreamPlan::constant(Some(self.rate), self.size, limits);
         plan.pacing.strategy = self.strategy;
         plan.pacing.packets_per_cycle = Some(self.packets_per_cycle);

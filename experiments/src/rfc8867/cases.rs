@@ -17,7 +17,7 @@ use super::{
 /// Name and text of a file in `scenarios/rfc8867`.
 macro_rules! file {
     ($name:literal) => {
-        (concat!($name, ".toml"), include_str!(concat!("../../../scenarios/rfc8867/", $name, ".toml")))
+        (concat!($name, ".toml"), include_str!(concat!("../../rfc8867/", $name, ".toml")))
     };
 }
 

@@ -70,7 +70,7 @@ pub struct Shaper {
 /// in virtual time do not depend on it.
 pub fn run(plan: Plan, mut measure: impl FnMut(&StreamPlan) -> Option<RunResult>) -> Shaper {
     let mut measured = Vec::with_capacity(plan.runs());
-    let limits = Limits { duration: Some(plan.duration), ..Limits::default() };
+    let limits = Limits::default().with_duration(plan.duration);
     'runs: for strategy in STRATEGIES {
         for &size in plan.sizes {
             let mut stream = StreamPlan::constant(Some(Plan::RATE), DataSize::from_bytes(size), limits);

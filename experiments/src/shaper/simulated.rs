@@ -124,13 +124,12 @@ impl Trial {
         let (rate, size) = (bits_per_second(self.rate), DataSize::from_bytes(self.size));
         let plan =
             CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1)).ok()?;
-        let options =
-            StrategyOptions { r_max: self.r_max.map(bits_per_second), ..StrategyOptions::default() };
+        let options = StrategyOptions::default().with_r_max(self.r_max.map(bits_per_second));
         match self.algorithm {
             Algorithm::Of(strategy) => strategy.build(&plan, options).ok(),
             Algorithm::WideGrid => {
                 let burst_bound = BurstBound::Time(TimeDelta::from_millis(20));
-                Strategy::Grid.build(&plan, StrategyOptions { burst_bound, ..options }).ok()
+                Strategy::Grid.build(&plan, options.with_burst_bound(burst_bound)).ok()
             }
             // No statement asks for R_max here.
             Algorithm::Dt0AsPrinted => {

@@ -40,7 +40,7 @@ impl From<Lesson> for Guide {
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../scenarios/", $name, ".toml")))),*]
+        [$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*]
     };
 }
 
@@ -135,13 +135,13 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
 
 /// The traces that they read, by the names that their files give them.
 const TRACES: [(&str, &str); 4] = [
-    ("traces/half-seconds.csv", include_str!("../../../../scenarios/traces/half-seconds.csv")),
+    ("traces/half-seconds.csv", include_str!("../../scenarios/traces/half-seconds.csv")),
     ("traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
     ("../traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
-    ("traces/wandering.mahimahi", include_str!("../../../../scenarios/traces/wandering.mahimahi")),
+    ("traces/wandering.mahimahi", include_str!("../../scenarios/traces/wandering.mahimahi")),
 ];
 
-const EDGE: &str = include_str!("../../../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi");
+const EDGE: &str = include_str!("../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi");
 
 /// Every scenario of the gallery.
 pub fn entries() -> Vec<Entry> {
@@ -173,7 +173,7 @@ mod tests {
 
     /// The scenario files of the repository that can be explored.
     fn in_repository() -> BTreeSet<String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let mut found = BTreeSet::new();
         for folder in [root.clone(), root.join("rfc8867"), root.join("rfc8869"), root.join("lessons")] {
             let Ok(files) = fs::read_dir(&folder) else { continue };

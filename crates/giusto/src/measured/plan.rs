@@ -26,24 +26,6 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::measured::result::RunResult;
 
-/// The time that the datagrams of one group may span: the burst that the mode permits while on time.
-const fn group(mode: SleepMode) -> TimeDelta {
-    match mode {
-        SleepMode::Precise => TimeDelta::ZERO,
-        SleepMode::Balanced => TimeDelta::from_micros(100),
-        SleepMode::Eco => TimeDelta::from_millis(2),
-    }
-}
-
-/// The maximum that may leave back to back to catch up after a delay.
-const fn burst_bound(mode: SleepMode) -> BurstBound {
-    match mode {
-        SleepMode::Precise => BurstBound::Packets(1),
-        SleepMode::Balanced => BurstBound::Time(TimeDelta::from_micros(500)),
-        SleepMode::Eco => BurstBound::Time(TimeDelta::from_millis(10)),
-    }
-}
-
 /// The layout of datagrams with filler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
@@ -159,13 +141,13 @@ pub struct Pacing {
 impl Pacing {
     /// The maximum that may leave back to back to catch up.
     pub fn burst_bound(&self) -> BurstBound {
-        self.burst_bound.unwrap_or(burst_bound(self.mode))
+        self.burst_bound.unwrap_or(self.mode.burst_bound())
     }
 
     fn cycle_rule(&self) -> CycleRule {
         match (self.packets_per_cycle, self.strategy) {
             (Some(packets), _) => CycleRule::Given(packets),
-            (None, Strategy::Grid) => CycleRule::MaxPeriod(group(self.mode)),
+            (None, Strategy::Grid) => CycleRule::MaxPeriod(self.mode.group()),
             (None, _) => CycleRule::default(),
         }
     }
@@ -361,13 +343,11 @@ impl ResolvedPlan {
         let start = start + phase;
         let pacing = &self.plan.pacing;
         let (schedule, packet_size) = if let Some(cycle) = &self.cycle {
-            let options = StrategyOptions {
-                start: Some(start),
-                catch_up: pacing.catch_up,
-                burst_bound: pacing.burst_bound(),
-                r_max: pacing.max_burst_rate,
-                ..StrategyOptions::default()
-            };
+            let options = StrategyOptions::default()
+                .with_start(start)
+                .with_catch_up(pacing.catch_up)
+                .with_burst_bound(pacing.burst_bound())
+                .with_r_max(pacing.max_burst_rate);
             (pacing.strategy.build(cycle, options)?, cycle.size_on_layer())
         } else {
             let unplanned: Box<dyn Schedule> = match &self.plan.tempo {
@@ -380,8 +360,7 @@ impl ResolvedPlan {
             };
             (schedule, self.plan.layer.on_wire(self.size, self.ip))
         };
-        let limits = Limits { start: Some(start), ..self.plan.limits };
-        Ok(Box::new(Bounded::new(schedule, packet_size, limits)))
+        Ok(Box::new(Bounded::new(schedule, packet_size, self.plan.limits.with_start(start))))
     }
 
     fn keeping(&self) -> TimeKeeping {

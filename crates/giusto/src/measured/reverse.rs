@@ -134,12 +134,10 @@ impl ReverseRuns {
             tempo: request.rate_bps.map_or(Tempo::Max, |rate| Tempo::Rate(DataRate::from_bps(rate))),
             layer: request.layer,
             pacing: Pacing::default(),
-            limits: Limits {
-                duration: Some(limits.duration.unwrap_or(longest).min(longest)),
-                packets: request.packets,
-                size: [limits.payload, self.limits.size].into_iter().flatten().min(),
-                ..Limits::default()
-            },
+            limits: Limits::default()
+                .with_duration(limits.duration.unwrap_or(longest).min(longest))
+                .with_packets(request.packets)
+                .with_size([limits.payload, self.limits.size].into_iter().flatten().min()),
             seed: 1,
             dont_fragment: false,
         };

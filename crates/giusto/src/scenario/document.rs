@@ -72,7 +72,7 @@ impl Document {
     /// [`ScenarioError`]: it cannot be read, or is not TOML.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
-        let (place, name) = if path == "-" {
+        let (place, name) = if path.as_os_str() == "-" {
             (Path::new("/dev/stdin"), "stdin".to_owned())
         } else {
             (path, path.display().to_string())

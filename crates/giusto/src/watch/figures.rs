@@ -274,10 +274,8 @@ mod tests {
     fn intervals_have_their_own_rate_loss_and_delay() {
         let board = Board::new("giusto recv");
         let mut figures = Figures::new(&board);
-        let mut meter = StreamMeter::new(&MeterConfig {
-            clocks: giusto_measure::ClockRelation::Same,
-            ..MeterConfig::default()
-        });
+        let mut meter =
+            StreamMeter::new(&MeterConfig::default().with_clocks(giusto_measure::ClockRelation::Same));
         let mut sequence = 0;
         for tenth in 0..=40_u64 {
             figures.on_snapshot(&Snapshot {
@@ -301,16 +299,9 @@ mod tests {
                 }
                 let arrives = at(tenth * 100 + step * 10);
                 let wait = if bad { 35_000_000 } else { 5_000_000 };
-                meter.on_arrival(&Arrival {
-                    at: arrives,
-                    sequence,
-                    size: DataSize::from_bytes(1250),
-                    scheduled: None,
-                    sent: Some(PeerTimestamp::from_nanos(
-                        (arrives.as_nanos() + 100_000_000).saturating_sub(wait + 100_000_000),
-                    )),
-                    tos: None,
-                });
+                let sent = (arrives.as_nanos() + 100_000_000).saturating_sub(wait + 100_000_000);
+                let arrival = Arrival::new(arrives, sequence, DataSize::from_bytes(1250));
+                meter.on_arrival(&arrival.with_sent(PeerTimestamp::from_nanos(sent)));
             }
         }
         let history: Value = serde_json::from_str(&board.history().json).unwrap();

@@ -47,6 +47,7 @@ impl fmt::Display for MosScale {
 /// lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct CodecImpairment {
     /// Equipment impairment without loss, on the scale's own rating: 0 to 95.
     pub impairment: f64,
@@ -69,6 +70,11 @@ impl CodecImpairment {
     pub const G722: Self = Self { impairment: 13.0, loss_robustness: 4.3, scale: MosScale::WidebandEstimate };
     /// Opus for speech at about 32 kbit/s: an estimate.
     pub const OPUS: Self = Self { impairment: 8.0, loss_robustness: 4.6, scale: MosScale::WidebandEstimate };
+
+    /// A codec with values of one's own: `impairment` (Ie) and `loss_robustness` (Bpl, in percent) on `scale`.
+    pub const fn new(impairment: f64, loss_robustness: f64, scale: MosScale) -> Self {
+        Self { impairment, loss_robustness, scale }
+    }
 
     const fn narrowband(impairment: f64, loss_robustness: f64) -> Self {
         Self { impairment, loss_robustness, scale: MosScale::Narrowband }

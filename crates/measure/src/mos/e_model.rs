@@ -16,6 +16,7 @@ const WIDEBAND_DIVISOR: f64 = 1.29;
 
 /// The parameters of the E-model: symbols, permitted ranges and defaults are those of G.107 (06/2015) Tables 1 and 2.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EModel {
     /// SLR: loudness from the talker to the network, in dB: 0 to 18, default 8.
     pub send_loudness: f64,
@@ -94,6 +95,7 @@ impl Default for EModel {
 /// A rating and its components.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Rating {
     /// The scale of `r_factor` and `mos`.
     pub scale: MosScale,

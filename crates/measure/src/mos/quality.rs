@@ -11,6 +11,8 @@ use crate::playout::PlayoutSummary;
 
 /// The path of voice between encoder and decoder.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct VoicePath {
     /// Mean one-way delay of the packets.
     pub network_delay: TimeDelta,
@@ -23,8 +25,18 @@ pub struct VoicePath {
 }
 
 impl VoicePath {
+    /// A path with these delays, this share of losses and this burst ratio.
+    pub const fn new(
+        network_delay: TimeDelta,
+        buffer_delay: TimeDelta,
+        loss_ratio: f64,
+        burst_ratio: f64,
+    ) -> Self {
+        Self { network_delay, buffer_delay, loss_ratio, burst_ratio }
+    }
+
     /// A path with `network_delay` and the buffer figures of `playout`.
-    pub fn new(network_delay: TimeDelta, playout: &PlayoutSummary) -> Self {
+    pub fn with_playout(network_delay: TimeDelta, playout: &PlayoutSummary) -> Self {
         Self {
             network_delay,
             buffer_delay: playout.buffer_delay,
@@ -41,6 +53,7 @@ impl VoicePath {
 /// is 65 dB.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct VoiceQuality {
     /// The codec.
     pub profile: VoiceProfile,

@@ -13,6 +13,8 @@ const SPIKE_END_NANOS: f64 = 7.875e6;
 
 /// Algorithm that estimates the delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum AdaptiveAlgorithm {
     /// Algorithm 1: an exponentially weighted mean over about 500 packets.
     Mean,
@@ -23,6 +25,8 @@ pub enum AdaptiveAlgorithm {
 
 /// An adaptive playout delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct AdaptiveConfig {
     /// Algorithm that estimates the delay. Default: algorithm 4, the best of the four with the paper's
     /// traces.
@@ -39,6 +43,43 @@ pub struct AdaptiveConfig {
     /// Media time after which the delay may change. Default: 1 s, chosen by us: the mean talkspurt of ITU-T
     /// P.59 is 1.004 s. The paper changes the delay in pauses; our streams have none.
     pub talkspurt: TimeDelta,
+}
+
+impl AdaptiveConfig {
+    /// The same, with this algorithm.
+    #[must_use]
+    pub const fn with_algorithm(mut self, algorithm: AdaptiveAlgorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// The same, with this delay in variations.
+    #[must_use]
+    pub const fn with_variations(mut self, variations: f64) -> Self {
+        self.variations = variations;
+        self
+    }
+
+    /// The same, with this delay of the first packet.
+    #[must_use]
+    pub const fn with_initial_delay(mut self, initial_delay: TimeDelta) -> Self {
+        self.initial_delay = initial_delay;
+        self
+    }
+
+    /// The same, with this minimum delay.
+    #[must_use]
+    pub const fn with_min_delay(mut self, min_delay: TimeDelta) -> Self {
+        self.min_delay = min_delay;
+        self
+    }
+
+    /// The same, with this time between changes.
+    #[must_use]
+    pub const fn with_talkspurt(mut self, talkspurt: TimeDelta) -> Self {
+        self.talkspurt = talkspurt;
+        self
+    }
 }
 
 impl Default for AdaptiveConfig {

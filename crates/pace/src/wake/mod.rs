@@ -3,18 +3,19 @@
 mod lead;
 mod load;
 
-use alloc::string::String;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use core::{fmt, str::FromStr};
 
 use giusto_units::{TimeDelta, Timestamp};
 
+use crate::catch_up::BurstBound;
 use lead::Lead;
 use load::LoadDetector;
 
 /// How much CPU time a sender spends on precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum SleepMode {
     /// Wakes early enough for all but the slowest wake-ups, and spins until the deadline.
     Precise,
@@ -67,14 +68,52 @@ impl FromStr for SleepMode {
     }
 }
 
+impl SleepMode {
+    /// The time that the datagrams of one cycle may span: the burst that the mode permits while on time.
+    pub const fn group(self) -> TimeDelta {
+        match self {
+            Self::Precise => TimeDelta::ZERO,
+            Self::Balanced => TimeDelta::from_micros(100),
+            Self::Eco => TimeDelta::from_millis(2),
+        }
+    }
+
+    /// The maximum that may leave back to back to catch up after a delay.
+    pub const fn burst_bound(self) -> BurstBound {
+        match self {
+            Self::Precise => BurstBound::Packets(1),
+            Self::Balanced => BurstBound::Time(TimeDelta::from_micros(500)),
+            Self::Eco => BurstBound::Time(TimeDelta::from_millis(10)),
+        }
+    }
+}
+
 /// The configuration of a [`WakePlanner`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct WakeConfig {
     /// How much CPU time is spent on precision. Default: balanced.
     pub mode: SleepMode,
     /// Whether to stop waking early on a busy machine. Default: true. Off only to measure what it is worth: see
     /// [`WakePlanner`].
     pub busy_fallback: bool,
+}
+
+impl WakeConfig {
+    /// The same, with this mode.
+    #[must_use]
+    pub const fn with_mode(mut self, mode: SleepMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The same, with or without the fallback on a busy machine.
+    #[must_use]
+    pub const fn with_busy_fallback(mut self, busy_fallback: bool) -> Self {
+        self.busy_fallback = busy_fallback;
+        self
+    }
 }
 
 impl Default for WakeConfig {
@@ -135,6 +174,8 @@ pub struct WakePlanner {
 
 /// A decision of a [`WakePlanner`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Wake {
     /// Sleep until this time. It has come already if the time left is too short for a sleep.
     pub at: Timestamp,

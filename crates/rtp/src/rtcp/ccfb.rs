@@ -41,6 +41,7 @@ const WHAT: &str = "congestion-control feedback";
 /// | – | one [`StreamFeedback`] for each stream |
 /// | 32 | report timestamp |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CongestionFeedback {
     /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
@@ -59,6 +60,7 @@ pub struct CongestionFeedback {
 /// | 16 each | received (1), ECN (2), arrival time offset (13); all zero for a packet that was not received |
 /// | 0 or 16 | zeros up to a whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamFeedback {
     /// The stream.
     pub ssrc: u32,
@@ -70,6 +72,7 @@ pub struct StreamFeedback {
 
 /// Arrival of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PacketReception {
     /// ECN codepoint on arrival.
     pub ecn: Ecn,
@@ -105,6 +108,7 @@ impl PacketReception {
 /// | `0x1FFE` | longer than that |
 /// | `0x1FFF` | unknown, or after the report's time |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ArrivalOffset(u16);
 
 impl ArrivalOffset {
@@ -157,6 +161,8 @@ impl ArrivalOffset {
 /// senders follow the original text. If the count is even, both forms have the same length and cannot be
 /// distinguished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum ReportCount {
     /// The number of metric blocks (erratum 8166).
     #[default]

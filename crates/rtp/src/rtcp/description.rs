@@ -4,9 +4,7 @@ use super::{
     error::RtcpError,
     frame::{self, Frame, packet_type},
 };
-use alloc::borrow::ToOwned;
-use alloc::string::String;
-use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
 
 /// End of a chunk's list of items (RFC 3550 §6.5).
 const END: u8 = 0;
@@ -25,6 +23,7 @@ const MAX_TEXT_BYTES: usize = 255;
 /// | 8, 8, … | items: type, length, text; CNAME is type 1 |
 /// | 8 or more | at least one zero, up to the next whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SourceDescription {
     /// One per source, at most 31.
     pub chunks: Vec<Description>,
@@ -32,6 +31,7 @@ pub struct SourceDescription {
 
 /// Description of one source. Items other than the canonical name are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Description {
     /// The source.
     pub ssrc: u32,
@@ -105,6 +105,7 @@ impl Description {
 /// | 32 each | sources |
 /// | 8, … | optional: length, text, zeros up to a whole word |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bye {
     /// The sources that leave: at most 31.
     pub sources: Vec<u32>,

@@ -29,6 +29,7 @@ const WHAT: &str = "NADA feedback";
 /// | 16 | reserved: written as zero, not read |
 /// | 32 | received rate in bit/s |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NadaFeedback {
     /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 
 /// A packet of a known type.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Packet {
     /// Packets sent and received by one participant.

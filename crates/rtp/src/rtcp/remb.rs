@@ -28,6 +28,7 @@ const WHAT: &str = "an estimated maximum bitrate";
 /// | 8, 6, 18 | count of sources, exponent, mantissa: mantissa × 2^exponent bit/s |
 /// | 32 each | sources |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Remb {
     /// SSRC of the sender of the message.
     pub sender_ssrc: u32,

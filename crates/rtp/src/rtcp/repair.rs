@@ -38,6 +38,7 @@ const FIR: &str = "a full intra request";
 /// assert!(nack.numbers().eq([65_535, 0, 16, 40]));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nack {
     /// SSRC of the sender of the message.
     pub sender_ssrc: u32,
@@ -49,6 +50,7 @@ pub struct Nack {
 
 /// A lost packet, and which of the next 16 are lost too (RFC 4585 §6.2.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NackEntry {
     /// Sequence number of a lost packet: PID.
     pub packet_id: u16,
@@ -123,6 +125,7 @@ impl Nack {
 /// | 32 | header: format 1, packet type 206, length 2 |
 /// | 32, 32 | source of the message, source of the media |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PictureLoss {
     /// SSRC of the sender of the message.
     pub sender_ssrc: u32,
@@ -162,6 +165,7 @@ impl PictureLoss {
 /// | 32, 32 | source of the message, zero |
 /// | 64 each | [`IntraRequest`]: source of the media (32), sequence number (8), reserved (24) |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FullIntra {
     /// SSRC of the sender of the message.
     pub sender_ssrc: u32,
@@ -171,6 +175,7 @@ pub struct FullIntra {
 
 /// A stream whose next frame should be a key frame (RFC 5104 §4.3.1.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct IntraRequest {
     /// SSRC of the media.
     pub ssrc: u32,

@@ -29,6 +29,7 @@ const LOST_LIMIT: i32 = 1 << 23;
 /// | 32 | last SR timestamp (LSR) |
 /// | 32 | delay since last SR (DLSR) |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReportBlock {
     /// The reported source.
     pub ssrc: u32,
@@ -119,6 +120,7 @@ impl ReportBlock {
 /// | 32 | payload bytes sent |
 /// | 192 each | [`ReportBlock`]s |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SenderReport {
     /// SSRC of the sender of the report.
     pub ssrc: u32,
@@ -175,6 +177,7 @@ impl SenderReport {
 /// | 32 | source of the report |
 /// | 192 each | [`ReportBlock`]s |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReceiverReport {
     /// SSRC of the sender of the report.
     pub ssrc: u32,

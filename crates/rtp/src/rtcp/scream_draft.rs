@@ -43,6 +43,7 @@ const WHAT: &str = "SCReAM feedback";
 /// | 1, 7 | Q, reserved: written as zero, not read |
 /// | 32 | ACK vector |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ScreamFeedback {
     /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
@@ -115,6 +116,7 @@ impl ScreamFeedback {
 /// fixed value". 90 kHz is the clock of all video (RFC 3551 §5) and fixed. Messages about audio and video
 /// then share one clock, so that their times can be compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReceptionTime(u32);
 
 impl ReceptionTime {

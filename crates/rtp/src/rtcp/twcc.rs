@@ -52,6 +52,7 @@ const WHAT: &str = "transport-wide feedback";
 /// The value may be built directly; [`TransportFeedbackEncoder`](super::TransportFeedbackEncoder) builds it
 /// from arrival times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransportFeedback {
     /// SSRC of the sender of the feedback.
     pub sender_ssrc: u32,
@@ -70,6 +71,7 @@ pub struct TransportFeedback {
 
 /// Arrival time of a packet: ticks of 250 µs since the [reference time](TransportFeedback::reference_time).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ArrivalTicks(i32);
 
 impl ArrivalTicks {

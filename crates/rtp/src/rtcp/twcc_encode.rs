@@ -18,6 +18,7 @@ const MIN_BYTES: usize = packet_bytes(5, 2);
 
 /// A received packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Arrival {
     /// Its transport-wide sequence number, unwrapped to 64 bits.
     pub sequence: u64,
@@ -27,6 +28,8 @@ pub struct Arrival {
 
 /// Progress of one feedback packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Encoded {
     /// Number of arrivals processed: reported, or skipped as duplicates or as too early.
     pub arrivals: usize,

@@ -32,6 +32,7 @@ const WORD_BYTES: usize = 4;
 /// | 32 and 96 each | block type 5 (8), reserved (8), length (16); [`DelaySinceLast`] |
 /// | 288 each | [`VoipMetrics`] |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ExtendedReport {
     /// The source of the report.
     pub ssrc: u32,
@@ -51,6 +52,7 @@ pub struct ExtendedReport {
 /// | 32 | source of the reference time |
 /// | 32, 32 | the middle of the reference time; delay since its arrival |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DelaySinceLast {
     /// The participant that sent the reference time.
     pub ssrc: u32,
@@ -73,6 +75,7 @@ impl DelaySinceLast {
 
 /// What is done about lost packets (RFC 3611 §4.7.6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LossConcealment {
     /// Nothing is said about it.
     #[default]
@@ -87,6 +90,7 @@ pub enum LossConcealment {
 
 /// The kind of a jitter buffer (RFC 3611 §4.7.6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum JitterBufferKind {
     /// Nothing is said about it.
     #[default]
@@ -113,6 +117,7 @@ pub enum JitterBufferKind {
 /// | 2, 2, 4, 8, 16 | loss concealment, jitter buffer kind and rate, reserved, nominal jitter buffer delay |
 /// | 16, 16 | maximum and absolute maximum jitter buffer delay |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct VoipMetrics {
     /// The reported source.
     pub ssrc: u32,

@@ -98,14 +98,9 @@ impl Incoming {
         self.last_heard = Some(at);
         self.all_bytes = self.all_bytes.saturating_add(datagram.len() as u64);
         let origin_ns = self.origin_ns(at, header.sent_ns);
-        let arrival = Arrival {
-            at,
-            sequence,
-            size: DataSize::from_bytes(datagram.len() as u64),
-            scheduled: None,
-            sent: Some(PeerTimestamp::from_nanos(header.sent_ns.saturating_sub(origin_ns))),
-            tos,
-        };
+        let arrival = Arrival::new(at, sequence, DataSize::from_bytes(datagram.len() as u64))
+            .with_sent(PeerTimestamp::from_nanos(header.sent_ns.saturating_sub(origin_ns)))
+            .with_tos(tos);
         self.count_drops();
         self.meter_mut(1).on_arrival(&arrival);
         true
@@ -127,13 +122,12 @@ impl Incoming {
         let same_clock = self.origin_ns != 0;
         let config = self.config;
         self.meter.get_or_insert_with(|| {
-            Box::new(StreamMeter::new(&MeterConfig {
-                rate: config.rate.map(|rate| rate.as_bps() as f64),
-                size: Some(config.size),
-                sequence: SequenceConfig { first: Some(first), ..SequenceConfig::default() },
-                clocks: if same_clock { ClockRelation::Same } else { ClockRelation::Unknown },
-                ..MeterConfig::default()
-            }))
+            let config = MeterConfig::default()
+                .with_rate(config.rate.map(|rate| rate.as_bps() as f64))
+                .with_size(config.size)
+                .with_sequence(SequenceConfig::default().with_first(first))
+                .with_clocks(if same_clock { ClockRelation::Same } else { ClockRelation::Unknown });
+            Box::new(StreamMeter::new(&config))
         })
     }
 

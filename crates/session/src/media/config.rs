@@ -60,7 +60,7 @@ impl Default for MediaSenderConfig {
 
 /// The pacer configuration for a controller's `settings`; all other values are those of libwebrtc.
 pub const fn pacer_config(settings: PacerSettings) -> PacerConfig {
-    PacerConfig { burst: settings.burst, ..PacerConfig::libwebrtc() }
+    PacerConfig::libwebrtc().with_burst(settings.burst)
 }
 
 /// The default SSRC of padding.

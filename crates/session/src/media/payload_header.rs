@@ -58,7 +58,9 @@ impl PayloadHeader {
                 let predicted = !vp9::is_key(&frame.part(0..1).to_vec());
                 let descriptor = |start, end| {
                     let mut bytes = Vec::with_capacity(max);
-                    Vp9Descriptor { predicted, start, end, ..Vp9Descriptor::default() }.write(&mut bytes);
+                    let mut descriptor = Vp9Descriptor::default();
+                    (descriptor.predicted, descriptor.start, descriptor.end) = (predicted, start, end);
+                    descriptor.write(&mut bytes);
                     bytes
                 };
                 described(pieces(), descriptor)

@@ -479,7 +479,7 @@ impl MediaSender {
         for _ in 0..MAX_PROBES {
             let Some(probe) = self.controller.next_probe() else { break };
             let Probe { cluster, rate, duration, packets, batch } = probe;
-            self.pacer.on_probe(now, media::Probe { cluster, rate, duration, packets, batch });
+            self.pacer.on_probe(now, media::Probe::new(cluster, rate, duration, packets, batch));
         }
         let target = self.controller.target();
         let drain = self

@@ -160,12 +160,8 @@ pub(super) fn voip_metrics(
     let millis = |time: TimeDelta| u16::try_from(time.as_nanos().max(0) / 1_000_000).unwrap_or(u16::MAX);
     let tenths = |mos: f64| Some((mos * 10.0).round() as u8);
     // The rating of a listener, whom delay does not disturb.
-    let listening = VoicePath {
-        network_delay: TimeDelta::ZERO,
-        buffer_delay: TimeDelta::ZERO,
-        loss_ratio: quality.effective_loss_ratio,
-        burst_ratio: quality.burst_ratio,
-    };
+    let listening =
+        VoicePath::new(TimeDelta::ZERO, TimeDelta::ZERO, quality.effective_loss_ratio, quality.burst_ratio);
     let rated = (quality.scale == MosScale::Narrowband).then(|| quality.r_factor.round() as u8);
     let nominal = match PlayoutPolicy::default() {
         PlayoutPolicy::Fixed { delay } => millis(delay),

@@ -5,7 +5,7 @@ mod rtp;
 use std::{iter::Peekable, net::SocketAddr};
 
 use giusto_measure::{
-    Arrival, ClockRelation, DelayBasis, MeterConfig, SequenceConfig, StreamMeter, StreamSummary,
+    Arrival, ClockRelation, DelayBasis, MeterConfig, StreamMeter,
     mos::{VoicePath, VoiceQuality},
     playout::{Playout, PlayoutPolicy},
 };
@@ -126,7 +126,7 @@ impl Stream {
             StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
         };
         let mut stream =
-            Self::new(now, from, request.format, MeterConfig { clocks, ..meter_config(&request, from) });
+            Self::new(now, from, request.format, meter_config(&request, from).with_clocks(clocks));
         stream.epoch_shift = epoch_shift;
         stream.clock = *ours;
         stream.their_origin = their_origin;
@@ -151,7 +151,7 @@ impl Stream {
             if let StreamFormat::Rtp { clock_rate_hz, .. } = format { clock_rate_hz } else { 0 };
         // RTP sequence numbers start at a random value (RFC 3550 §5.1).
         let first = if matches!(format, StreamFormat::Rtp { .. }) { None } else { Some(0) };
-        let config = MeterConfig { sequence: SequenceConfig { first, ..config.sequence }, ..config };
+        let config = config.with_sequence(config.sequence.with_first(first));
         Self {
             from,
             clock: LocalClock::default(),
@@ -320,27 +320,19 @@ impl Stream {
             self.meter.on_implausible();
             return Verdict::Measured;
         }
-        let arrival = Arrival {
-            at: inbound.at,
-            sequence: header.sequence,
-            size: DataSize::from_bytes(datagram.len() as u64),
-            scheduled: Some(self.in_our_epoch(header.scheduled_ns)),
-            sent: Some(self.in_our_epoch(header.sent_ns)),
-            tos: inbound.tos,
-        };
+        let size = DataSize::from_bytes(datagram.len() as u64);
+        let arrival = Arrival::new(inbound.at, header.sequence, size)
+            .with_scheduled(self.in_our_epoch(header.scheduled_ns))
+            .with_sent(self.in_our_epoch(header.sent_ns))
+            .with_tos(inbound.tos);
         run.take(arrival, &mut self.meter);
         Verdict::Measured
     }
 
     fn on_raw(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
-        self.meter.on_arrival(&Arrival {
-            at: inbound.at,
-            sequence: self.media.raw_count,
-            size: DataSize::from_bytes(datagram.len() as u64),
-            scheduled: None,
-            sent: None,
-            tos: inbound.tos,
-        });
+        let size = DataSize::from_bytes(datagram.len() as u64);
+        let arrival = Arrival::new(inbound.at, self.media.raw_count, size).with_tos(inbound.tos);
+        self.meter.on_arrival(&arrival);
         self.media.raw_count += 1;
         Verdict::Measured
     }
@@ -409,6 +401,8 @@ impl Stream {
     /// The measurements so far.
     pub fn report(&mut self, cpu_ratio: Option<f32>) -> Report {
         self.reports = self.reports.wrapping_add(1);
+        let mut summary = self.meter.summary();
+        summary.kernel_dropped_packets = self.kernel_dropped_packets();
         Report {
             number: self.reports,
             last: match self.ended {
@@ -419,10 +413,7 @@ impl Stream {
                     Some(LastReport::Finished)
                 }
             },
-            summary: StreamSummary {
-                kernel_dropped_packets: self.kernel_dropped_packets(),
-                ..self.meter.summary()
-            },
+            summary,
             voice: self.voice(),
             cpu_ratio,
         }
@@ -436,7 +427,7 @@ impl Stream {
         let measured = self.meter.delay().summary().filter(|delay| delay.basis != DelayBasis::Relative);
         let half_way = || self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
         let network_delay = measured.map_or_else(half_way, |delay| delay.mean.max(TimeDelta::ZERO));
-        let quality = VoiceQuality::of(&format, &VoicePath::new(network_delay, &playout));
+        let quality = VoiceQuality::of(&format, &VoicePath::with_playout(network_delay, &playout));
         Some(VoiceReport { playout, quality })
     }
 
@@ -478,8 +469,10 @@ struct Run {
 impl Run {
     #[inline]
     fn take(&mut self, arrival: Arrival, meter: &mut StreamMeter) {
-        let next =
-            self.first.map(|first| Arrival { sequence: first.sequence.wrapping_add(self.count), ..first });
+        let next = self.first.map(|mut next| {
+            next.sequence = next.sequence.wrapping_add(self.count);
+            next
+        });
         if next != Some(arrival) {
             self.end(meter);
             self.first = Some(arrival);
@@ -510,13 +503,11 @@ fn meter_config(request: &StreamRequest, from: SocketAddr) -> MeterConfig {
         Some(size) => request.layer.on_wire(size, ip).saturating_sub(size),
         None => request.layer.overhead(ip),
     };
-    MeterConfig {
-        rate: request.rate_bps.map(|rate| rate as f64),
-        header,
-        size: request.size,
-        gap: request.gap,
-        ..MeterConfig::default()
-    }
+    MeterConfig::default()
+        .with_rate(request.rate_bps.map(|rate| rate as f64))
+        .with_header(header)
+        .with_size(request.size)
+        .with_gap(request.gap)
 }
 
 /// The relation of two clocks, and the offset that converts their times to our time scale.

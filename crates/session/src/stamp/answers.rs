@@ -109,7 +109,7 @@ impl Answers {
     /// Answers to the packets of `source`. `same_clock`: the reflector is on this machine.
     pub fn new(source: ProbeSource, same_clock: bool) -> Self {
         // An answer repeats the time of its packet, so its number is accepted however far ahead it is.
-        let any_jump = SequenceConfig { max_jump: u64::MAX, ..SequenceConfig::default() };
+        let any_jump = SequenceConfig::default().with_max_jump(u64::MAX);
         Self {
             source,
             same_clock,

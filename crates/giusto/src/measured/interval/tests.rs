@@ -7,14 +7,8 @@ const GAP: u64 = 10_000_000;
 /// Datagrams of 1250 B, one every 10 ms, from number `from` on; those in `lost` do not arrive.
 fn feed(meter: &mut StreamMeter, numbers: std::ops::Range<u64>, lost: &[u64]) {
     for sequence in numbers.filter(|number| !lost.contains(number)) {
-        meter.on_arrival(&Arrival {
-            at: Timestamp::from_nanos(5_000_000_000 + sequence * GAP),
-            sequence,
-            size: DataSize::from_bytes(1250),
-            scheduled: None,
-            sent: None,
-            tos: None,
-        });
+        let at = Timestamp::from_nanos(5_000_000_000 + sequence * GAP);
+        meter.on_arrival(&Arrival::new(at, sequence, DataSize::from_bytes(1250)));
     }
 }
 
@@ -109,13 +103,13 @@ fn intervals_of_a_sender_end_with_reports() {
     let sent = |packets| SentCounts { packets, bytes: packets * 1250 };
     let mut intervals = TransmissionIntervals::new(second, DataSize::ZERO, at(100), (1, true));
     // The receiver's clock differs by far.
-    let report = |received: u64, lost: u64| StreamSummary {
-        received_packets: received,
-        received_bytes: DataSize::from_bytes(1250 * received),
-        lost_packets: lost,
-        first_arrival: Some(at(77_000)),
-        last_arrival: Some(at(77_000 + (received + lost - 1) * 10)),
-        ..StreamMeter::new(&MeterConfig::default()).summary()
+    let report = |received: u64, lost: u64| {
+        let mut summary = StreamMeter::new(&MeterConfig::default()).summary();
+        (summary.received_packets, summary.lost_packets) = (received, lost);
+        summary.received_bytes = DataSize::from_bytes(1250 * received);
+        summary.first_arrival = Some(at(77_000));
+        summary.last_arrival = Some(at(77_000 + (received + lost - 1) * 10));
+        summary
     };
     intervals.on_report(at(505), 0, &report(41, 0));
     assert_eq!(intervals.on_turn(at(600), sent(50)), None);

@@ -429,10 +429,7 @@ fn plan(parameters: &Parameters) -> StreamPlan {
         tempo: parameters.rate.map_or(Tempo::Max, Tempo::Rate),
         layer: HeaderLayer::Payload,
         pacing: Pacing::default(),
-        limits: Limits {
-            duration: (parameters.duration > TimeDelta::ZERO).then_some(duration),
-            ..Limits::default()
-        },
+        limits: Limits::default().with_duration((parameters.duration > TimeDelta::ZERO).then_some(duration)),
         seed: 1,
         dont_fragment: false,
     }

@@ -37,12 +37,10 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new(run: &PeerRun, clock: Clock) -> Self {
-        let config = MeterConfig {
-            rate: run.rate.map(|rate| rate.as_bps() as f64),
-            size: Some(run.size),
-            sequence: SequenceConfig { first: Some(1), ..SequenceConfig::default() },
-            ..MeterConfig::default()
-        };
+        let config = MeterConfig::default()
+            .with_rate(run.rate.map(|rate| rate.as_bps() as f64))
+            .with_size(run.size)
+            .with_sequence(SequenceConfig::default().with_first(1));
         let unwrapper = SequenceUnwrapper::new();
         Self {
             clock,
@@ -71,14 +69,10 @@ impl Tally {
         }
         let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
         meter.on_kernel_drops(std::mem::take(&mut self.droppable));
-        meter.on_arrival(&Arrival {
-            at: datagram.at,
-            sequence,
-            size: datagram.size(),
-            scheduled: None,
-            sent: Some(PeerTimestamp::from_nanos(sent_nanos.saturating_sub(self.origin))),
-            tos: datagram.traffic_class.map(TrafficClass::byte),
-        });
+        let arrival = Arrival::new(datagram.at, sequence, datagram.size())
+            .with_sent(PeerTimestamp::from_nanos(sent_nanos.saturating_sub(self.origin)))
+            .with_tos(datagram.traffic_class.map(TrafficClass::byte));
+        meter.on_arrival(&arrival);
     }
 
     /// The summary at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.

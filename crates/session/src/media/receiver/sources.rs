@@ -554,5 +554,5 @@ impl Source {
 
 /// Sources start at any number; the permitted jump is checked before.
 fn tracker() -> SequenceTracker {
-    SequenceTracker::new(SequenceConfig { first: None, window: TRACKED, ..SequenceConfig::default() })
+    SequenceTracker::new(SequenceConfig::default().with_first(None).with_window(TRACKED))
 }

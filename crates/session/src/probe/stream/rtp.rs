@@ -37,14 +37,9 @@ impl Stream {
         let Some((sequence, media_time)) = self.media.clock.unwrap(header.sequence, header.timestamp) else {
             return Verdict::Malformed;
         };
-        self.meter.on_arrival(&Arrival {
-            at: inbound.at,
-            sequence,
-            size: DataSize::from_bytes(datagram.len() as u64),
-            scheduled: None,
-            sent: Some(media_time),
-            tos: inbound.tos,
-        });
+        let size = DataSize::from_bytes(datagram.len() as u64);
+        let arrival = Arrival::new(inbound.at, sequence, size).with_sent(media_time).with_tos(inbound.tos);
+        self.meter.on_arrival(&arrival);
         if let Some(playout) = &mut self.playout {
             let first = *self.media.first_sequence.get_or_insert(sequence);
             let media_time = TimeDelta::from_nanos(i64::try_from(media_time.as_nanos()).unwrap_or(i64::MAX));
@@ -182,13 +177,7 @@ impl Stream {
         const FARTHEST: TimeDelta = TimeDelta::from_seconds(10);
         let Some(reported) = self.media.clock.reported() else { return };
         let since = |origin_unix_ns: u64| i128::from(reported.unix_ns) - i128::from(origin_unix_ns);
-        let exact = ClockEstimate {
-            at: now,
-            offset: TimeDelta::ZERO,
-            uncertainty: TimeDelta::ZERO,
-            drift: None,
-            samples: 0,
-        };
+        let exact = ClockEstimate::new(now, TimeDelta::ZERO, TimeDelta::ZERO);
         let theirs = self.request.as_ref().map(|request| &request.clock);
         // The report's time on our clock, and the estimate that it relies on.
         let (ours, estimate) =
@@ -197,9 +186,10 @@ impl Stream {
                 (Some(theirs), Some((ClockRelation::Same, shift)), _) => {
                     (since(theirs.origin_unix_ns) + shift, exact)
                 }
-                (Some(theirs), Some((ClockRelation::Synchronised { uncertainty }, shift)), _) => {
-                    (since(theirs.origin_unix_ns) + shift, ClockEstimate { uncertainty, ..exact })
-                }
+                (Some(theirs), Some((ClockRelation::Synchronised { uncertainty }, shift)), _) => (
+                    since(theirs.origin_unix_ns) + shift,
+                    ClockEstimate::new(now, TimeDelta::ZERO, uncertainty),
+                ),
                 (Some(theirs), _, Some(path)) => {
                     let offset = path.clock.offset_at(now).as_nanos();
                     (since(theirs.origin_unix_ns) - i128::from(offset), path.clock)
@@ -213,12 +203,9 @@ impl Stream {
         if from_now > FARTHEST || from_now < -FARTHEST {
             return;
         }
-        let relation = ClockEstimate {
-            at: now,
-            offset: TimeDelta::from_nanos(offset),
-            uncertainty: estimate.uncertainty + self.media.clock.unit(),
-            ..estimate
-        };
+        let mut relation = estimate;
+        (relation.at, relation.offset) = (now, TimeDelta::from_nanos(offset));
+        relation.uncertainty = relation.uncertainty + self.media.clock.unit();
         if theirs.is_some() {
             self.meter.on_clock(&relation);
         } else {

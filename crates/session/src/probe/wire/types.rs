@@ -48,10 +48,11 @@ impl ClockIdentity {
     /// Converts an estimate of the other side's clock to the offset of the two *calendar* clocks, which does
     /// not depend on when each side started.
     #[must_use]
-    pub fn calendar(&self, theirs: &Self, estimate: ClockEstimate) -> ClockEstimate {
+    pub fn calendar(&self, theirs: &Self, mut estimate: ClockEstimate) -> ClockEstimate {
         let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
         let origins = i64::try_from(origins).unwrap_or(if origins < 0 { i64::MIN } else { i64::MAX });
-        ClockEstimate { offset: estimate.offset + TimeDelta::from_nanos(origins), ..estimate }
+        estimate.offset = estimate.offset + TimeDelta::from_nanos(origins);
+        estimate
     }
 }
 
