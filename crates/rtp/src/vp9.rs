@@ -6,7 +6,9 @@
 //! use giusto_rtp::vp9::{Vp9Descriptor, is_key};
 //!
 //! let mut payload = Vec::new();
-//! Vp9Descriptor { start: true, end: true, ..Vp9Descriptor::default() }.write(&mut payload);
+//! let mut descriptor = Vp9Descriptor::default();
+//! (descriptor.start, descriptor.end) = (true, true);
+//! descriptor.write(&mut payload);
 //! payload.extend([0x82, 0x49, 0x83, 0x42]);
 //! let (descriptor, frame) = Vp9Descriptor::parse(&payload)?;
 //! assert!(descriptor.start && !descriptor.predicted && is_key(frame));

@@ -679,6 +679,7 @@ mod tests {
 
     #[cfg(feature = "std")]
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "there is no other instant")]
     fn an_instant_is_a_time_since_the_origin() {
         let origin = std::time::Instant::now();
         let later = origin + std::time::Duration::from_micros(1500);
