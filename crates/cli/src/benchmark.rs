@@ -13,7 +13,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use crate::{
     args::whole,
     command_line,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, TableArgs, print_json, print_text},
     sim::{make_folder, moment},
     usage::{UsageError, misuse},
 };
@@ -98,6 +98,9 @@ pub(crate) struct BenchmarkArgs {
           default_missing_value = "longest", hide_default_value = true, value_parser = explained_moment)]
     why: Option<Explained>,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -140,7 +143,7 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
         |is_over, finished| benchmark::run(&plan, known, is_over, finished),
     )?;
     progress.clear();
-    let written = finish(&result, args.out.as_deref(), args.json)?;
+    let written = finish(&result, args.out.as_deref(), args.json, args.tables)?;
     for path in &written {
         progress.wrote(path);
     }
@@ -180,6 +183,7 @@ pub(crate) fn finish(
     result: &BenchmarkResult,
     out: Option<&Path>,
     json: bool,
+    tables: TableArgs,
 ) -> anyhow::Result<Vec<PathBuf>> {
     let summary = benchmark::summary(result);
     let mut files = Files::default();
@@ -191,7 +195,7 @@ pub(crate) fn finish(
     if json {
         print_json(&summary)?;
     } else {
-        print_text(&view::text(&summary))?;
+        print_text(&view::text(&summary, tables.width()))?;
     }
     Ok(written)
 }
@@ -238,7 +242,7 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
         (None, true) => print_json(&judged(&drawn, controller, stop))?,
         (None, false) => {
             let judged = judged(&drawn, controller, stop);
-            print_text(&(tables::tables(&record) + &view::run(judged.as_ref())))?;
+            print_text(&(tables::tables(&record, args.tables.width()) + &view::run(judged.as_ref())))?;
         }
     }
     Ok(ExitCode::SUCCESS)

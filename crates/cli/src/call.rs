@@ -26,6 +26,7 @@ use giusto::{
     replay::SessionLog,
     scenario::{Document, MOST_VIDEOS, Setting},
     view::{
+        call::text as call_text,
         format::{count, plural, rate},
         html, tables,
         trace::{TraceFile, TraceFileError},
@@ -46,7 +47,7 @@ use serde_json::json;
 use crate::{
     args::{self, quantity, time_above_zero, whole},
     command_line,
-    console::{self, complain, print_json, print_text},
+    console::{self, TableArgs, complain, print_json, print_text},
     live::{Awaits, LiveArgs, LivePage},
     usage::{UsageError, misuse},
 };
@@ -232,6 +233,9 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     live: LiveArgs,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object; with several calls, {"runs": […]}
     #[arg(short = 'J', long)]
     json: bool,
@@ -412,7 +416,7 @@ fn listen(
                     ListenerEvent::Ended(record) => {
                         doubtful |= !record.call.doubts.is_empty();
                         if !args.once && !args.json {
-                            printed = print_record(&record);
+                            printed = print_record(&record, args.tables);
                         }
                         if records.len() < MAX_RECORDS {
                             records.push(*record);
@@ -443,7 +447,7 @@ fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
     match bare.as_slice() {
         [record] if args.json && (args.once || args.listen.is_none()) => print_json(record)?,
         all if args.json => print_json(&json!({ "runs": all }))?,
-        all => all.iter().try_for_each(print_record)?,
+        all => all.iter().try_for_each(|record| print_record(record, args.tables))?,
     }
     if let Some(error) = records.iter().find_map(|record| record.call.error.as_ref()) {
         anyhow::bail!("{error}");
@@ -464,15 +468,12 @@ fn without_timeline(record: &CallRecord) -> CallRecord {
 }
 
 /// Prints the record in words, the doubts first.
-fn print_record(record: &CallRecord) -> anyhow::Result<()> {
+fn print_record(record: &CallRecord, tables: TableArgs) -> anyhow::Result<()> {
     let call = &record.call;
     for doubt in &call.doubts {
         print_text(&format!("warning: {doubt}\n"))?;
     }
-    print_text(&tables::flows(&record.run))?;
-    let round_trip = call.round_trip_ms.map_or_else(String::new, |time| {
-        format!("round-trip time {:.2} ms at the median, {:.2} ms at p95; ", time.p50, time.p95)
-    });
+    print_text(&(call_text(record) + "\n" + &tables::flows(&record.run, tables.width())))?;
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
@@ -483,10 +484,7 @@ fn print_record(record: &CallRecord) -> anyhow::Result<()> {
         print_text(&saved_line(saved))?;
     }
     let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
-    print_text(&format!(
-        "\n{role} of {far_end}, {:.1} s: {round_trip}{late}{cpu:.1} % of a core",
-        record.run.duration_s
-    ))
+    print_text(&format!("\n{role} of {far_end}, {:.1} s: {late}{cpu:.1} % of a core", record.run.duration_s))
 }
 
 /// What was sent of a file or an encoder.

@@ -178,7 +178,7 @@ pub(crate) fn run(
     } else if output.is_data() {
         output.results(None, &runs)?;
     } else {
-        print_text(&table::runs(&runs, console::width()))?;
+        print_text(&table::runs(&runs, args.form.tables.width()))?;
         if stopped() {
             print_text(&console::interrupted(runs.len(), plans.len() + peers))?;
         }

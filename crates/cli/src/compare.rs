@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::{
     args::whole,
     command_line,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, TableArgs, print_json, print_text},
     sim::make_folder,
     usage::UsageError,
 };
@@ -73,6 +73,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -108,7 +111,7 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     if args.json {
         print_json(&comparison)?;
     } else {
-        print_text(&text(&comparison, console::width()))?;
+        print_text(&text(&comparison, args.tables.width()))?;
     }
     for path in &written {
         progress.wrote(path);

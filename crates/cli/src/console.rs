@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use clap::Args;
 use giusto_net::Clock;
 use giusto_units::TimeDelta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,7 +20,10 @@ use serde::Serialize;
 use crate::usage::UsageError;
 use giusto::{
     measured::result::{LiveFigures, RunResult},
-    view::format::{asked_rate, count, rate},
+    view::{
+        format::{asked_rate, count, rate},
+        table,
+    },
     whole_file::{Content, WholeFile, WriteError},
 };
 
@@ -138,10 +142,33 @@ pub(crate) fn check_file(flag: &str, path: &Path, content: Content) -> Result<()
     checked.map_err(|error| UsageError::new(format!("{flag} {error}")))
 }
 
-/// The width of a table: that of the terminal, or 120 columns.
-pub(crate) fn width() -> u16 {
-    const PAGE: u16 = 120;
-    if io::stdout().is_terminal() { console::Term::stdout().size().1 } else { PAGE }
+/// The columns of tables.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct TableArgs {
+    /// Print all columns of tables, however narrow the terminal is; into a file or a pipe all are printed, unless COLUMNS sets a width
+    #[arg(long)]
+    wide: bool,
+}
+
+impl TableArgs {
+    /// The width of tables that go to standard output: COLUMNS, else that of the terminal; all columns where it is none.
+    pub(crate) fn width(self) -> u16 {
+        self.width_of(&console::Term::stdout())
+    }
+
+    /// The width of tables that go to standard error.
+    pub(crate) fn width_of_errors(self) -> u16 {
+        self.width_of(&console::Term::stderr())
+    }
+
+    fn width_of(self, terminal: &console::Term) -> u16 {
+        if self.wide {
+            return table::ALL;
+        }
+        let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let own = || terminal.is_term().then(|| terminal.size().1);
+        asked.filter(|columns| *columns > 0).or_else(own).unwrap_or(table::ALL)
+    }
 }
 
 /// Live figures in one line.

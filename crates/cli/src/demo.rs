@@ -15,7 +15,7 @@ use crate::{
     cbr::{describe, loopback_run},
     command_line,
     compare::side_by_side,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, TableArgs, print_json, print_text},
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
@@ -47,6 +47,9 @@ pub(crate) struct DemoArgs {
     /// Send for one second in each run, and call for six
     #[arg(long)]
     quick: bool,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Print one JSON object
     #[arg(short = 'J', long)]
@@ -163,9 +166,9 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             print_text(&format!("warning: {doubt}\n"))?;
         }
         print_text(&format!("{}\n", report.headline))?;
-        print_text(&table::runs(&results, console::width()))?;
+        print_text(&table::runs(&results, args.tables.width()))?;
         if !calls.parity.is_empty() {
-            print_text(&format!("\n{}", parity_text(&calls, console::width())))?;
+            print_text(&format!("\n{}", parity_text(&calls, args.tables.width())))?;
         }
         if stop.load(Ordering::Relaxed) {
             print_text(&console::interrupted(results.len(), RUNS.len()))?;

@@ -68,6 +68,7 @@ const SEND: Table<7> = Table {
         ("no_open",           [Y,     Y,      N,      N,    N,     N,       N]),
         ("json_lines",        [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
         ("csv",               [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
+        ("wide",              [Y,     Y,      Y,      Y,    Y,     Y,       N]),
         ("verbose",           [Y,     Y,      Y,      Y,    Y,     Y,       N]),
         ("json",              [Y,     Y,      Y,      Y,    Y,     Y,       Y]),
     ],
@@ -105,6 +106,7 @@ const RECV: Table<5> = Table {
         ("no_open",                [Y,    Y,  Y,  N,     N]),
         ("json_lines",             [Y,    Y,  Y,  Y,     Y]),
         ("csv",                    [Y,    Y,  Y,  Y,     Y]),
+        ("wide",                   [Y,    Y,  Y,  Y,     N]),
         ("verbose",                [Y,    Y,  Y,  Y,     N]),
         ("json",                   [Y,    Y,  Y,  Y,     Y]),
     ],
@@ -153,6 +155,7 @@ const CALL: Table<3> = Table {
         ("out",          [Y,    Y,     Y]),
         ("live",         [Y,    Y,     N]),
         ("no_open",      [Y,    Y,     N]),
+        ("wide",         [Y,    Y,     Y]),
         ("json",         [Y,    Y,     Y]),
     ],
 };
@@ -281,7 +284,7 @@ mod tests {
             (
                 _,
                 "rtp" | "raw" | "spin" | "dont_fragment" | "one_way" | "reverse" | "bidir" | "once"
-                | "json_lines" | "csv" | "json" | "verbose" | "no_offload" | "stateless" | "audio"
+                | "json_lines" | "csv" | "json" | "wide" | "verbose" | "no_offload" | "stateless" | "audio"
                 | "browser" | "live",
             ) => {
                 vec![]

@@ -17,7 +17,7 @@ use giusto_units::TimeDelta;
 use crate::{
     args::{resolve_first, time_above_zero, whole},
     command_line,
-    console::{DOUBTFUL, Progress, complain, print_json, print_text},
+    console::{DOUBTFUL, Progress, TableArgs, complain, print_json, print_text},
     sim::make_folder,
     usage::{UsageError, misuse},
 };
@@ -91,6 +91,9 @@ pub(crate) struct LinkArgs {
     /// Write result.json and report.html to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Print one JSON object; the output of COMMAND goes to standard error
     #[arg(long)]
@@ -230,11 +233,11 @@ fn print(args: &LinkArgs, run: &LinkRun) -> anyhow::Result<()> {
         shown.record.timeline = None;
         return print_json(&shown);
     }
-    let text = tables::tables(&run.record);
+    let text = |width| tables::tables(&run.record, width);
     if args.command.is_empty() {
-        print_text(&text)
+        print_text(&text(args.tables.width()))
     } else {
-        complain(&text);
+        complain(&text(args.tables.width_of_errors()));
         Ok(())
     }
 }

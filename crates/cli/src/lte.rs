@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     args::{is_negative, quantity, time_above_zero, whole},
-    console::{Progress, print_json, print_text, width},
+    console::{Progress, TableArgs, print_json, print_text},
     sim::make_folder,
     usage::UsageError,
 };
@@ -73,6 +73,9 @@ struct TracesArgs {
     /// Random seed
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u64>(0, u64::MAX))]
     seed: u64,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -172,7 +175,7 @@ fn traces(args: &TracesArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         let (seed, duration_s) = (set.seed, set.duration.as_seconds());
         print_json(&Printed { seed, duration_s, traces: figures, interrupted })?;
     } else {
-        print_text(&view::lte::traces(&figures, width()))?;
+        print_text(&view::lte::traces(&figures, args.tables.width()))?;
     }
     let (done, planned) = (made.len(), set.traces.len());
     progress.note(&format!("wrote {done} traces and README.md to {}", args.out.display()));

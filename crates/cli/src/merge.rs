@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::{
     benchmark as judged,
-    console::complain,
+    console::{TableArgs, complain},
     sim::make_folder,
     sweep as swept,
     usage::{UsageError, misuse},
@@ -39,6 +39,9 @@ pub(crate) struct MergeArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -61,7 +64,7 @@ fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let parts = args.parts.iter().map(|path| Ok((path.display().to_string(), Part::read(path)?)));
     let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
     args.out.as_deref().map(make_folder).transpose()?;
-    wrote(&swept::finish(&whole, args.out.as_deref(), args.json)?);
+    wrote(&swept::finish(&whole, args.out.as_deref(), args.json, args.tables)?);
     swept::note_problems(&whole.outcome, swept::name_of, complain);
     Ok(swept::status(&whole.outcome))
 }
@@ -71,7 +74,7 @@ fn benchmarks(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let parts = parts.collect::<Result<Vec<_>, UsageError>>()?;
     let result = benchmark::merge(parts).map_err(UsageError::new)?;
     args.out.as_deref().map(make_folder).transpose()?;
-    wrote(&judged::finish(&result, args.out.as_deref(), args.json)?);
+    wrote(&judged::finish(&result, args.out.as_deref(), args.json, args.tables)?);
     Ok(ExitCode::SUCCESS)
 }
 

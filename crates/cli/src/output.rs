@@ -6,7 +6,10 @@ use clap::Args;
 use giusto_units::TimeDelta;
 use serde::Serialize;
 
-use crate::{args, console};
+use crate::{
+    args,
+    console::{self, TableArgs},
+};
 use giusto::{
     measured::{
         interval::IntervalFigures,
@@ -32,6 +35,9 @@ pub(crate) struct FormArgs {
     /// Print CSV: a header, a row for each interval, if there are any, and a row for each result
     #[arg(long, conflicts_with_all = ["json", "json_lines"])]
     csv: bool,
+
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
 }
 
 /// Flags of the output of one run.
@@ -159,6 +165,8 @@ pub(crate) struct Output {
     begun: bool,
     /// What is not printed here, but by another thread.
     held: Option<String>,
+    /// The width of tables.
+    width: u16,
 }
 
 impl Output {
@@ -174,14 +182,23 @@ impl Output {
     }
 
     /// The output of a list of runs.
-    pub(crate) fn of_form(json: bool, form: &FormArgs) -> Self {
-        let form = match (json, form.json_lines, form.csv) {
+    pub(crate) fn of_form(json: bool, FormArgs { json_lines, csv, tables }: &FormArgs) -> Self {
+        let form = match (json, json_lines, csv) {
             (true, ..) => Form::Json,
             (_, true, _) => Form::JsonLines,
             (_, _, true) => Form::Csv,
             _ => Self::TEXT,
         };
-        Self { form, headed: false, intervals: VecDeque::new(), closed: false, begun: false, held: None }
+        let width = tables.width();
+        Self {
+            form,
+            headed: false,
+            intervals: VecDeque::new(),
+            closed: false,
+            begun: false,
+            held: None,
+            width,
+        }
     }
 
     /// The same output, which is not printed but kept for [`take`](Self::take).
@@ -294,7 +311,7 @@ impl Output {
         match runs {
             _ if !verbose => Ok(()),
             [one] => self.line(&format!("\n{}", table::run(one))),
-            many => self.line(&format!("\n{}", table::runs(many, console::width()))),
+            many => self.line(&format!("\n{}", table::runs(many, self.width))),
         }
     }
 

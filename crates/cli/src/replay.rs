@@ -12,7 +12,7 @@ use giusto_congestion::Algorithm;
 
 use crate::{
     command_line,
-    console::{self, print_json, print_text},
+    console::{self, TableArgs, print_json, print_text},
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -54,6 +54,9 @@ pub(crate) struct ReplayArgs {
     /// Write every target and every decision to this CSV file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -99,7 +102,7 @@ pub(crate) fn run(args: &ReplayArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
         replayed.timeline = None;
         print_json(&replayed)?;
     } else {
-        print_text(&text(&replayed))?;
+        print_text(&text(&replayed, args.tables.width()))?;
     }
     for path in &written {
         console::complain(&format!("wrote {}", path.display()));

@@ -15,7 +15,7 @@ use giusto_pace::IpVersion;
 use crate::{
     cbr::{describe, loopback_run},
     command_line,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, TableArgs, print_json, print_text},
     sim::make_folder,
 };
 use giusto::{
@@ -82,6 +82,9 @@ pub(crate) struct ReproduceArgs {
     /// Write the page of the documentation to this file, in Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    tables: TableArgs,
 
     /// Print one JSON object
     #[arg(long)]
@@ -202,7 +205,7 @@ fn show(args: &ReproduceArgs, progress: &Progress, findings: &impl Findings) -> 
         progress.clear();
         print_json(&value)?;
     } else {
-        let text = findings.table(console::width());
+        let text = findings.table(args.tables.width());
         progress.clear();
         print_text(&text)?;
     }

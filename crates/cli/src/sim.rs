@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::{
     args::{time, whole},
     command_line,
-    console::{Progress, print_json, print_text},
+    console::{Progress, TableArgs, print_json, print_text},
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -91,6 +91,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE")]
     chrome_trace: Option<PathBuf>,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object; with several scenarios, {"runs": […]}
     #[arg(long)]
     json: bool,
@@ -121,10 +124,10 @@ enum Finished {
 }
 
 impl Finished {
-    fn tables(&self) -> String {
+    fn tables(&self, width: u16) -> String {
         match self {
-            Self::Network(record) => tables::tables(record),
-            Self::City(run) => city::tables(run),
+            Self::Network(record) => tables::tables(record, width),
+            Self::City(run) => city::tables(run, width),
         }
     }
 
@@ -186,7 +189,8 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         ([result], None) if args.json => print_json(result)?,
         (results, None) if args.json => print_json(&BTreeMap::from([("runs", results)]))?,
         (results, None) => {
-            let tables: Vec<String> = results.iter().map(Finished::tables).collect();
+            let tables: Vec<String> =
+                results.iter().map(|result| result.tables(args.tables.width())).collect();
             print_text(&tables.join("\n\n"))?;
         }
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     args::whole,
-    console::{self, Progress, print_json, print_text},
+    console::{self, Progress, TableArgs, print_json, print_text},
     quoted,
     sim::make_folder,
     usage::{UsageError, misuse},
@@ -74,6 +74,9 @@ pub(crate) struct SweepArgs {
     #[arg(long, requires = "out")]
     resume: bool,
 
+    #[command(flatten)]
+    tables: TableArgs,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -120,7 +123,7 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
 
     let paths = args.set.iter().map(|values| values.path.clone()).collect();
     let whole = Whole { scenario, paths, outcome };
-    let mut written = finish(&whole, args.out.as_deref(), args.json)?;
+    let mut written = finish(&whole, args.out.as_deref(), args.json, args.tables)?;
     if let (Some(part), Some(out)) = (part, &args.out) {
         written.push(part.write(out, &whole.outcome)?);
     }
@@ -141,14 +144,19 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
 }
 
 /// Prints the result and writes its tables; gives their paths.
-pub(crate) fn finish(whole: &Whole, out: Option<&Path>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn finish(
+    whole: &Whole,
+    out: Option<&Path>,
+    json: bool,
+    tables: TableArgs,
+) -> anyhow::Result<Vec<PathBuf>> {
     let Whole { scenario, paths, outcome } = whole;
     if json {
         let summary = view::summaries(&outcome.finished);
         let (runs, failed, interrupted) = (&outcome.finished[..], &outcome.failed[..], outcome.missing > 0);
         print_json(&Printed { scenario, parameters: paths, runs, failed, summary, interrupted })?;
     } else {
-        print_text(&view::text(paths, &outcome.finished))?;
+        print_text(&view::text(paths, &outcome.finished, tables.width()))?;
     }
     let written = out.map(|out| view::write(out, paths, &outcome.finished)).transpose()?;
     Ok(written.into_iter().flatten().collect())

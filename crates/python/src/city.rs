@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::atomic::Ordering};
 use giusto::{
     city::{CityLog, CityRun},
     run::timed,
-    view::{arrow, city, files::Files, html},
+    view::{arrow, city, files::Files, html, table},
 };
 use pyo3::prelude::*;
 
@@ -39,7 +39,7 @@ impl City {
 
     /// The tables that the command prints.
     fn tables(&self) -> String {
-        city::tables(&self.run)
+        city::tables(&self.run, table::ALL)
     }
 
     /// The calls that were kept.

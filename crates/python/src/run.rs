@@ -9,7 +9,7 @@ use giusto::{
     view::{
         arrow,
         files::Files,
-        html, tables,
+        html, table, tables,
         trace::{TraceNames, TraceTable},
     },
 };
@@ -76,8 +76,8 @@ impl Run {
     /// The tables that the command prints.
     fn tables(&self) -> String {
         match &self.call {
-            Some(_) => tables::flows(&self.record),
-            None => tables::tables(&self.record),
+            Some(_) => tables::flows(&self.record, table::ALL),
+            None => tables::tables(&self.record, table::ALL),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The tables in the terminal, and the report.
 
-use comfy_table::CellAlignment::{Left, Right};
 use giusto_congestion::Algorithm;
 use serde::Serialize;
 
@@ -21,7 +20,7 @@ use giusto::{
     view::{
         format::{UNKNOWN, count, grouped, or_unknown, percent, short},
         html::{Card, Cell, Chart, Mark, Report, Section, Table, Tone},
-        table::of_cells,
+        table::{Head, of_cells},
     },
 };
 
@@ -65,18 +64,18 @@ impl Findings for Scoreboard {
         }
     }
 
-    fn table(&self, _width: u16) -> String {
+    fn table(&self, width: u16) -> String {
         let controllers: Vec<&str> =
             self.plan.controllers.iter().map(|controller| controller.name()).collect();
-        let mut columns = vec![("case", Left), ("", Left)];
-        columns.extend(controllers.iter().map(|controller| (*controller, Right)));
+        let mut columns = vec![Head::words("case", 0), Head::words("", 0)];
+        columns.extend(controllers.iter().zip(0..).map(|(name, place)| Head::number(*name, place)));
         let row = |Row { case, what, scores, .. }: Row| {
             [case, what].map(str::to_owned).into_iter().chain(scores.into_iter().map(Score::count)).collect()
         };
-        let overview = of_cells(&columns, self.rows().into_iter().map(row).collect());
+        let overview = of_cells(&columns, self.rows().into_iter().map(row).collect(), width);
 
-        let words = ["not met", "controller", "expectation"].map(|name| (name, Left));
-        let columns = [&words[..], &["expected", "found"].map(|name| (name, Right))].concat();
+        let words = ["not met", "controller", "expectation"].map(|name| Head::words(name, 0));
+        let columns = [&words[..], &[Head::number("expected", 2), Head::number("found", 1)]].concat();
         let mut unmet = Vec::new();
         for (case, all) in &self.cases {
             for expected in all {
@@ -89,10 +88,11 @@ impl Findings for Scoreboard {
                 }
             }
         }
-        let unmet = if unmet.is_empty() { String::new() } else { of_cells(&columns, unmet) };
+        let unmet = if unmet.is_empty() { String::new() } else { of_cells(&columns, unmet, width) };
         let cells = |(header, rows): (Vec<String>, Vec<Vec<String>>)| {
-            let columns: Vec<_> = header.iter().map(|name| (name.as_str(), Right)).collect();
-            of_cells(&columns, rows)
+            let columns: Vec<_> =
+                header.iter().zip(0..).map(|(name, place)| Head::number(name, place)).collect();
+            of_cells(&columns, rows, width)
         };
         let [held_out, frames] = [self.held_out_table(), self.frames_table()].map(cells);
         format!("{overview}\n{unmet}\n{held_out}† with rules of ours\n\n{frames}\n{}\n", self.headline())

@@ -1,6 +1,5 @@
 //! The tables in the terminal, and the report.
 
-use comfy_table::CellAlignment::{Left, Right};
 use serde::Serialize;
 
 use super::{
@@ -17,7 +16,7 @@ use giusto::view::{
     format::{UNKNOWN, or_unknown},
     html::{Card, Cell, Chart, Report, Section, Table, Tone},
     sweep::Interval,
-    table::{Column, fitted, of_cells},
+    table::{Column, Head, fitted, of_cells},
 };
 
 /// A load: the draft's numbers and ours, of GCC and of SCReAM.
@@ -73,10 +72,13 @@ struct Grid {
 }
 
 impl Grid {
-    fn text(&self) -> String {
-        let align = |number| if number == 0 { Left } else { Right };
-        let columns = self.headers.iter().enumerate().map(|(number, name)| (name.as_str(), align(number)));
-        let cells = of_cells(&columns.collect::<Vec<_>>(), self.rows.clone());
+    fn text(&self, width: u16) -> String {
+        let head = |(place, name): (u8, &String)| match place {
+            0 => Head::words(name, 0),
+            place => Head::number(name, place),
+        };
+        let columns = (0..).zip(&self.headers).map(head);
+        let cells = of_cells(&columns.collect::<Vec<_>>(), self.rows.clone(), width);
         format!("{}\n{cells}", self.title)
     }
 
@@ -103,7 +105,7 @@ impl Findings for ScreamLte {
 
     fn table(&self, width: u16) -> String {
         let measured: Vec<Item> = derived(self).into_iter().filter(|item| item.ours.is_some()).collect();
-        let grids: String = self.readings().iter().map(|grid| grid.text() + "\n").collect();
+        let grids: String = self.readings().iter().map(|grid| grid.text(width) + "\n").collect();
         let (loads, statements) = (fitted(LOADS, &self.loads(), width), fitted(STATEMENTS, &measured, width));
         format!("{loads}\n{statements}\n{grids}{}\n", self.headline())
     }

@@ -111,7 +111,7 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     if args.json {
         print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
     } else {
-        print_record(&record.record)?;
+        print_record(&record.record, args.tables)?;
         print_text(&lines(&record).join("\n"))?;
     }
     if let Some(error) = &record.record.call.error {

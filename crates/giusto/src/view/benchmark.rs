@@ -1,40 +1,26 @@
 //! A benchmark as tables.
 
-use comfy_table::CellAlignment;
-
 use crate::{
     benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
     view::{
         format::{percent, short},
-        table::of_cells,
+        table::{Head, of_cells},
     },
 };
 
-const LEFT: CellAlignment = CellAlignment::Left;
-const RIGHT: CellAlignment = CellAlignment::Right;
-
-/// Controllers in the tables by family and of goals: more are too wide for a terminal.
-const COLUMNS: usize = 5;
-
 const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
 
-/// All tables, the best controller first.
-pub fn text(summary: &Summary) -> String {
+/// All tables, at most `width` characters wide if possible, the best controller first.
+pub fn text(summary: &Summary, width: u16) -> String {
     let ranked = ranked(summary);
-    let best = ranked.get(..COLUMNS).unwrap_or(&ranked);
-    let some = if best.len() < ranked.len() {
-        format!(" (the best {COLUMNS} controllers; --out and --json have all)")
-    } else {
-        String::new()
-    };
     let tables = [
-        overview(&ranked),
+        overview(&ranked, width),
         NOTE.to_owned(),
-        heading(&format!("Utility by family, median{some}")),
-        families(best),
-        heading(&format!("Goals{some}")),
-        goals(best),
-        pairs(summary, &ranked),
+        heading("Utility by family, median"),
+        families(&ranked, width),
+        heading("Goals"),
+        goals(&ranked, width),
+        pairs(summary, &ranked, width),
         worst(&ranked),
     ];
     tables.concat()
@@ -51,18 +37,18 @@ pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     ranked
 }
 
-fn overview(ranked: &[&ControllerSummary]) -> String {
+fn overview(ranked: &[&ControllerSummary], width: u16) -> String {
     let columns = [
-        ("controller", LEFT),
-        ("runs", RIGHT),
-        ("utility\nmean", RIGHT),
-        ("median", RIGHT),
-        ("p10", RIGHT),
-        ("use", RIGHT),
-        ("frame delay\np95 ms", RIGHT),
-        ("queueing delay\np95 ms", RIGHT),
-        ("missed\nframes", RIGHT),
-        ("collapsed", RIGHT),
+        Head::words("controller", 0),
+        Head::number("runs", 5),
+        Head::number("utility\nmean", 0),
+        Head::number("median", 3),
+        Head::number("p10", 4),
+        Head::number("use", 0),
+        Head::number("frame delay\np95 ms", 0),
+        Head::number("queueing delay\np95 ms", 1),
+        Head::number("missed\nframes", 0),
+        Head::number("collapsed", 2),
     ];
     let row = |own: &&ControllerSummary| {
         let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, .. } =
@@ -81,22 +67,20 @@ fn overview(ranked: &[&ControllerSummary]) -> String {
             percent(own.all.collapsed_ratio),
         ]
     };
-    of_cells(&columns, ranked.iter().map(row).collect())
+    of_cells(&columns, ranked.iter().map(row).collect(), width)
 }
 
 fn two(value: f64) -> String {
     format!("{value:.2}")
 }
 
-fn families(ranked: &[&ControllerSummary]) -> String {
-    let names: Vec<&str> = ranked.iter().map(|own| own.name.as_str()).collect();
-    let columns = std::iter::once(("family", LEFT)).chain(names.iter().map(|name| (*name, RIGHT)));
+fn families(ranked: &[&ControllerSummary], width: u16) -> String {
     let row = |family: Family| {
         let of = |own: &&ControllerSummary| own.families.get(family.name()).map(|own| two(own.utility));
         let cells: Option<Vec<String>> = ranked.iter().map(of).collect();
         Some(std::iter::once(family.name().to_owned()).chain(cells?).collect())
     };
-    of_cells(&columns.collect::<Vec<_>>(), Family::ALL.into_iter().filter_map(row).collect())
+    of_cells(&heads("family", ranked), Family::ALL.into_iter().filter_map(row).collect(), width)
 }
 
 /// A goal in a summary, its name in tables, and how its figure is written.
@@ -132,14 +116,18 @@ pub fn goal_rows(ranked: &[&ControllerSummary]) -> Vec<Vec<String>> {
     GOALS.iter().map(row).collect()
 }
 
-fn goals(ranked: &[&ControllerSummary]) -> String {
-    let names: Vec<&str> = ranked.iter().map(|own| own.name.as_str()).collect();
-    let columns = std::iter::once(("", LEFT)).chain(names.iter().map(|name| (*name, RIGHT)));
-    of_cells(&columns.collect::<Vec<_>>(), goal_rows(ranked))
+fn goals(ranked: &[&ControllerSummary], width: u16) -> String {
+    of_cells(&heads("", ranked), goal_rows(ranked), width)
+}
+
+/// A column of words, and one of numbers for each controller: the first ones are shown at any width.
+fn heads(first: &str, ranked: &[&ControllerSummary]) -> Vec<Head> {
+    let controllers = ranked.iter().zip(0..).map(|(own, place)| Head::number(&own.name, place));
+    std::iter::once(Head::words(first, 0)).chain(controllers).collect()
 }
 
 /// The best controller against each other one.
-fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
+fn pairs(summary: &Summary, ranked: &[&ControllerSummary], width: u16) -> String {
     let Some((best, others)) = ranked.split_first() else { return String::new() };
     let row = |other: &&ControllerSummary| {
         let (difference, [low, high], wins) = difference(summary, &best.name, &other.name)?;
@@ -154,9 +142,13 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let columns =
-        [("", LEFT), ("mean difference\nof utility", RIGHT), ("95 % interval", RIGHT), ("wins", RIGHT)];
-    heading(&format!("{} against", best.name)) + &of_cells(&columns, rows)
+    let columns = [
+        Head::words("", 0),
+        Head::number("mean difference\nof utility", 0),
+        Head::number("95 % interval", 0),
+        Head::number("wins", 0),
+    ];
+    heading(&format!("{} against", best.name)) + &of_cells(&columns, rows, width)
 }
 
 /// The mean difference of utility of `a` and `b`, its interval and the share of wins of `a`.

@@ -4,33 +4,36 @@ use crate::{
     city::{CityRecord, CityRun, DirectionRecord},
     view::{
         format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
-        table::{Column, full},
+        table::{Column, fitted},
         tables,
     },
 };
 
-/// Tables of the calls, of the radio and of file transfers, and a line for each check.
-pub fn tables(run: &CityRun) -> String {
+/// Tables of the calls, of the radio and of file transfers, at most `width` characters wide if possible, and a line for each check.
+pub fn tables(run: &CityRun, width: u16) -> String {
     let checks: Vec<String> = run.checks.iter().map(tables::check).collect();
-    let parts = [heading(run), figures(&run.city), checks.join("\n")];
+    let parts = [heading(run), figures(&run.city, width), checks.join("\n")];
     parts.join("\n").trim_end().to_owned()
 }
 
-/// Tables of the calls, of the radio and of file transfers.
-pub fn figures(record: &CityRecord) -> String {
+/// Tables of the calls, of the radio and of file transfers, at most `width` characters wide if possible.
+pub fn figures(record: &CityRecord, width: u16) -> String {
     let one = std::slice::from_ref(record);
     let radio: Vec<Radio> = [("downlink", record.downlink), ("uplink", record.uplink)]
         .into_iter()
         .filter_map(|(name, record)| Some((name, record?)))
         .collect();
-    let files = if record.files > 0 { full(FILES, one) + "\n" } else { String::new() };
+    let files = if record.files > 0 { fitted(FILES, one, width) + "\n" } else { String::new() };
     let users = format!(
         "{} of {} had no coverage on arrival; {}\n",
         count(record.uncovered_users),
         plural(record.all_calls, "call", "calls"),
         plural(record.handovers, "handover", "handovers")
     );
-    [full(CALLS, one), full(RATES, one), full(RADIO, &radio)].join("\n") + "\n" + &files + &users
+    [fitted(CALLS, one, width), fitted(RATES, one, width), fitted(RADIO, &radio, width)].join("\n")
+        + "\n"
+        + &files
+        + &users
 }
 
 type Radio = (&'static str, DirectionRecord);
@@ -42,10 +45,10 @@ const CALLS: &[Column<CityRecord>] = &[
     Column::number("frame delay ms\np98 of a call, p95 of calls", 0, |record| {
         known(record.frame_tail_ms, short)
     }),
-    Column::number("packet delay ms\np98 of a call, p95 of calls", 0, |record| {
+    Column::number("packet delay ms\np98 of a call, p95 of calls", 2, |record| {
         known(record.packet_tail_ms, short)
     }),
-    Column::number("packet delay ms\nmedian", 0, |record| known(record.packet_median_ms, short)),
+    Column::number("packet delay ms\nmedian", 1, |record| known(record.packet_median_ms, short)),
 ];
 
 const RATES: &[Column<CityRecord>] = &[

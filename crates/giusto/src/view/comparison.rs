@@ -4,7 +4,7 @@ use crate::{
     record::{Distribution, FlowRecord, LinkRecord, RunRecord},
     run::comparison::{Comparison, MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity, Run},
     view::{
-        format::{UNKNOWN, count, or_unknown, pair, percent, plural, short},
+        format::{UNKNOWN, count, mbits, or_unknown, pair, percent, plural, short},
         table::{Column, fitted},
     },
 };
@@ -124,11 +124,6 @@ pub fn columns(several: bool) -> Vec<Column<Row>> {
         columns.remove(1);
     }
     columns
-}
-
-/// A rate in Mbit/s, so that all of a column have one unit.
-fn mbits(bps: f64) -> String {
-    format!("{:.3}", bps / 1e6)
 }
 
 /// Heading, table and notes, at most `width` characters wide where that can be done.

@@ -26,15 +26,68 @@ pub fn count(value: u64) -> String {
     grouped(value as f64)
 }
 
-/// A measured rate with three decimals: `1.011 Mbit/s`.
+/// The units of a quantity, each with its size, the largest first.
+type Units = [(f64, &'static str)];
+
+const RATES: &Units = &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
+const TIMES_US: &Units = &[(1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")];
+
+/// The largest unit of which `value` has at least `least`, or the smallest.
+fn unit_of(value: f64, units: &'static Units, least: f64) -> (f64, &'static str) {
+    let fitting = units.iter().find(|(size, _)| value.abs() >= size * least);
+    fitting.or(units.last()).copied().unwrap_or((1.0, ""))
+}
+
+/// A measured rate with three decimals, for tables: `1.011 Mbit/s`.
 pub fn rate(bps: f64) -> String {
-    let (scale, unit) = match bps.abs() {
-        b if b >= 999.9995e6 => (1e9, "Gbit/s"),
-        b if b >= 999.9995e3 => (1e6, "Mbit/s"),
-        b if b >= 999.9995 => (1e3, "kbit/s"),
-        _ => (1.0, "bit/s"),
+    let (size, unit) = unit_of(bps, RATES, 0.999_999_5);
+    format!("{} {unit}", decimals(bps / size, 3))
+}
+
+/// A rate with three digits, for sentences: `1.78 Mbit/s`.
+pub fn brief_rate(bps: f64) -> String {
+    let [_, high] = rate_range(bps, bps);
+    high
+}
+
+/// Two rates, the second of which is the higher one, in one unit that the second has: `["0.78", "1.78 Mbit/s"]`.
+pub fn rate_range(low: f64, high: f64) -> [String; 2] {
+    range(low, high, RATES)
+}
+
+/// Two times in microseconds, as [`rate_range`]: `["12.0", "40.0 ms"]`.
+pub fn time_range_us(low: f64, high: f64) -> [String; 2] {
+    range(low, high, TIMES_US)
+}
+
+/// The higher value has three digits; the lower one as many decimals, or two digits.
+fn range(low: f64, high: f64, units: &'static Units) -> [String; 2] {
+    let (size, unit) = unit_of(high, units, 0.9995);
+    let (low, high) = (low / size, high / size);
+    let places = match high.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
     };
-    format!("{:.3} {unit}", bps / scale)
+    let has_two_digits = |places: &usize| low.abs() * 10_f64.powi(*places as i32) >= 9.95;
+    let low_places = (places..12).find(has_two_digits).unwrap_or(places);
+    [decimals(low, low_places), format!("{} {unit}", decimals(high, places))]
+}
+
+/// A rate in Mbit/s without the unit, so that all of a column have one: `1.776`.
+pub fn mbits(bps: f64) -> String {
+    decimals(bps / 1e6, 3)
+}
+
+/// A number with this many decimals. 0 has none, and a smaller number is not written as if it were 0: `0.975`, `0`, `<0.001`.
+pub fn decimals(value: f64, places: usize) -> String {
+    let least = 10_f64.powi(-(places as i32));
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if v >= least / 2.0 || v.is_nan() => format!("{value:.places$}"),
+        _ if value > 0.0 => format!("<{least:.places$}"),
+        _ => format!(">-{least:.places$}"),
+    }
 }
 
 /// A requested rate: `1 Mbit/s`, or `max` without one.
@@ -127,7 +180,10 @@ mod tests {
         assert_eq!(count(71), "71");
         assert_eq!(rate(1_011_399.0), "1.011 Mbit/s");
         assert_eq!(rate(999_999.9), "1.000 Mbit/s");
-        assert_eq!(rate(0.0), "0.000 bit/s");
+        assert_eq!(rate(0.0), "0 bit/s");
+        assert_eq!(mbits(400.0), "<0.001");
+        assert_eq!(mbits(-400.0), ">-0.001");
+        assert_eq!(mbits(500.0), "0.001");
         assert_eq!(ppm(11_363.6), "+11,364");
         assert_eq!(ppm(-0.001), "0");
         assert_eq!(ppm(-0.2), "-0.20");
@@ -144,5 +200,18 @@ mod tests {
         assert_eq!(pair(Some(0.4), None, short), "0.40 / –");
         assert_eq!(pair(None, None, short), "–");
         assert_eq!(plural(1, "run", "runs"), "1 run");
+    }
+
+    #[test]
+    fn a_range_has_one_unit_and_three_digits() {
+        assert_eq!(rate_range(779_452.0, 1_776_000.0), ["0.78", "1.78 Mbit/s"]);
+        assert_eq!(rate_range(3_120.0, 1_776_000.0), ["0.0031", "1.78 Mbit/s"]);
+        assert_eq!(rate_range(0.0, 98.64e6), ["0", "98.6 Mbit/s"]);
+        assert_eq!(rate_range(0.0, 0.0), ["0", "0 bit/s"]);
+        assert_eq!(time_range_us(860.0, 41_234.0), ["0.86", "41.2 ms"]);
+        assert_eq!(brief_rate(999_600.0), "1.00 Mbit/s");
+        assert_eq!(brief_rate(999_400.0), "999 kbit/s");
+        assert_eq!(brief_rate(64_000.0), "64.0 kbit/s");
+        assert_eq!(brief_rate(0.0), "0 bit/s");
     }
 }

@@ -3,6 +3,7 @@
 #[cfg(feature = "arrow")]
 pub mod arrow;
 pub mod benchmark;
+pub mod call;
 pub mod city;
 mod columns;
 pub mod comparison;

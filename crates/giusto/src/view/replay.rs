@@ -1,12 +1,10 @@
 //! A replay as text.
 
-use comfy_table::CellAlignment::{Left, Right};
-
 use crate::{
     replay::{Replay, Replayed},
     view::{
         format::{count, or_unknown, percent, plural, rate, time_us},
-        table::of_cells,
+        table::{Head, of_cells},
     },
 };
 
@@ -14,8 +12,8 @@ use crate::{
 pub const OPEN_LOOP: &str = "Open loop: the recording does not react to the replayed controllers. A target shows what a controller \
     would have decided on this history, not what it would have reached.";
 
-/// The recording, a line for each controller, and where each parts from the recorded one.
-pub fn text(replay: &Replay) -> String {
+/// The recording, a line for each controller, at most `width` characters wide if possible, and where each parts from the recorded one.
+pub fn text(replay: &Replay, width: u16) -> String {
     let mut text = format!(
         "{}, recorded by {}: {}, {} sent at {}, {} of {} feedback, loss {}\n{OPEN_LOOP}\n\n",
         replay.session,
@@ -30,7 +28,7 @@ pub fn text(replay: &Replay) -> String {
     if let Some(why) = &replay.shortened {
         text.extend(["The recording may be incomplete: ", why, ".\n\n"]);
     }
-    text += &table(replay);
+    text += &table(replay, width);
     for controller in &replay.controllers {
         let lines = remarks(controller);
         if !lines.is_empty() {
@@ -80,9 +78,13 @@ pub(super) fn rows(replay: &Replay) -> Vec<Vec<String>> {
     std::iter::once(first).chain(replay.controllers.iter().map(row)).collect()
 }
 
-fn table(replay: &Replay) -> String {
-    let columns = HEADERS.map(|header| (header, if header == "controller" { Left } else { Right }));
-    of_cells(&columns, rows(replay))
+fn table(replay: &Replay, width: u16) -> String {
+    let head = |header| match header {
+        "controller" => Head::words(header, 0),
+        "last target" => Head::number(header, 1),
+        _ => Head::number(header, 0),
+    };
+    of_cells(&HEADERS.map(head), rows(replay), width)
 }
 
 /// Where a controller parts from the recorded one, and what limits its figures.

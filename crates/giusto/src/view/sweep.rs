@@ -9,7 +9,6 @@ use std::{
 use arrow_array::RecordBatch;
 #[cfg(feature = "arrow")]
 use arrow_schema::ArrowError;
-use comfy_table::CellAlignment;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -18,8 +17,8 @@ use crate::{
     run::sweep::Finished,
     view::{
         columns::{self, Column},
-        format::{or_unknown, percent, short},
-        table::of_cells,
+        format::{mbits, or_unknown, percent, short},
+        table::{Head, of_cells},
     },
     whole_file::{self, Content, WriteError},
 };
@@ -267,32 +266,30 @@ pub fn links_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatc
     columns::batch(&link_columns(paths), &link_rows(finished))
 }
 
-/// Means over the seeds with their confidence intervals, one row for each combination and flow.
-pub fn text(paths: &[String], finished: &[Finished]) -> String {
+/// Means over the seeds with their confidence intervals, one row for each combination and flow; the table is at most `width` characters
+/// wide if possible.
+pub fn text(paths: &[String], finished: &[Finished], width: u16) -> String {
     let summaries = summaries(finished);
-    let mut columns: Vec<Column<'_, Summary>> = Vec::new();
-    for path in paths {
-        columns.push(Column::text(path.as_str(), move |row: &Summary| row.parameters.get(path).cloned()));
-    }
-    let figure = |name: &str, value: fn(&Summary) -> String| Column::text(name, move |row| Some(value(row)));
-    columns.extend([
-        figure("flow", |row| row.flow.clone()),
-        figure("runs", |row| row.runs.to_string()),
-        figure("received\nMbit/s", |row| interval(row.received_rate_bps, |bps| format!("{:.3}", bps / 1e6))),
-        figure("loss", |row| interval(row.loss_ratio, percent)),
-        figure("delay p50\nms", |row| interval(row.delay_p50_ms, short)),
-        figure("delay p95\nms", |row| interval(row.delay_p95_ms, short)),
-        figure("queueing delay\np95 ms", |row| interval(row.queue_delay_p95_ms, short)),
-    ]);
-    if summaries.iter().any(|row| row.frame_delay_p95_ms.is_some()) {
-        columns.push(figure("frame delay\np95 ms", |row| interval(row.frame_delay_p95_ms, short)));
-    }
-    let headers = columns.iter().enumerate().map(|(place, column)| {
-        let alignment = if place <= paths.len() { CellAlignment::Left } else { CellAlignment::Right };
-        (column.name.as_str(), alignment)
+    let mut heads: Vec<Head> = paths.iter().map(|path| Head::words(path, 0)).collect();
+    heads.push(Head::words("flow", 0));
+    let figures: [(Head, fn(&Summary) -> String); 7] = [
+        (Head::number("runs", 3), |row| row.runs.to_string()),
+        (Head::number("received\nMbit/s", 0), |row| interval(row.received_rate_bps, mbits)),
+        (Head::number("loss", 2), |row| interval(row.loss_ratio, percent)),
+        (Head::number("delay p50\nms", 5), |row| interval(row.delay_p50_ms, short)),
+        (Head::number("delay p95\nms", 4), |row| interval(row.delay_p95_ms, short)),
+        (Head::number("queueing delay\np95 ms", 0), |row| interval(row.queue_delay_p95_ms, short)),
+        (Head::number("frame delay\np95 ms", 1), |row| interval(row.frame_delay_p95_ms, short)),
+    ];
+    let has_frames = summaries.iter().any(|row| row.frame_delay_p95_ms.is_some());
+    let figures = &figures[..if has_frames { figures.len() } else { figures.len() - 1 }];
+    heads.extend(figures.iter().map(|(head, _)| head.clone()));
+    let rows = summaries.iter().map(|row| {
+        let parameters = paths.iter().map(|path| row.parameters.get(path).cloned().unwrap_or_default());
+        let figures = figures.iter().map(|(_, cell)| cell(row));
+        parameters.chain([row.flow.clone()]).chain(figures).collect()
     });
-    let rows = summaries.iter().map(|row| columns.iter().map(|column| column.cell(row)).collect());
-    let table = of_cells(&headers.collect::<Vec<_>>(), rows.collect());
+    let table = of_cells(&heads, rows.collect(), width);
     format!("{table}± is the 95 % confidence interval of the mean over the seeds.\n")
 }
 

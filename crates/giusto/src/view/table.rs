@@ -1,6 +1,8 @@
 //! Tables for the terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Row, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+};
 
 use crate::{
     measured::result::RunResult,
@@ -9,6 +11,9 @@ use crate::{
         format::{asked_rate, load, or_unknown, pair, percent, plural, ppm, rate, short},
     },
 };
+
+/// The width of tables that show all their columns.
+pub const ALL: u16 = u16::MAX;
 
 /// A line below the header, and no other lines.
 const STYLE: TableStyle = TableStyle::new()
@@ -22,7 +27,8 @@ pub struct Column<T> {
     pub header: &'static str,
     /// How its cells are aligned.
     pub alignment: CellAlignment,
-    /// The column with the highest number is left out first where the width is too small; 0 always stays.
+    /// Where the width is too small, columns are added in the order of these numbers, those of a number together, while they fit; 0 always
+    /// stays.
     pub dispensable: u8,
     /// The text of a row's cell.
     pub cell: fn(&T) -> String,
@@ -90,9 +96,26 @@ pub fn run(run: &RunResult) -> String {
     finish(&table)
 }
 
-/// A table of finished cells; each column has a header and an alignment.
-pub fn of_cells(columns: &[(&str, CellAlignment)], rows: Vec<Vec<String>>) -> String {
-    finish(&with_header(columns.iter().copied(), rows))
+/// The head of a column of finished cells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// At most two lines: the quantity, and its unit.
+    header: String,
+    alignment: CellAlignment,
+    /// As that of a [`Column`].
+    dispensable: u8,
+}
+
+impl Head {
+    /// Of a column of numbers.
+    pub fn number(header: impl Into<String>, dispensable: u8) -> Self {
+        Self { header: header.into(), alignment: CellAlignment::Right, dispensable }
+    }
+
+    /// Of a column of words.
+    pub fn words(header: impl Into<String>, dispensable: u8) -> Self {
+        Self { header: header.into(), alignment: CellAlignment::Left, dispensable }
+    }
 }
 
 /// A table without borders and colours.
@@ -102,46 +125,65 @@ fn bare() -> Table {
     table
 }
 
-/// A bare table with headers, and the alignments of their columns.
-fn with_header<'a>(
-    columns: impl Iterator<Item = (&'a str, CellAlignment)> + Clone,
-    rows: impl IntoIterator<Item: Into<Row>>,
-) -> Table {
-    let mut table = bare();
-    table.set_header(columns.clone().map(|(header, _)| header)).add_rows(rows);
-    for ((_, alignment), shape) in columns.zip(table.column_iter_mut()) {
-        shape.set_cell_alignment(alignment);
-        shape.set_padding((0, 1));
-    }
-    table
-}
-
 /// The text of `table`, without blanks at the ends of its lines.
 fn finish(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// A table of all `columns`.
-pub fn full<T>(columns: &[Column<T>], rows: &[T]) -> String {
-    fitted(columns, rows, u16::MAX)
+/// A table of as many of `columns` as fit into `width`: see [`of_cells`].
+pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
+    let head = |column: &Column<T>| Head {
+        header: column.header.to_owned(),
+        alignment: column.alignment,
+        dispensable: column.dispensable,
+    };
+    let cells = rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row)).collect());
+    of_cells(&columns.iter().map(head).collect::<Vec<_>>(), cells.collect(), width)
 }
 
-/// A table of as many of `columns` as fit into `width`.
-pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
-    let mut shown: Vec<&Column<T>> = columns.iter().collect();
-    loop {
-        let headers = shown.iter().map(|column| (column.header, column.alignment));
-        let table = with_header(
-            headers,
-            rows.iter().map(|row| shown.iter().map(|column| (column.cell)(row)).collect::<Vec<_>>()),
-        );
-        let needed: u32 = table.column_max_content_widths().iter().map(|&w| u32::from(w) + 2).sum();
-        let last = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
-        if needed.saturating_sub(2) <= width.into() || last == 0 {
-            return finish(&table);
-        }
-        shown.retain(|column| column.dispensable != last);
+/// A table of as many columns of finished cells as fit into `width`, and below it the number of those left out, if any.
+pub fn of_cells(heads: &[Head], rows: Vec<Vec<String>>, width: u16) -> String {
+    let mut table = bare();
+    table.set_header(heads.iter().map(|head| &head.header)).add_rows(rows);
+    for (head, shape) in heads.iter().zip(table.column_iter_mut()) {
+        shape.set_cell_alignment(head.alignment);
+        shape.set_padding((0, 1));
     }
+    let widths = table.column_max_content_widths();
+    let shown = shown(heads, &widths, width.into());
+    for (shape, is_shown) in table.column_iter_mut().zip(&shown) {
+        if !is_shown {
+            shape.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
+    let text = finish(&table);
+    match shown.iter().filter(|is_shown| !**is_shown).count() as u64 {
+        0 => text,
+        hidden => format!("{text}--wide shows {}.\n", plural(hidden, "more column", "more columns")),
+    }
+}
+
+/// Which columns are shown, whose contents are as wide as `widths`.
+fn shown(heads: &[Head], widths: &[u16], available: u32) -> Vec<bool> {
+    const GAP: u32 = 2;
+    let needed = |wanted: &dyn Fn(&Head) -> bool| -> u32 {
+        let chosen = heads.iter().zip(widths).filter(|(head, _)| wanted(head));
+        chosen.map(|(_, &width)| u32::from(width) + GAP).sum()
+    };
+    let mut numbers: Vec<u8> = heads.iter().map(|head| head.dispensable).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut chosen: Vec<u8> = Vec::new();
+    let mut used = 0;
+    for number in numbers {
+        let own = needed(&|head| head.dispensable == number);
+        // The line below the header ends one character behind the last column.
+        if number == 0 || used + own < available.saturating_add(GAP) {
+            chosen.push(number);
+            used += own;
+        }
+    }
+    heads.iter().map(|head| chosen.contains(&head.dispensable)).collect()
 }
 
 #[cfg(test)]
@@ -204,7 +246,33 @@ mod tests {
          1 Mbit/s  1200  grid            1.000 Mbit/s      +0.20  0.03 %   0.41 / 12.3
          1 Mbit/s  1200  send-compare    1.011 Mbit/s    +11,406  0.03 %   0.41 / 12.3
               max  1200  iperf3 3.12   938.829 Mbit/s          –  0.03 %   0.41 / 12.3
+        --wide shows 4 more columns.
         ");
+    }
+
+    #[test]
+    fn columns_are_added_by_their_numbers_while_they_fit() {
+        let heads = [Head::words("name", 0), Head::number("a wide one", 1), Head::number("few", 2)];
+        let table = |width| of_cells(&heads, vec![["x", "1", "2"].map(str::to_owned).to_vec()], width);
+        // 4, 10 and 3 characters with two between them, and one behind the last.
+        for (width, header) in [
+            (22, "name  a wide one  few"),
+            (21, "name  a wide one\n"),
+            (17, "name  a wide one\n"),
+            (16, "name  few\n"),
+            (9, "name\n"),
+            (1, "name\n"),
+        ] {
+            let text = table(width);
+            assert!(text.starts_with(header), "{width}: {text}");
+            assert!(
+                widest(&text.replace("--wide shows", "")) <= usize::from(width.max(19)),
+                "{width}: {text}"
+            );
+        }
+        assert!(table(21).ends_with("--wide shows 1 more column.\n"));
+        assert!(table(1).ends_with("--wide shows 2 more columns.\n"));
+        assert_eq!(table(22), table(ALL));
     }
 
     #[test]

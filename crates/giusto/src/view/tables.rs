@@ -5,34 +5,35 @@ use crate::record::{
     StreamRecord,
 };
 use crate::view::{
-    format::{UNKNOWN, count, or_unknown, percent, plural, rate, short, time_us},
-    table::{Column, full},
+    format::{UNKNOWN, count, decimals, or_unknown, percent, plural, rate, short, time_us},
+    table::{Column, fitted},
 };
 
-/// Tables of flows and links, and a line for each check.
-pub fn tables(record: &RunRecord) -> String {
+/// Tables of flows and links, at most `width` characters wide if possible, and a line for each check.
+pub fn tables(record: &RunRecord, width: u16) -> String {
     let checks: Vec<String> = record.checks.iter().map(check).collect();
-    let parts = [heading(record), flows(record) + &full(LINKS, &record.links), checks.join("\n")];
+    let tables = flows(record, width) + &fitted(LINKS, &record.links, width);
+    let parts = [heading(record), tables, checks.join("\n")];
     parts.join("\n").trim_end().to_owned()
 }
 
-/// Tables of flows.
-pub fn flows(record: &RunRecord) -> String {
-    full(FLOWS, &record.flows) + "\n" + &media(record) + &streams(record)
+/// Tables of flows, at most `width` characters wide if possible.
+pub fn flows(record: &RunRecord, width: u16) -> String {
+    fitted(FLOWS, &record.flows, width) + "\n" + &media(record, width) + &streams(record, width)
 }
 
 const FLOWS: &[Column<FlowRecord>] = &[
     Column::words("flow", 0, |flow| flow.id.clone()),
-    Column::words("kind", 0, |flow| match &flow.controller {
+    Column::words("kind", 2, |flow| match &flow.controller {
         Some(controller) => format!("{} {controller}", flow.kind),
         None => flow.kind.clone(),
     }),
-    Column::number("sent", 0, |flow| rate(flow.sent_rate_bps)),
+    Column::number("sent", 4, |flow| rate(flow.sent_rate_bps)),
     Column::number("received", 0, |flow| rate(flow.received_rate_bps)),
-    Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
+    Column::number("goodput", 5, |flow| or_unknown(flow.goodput_bps, rate)),
     Column::number("loss", 0, |flow| or_unknown(flow.loss_ratio, percent)),
-    Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
-    Column::number("delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.delay_ms, three)),
+    Column::number("marked", 3, |flow| or_unknown(flow.marked_ratio, percent)),
+    Column::number("delay ms\np50 / p95 / max", 1, |flow| or_unknown(flow.delay_ms, three)),
     Column::number("queueing delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.queue_delay_ms, three)),
 ];
 
@@ -42,7 +43,7 @@ const LINKS: &[Column<LinkRecord>] = &[
     Column::number("packets\nin", 0, |link| count(link.offered_packets)),
     Column::number("\nout", 0, |link| count(link.delivered_packets)),
     Column::number("\ndropped", 0, |link| count(link.dropped_packets)),
-    Column::number("\nmarked", 0, |link| count(link.marked_packets)),
+    Column::number("\nmarked", 1, |link| count(link.marked_packets)),
     Column::number("queueing delay ms\nmean / p95 / max", 0, |link| {
         let three = |delay: Distribution| [delay.mean, delay.p95, delay.max].map(short).join(" / ");
         or_unknown(link.queue_delay_ms, three)
@@ -81,7 +82,7 @@ pub(crate) fn punctuality(real_time: &RealTimeRecord) -> String {
 }
 
 /// A table of media flows; nothing if there are none.
-fn media(record: &RunRecord) -> String {
+fn media(record: &RunRecord, width: u16) -> String {
     let is_media = |flow: &&FlowRecord| {
         flow.target_rate_bps.is_some() || flow.decisions.is_some() || flow.feedback_rate_bps.is_some()
     };
@@ -92,12 +93,12 @@ fn media(record: &RunRecord) -> String {
     let columns: [Column<&FlowRecord>; 6] = [
         Column::words("media", 0, |flow| flow.id.clone()),
         Column::number("target", 0, |flow| or_unknown(flow.target_rate_bps, rate)),
-        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
+        Column::number("changes", 2, |flow| or_unknown(flow.decisions, count)),
         Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
         Column::number("frame delay ms\np50 / p95 / max", 0, |flow| or_unknown(flow.frame_delay_ms, three)),
-        Column::number("feedback", 0, |flow| or_unknown(flow.feedback_rate_bps, rate)),
+        Column::number("feedback", 1, |flow| or_unknown(flow.feedback_rate_bps, rate)),
     ];
-    full(&columns, &flows) + "\n"
+    fitted(&columns, &flows, width) + "\n"
 }
 
 /// Whether the streams of a flow are shown: there are several videos, the sender skipped frames or discarded packets, lost packets
@@ -109,7 +110,7 @@ pub(crate) fn shows_streams(flow: &FlowRecord) -> bool {
 }
 
 /// A table of the streams of flows with several videos, or of which something was given up; nothing if there are none.
-fn streams(record: &RunRecord) -> String {
+fn streams(record: &RunRecord, width: u16) -> String {
     let shown = record.flows.iter().filter(|flow| shows_streams(flow));
     let streams: Vec<(&FlowRecord, &StreamRecord)> =
         shown.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
@@ -118,31 +119,31 @@ fn streams(record: &RunRecord) -> String {
     }
     let mut columns: Vec<Column<(&FlowRecord, &StreamRecord)>> = vec![
         Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
-        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
-        Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
-        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
+        Column::number("priority", 6, |(_, stream)| stream.priority.map_or_else(String::new, short)),
+        Column::number("goodput", 1, |(_, stream)| rate(stream.goodput_bps)),
+        Column::number("frames", 2, |(_, stream)| count(stream.frames)),
         Column::number("frame delay ms\np50 / p95 / max", 0, |(_, stream)| {
             or_unknown(stream.frame_delay_ms, three)
         }),
     ];
     if streams.iter().any(|(_, stream)| stream.skipped_frames.is_some()) {
         let skipped = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.skipped_frames, count);
-        columns.push(Column::number("frames\nskipped", 0, skipped));
+        columns.push(Column::number("frames\nskipped", 4, skipped));
     }
     if streams.iter().any(|(_, stream)| stream.discarded_packets.is_some()) {
         let discarded = |(_, stream): &(_, &StreamRecord)| or_unknown(stream.discarded_packets, count);
-        columns.push(Column::number("packets\ndiscarded", 0, discarded));
+        columns.push(Column::number("packets\ndiscarded", 5, discarded));
     }
     if streams.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
-        columns.push(Column::number("\nlate", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
+        columns.push(Column::number("frames\nlate", 3, |(_, stream)| or_unknown(stream.late_frames, count)));
     }
     if streams.iter().any(|(_, stream)| stream.repair.is_some()) {
-        columns.push(Column::number("\nrepaired", 0, |(_, stream)| repaired_frames(stream)));
+        columns.push(Column::number("frames\nrepaired", 3, |(_, stream)| repaired_frames(stream)));
         let title = "packets requested /\nsent again / parity";
-        columns.push(Column::number(title, 0, |(_, stream)| repair_packets(stream)));
-        columns.push(Column::number("repair\nrate", 0, |(_, stream)| repair_rate(stream)));
+        columns.push(Column::number(title, 7, |(_, stream)| repair_packets(stream)));
+        columns.push(Column::number("repair\nrate", 8, |(_, stream)| repair_rate(stream)));
     }
-    full(&columns, &streams) + "\n"
+    fitted(&columns, &streams, width) + "\n"
 }
 
 /// Complete frames with a repaired packet.
@@ -173,7 +174,7 @@ pub fn found(check: &Check) -> String {
         || UNKNOWN.to_owned(),
         |value| match check.unit.as_str() {
             "bit/s" => rate(value),
-            "ratio" => format!("{value:.4}"),
+            "ratio" => decimals(value, 4),
             "packets" | "frames" | "changes" => count(value as u64),
             unit => format!("{} {unit}", short(value)),
         },

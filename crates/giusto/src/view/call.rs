@@ -1,0 +1,150 @@
+//! The result of a call in a few lines: rate, loss, delay and frames.
+
+use crate::{
+    call::CallRecord,
+    record::{Distribution, FlowRecord},
+    view::format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_us},
+};
+
+/// Four lines for each direction with media, those that this end sent first. Lines have at most 80 characters.
+pub fn text(record: &CallRecord) -> String {
+    let (mut sent, received): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
+        record.run.flows.iter().partition(|flow| is_sent(record, flow));
+    let is_both = !sent.is_empty() && !received.is_empty();
+    let first = sent.first().or(received.first()).map(|flow| flow.id.clone());
+    sent.extend(received);
+    let of_flow = |flow: &&FlowRecord| {
+        let title = match (is_both, is_sent(record, flow)) {
+            (false, _) => "",
+            (true, true) => "sent:\n",
+            (true, false) => "received:\n",
+        };
+        let round_trip = record.call.round_trip_ms.filter(|_| first.as_ref() == Some(&flow.id));
+        let lines = [
+            ("rate", rates(flow, is_sent(record, flow))),
+            ("loss", loss(flow)),
+            ("delay", delay(flow, round_trip)),
+            ("frames", frames(flow)),
+        ];
+        lines.into_iter().fold(title.to_owned(), |text, (name, line)| text + &format!("{name:<8} {line}\n"))
+    };
+    sent.iter().map(of_flow).collect()
+}
+
+/// Whether this end sent the media of `flow`.
+fn is_sent(record: &CallRecord, flow: &FlowRecord) -> bool {
+    (record.call.role == "listener") == flow.id.ends_with(":reverse")
+}
+
+/// All in the unit of the received rate.
+fn rates(flow: &FlowRecord, is_sent: bool) -> String {
+    let received = flow.received_rate_bps;
+    let beside = |bps: f64| {
+        let [bps, _] = rate_range(bps, received);
+        bps
+    };
+    let sent = if is_sent { format!(", {} sent", beside(flow.sent_rate_bps)) } else { String::new() };
+    let target =
+        flow.target_rate_bps.map_or_else(String::new, |target| format!(", target {}", beside(target)));
+    format!("{} received{sent}{target}", brief_rate(received))
+}
+
+fn loss(flow: &FlowRecord) -> String {
+    match flow.loss_ratio {
+        Some(ratio) => {
+            let known = flow.received_packets + flow.lost_packets;
+            format!(
+                "{} of {} ({})",
+                count(flow.lost_packets),
+                plural(known, "packet", "packets"),
+                percent(ratio)
+            )
+        }
+        None => "unknown: the fate of no packet is known".to_owned(),
+    }
+}
+
+fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
+    let median_and_p95 = |delay: Distribution| {
+        let [p50, p95] = [delay.p50, delay.p95].map(|ms| time_us(ms * 1e3));
+        format!("{p50} median, {p95} p95")
+    };
+    let frame = flow.frame_delay_ms.map(|delay| format!("frame {}", median_and_p95(delay)));
+    let round_trip = round_trip_ms.map(|delay| format!("round trip {}", median_and_p95(delay)));
+    let known: Vec<String> = [frame, round_trip].into_iter().flatten().collect();
+    if known.is_empty() { "unknown: no frame arrived".to_owned() } else { known.join("; ") }
+}
+
+fn frames(flow: &FlowRecord) -> String {
+    let sum = |of: fn(&crate::record::StreamRecord) -> Option<u64>| {
+        flow.streams.iter().filter_map(of).fold(0, u64::saturating_add)
+    };
+    let others = [
+        ("late", sum(|stream| stream.late_frames)),
+        ("repaired", sum(|stream| stream.repair.map(|repair| repair.repaired_frames))),
+        ("skipped by the sender", sum(|stream| stream.skipped_frames)),
+    ];
+    let others = others.into_iter().filter(|(_, frames)| *frames > 0);
+    others.fold(format!("{} complete", or_unknown(flow.frames, count)), |text, (what, frames)| {
+        format!("{text}, {} {what}", count(frames))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{call::CallFigures, record::RunRecord};
+
+    fn distribution(p50: f64, p95: f64) -> Distribution {
+        Distribution { p50, p95, ..Distribution::default() }
+    }
+
+    fn flow(id: &str) -> FlowRecord {
+        FlowRecord {
+            id: id.to_owned(),
+            sent_rate_bps: 1_776_000.0,
+            received_rate_bps: 779_452.0,
+            target_rate_bps: Some(1_800_000.0),
+            received_packets: 1_233,
+            lost_packets: 1,
+            loss_ratio: Some(1.0 / 1_234.0),
+            frames: Some(300),
+            frame_delay_ms: Some(distribution(123.4, 1_234.0)),
+            ..FlowRecord::default()
+        }
+    }
+
+    fn record(role: &str, flows: Vec<FlowRecord>) -> CallRecord {
+        CallRecord {
+            run: RunRecord { flows, ..RunRecord::default() },
+            call: CallFigures {
+                role: role.to_owned(),
+                round_trip_ms: Some(distribution(123.4, 999.4)),
+                ..CallFigures::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_call_has_four_lines_the_rate_first() {
+        let text = text(&record("caller", vec![flow("call")]));
+        insta::assert_snapshot!(text, @r"
+        rate     779 kbit/s received, 1776 sent, target 1800
+        loss     1 of 1,234 packets (0.08 %)
+        delay    frame 123 ms median, 1.2 s p95; round trip 123 ms median, 999 ms p95
+        frames   300 complete
+        ");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn the_listener_of_a_call_in_both_directions_received_that_of_the_caller() {
+        let back = FlowRecord { received_rate_bps: 2e6, target_rate_bps: None, ..flow("call:reverse") };
+        let text = text(&record("listener", vec![flow("call"), back]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[5]), ("sent:", "received:"), "{text}");
+        assert_eq!(lines[1], "rate     2.00 Mbit/s received, 1.78 sent");
+        assert_eq!(lines[6], "rate     779 kbit/s received, target 1800");
+        assert_eq!((lines.len(), text.matches("round trip").count()), (10, 1));
+    }
+}
