@@ -42,6 +42,9 @@ use crate::{
 
 /// A call of a controller that gives it information.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Call<'a> {
     /// [`Controller::on_sent`].
     Sent(SentPacket),
@@ -73,6 +76,8 @@ impl Call<'_> {
 
 /// The state of a controller that the sender reads after a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Answer<'a> {
     /// [`Controller::target`].
     pub target: Target,
@@ -91,7 +96,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Receives the calls of a controller and its answers, in order.
-pub trait Log: Send + std::fmt::Debug {
+pub trait Log: Send + Sync + std::fmt::Debug {
     /// Handles a call, before the controller handles it.
     fn on_call(&mut self, now: Timestamp, call: &Call<'_>);
 
@@ -177,6 +182,11 @@ impl Controller for Logged {
 
     fn decision(&self) -> &Decision {
         self.controller.decision()
+    }
+
+    /// The controller inside, without the log: a log is of one controller.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        self.controller.clone()
     }
 }
 

@@ -17,7 +17,9 @@ use crate::{
 
 /// Configuration of [`Libwebrtc`](super::Libwebrtc). The defaults are libwebrtc's in its state of July 2026, part by part.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LibwebrtcConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range and initial value of the target. They override the limits of the parts. The media is assumed to
     /// be able to use the maximum; probes go up to it.
     pub limits: Limits,
@@ -65,7 +67,7 @@ pub struct LibwebrtcConfig {
     pub process_interval: TimeDelta,
 }
 
-impl LibwebrtcConfig {
+impl Config {
     /// `gcc:libwebrtc`: libwebrtc's constants, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
@@ -113,21 +115,21 @@ impl LibwebrtcConfig {
     /// # Errors
     ///
     /// Names the first constant that is out of range.
-    pub fn validate(&self) -> Result<(), GccConfigError> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.delay.validate()?;
         self.loss.validate()?;
         for (name, found) in
             [("pacing_before_feedback", self.pacing_before_feedback), ("pacing", self.pacing)]
         {
             if !(found.is_finite() && found > 0.0) {
-                return Err(GccConfigError::Pacing { name, found });
+                return Err(ConfigError::Pacing { name, found });
             }
         }
         Ok(())
     }
 }
 
-impl Default for LibwebrtcConfig {
+impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -154,7 +156,7 @@ impl Default for LibwebrtcConfig {
 /// A constant of Google Congestion Control is out of range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GccConfigError {
+pub enum ConfigError {
     /// A constant of the delay part.
     #[error(transparent)]
     Delay(#[from] DelayConfigError),

@@ -6,6 +6,9 @@ use crate::gcc::rate::{capacity::CapacityConfig, convergence::ConvergenceConfig}
 
 /// How the rate control detects that it is near the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Near {
     /// As specified in the draft (§5.5).
     Convergence(ConvergenceConfig),
@@ -23,6 +26,8 @@ pub enum Near {
     clippy::struct_excessive_bools,
     reason = "each is a difference between two sources, and can be set alone"
 )]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct AimdConfig {
     /// Minimum rate. libwebrtc 5 kbit/s; the draft specifies none and takes the same here.
     pub min: DataRate,
