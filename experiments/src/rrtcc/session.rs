@@ -6,7 +6,7 @@ use giusto_congestion::{
     PacketReport, SentPacket,
     internals::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, Timestamp};
 
 use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Variance};
 

@@ -70,10 +70,10 @@ impl Agent for Media {
         thesis.on_report(now, &packets);
         let (from, to) = (self.rate, thesis.rate());
         let by_loss = thesis.loss_based() <= thesis.delay_based();
-        let cause =
-            if by_loss { Cause::Loss { ratio: thesis.loss_ratio() } } else { thesis.delay_cause() };
+        let cause = if by_loss { Cause::Loss { ratio: thesis.loss_ratio() } } else { thesis.delay_cause() };
         self.rate = to;
-        self.note = Some(Note::Decided { flow: self.flow, decision: Decision::new(now, to, cause).with_from(from) });
+        self.note =
+            Some(Note::Decided { flow: self.flow, decision: Decision::new(now, to, cause).with_from(from) });
     }
 
     fn handle_timeout(&mut self, _now: Timestamp) {}
