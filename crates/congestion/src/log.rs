@@ -214,6 +214,43 @@ mod tests {
         }
     }
 
+    /// Lets a copy go on, and tells the original of another route.
+    #[derive(Debug)]
+    struct Copied(Box<dyn Controller>);
+
+    impl Log for Copied {
+        fn on_call(&mut self, now: Timestamp, call: &Call<'_>) {
+            let copy = self.0.clone();
+            let mut original = std::mem::replace(&mut self.0, copy);
+            original.on_route_change(now);
+            call.make(now, self.0.as_mut());
+        }
+
+        fn on_answer(&mut self, _now: Timestamp, answer: &Answer<'_>) {
+            assert_eq!(Answer::of(self.0.as_ref()), *answer);
+        }
+
+        fn on_probe(&mut self, _now: Timestamp, probe: &Probe) {
+            assert_eq!(self.0.next_probe().as_ref(), Some(probe));
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_whole_state_and_shares_nothing() {
+        for algorithm in Algorithm::all() {
+            let reports_only = algorithm.name() == "gcc:remb";
+            let scenario =
+                closed_loop::Scenario { seconds: 10, reports_only, ..closed_loop::Scenario::default() };
+            let build = || algorithm.build(scenario.limits);
+            let outcome = closed_loop::run_with(
+                Box::new(Logged::new(build(), Box::new(Copied(build())))),
+                algorithm,
+                scenario,
+            );
+            assert!(algorithm.name() == "fixed" || outcome.decisions.len() > 1, "{algorithm}");
+        }
+    }
+
     #[test]
     fn a_logged_controller_behaves_as_the_one_inside() {
         let scenario = closed_loop::Scenario { seconds: 10, ..closed_loop::Scenario::default() };

@@ -44,7 +44,7 @@ use crate::{
 /// there are three observations of losses, it rises only with a new one, every 250 ms. While the RTT is above
 /// its limit the target only falls. The delay-based rate knows the RTT from reports only; without any it
 /// assumes 200 ms. While too much is in flight, frames are
-/// dropped ([`PushBack`]).
+/// dropped ([`Config::push_back`]).
 ///
 /// # Example
 ///

@@ -51,7 +51,7 @@ impl Default for Config {
 
 /// Sends at the receiver's estimate, limited by losses.
 ///
-/// The target is the minimum of the receiver's estimate (REMB) and a [threshold rule](ByReport) on the losses
+/// The target is the minimum of the receiver's estimate (REMB) and a threshold rule on the losses
 /// in receiver reports. Before the first estimate only the rule applies. The receiver decides how it computes
 /// its estimate.
 #[derive(Debug, Clone)]

@@ -57,8 +57,8 @@ impl DelayConfig {
         }
     }
 
-    /// draft-ietf-rmcat-gcc-02 as published, with a filter. It does not detect small overloads; see
-    /// [`kalman`](super::kalman).
+    /// draft-ietf-rmcat-gcc-02 as published, with a filter. It does not detect small overloads, as
+    /// [`draft_02_amplified`](Self::draft_02_amplified) does.
     pub fn draft_02() -> Self {
         Self {
             grouping: GroupingConfig::draft_02(),

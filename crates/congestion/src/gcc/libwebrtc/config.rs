@@ -89,7 +89,7 @@ impl Config {
     ///   which the grouping takes for groups of up to 100 ms. The detector then needs two seconds to fill its
     ///   window, and the queue is full before it reacts. On a clean link of 3 Mbit/s the 95th percentile of
     ///   the queueing delay is 40 ms instead of 122 ms.
-    /// - Losses while a queue never drains count as over-use ([`StandingQueue`](crate::gcc::loss::StandingQueue)).
+    /// - Losses while a queue never drains count as over-use ([`standing_queue`](Self::standing_queue)).
     ///   A full queue has a constant delay, and up to 15 % loss at 1 Mbit/s the loss model takes for the path's
     ///   own: neither part then lowers the rate. After a fall from 3 Mbit/s, 16 of 32 links stay full without
     ///   it and none with it; random loss costs nothing.

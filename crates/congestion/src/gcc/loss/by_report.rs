@@ -40,7 +40,7 @@ pub enum Increase {
     },
 }
 
-/// The constants of [`ByReport`].
+/// Configuration of the threshold rule on the losses of receiver reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

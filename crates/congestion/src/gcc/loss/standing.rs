@@ -9,7 +9,7 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{feedback::PacketReport, gcc::arithmetic::Forward};
 
-/// Configuration of [`StandingQueue`].
+/// Configuration of the reaction to losses from a queue that stays full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

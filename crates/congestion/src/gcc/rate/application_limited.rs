@@ -4,7 +4,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// Configuration of [`ApplicationLimited`]. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
+/// How an application-limited sender is recognised. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
 /// `pacing/interval_budget.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

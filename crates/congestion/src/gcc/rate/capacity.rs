@@ -2,7 +2,7 @@
 
 use giusto_units::DataRate;
 
-/// Configuration of [`Capacity`]. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
+/// Configuration of the estimate of the path's capacity. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

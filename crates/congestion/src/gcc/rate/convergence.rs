@@ -2,7 +2,7 @@
 
 use giusto_units::DataRate;
 
-/// Configuration of [`Convergence`]. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
+/// When the rate is near the one at which the path was full. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

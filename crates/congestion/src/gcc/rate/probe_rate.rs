@@ -7,7 +7,7 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::scaled;
 use crate::{feedback::PacketReport, target::Probe};
 
-/// Configuration of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
+/// Configuration of the rate that a probe measures. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -6,7 +6,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// Configuration of [`PushBack`]. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
+/// When frames are dropped because too much is in flight. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
 /// `QueueSize:350,MinBitrate:30000,DropFrame:true`, unless stated).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

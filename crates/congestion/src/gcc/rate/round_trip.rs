@@ -8,7 +8,7 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// Configuration of [`RoundTripBackOff`]. The defaults are libwebrtc's
+/// Reaction to a high RTT or missing feedback. The defaults are libwebrtc's
 /// (`goog_cc/send_side_bandwidth_estimation.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

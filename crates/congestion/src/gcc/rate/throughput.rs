@@ -6,7 +6,7 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::gcc::by_arrival::Arrived;
 
-/// Configuration of [`RobustThroughput`]. The defaults are libwebrtc's
+/// Configuration of the received rate. The defaults are libwebrtc's
 /// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -3,10 +3,10 @@
 //! | part | module |
 //! |---|---|
 //! | configuration | [`Config`] |
-//! | delay detector | [`DelayEstimator`] |
+//! | delay detector | `delay` |
 //! | received rate | [`IncomingRate`] |
 //! | detection of initial probes | `probes` |
-//! | rate control | [`Aimd`] |
+//! | rate control | `rate` |
 
 mod config;
 mod incoming;

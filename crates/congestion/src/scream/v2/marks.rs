@@ -2,7 +2,7 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of [`Marks`].
+/// Configuration of the share of marked packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -4,7 +4,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::feedback::QueueState;
 
-/// Configuration of [`MediaRate`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+/// Configuration of the media rate. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

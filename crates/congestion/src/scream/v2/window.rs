@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// Configuration of [`ReferenceWindow`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+/// Configuration of the reference window. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

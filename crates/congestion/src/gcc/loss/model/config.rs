@@ -15,7 +15,7 @@ pub enum Measure {
     Packets,
 }
 
-/// The constants of the [`LossModel`](super::LossModel).
+/// Configuration of the loss model.
 ///
 /// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
 /// same constant there stands in brackets.

@@ -16,7 +16,7 @@ pub enum Near {
     Capacity(CapacityConfig),
 }
 
-/// Configuration of [`Aimd`](super::Aimd).
+/// Configuration of the delay-based rate.
 ///
 /// *draft* is draft-ietf-rmcat-gcc-02 §5.5 (with §5.6 for β), *libwebrtc*
 /// `remote_bitrate_estimator/aimd_rate_control.cc` and, for the time between decreases,
@@ -35,7 +35,7 @@ pub struct AimdConfig {
     pub max: DataRate,
     /// How to detect that the rate is near the capacity. There it increases additively.
     pub near: Near,
-    /// Whether the state returns to hold after one decrease ([`State::Decrease`](super::State) ends with the
+    /// Whether the state returns to hold after one decrease (`State::Decrease` ends with the
     /// update). libwebrtc yes. Draft no: it decreases with every update until the over-use ends, and then
     /// needs two normal updates to increase again.
     pub decrease_once: bool,
