@@ -22,7 +22,7 @@ fn limits() -> RateRange {
 
 fn sender(algorithm: Algorithm) -> MediaSender {
     let needs = algorithm.requirements();
-    let own = Limits { min: limits().min(), max: limits().max(), ..Limits::default() };
+    let own = Limits::DEFAULT.with_min(limits().min()).with_max(limits().max());
     let config = MediaSenderConfig {
         feedback: needs.feedback,
         pacer: pacer_config(needs.pacer),

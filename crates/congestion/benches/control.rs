@@ -6,7 +6,7 @@
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use giusto_congestion::{Algorithm, Feedback, Limits, PacketReport, SentPacket};
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 const PACKETS: u64 = 100;
 
@@ -21,11 +21,7 @@ fn packets(message: u64) -> (Timestamp, Vec<PacketReport>) {
         let at = Timestamp::from_nanos(sequence * 2_000_000);
         let jitter = sequence.wrapping_mul(2_654_435_761) % 12 * 250_000;
         let arrival = PeerTimestamp::from_nanos(at.as_nanos() + 25_000_000 + jitter);
-        PacketReport {
-            sent: SentPacket { sequence, at, size, probe: None, in_flight: size },
-            arrival: (sequence % 50 != 7).then_some(arrival),
-            ecn: Ecn::NotEct,
-        }
+        PacketReport::new(SentPacket::new(sequence, at, size), (sequence % 50 != 7).then_some(arrival))
     };
     let first = message * PACKETS;
     let end = Timestamp::from_nanos((first + PACKETS) * 2_000_000) + TimeDelta::from_millis(60);
@@ -34,11 +30,11 @@ fn packets(message: u64) -> (Timestamp, Vec<PacketReport>) {
 
 #[divan::bench(args = Algorithm::all())]
 fn feedback_of_100_packets(bencher: Bencher<'_, '_>, kind: Algorithm) {
-    let limits = Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() };
+    let limits = Limits::DEFAULT.with_max(DataRate::from_bps(10_000_000));
     let mut controller = kind.build(limits);
     let mut message = 0;
     let mut process = |(now, packets): (Timestamp, Vec<PacketReport>)| {
-        controller.on_feedback(now, black_box(&Feedback { packets: &packets, ..Feedback::default() }));
+        controller.on_feedback(now, black_box(&Feedback::new(&packets, DataSize::ZERO)));
         controller.target()
     };
     for _ in 0..50 {

@@ -21,8 +21,7 @@ pub(crate) fn run() -> Result<Target, Box<dyn std::error::Error>> {
     }
     for number in 0..20 {
         let (now, size) = (at(5 * number), DataSize::from_bytes(1200));
-        let transport_sequence = Some(number as u16);
-        let packet = OutgoingPacket { transport_sequence, size, ..OutgoingPacket::default() };
+        let packet = OutgoingPacket::new(size).with_transport_sequence(Some(number as u16));
         controller.on_sent(now, &history.on_sent(now, packet));
     }
     if let Some(feedback) = history.on_rtcp(at(130), &RTCP)? {

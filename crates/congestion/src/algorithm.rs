@@ -141,7 +141,14 @@ impl FromStr for Algorithm {
 /// No built-in algorithm has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown controller \"{0}\": expected one of {known}", known = names())]
-pub struct UnknownAlgorithm(pub String);
+pub struct UnknownAlgorithm(String);
+
+impl UnknownAlgorithm {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
 
 fn names() -> String {
     Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ")

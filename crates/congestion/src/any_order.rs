@@ -9,9 +9,9 @@ use crate::{
     algorithm::Algorithm,
     closed_loop::pacer_config,
     controller::Controller,
-    feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState},
+    feedback::{Extension, Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState},
     limits::Limits,
-    nada::{NadaReport, RateMode},
+    nada::{self, RateMode},
 };
 
 #[derive(Debug, Clone)]
@@ -28,11 +28,10 @@ enum Call {
 struct Message {
     packets: Vec<PacketReport>,
     in_flight: u64,
-    quench: bool,
+    extension: Option<Extension>,
     round_trip: Option<i64>,
     loss: Option<(f64, u64)>,
     estimate: Option<u64>,
-    nada: Option<(bool, f64, u64)>,
 }
 
 /// Calls that a real sender can make: no packet is larger than a UDP datagram can be, and the limits do not
@@ -107,14 +106,13 @@ fn message() -> impl Strategy<Value = Message> {
         prop::option::of(any::<(bool, f64, u64)>()),
     );
     (reports, size(), any::<bool>(), rest).prop_map(
-        |(packets, in_flight, quench, (round_trip, loss, estimate, nada))| Message {
-            packets,
-            in_flight,
-            quench,
-            round_trip,
-            loss,
-            estimate,
-            nada,
+        |(packets, in_flight, quench, (round_trip, loss, estimate, nada))| {
+            let quench = quench.then_some(Extension::SourceQuench);
+            let nada = nada.map(|(ramps_up, signal_ms, bps)| {
+                let mode = if ramps_up { RateMode::RampUp } else { RateMode::Gradual };
+                Extension::Nada(nada::Report::new(mode, signal_ms, DataRate::from_bps(bps)))
+            });
+            Message { packets, in_flight, extension: nada.or(quench), round_trip, loss, estimate }
         },
     )
 }
@@ -154,13 +152,8 @@ fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
                 packets: &message.packets,
                 round_trip: message.round_trip.map(TimeDelta::from_nanos),
                 receiver_estimate: message.estimate.map(DataRate::from_bps),
-                nada: message.nada.map(|(ramps_up, signal_ms, bps)| NadaReport {
-                    mode: if ramps_up { RateMode::RampUp } else { RateMode::Gradual },
-                    signal_ms,
-                    received: DataRate::from_bps(bps),
-                }),
                 loss: message.loss.map(|(ratio, expected_packets)| LossReport { ratio, expected_packets }),
-                quench: message.quench,
+                extension: message.extension,
                 in_flight: DataSize::from_bytes(message.in_flight),
             };
             controller.on_feedback(now, &feedback);

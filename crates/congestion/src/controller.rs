@@ -16,7 +16,9 @@ use crate::{
 ///
 /// The session begins with the first call, usually [`on_timeout`](Self::on_timeout). After each call, read
 /// [`target`](Self::target), [`next_probe`](Self::next_probe) and [`next_timeout`](Self::next_timeout) again.
-pub trait Controller: Send + std::fmt::Debug {
+///
+/// `Box<dyn Controller>` is `Clone`.
+pub trait Controller: Send + Sync + std::fmt::Debug {
     /// Handles a packet that has left.
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
 
@@ -71,4 +73,14 @@ pub trait Controller: Send + std::fmt::Debug {
 
     /// The latest decision and its cause. A change of the target makes a new one; so does a suppressed probe.
     fn decision(&self) -> &Decision;
+
+    /// A controller of its own in the same state: what either is told later does not change the other. Usually
+    /// `Box::new(self.clone())`.
+    fn clone_box(&self) -> Box<dyn Controller>;
+}
+
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        self.as_ref().clone_box()
+    }
 }

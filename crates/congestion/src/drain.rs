@@ -4,6 +4,8 @@ use giusto_units::TimeDelta;
 
 /// How a sender's queue is drained.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct QueueDrain {
     /// The queue that is not an excess, in time at the rate that leaves: frames wait for the pacer. Default 50 ms.
     pub allowance: TimeDelta,

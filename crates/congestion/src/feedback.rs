@@ -2,10 +2,12 @@
 
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::nada::NadaReport;
+use crate::nada;
 
 /// A packet that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SentPacket {
     /// Number in sending order, over all streams.
     pub sequence: u64,
@@ -13,27 +15,68 @@ pub struct SentPacket {
     pub at: Timestamp,
     /// Size that counts towards the rates, headers included.
     pub size: DataSize,
-    /// Probe cluster that it belongs to, if any.
+    /// [`Probe::cluster`](crate::Probe::cluster) of the probe that it belongs to, if any.
     pub probe: Option<u32>,
     /// Bytes in flight, this packet included.
     pub in_flight: DataSize,
 }
 
+impl SentPacket {
+    /// Packet number `sequence` of all streams, which left at `at`; no part of a probe, and alone in flight.
+    pub const fn new(sequence: u64, at: Timestamp, size: DataSize) -> Self {
+        Self { sequence, at, size, probe: None, in_flight: size }
+    }
+
+    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
+    #[must_use]
+    pub const fn with_probe(self, cluster: Option<u32>) -> Self {
+        Self { probe: cluster, ..self }
+    }
+
+    /// Sets the bytes in flight, this packet included.
+    #[must_use]
+    pub const fn with_in_flight(self, in_flight: DataSize) -> Self {
+        Self { in_flight, ..self }
+    }
+}
+
 /// A report of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PacketReport {
     /// The packet.
     pub sent: SentPacket,
     /// Time of arrival on the receiver's clock; `None`: reported as not received. With
-    /// [`FeedbackKind::ScreamDraft`](crate::requirements::FeedbackKind) only the time of the highest packet of a source is exact:
+    /// [`FeedbackKind::ScreamDraft`](crate::FeedbackKind) only the time of the highest packet of a source is exact:
     /// the others have arrived by then.
     pub arrival: Option<PeerTimestamp>,
     /// ECN codepoint on arrival, if the feedback contains it; otherwise Not-ECT.
     pub ecn: Ecn,
 }
 
+impl PacketReport {
+    /// The report of a packet that arrived at `arrival` on the receiver's clock, without ECN codepoint; `None`: it was not received.
+    pub const fn new(sent: SentPacket, arrival: Option<PeerTimestamp>) -> Self {
+        Self { sent, arrival, ecn: Ecn::NotEct }
+    }
+
+    /// Sets the ECN codepoint on arrival.
+    #[must_use]
+    pub const fn with_ecn(self, ecn: Ecn) -> Self {
+        Self { ecn, ..self }
+    }
+}
+
 /// One feedback message, whatever its format on the wire.
-#[derive(Debug, Clone, Copy, Default)]
+///
+/// [`History`](crate::History) makes it of RTCP. A sender with acknowledgements of its own makes it itself: one for each
+/// acknowledgement that arrives, with each packet that it reports for the first time.
+///
+/// With the feature `serde` it can be written, but not read, because it borrows its packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Feedback<'a> {
     /// Packets that are reported for the first time, and packets that were reported as lost before but have
     /// arrived. In order of their sequence numbers. Empty for messages without packet reports.
@@ -42,18 +85,63 @@ pub struct Feedback<'a> {
     pub round_trip: Option<TimeDelta>,
     /// The receiver's estimate of the available rate (REMB).
     pub receiver_estimate: Option<DataRate>,
-    /// The receiver's report of NADA.
-    pub nada: Option<NadaReport>,
     /// Losses from receiver reports.
     pub loss: Option<LossReport>,
-    /// The receiver requests a lower rate (source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
-    pub quench: bool,
+    /// What the format carries that the others do not.
+    pub extension: Option<Extension>,
     /// Bytes in flight after this message.
     pub in_flight: DataSize,
 }
 
+impl<'a> Feedback<'a> {
+    /// Feedback with reports of packets, in order of their sequence numbers, after which `in_flight` bytes are neither reported nor
+    /// given up.
+    pub const fn new(packets: &'a [PacketReport], in_flight: DataSize) -> Self {
+        Self { packets, round_trip: None, receiver_estimate: None, loss: None, extension: None, in_flight }
+    }
+
+    /// Sets the round-trip time that the message gives. Controllers that use packet reports compute it from those; leave it out if you
+    /// do not measure it otherwise.
+    #[must_use]
+    pub const fn with_round_trip(self, round_trip: Option<TimeDelta>) -> Self {
+        Self { round_trip, ..self }
+    }
+
+    /// Sets the receiver's estimate of the available rate.
+    #[must_use]
+    pub const fn with_receiver_estimate(self, estimate: Option<DataRate>) -> Self {
+        Self { receiver_estimate: estimate, ..self }
+    }
+
+    /// Sets the losses since the previous report, where packets are not reported one by one.
+    #[must_use]
+    pub const fn with_loss(self, loss: Option<LossReport>) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// Sets what the format carries that the others do not.
+    #[must_use]
+    pub const fn with_extension(self, extension: Option<Extension>) -> Self {
+        Self { extension, ..self }
+    }
+}
+
+/// What one format of feedback carries and the others do not: input of the algorithm that the format was made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Extension {
+    /// The receiver's report of NADA (RFC 8698 §5.3).
+    Nada(nada::Report),
+    /// The receiver requests a lower rate (source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
+    SourceQuench,
+}
+
 /// Losses since the previous receiver report (RFC 3550 §6.4.1).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LossReport {
     /// Packets lost over packets expected, 0 to 1.
     pub ratio: f64,
@@ -61,8 +149,17 @@ pub struct LossReport {
     pub expected_packets: u64,
 }
 
+impl LossReport {
+    /// A share `ratio`, 0 to 1, of `expected_packets` was lost.
+    pub const fn new(ratio: f64, expected_packets: u64) -> Self {
+        Self { ratio, expected_packets }
+    }
+}
+
 /// The sender's queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct QueueState {
     /// Size of all queued packets.
     pub size: DataSize,
@@ -70,8 +167,17 @@ pub struct QueueState {
     pub oldest: TimeDelta,
 }
 
+impl QueueState {
+    /// A queue of this size, whose oldest packet has this age. The default is an empty queue.
+    pub const fn new(size: DataSize, oldest: TimeDelta) -> Self {
+        Self { size, oldest }
+    }
+}
+
 /// State of one media stream of the sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct StreamState {
     /// Weight among the adaptive streams. Above 0.
     pub priority: f64,
@@ -81,4 +187,24 @@ pub struct StreamState {
     pub paused: bool,
     /// Its queued packets.
     pub queue: QueueState,
+}
+
+impl StreamState {
+    /// A stream that runs, can use rates from the first to the second of `usable`, headers included, and has these packets queued. Its
+    /// priority is 1.
+    pub const fn new(usable: (DataRate, DataRate), queue: QueueState) -> Self {
+        Self { priority: 1.0, usable, paused: false, queue }
+    }
+
+    /// Sets the weight among the adaptive streams. Above 0.
+    #[must_use]
+    pub const fn with_priority(self, priority: f64) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Sets whether it is paused and produces no frames.
+    #[must_use]
+    pub const fn with_paused(self, paused: bool) -> Self {
+        Self { paused, ..self }
+    }
 }

@@ -88,6 +88,10 @@ impl Controller for Fixed {
     fn decision(&self) -> &Decision {
         &self.decision
     }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

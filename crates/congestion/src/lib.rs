@@ -4,54 +4,57 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`controller`] | the interface of a controller |
-//! | [`algorithm`] | controllers by name |
-//! | [`limits`], [`requirements`] | its configuration and its requirements |
-//! | [`feedback`], [`target`] | its input and its output |
-//! | [`history`] | converts RTCP messages to feedback |
+//! | this one | the interface of a controller, its input and output, controllers by name, the packet history |
 //! | [`log`] | reports the input and the output of a controller |
-//! | [`fixed`] | a constant rate |
-//! | [`drain`] | a media rate that drains the sender's queue |
 //! | [`bbr`] | BBR version 3 for media |
 //! | [`copa`] | Copa |
-//! | [`gcc`] | Google Congestion Control, and its parts |
+//! | [`gcc`] | Google Congestion Control |
 //! | [`nada`] | NADA (RFC 8698) |
 //! | [`scream`] | SCReAM in three generations |
 //! | [`tempo`] | a controller of our own |
+//!
+//! # Compatibility
+//!
+//! Types are `#[non_exhaustive]`, so that a field more breaks no program: construct them with `new`, `default` and `with_…`; read and
+//! assign their fields.
+#![warn(unnameable_types)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 mod acknowledgement;
-pub mod algorithm;
+mod algorithm;
 #[cfg(test)]
 mod any_order;
 pub mod bbr;
 #[cfg(test)]
 mod closed_loop;
-pub mod controller;
+mod controller;
 pub mod copa;
-pub mod drain;
+mod drain;
 mod entry;
 mod extremes;
-pub mod feedback;
-pub mod fixed;
+mod feedback;
+mod fixed;
 pub mod gcc;
-pub mod history;
-pub mod limits;
+mod history;
+#[cfg(feature = "internals")]
+pub mod internals;
+mod limits;
 pub mod log;
 pub mod nada;
-pub mod requirements;
+mod requirements;
 #[cfg(test)]
 mod runtime;
 pub mod scream;
 #[cfg(test)]
 mod shared_queue;
 mod table;
-pub mod target;
+mod target;
 pub mod tempo;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use controller::Controller;
-pub use feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};
+pub use drain::QueueDrain;
+pub use feedback::{Extension, Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};
 pub use fixed::Fixed;
 pub use history::{History, OutgoingPacket, RtpId};
 pub use limits::{Limits, Options};

@@ -4,6 +4,9 @@ use giusto_units::{DataRate, TimeDelta};
 
 /// Bounds of the target rate, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct Limits {
     /// Lowest target rate. Default 30 kbit/s.
     pub min: DataRate,
@@ -14,6 +17,31 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The default, as a constant.
+    pub const DEFAULT: Self = Self {
+        min: DataRate::from_bps(30_000),
+        start: DataRate::from_bps(300_000),
+        max: DataRate::from_bps(2_000_000),
+    };
+
+    /// Sets the lowest target rate.
+    #[must_use]
+    pub const fn with_min(self, min: DataRate) -> Self {
+        Self { min, ..self }
+    }
+
+    /// Sets the target rate at the start and after a route change.
+    #[must_use]
+    pub const fn with_start(self, start: DataRate) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Sets the highest target rate.
+    #[must_use]
+    pub const fn with_max(self, max: DataRate) -> Self {
+        Self { max, ..self }
+    }
+
     /// These limits with `max` raised to at least `min`, and `start` moved between the two. Controllers use limits in this order.
     #[must_use]
     pub fn ordered(self) -> Self {
@@ -24,16 +52,15 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            min: DataRate::from_bps(30_000),
-            start: DataRate::from_bps(300_000),
-            max: DataRate::from_bps(2_000_000),
-        }
+        Self::DEFAULT
     }
 }
 
 /// Options of a controller besides its limits. A controller ignores those that its [`Requirements`](crate::Requirements) do not name.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+#[non_exhaustive]
 pub struct Options {
     /// Target of the queueing delay in the network, above 0. Default: the value that the controller's document recommends. Named by
     /// [`Requirements::delay_target`](crate::Requirements::delay_target).
@@ -51,7 +78,33 @@ pub struct Options {
     /// (`StreamsConfig::requests_alr_probing`). Default `false`. Named by
     /// [`Requirements::limited_probes`](crate::Requirements::limited_probes).
     pub probe_while_limited: bool,
-    /// Whether `scream:v2` has two laws of its authors' library ([`ScreamV2Config::authors`](crate::scream::v2::ScreamV2Config::authors)).
+    /// Whether `scream:v2` has two laws of its authors' library ([`Config::authors`](crate::scream::v2::Config::authors)).
     /// Default `false`. Named by [`Requirements::authors_laws`](crate::Requirements::authors_laws).
     pub authors_laws: bool,
+}
+
+impl Options {
+    /// Sets the target of the queueing delay.
+    #[must_use]
+    pub const fn with_delay_target(self, target: Option<TimeDelta>) -> Self {
+        Self { delay_target: target, ..self }
+    }
+
+    /// Sets the weight of the flow among other flows of the controller.
+    #[must_use]
+    pub const fn with_priority(self, priority: Option<f64>) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Sets whether to probe while the sender is application-limited.
+    #[must_use]
+    pub const fn with_probe_while_limited(self, probe: bool) -> Self {
+        Self { probe_while_limited: probe, ..self }
+    }
+
+    /// Sets whether `scream:v2` has the two laws of its authors' library.
+    #[must_use]
+    pub const fn with_authors_laws(self, authors_laws: bool) -> Self {
+        Self { authors_laws, ..self }
+    }
 }

@@ -42,6 +42,9 @@ use crate::{
 
 /// A call of a controller that gives it information.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Call<'a> {
     /// [`Controller::on_sent`].
     Sent(SentPacket),
@@ -73,6 +76,8 @@ impl Call<'_> {
 
 /// The state of a controller that the sender reads after a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Answer<'a> {
     /// [`Controller::target`].
     pub target: Target,
@@ -91,7 +96,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Receives the calls of a controller and its answers, in order.
-pub trait Log: Send + std::fmt::Debug {
+pub trait Log: Send + Sync + std::fmt::Debug {
     /// Handles a call, before the controller handles it.
     fn on_call(&mut self, now: Timestamp, call: &Call<'_>);
 
@@ -178,6 +183,11 @@ impl Controller for Logged {
     fn decision(&self) -> &Decision {
         self.controller.decision()
     }
+
+    /// The controller inside, without the log: a log is of one controller.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        self.controller.clone()
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +211,43 @@ mod tests {
 
         fn on_probe(&mut self, _now: Timestamp, _probe: &Probe) {
             self.0.lock().unwrap().2 += 1;
+        }
+    }
+
+    /// Lets a copy go on, and tells the original of another route.
+    #[derive(Debug)]
+    struct Copied(Box<dyn Controller>);
+
+    impl Log for Copied {
+        fn on_call(&mut self, now: Timestamp, call: &Call<'_>) {
+            let copy = self.0.clone();
+            let mut original = std::mem::replace(&mut self.0, copy);
+            original.on_route_change(now);
+            call.make(now, self.0.as_mut());
+        }
+
+        fn on_answer(&mut self, _now: Timestamp, answer: &Answer<'_>) {
+            assert_eq!(Answer::of(self.0.as_ref()), *answer);
+        }
+
+        fn on_probe(&mut self, _now: Timestamp, probe: &Probe) {
+            assert_eq!(self.0.next_probe().as_ref(), Some(probe));
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_whole_state_and_shares_nothing() {
+        for algorithm in Algorithm::all() {
+            let reports_only = algorithm.name() == "gcc:remb";
+            let scenario =
+                closed_loop::Scenario { seconds: 10, reports_only, ..closed_loop::Scenario::default() };
+            let build = || algorithm.build(scenario.limits);
+            let outcome = closed_loop::run_with(
+                Box::new(Logged::new(build(), Box::new(Copied(build())))),
+                algorithm,
+                scenario,
+            );
+            assert!(algorithm.name() == "fixed" || outcome.decisions.len() > 1, "{algorithm}");
         }
     }
 

@@ -4,6 +4,9 @@ use giusto_units::TimeDelta;
 
 /// RTCP feedback that a receiver can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum FeedbackKind {
     /// Transport-wide feedback (TWCC): arrival times in steps of 250 µs.
     TransportWide,
@@ -21,8 +24,22 @@ pub enum FeedbackKind {
 
 /// Requirements of a controller on sender and receiver.
 ///
-/// The default is a controller that uses arrival times of packets, with libwebrtc's pacer.
+/// The default is a controller that uses arrival times of packets, with libwebrtc's pacer. With the feature `serde` they can be written,
+/// but not read, because they borrow their list.
+///
+/// # Example
+///
+/// ```
+/// use giusto_congestion::{FeedbackKind, PacerSettings, Requirements};
+///
+/// const OWN: Requirements = Requirements::DEFAULT
+///     .with_feedback(FeedbackKind::CongestionControl, Requirements::ARRIVAL_TIMES)
+///     .with_pacer(PacerSettings::SINGLE);
+/// assert!(OWN.accepts(FeedbackKind::TransportWide) && !OWN.accepts(FeedbackKind::Nada));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct Requirements {
     /// The feedback for which the controller was designed. Default [`FeedbackKind::TransportWide`].
@@ -46,7 +63,7 @@ pub struct Requirements {
     /// Default `false`.
     pub authors_laws: bool,
     /// Whether the controller reduces its rate when the receiver requests it
-    /// ([`Feedback::quench`](crate::Feedback::quench)). Default `false`.
+    /// ([`Extension::SourceQuench`](crate::Extension::SourceQuench)). Default `false`.
     pub receiver_limit: bool,
     /// Whether the controller uses the state of the sender's queue. Default `false`.
     pub sender_queue: bool,
@@ -74,6 +91,66 @@ impl Requirements {
         marks: false,
     };
 
+    /// Sets the feedback for which the controller was designed, and all feedback to which it reacts.
+    #[must_use]
+    pub const fn with_feedback(self, feedback: FeedbackKind, accepted: &'static [FeedbackKind]) -> Self {
+        Self { feedback, accepted, ..self }
+    }
+
+    /// Sets how packets are paced.
+    #[must_use]
+    pub const fn with_pacer(self, pacer: PacerSettings) -> Self {
+        Self { pacer, ..self }
+    }
+
+    /// Sets the maximum age of queued frames.
+    #[must_use]
+    pub const fn with_staleness(self, staleness: Staleness) -> Self {
+        Self { staleness, ..self }
+    }
+
+    /// Sets whether it has a target of the queueing delay that an option sets.
+    #[must_use]
+    pub const fn with_delay_target(self, delay_target: bool) -> Self {
+        Self { delay_target, ..self }
+    }
+
+    /// Sets whether it shares a bottleneck by weights.
+    #[must_use]
+    pub const fn with_priority(self, priority: bool) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Sets whether it can probe while the sender is application-limited.
+    #[must_use]
+    pub const fn with_limited_probes(self, limited_probes: bool) -> Self {
+        Self { limited_probes, ..self }
+    }
+
+    /// Sets whether it has further laws of its authors.
+    #[must_use]
+    pub const fn with_authors_laws(self, authors_laws: bool) -> Self {
+        Self { authors_laws, ..self }
+    }
+
+    /// Sets whether it reduces its rate when the receiver requests it.
+    #[must_use]
+    pub const fn with_receiver_limit(self, receiver_limit: bool) -> Self {
+        Self { receiver_limit, ..self }
+    }
+
+    /// Sets whether it uses the state of the sender's queue.
+    #[must_use]
+    pub const fn with_sender_queue(self, sender_queue: bool) -> Self {
+        Self { sender_queue, ..self }
+    }
+
+    /// Sets whether it reacts to congestion marks (ECN-CE).
+    #[must_use]
+    pub const fn with_marks(self, marks: bool) -> Self {
+        Self { marks, ..self }
+    }
+
     /// Whether the controller reacts to this feedback.
     pub fn accepts(&self, feedback: FeedbackKind) -> bool {
         self.accepted.contains(&feedback)
@@ -88,6 +165,8 @@ impl Default for Requirements {
 
 /// How a controller's packets should be paced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PacerSettings {
     /// Maximum burst, in time at the pacing rate: packets are sent at once while the debt is smaller. Zero:
     /// one packet at a time.
@@ -101,13 +180,34 @@ impl PacerSettings {
     pub const GCC_DRAFT: Self = Self { burst: TimeDelta::from_millis(5) };
     /// One packet at a time.
     pub const SINGLE: Self = Self { burst: TimeDelta::ZERO };
+
+    /// Bursts of at most this time at the pacing rate.
+    pub const fn new(burst: TimeDelta) -> Self {
+        Self { burst }
+    }
 }
 
 /// Maximum age of a stream's frames (draft-johansson-rmcat-scream-cc-00 §3.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Staleness {
     /// No frame is encoded while the oldest queued packet is older than this. `None`: no frame is skipped.
     pub skip_after: Option<TimeDelta>,
     /// Queued packets older than this are discarded. `None`: none are discarded.
     pub discard_after: Option<TimeDelta>,
+}
+
+impl Staleness {
+    /// Sets the age of the oldest queued packet above which no frame is encoded.
+    #[must_use]
+    pub const fn with_skip_after(self, age: Option<TimeDelta>) -> Self {
+        Self { skip_after: age, ..self }
+    }
+
+    /// Sets the age above which queued packets are discarded.
+    #[must_use]
+    pub const fn with_discard_after(self, age: Option<TimeDelta>) -> Self {
+        Self { discard_after: age, ..self }
+    }
 }

@@ -3,24 +3,24 @@
 #[cfg(feature = "thesis")]
 use crate::gcc::thesis::ThesisController;
 use crate::{
-    bbr::{Bbr, BbrConfig},
-    copa::{Copa, CopaConfig},
+    bbr::{self, Bbr},
+    copa::{self, Copa},
     entry::Entry,
     fixed::Fixed,
     gcc::{
-        draft::{Draft, DraftConfig},
-        libwebrtc::{Libwebrtc, LibwebrtcConfig},
-        receiver_driven::{ReceiverDriven, ReceiverDrivenConfig},
+        draft::{self, Draft},
+        libwebrtc::{self, Libwebrtc},
+        receiver_driven::{self, ReceiverDriven},
     },
     limits::Options,
-    nada::{Nada, NadaConfig},
+    nada::{self, Nada},
     requirements::{PacerSettings, Requirements},
     scream::{
-        d00::{D00Config, ScreamD00},
-        rfc8298::{Rfc8298Config, ScreamRfc8298},
-        v2::{ScreamV2, ScreamV2Config},
+        d00::{self, ScreamD00},
+        rfc8298::{self, ScreamRfc8298},
+        v2::{self, ScreamV2},
     },
-    tempo::{Tempo, TempoConfig},
+    tempo::{self, Tempo},
 };
 
 /// Why building a preset cannot fail. A test builds each preset.
@@ -38,31 +38,31 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "gcc:libwebrtc",
         summary: "Google Congestion Control as in libwebrtc",
         requirements: Libwebrtc::REQUIREMENTS,
-        build: &|limits, options| Box::new(libwebrtc(LibwebrtcConfig::within(limits), options)),
+        build: &|limits, options| Box::new(new_libwebrtc(libwebrtc::Config::within(limits), options)),
     },
     Entry {
         name: "gcc:libwebrtc+giusto",
         summary: "gcc:libwebrtc, with a higher loss tolerance, single-packet pacing and a reaction to full queues",
         requirements: Requirements { pacer: PacerSettings::SINGLE, ..Libwebrtc::REQUIREMENTS },
-        build: &|limits, options| Box::new(libwebrtc(LibwebrtcConfig::giusto(limits), options)),
+        build: &|limits, options| Box::new(new_libwebrtc(libwebrtc::Config::giusto(limits), options)),
     },
     Entry {
         name: "gcc:draft-02",
         summary: "Google Congestion Control as in draft-ietf-rmcat-gcc-02",
         requirements: Draft::REQUIREMENTS,
-        build: &|limits, _| Box::new(Draft::new(DraftConfig::within(limits)).expect(PRESET_IS_VALID)),
+        build: &|limits, _| Box::new(Draft::new(draft::Config::within(limits)).expect(PRESET_IS_VALID)),
     },
     Entry {
         name: "gcc:draft-02+giusto",
         summary: "gcc:draft-02, with the delay trend amplified as in implementations",
         requirements: Draft::REQUIREMENTS,
-        build: &|limits, _| Box::new(Draft::new(DraftConfig::giusto(limits)).expect(PRESET_IS_VALID)),
+        build: &|limits, _| Box::new(Draft::new(draft::Config::giusto(limits)).expect(PRESET_IS_VALID)),
     },
     Entry {
         name: "gcc:remb",
         summary: "receiver-side Google Congestion Control: the receiver's estimate, bounded by losses",
         requirements: ReceiverDriven::REQUIREMENTS,
-        build: &|limits, _| Box::new(ReceiverDriven::new(ReceiverDrivenConfig::within(limits))),
+        build: &|limits, _| Box::new(ReceiverDriven::new(receiver_driven::Config::within(limits))),
     },
     #[cfg(feature = "thesis")]
     Entry {
@@ -75,21 +75,21 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "bbr",
         summary: "BBR version 3, its pacing rate as a media rate",
         requirements: Bbr::REQUIREMENTS,
-        build: &|limits, _| Box::new(Bbr::new(BbrConfig::within(limits))),
+        build: &|limits, _| Box::new(Bbr::new(bbr::Config::within(limits))),
     },
     Entry {
         name: "copa",
         summary: "Copa (NSDI 2018), its window as a media rate",
         requirements: Copa::REQUIREMENTS,
-        build: &|limits, _| Box::new(Copa::new(CopaConfig::within(limits))),
+        build: &|limits, _| Box::new(Copa::new(copa::Config::within(limits))),
     },
     Entry {
         name: "nada",
         summary: "NADA as in RFC 8698",
         requirements: Nada::REQUIREMENTS,
         build: &|limits, options| {
-            let config = NadaConfig::within(limits);
-            Box::new(Nada::new(NadaConfig {
+            let config = nada::Config::within(limits);
+            Box::new(Nada::new(nada::Config {
                 priority: options.priority.unwrap_or(config.priority),
                 ..config
             }))
@@ -99,32 +99,32 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "scream:rfc8298",
         summary: "SCReAM as in RFC 8298",
         requirements: ScreamRfc8298::REQUIREMENTS,
-        build: &|limits, options| Box::new(rfc8298(Rfc8298Config::within(limits), options)),
+        build: &|limits, options| Box::new(new_rfc8298(rfc8298::Config::within(limits), options)),
     },
     Entry {
         name: "scream:rfc8298+giusto",
         summary: "scream:rfc8298, with a window that follows the received rate",
         requirements: ScreamRfc8298::REQUIREMENTS,
-        build: &|limits, options| Box::new(rfc8298(Rfc8298Config::giusto(limits), options)),
+        build: &|limits, options| Box::new(new_rfc8298(rfc8298::Config::giusto(limits), options)),
     },
     Entry {
         name: "scream:d00",
         summary: "SCReAM as in draft-johansson-rmcat-scream-cc-00",
         requirements: ScreamD00::REQUIREMENTS,
-        build: &|limits, options| Box::new(d00(D00Config::within(limits), options)),
+        build: &|limits, options| Box::new(new_d00(d00::Config::within(limits), options)),
     },
     Entry {
         name: "scream:d00+giusto",
         summary: "scream:d00, with a window that follows the received rate, and a lower rate at a loss",
         requirements: ScreamD00::REQUIREMENTS,
-        build: &|limits, options| Box::new(d00(D00Config::giusto(limits), options)),
+        build: &|limits, options| Box::new(new_d00(d00::Config::giusto(limits), options)),
     },
     Entry {
         name: "scream:v2",
         summary: "SCReAM as in draft-ietf-ccwg-rfc8298bis-screamv2-01",
         requirements: ScreamV2::REQUIREMENTS,
         build: &|limits, options| {
-            let within = if options.authors_laws { ScreamV2Config::authors } else { ScreamV2Config::within };
+            let within = if options.authors_laws { v2::Config::authors } else { v2::Config::within };
             let mut config = within(limits);
             config.delay.target = options.delay_target.unwrap_or(config.delay.target);
             Box::new(ScreamV2::new(config))
@@ -134,22 +134,22 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "tempo",
         summary: "our own: a model of the path, one law each for growth, queues, rivals, losses and marks",
         requirements: Tempo::REQUIREMENTS,
-        build: &|limits, _| Box::new(Tempo::new(TempoConfig::within(limits))),
+        build: &|limits, _| Box::new(Tempo::new(tempo::Config::within(limits))),
     },
 ];
 
-fn libwebrtc(mut config: LibwebrtcConfig, options: Options) -> Libwebrtc {
+fn new_libwebrtc(mut config: libwebrtc::Config, options: Options) -> Libwebrtc {
     config.probing.probe_while_limited = options.probe_while_limited;
     Libwebrtc::new(config).expect(PRESET_IS_VALID)
 }
 
-fn rfc8298(mut config: Rfc8298Config, options: Options) -> ScreamRfc8298 {
+fn new_rfc8298(mut config: rfc8298::Config, options: Options) -> ScreamRfc8298 {
     config.delay_target = options.delay_target.unwrap_or(config.delay_target);
     config.max_delay_target = config.max_delay_target.max(config.delay_target);
     ScreamRfc8298::new(config)
 }
 
-fn d00(mut config: D00Config, options: Options) -> ScreamD00 {
+fn new_d00(mut config: d00::Config, options: Options) -> ScreamD00 {
     config.delay_target = options.delay_target.unwrap_or(config.delay_target);
     config.max_delay_target = config.max_delay_target.max(config.delay_target);
     ScreamD00::new(config)

@@ -4,6 +4,8 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 /// Rates and limits for the sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Target {
     /// Rate of the media, headers included.
     pub media: DataRate,
@@ -15,8 +17,29 @@ pub struct Target {
     pub window: Option<DataSize>,
 }
 
+impl Target {
+    /// Rates of the media and of the pacer, headers included; no padding and no window.
+    pub const fn new(media: DataRate, pacing: DataRate) -> Self {
+        Self { media, pacing, padding: DataRate::ZERO, window: None }
+    }
+
+    /// Sets the rate up to which the sender should add padding.
+    #[must_use]
+    pub const fn with_padding(self, padding: DataRate) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// Sets the limit of the bytes in flight.
+    #[must_use]
+    pub const fn with_window(self, window: Option<DataSize>) -> Self {
+        Self { window, ..self }
+    }
+}
+
 /// A cluster of packets sent faster than the target, to measure what the path can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Probe {
     /// Number of the cluster, which its packets carry in the history.
     pub cluster: u32,
@@ -30,7 +53,34 @@ pub struct Probe {
     pub batch: TimeDelta,
 }
 
-/// State of the queue according to the delay.
+impl Probe {
+    /// A probe at this rate of at least 5 packets and 15 ms, in batches of 2 ms, as in libwebrtc
+    /// (`modules/congestion_controller/goog_cc/probe_controller.cc`).
+    pub const fn new(cluster: u32, rate: DataRate) -> Self {
+        let (duration, batch) = (TimeDelta::from_millis(15), TimeDelta::from_millis(2));
+        Self { cluster, rate, duration, packets: 5, batch }
+    }
+
+    /// Sets the minimum duration.
+    #[must_use]
+    pub const fn with_duration(self, duration: TimeDelta) -> Self {
+        Self { duration, ..self }
+    }
+
+    /// Sets the minimum number of packets.
+    #[must_use]
+    pub const fn with_packets(self, packets: u32) -> Self {
+        Self { packets, ..self }
+    }
+
+    /// Sets the duration of a batch.
+    #[must_use]
+    pub const fn with_batch(self, batch: TimeDelta) -> Self {
+        Self { batch, ..self }
+    }
+}
+
+/// State of the queue according to the delay. There is no fourth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -109,6 +159,8 @@ pub enum Cause {
 
 /// A change of the media rate, and its cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Decision {
     /// Time of the decision.
     pub at: Timestamp,
@@ -118,4 +170,17 @@ pub struct Decision {
     pub to: DataRate,
     /// Cause.
     pub cause: Cause,
+}
+
+impl Decision {
+    /// The start, or a decision that left the rate at `to`.
+    pub const fn new(at: Timestamp, to: DataRate, cause: Cause) -> Self {
+        Self { at, from: to, to, cause }
+    }
+
+    /// Sets the media rate before.
+    #[must_use]
+    pub const fn with_from(self, from: DataRate) -> Self {
+        Self { from, ..self }
+    }
 }

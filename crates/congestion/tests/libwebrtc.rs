@@ -12,7 +12,7 @@
 use giusto_congestion::{
     Algorithm, Controller, Feedback, Limits, LossReport, PacketReport, QueueState, SentPacket,
 };
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 /// Rates after feedback, ours and libwebrtc's, and the probes.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Replay {
     fn run(history: &str) -> Trajectory {
         let mut lines = history.lines();
         let start: Vec<_> = lines.next().unwrap().split(' ').skip(1).map(bps).collect();
-        let limits = Limits { min: start[1], start: start[0], max: start[2] };
+        let limits = Limits::DEFAULT.with_min(start[1]).with_start(start[0]).with_max(start[2]);
         let mut this = Self {
             controller: "gcc:libwebrtc".parse::<Algorithm>().unwrap().build(limits),
             now: Timestamp::ZERO,
@@ -88,14 +88,14 @@ impl Replay {
             "s" => self.on_sent(DataSize::from_bytes(fields[2].parse().unwrap()), fields.get(3)),
             "r" => {
                 let round_trip = Some(TimeDelta::from_micros(100 * units(fields[2])));
-                self.controller.on_feedback(now, &Feedback { round_trip, ..Feedback::default() });
+                self.controller.on_feedback(now, &Feedback::default().with_round_trip(round_trip));
             }
             "l" => {
                 let (lost, received) = (units(fields[2]), units(fields[3]));
                 let expected_packets = u64::try_from(lost + received).unwrap();
                 let ratio = lost as f64 / (lost + received) as f64;
-                let loss = Some(LossReport { ratio, expected_packets });
-                self.controller.on_feedback(now, &Feedback { loss, ..Feedback::default() });
+                let loss = Some(LossReport::new(ratio, expected_packets));
+                self.controller.on_feedback(now, &Feedback::default().with_loss(loss));
             }
             "f" => self.on_packets(DataSize::from_bytes(fields[2].parse().unwrap()), &fields[3..]),
             other => panic!("unknown event {other}"),
@@ -107,13 +107,9 @@ impl Replay {
 
     fn on_sent(&mut self, size: DataSize, probe: Option<&&str>) {
         self.in_flight += size;
-        let packet = SentPacket {
-            sequence: self.sent.len() as u64,
-            at: self.now,
-            size,
-            probe: probe.map(|cluster| cluster.parse().unwrap()),
-            in_flight: self.in_flight,
-        };
+        let packet = SentPacket::new(self.sent.len() as u64, self.now, size)
+            .with_probe(probe.map(|cluster| cluster.parse().unwrap()))
+            .with_in_flight(self.in_flight);
         self.sent.push(packet);
         self.controller.on_sent(self.now, &packet);
     }
@@ -127,10 +123,9 @@ impl Replay {
                 self.arrival += units(field);
                 PeerTimestamp::from_nanos(u64::try_from(self.arrival).unwrap() * 250_000)
             });
-            packets.push(PacketReport { sent: *sent, arrival, ecn: Ecn::NotEct });
+            packets.push(PacketReport::new(*sent, arrival));
         }
-        let feedback = Feedback { packets: &packets, in_flight, ..Feedback::default() };
-        self.controller.on_feedback(self.now, &feedback);
+        self.controller.on_feedback(self.now, &Feedback::new(&packets, in_flight));
         self.compares = true;
     }
 

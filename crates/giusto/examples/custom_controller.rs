@@ -10,7 +10,7 @@ use giusto_congestion::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 /// Raises the rate by 50 kbit/s each 200 ms without loss; a loss leaves 0.85 of it, at most once in 200 ms.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Aimd {
     limits: Limits,
     decision: Decision,
@@ -19,7 +19,7 @@ struct Aimd {
 impl Aimd {
     fn set(&mut self, now: Timestamp, bps: u64, cause: Cause) {
         let to = DataRate::from_bps(bps).max(self.limits.min).min(self.limits.max);
-        self.decision = Decision { at: now, from: self.decision.to, to, cause };
+        self.decision = Decision::new(now, to, cause).with_from(self.decision.to);
     }
 }
 
@@ -54,11 +54,15 @@ impl Controller for Aimd {
 
     fn target(&self) -> Target {
         let media = self.decision.to;
-        Target { media, pacing: DataRate::from_bps(media.as_bps() * 2), ..Target::default() }
+        Target::new(media, DataRate::from_bps(media.as_bps() * 2))
     }
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 
@@ -85,7 +89,7 @@ video = { model = "perfect", min = "100 kbit/s", max = "5 Mbit/s", frame-rate = 
 pub(crate) fn run() -> Result<f64, Box<dyn std::error::Error>> {
     let aimd = Algorithm::custom("aimd", Requirements::DEFAULT, |limits, _options| {
         let limits = limits.ordered();
-        let decision = Decision { from: limits.start, to: limits.start, ..Decision::default() };
+        let decision = Decision::new(Timestamp::ZERO, limits.start, Cause::Start);
         Box::new(Aimd { limits, decision })
     });
     let scenario = Scenario::parse(SCENARIO, "aimd.toml")?.with_controller("call", aimd)?;

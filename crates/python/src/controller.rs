@@ -7,7 +7,7 @@ use std::sync::{
 
 use giusto::run::{MediaFlow, Taps};
 use giusto_congestion::{
-    self as congestion, Algorithm, Cause, Controller, Decision, FeedbackKind, Fixed, Requirements,
+    self as congestion, Algorithm, Cause, Controller, Decision, Extension, FeedbackKind, Fixed, Requirements,
     nada::RateMode,
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -42,7 +42,7 @@ pub(crate) struct Limits {
 
 impl From<congestion::Limits> for Limits {
     fn from(limits: congestion::Limits) -> Self {
-        let congestion::Limits { min, start, max } = limits;
+        let congestion::Limits { min, start, max, .. } = limits;
         Self { min_bps: min.as_bps(), start_bps: start.as_bps(), max_bps: max.as_bps() }
     }
 }
@@ -148,21 +148,24 @@ impl Feedback {
     pub(crate) fn new(py: Python<'_>, feedback: &congestion::Feedback<'_>) -> PyResult<Self> {
         let packets = feedback.packets.iter().map(|report| Py::new(py, PacketReport(*report)));
         let packets = packets.collect::<PyResult<Vec<_>>>()?;
-        let nada = feedback.nada.map(|report| {
-            let own = NadaReport {
-                ramp_up: report.mode == RateMode::RampUp,
-                signal_ms: report.signal_ms,
-                received_bps: report.received.as_bps(),
-            };
-            Py::new(py, own)
-        });
+        let nada = match feedback.extension {
+            Some(Extension::Nada(report)) => {
+                let own = NadaReport {
+                    ramp_up: report.mode == RateMode::RampUp,
+                    signal_ms: report.signal_ms,
+                    received_bps: report.received.as_bps(),
+                };
+                Some(Py::new(py, own)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             packets: PyList::new(py, packets)?.unbind(),
             round_trip_s: feedback.round_trip.map(TimeDelta::as_seconds),
             receiver_estimate_bps: feedback.receiver_estimate.map(DataRate::as_bps),
             loss_ratio: feedback.loss.map(|loss| loss.ratio),
-            nada: nada.transpose()?,
-            quench: feedback.quench,
+            nada,
+            quench: feedback.extension == Some(Extension::SourceQuench),
             in_flight_bytes: feedback.in_flight.as_bytes(),
         })
     }
@@ -378,7 +381,7 @@ impl Own {
             let given: Option<f64> = class.getattr(attribute)?.extract()?;
             given.map(|given| seconds(&format!("controller \"{name}\": {attribute}"), given)).transpose()
         };
-        let mut requirements = Requirements { feedback, accepted, ..Requirements::DEFAULT };
+        let mut requirements = Requirements::DEFAULT.with_feedback(feedback, accepted);
         requirements.pacer.burst = time("burst_s")?.unwrap_or(requirements.pacer.burst);
         requirements.staleness.discard_after = time("discard_after_s")?;
         requirements.marks = class.getattr("marks")?.extract()?;
@@ -489,7 +492,7 @@ impl PythonController {
             };
             controller.read(py, Timestamp::ZERO)?;
             let media = controller.target.media;
-            controller.decision = Decision { from: media, to: media, ..Decision::default() };
+            controller.decision = Decision::new(Timestamp::ZERO, media, Cause::Start);
             Ok(controller)
         })
     }
@@ -559,7 +562,7 @@ impl PythonController {
         };
         if self.target.media != self.decision.to {
             let cause = if self.hooks.cause { self.cause(py)? } else { Cause::Unstated };
-            self.decision = Decision { at: now, from: self.decision.to, to: self.target.media, cause };
+            self.decision = Decision::new(now, self.target.media, cause).with_from(self.decision.to);
         }
         if self.hooks.stream_targets {
             let given: Vec<f64> = self.object.bind(py).call_method0("stream_targets")?.extract()?;
@@ -589,12 +592,9 @@ impl PythonController {
     fn within_limits(&self, target: &Target) -> congestion::Target {
         let rate = |bps: f64| DataRate::from_bps(bps.round() as u64);
         let media = rate(target.media_bps).clamp(self.limits.min, self.limits.max);
-        congestion::Target {
-            media,
-            pacing: rate(target.pacing_bps).max(media),
-            padding: rate(target.padding_bps),
-            window: target.window_bytes.map(DataSize::from_bytes),
-        }
+        congestion::Target::new(media, rate(target.pacing_bps).max(media))
+            .with_padding(rate(target.padding_bps))
+            .with_window(target.window_bytes.map(DataSize::from_bytes))
     }
 
     /// Why the target changed: the name of a cause, or a dictionary with its fields as in JSON.
@@ -714,13 +714,12 @@ impl Controller for PythonController {
             }
             let probe = probe.cast::<Probe>()?.borrow();
             let rate = rate("rate_bps", probe.rate_bps)?;
-            Ok(Some(congestion::Probe {
-                cluster: probe.cluster,
-                rate,
-                duration: seconds("duration_s", probe.duration_s)?,
-                packets: probe.packets,
-                batch: BATCH,
-            }))
+            Ok(Some(
+                congestion::Probe::new(probe.cluster, rate)
+                    .with_duration(seconds("duration_s", probe.duration_s)?)
+                    .with_packets(probe.packets)
+                    .with_batch(BATCH),
+            ))
         });
         asked.unwrap_or_else(|error| {
             self.fail(error);
@@ -730,6 +729,25 @@ impl Controller for PythonController {
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// A copy whose object is a deep copy (`copy.deepcopy`). Where that fails, the exception ends the run, of both, and the copy has no
+    /// object.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        let copied = Python::attach(|py| {
+            let copy = py.import("copy")?.call_method1("deepcopy", (&self.object,))?;
+            Ok(copy.unbind())
+        });
+        let object = copied.unwrap_or_else(|error| {
+            self.raised.set(error);
+            Python::attach(|py| py.None())
+        });
+        Box::new(Self {
+            object,
+            stream_targets: self.stream_targets.clone(),
+            raised: self.raised.clone(),
+            ..*self
+        })
     }
 }
 

@@ -41,11 +41,10 @@ impl RateControl {
         ntp_at_zero: Option<u64>,
     ) -> Outcome<Self> {
         let algorithm: Algorithm = controller.parse().map_err(|error| value_error(format!("{error}")))?;
-        let limits = congestion::Limits {
-            min: rate("min_bps", min_bps)?,
-            start: rate("start_bps", start_bps)?,
-            max: rate("max_bps", max_bps)?,
-        };
+        let limits = congestion::Limits::DEFAULT
+            .with_min(rate("min_bps", min_bps)?)
+            .with_start(rate("start_bps", start_bps)?)
+            .with_max(rate("max_bps", max_bps)?);
         if limits.ordered() != limits {
             return Err(value_error(format!(
                 "min_bps must not be above start_bps, nor start_bps above max_bps: found {min_bps}, {start_bps} and {max_bps}"
@@ -77,6 +76,7 @@ impl RateControl {
             FeedbackKind::Nada => "nada",
             FeedbackKind::ReceiverEstimate => "remb",
             FeedbackKind::ReceiverReports => "reports",
+            _ => "its own",
         };
         self.algorithm.requirements().accepted.iter().map(name).collect()
     }
@@ -98,8 +98,10 @@ impl RateControl {
             (None, None) => None,
             _ => return Err(value_error("ssrc and sequence belong together: give both or neither").into()),
         };
-        let packet =
-            OutgoingPacket { transport_sequence, rtp, size: DataSize::from_bytes(size_bytes), probe };
+        let packet = OutgoingPacket::new(DataSize::from_bytes(size_bytes))
+            .with_transport_sequence(transport_sequence)
+            .with_rtp(rtp)
+            .with_probe(probe);
         let State { controller, history, .. } = &mut *self.state();
         let sent = history.on_sent(now, packet);
         controller.on_sent(now, &sent);
@@ -123,10 +125,8 @@ impl RateControl {
     #[pyo3(signature = (now_s, *, queue_bytes = 0, oldest_s = 0.0))]
     fn on_timeout(&self, now_s: f64, queue_bytes: u64, oldest_s: f64) -> Outcome<()> {
         let now = time(now_s)?;
-        let queue = congestion::QueueState {
-            size: DataSize::from_bytes(queue_bytes),
-            oldest: seconds("oldest_s", oldest_s)?,
-        };
+        let queue =
+            congestion::QueueState::new(DataSize::from_bytes(queue_bytes), seconds("oldest_s", oldest_s)?);
         let State { controller, history, .. } = &mut *self.state();
         history.on_timeout(now);
         controller.on_timeout(now, &queue);
@@ -154,11 +154,10 @@ impl RateControl {
         let or = |name: &str, given: Option<f64>, before: DataRate| {
             given.map_or(Ok(before), |given| rate(name, given))
         };
-        let limits = congestion::Limits {
-            min: or("min_bps", min_bps, state.limits.min)?,
-            start: or("start_bps", start_bps, state.limits.start)?,
-            max: or("max_bps", max_bps, state.limits.max)?,
-        };
+        let limits = congestion::Limits::DEFAULT
+            .with_min(or("min_bps", min_bps, state.limits.min)?)
+            .with_start(or("start_bps", start_bps, state.limits.start)?)
+            .with_max(or("max_bps", max_bps, state.limits.max)?);
         if limits.min > limits.max {
             let (min, max) = (limits.min.as_bps(), limits.max.as_bps());
             return Err(

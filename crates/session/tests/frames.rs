@@ -43,7 +43,7 @@ fn sender(kind: Algorithm) -> MediaSender {
         pacer: pacer_config(kind.requirements().pacer),
         ..MediaSenderConfig::default()
     };
-    let limits = Limits { min: DataRate::from_bps(100_000), start: mbps(4), max: mbps(8) };
+    let limits = Limits::DEFAULT.with_min(DataRate::from_bps(100_000)).with_start(mbps(4)).with_max(mbps(8));
     MediaSender::new(config, kind.build(limits), streams)
 }
 
@@ -277,7 +277,7 @@ fn a_pushed_frame_is_sent_without_a_timeout() {
 }
 
 /// 1 Mbit/s. After 100 ms, one frame in three is to be dropped.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Dropping {
     decision: Decision,
     now: Timestamp,
@@ -298,7 +298,7 @@ impl Controller for Dropping {
     }
 
     fn target(&self) -> Target {
-        Target { media: mbps(1), pacing: mbps(1), ..Target::default() }
+        Target::new(mbps(1), mbps(1))
     }
 
     fn frame_drop_interval(&self) -> Option<u32> {
@@ -307,6 +307,10 @@ impl Controller for Dropping {
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

@@ -15,7 +15,7 @@ const SECONDS: i64 = 10;
 /// Sends ten seconds of frames that take most of the rate, each call `late` after its time. Returns the times and sizes of what was
 /// sent, and the number of bytes still queued at the end.
 fn sent(pacer: PacerConfig, late: impl Fn(u64) -> TimeDelta) -> (Vec<(Timestamp, u64)>, u64) {
-    let limits = Limits { min: RATE, start: RATE, max: RATE };
+    let limits = Limits::DEFAULT.with_min(RATE).with_start(RATE).with_max(RATE);
     let controller = "fixed".parse::<Algorithm>().unwrap().build(limits);
     let stream = MediaStream::video(10, 96, RateRange::new(RATE, RATE).unwrap());
     let mut sender = MediaSender::new(

@@ -60,7 +60,7 @@ fn sender(repair: Repair) -> MediaSender {
         ..MediaStream::video(1, VIDEO, limits)
     };
     let rate = DataRate::from_bps(2_000_000);
-    let limits = Limits { min: rate, start: rate, max: rate };
+    let limits = Limits::DEFAULT.with_min(rate).with_start(rate).with_max(rate);
     MediaSender::new(MediaSenderConfig::default(), kind.build(limits), vec![stream])
 }
 

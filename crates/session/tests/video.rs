@@ -181,11 +181,10 @@ fn sent(codec: VideoCodec, file: &[u8]) -> Vec<Vec<u8>> {
     };
     let config =
         MediaSenderConfig { feedback: FeedbackKind::ReceiverReports, ..MediaSenderConfig::default() };
-    let limits = Limits {
-        min: DataRate::from_bps(1_000_000),
-        start: DataRate::from_bps(5_000_000),
-        max: DataRate::from_bps(5_000_000),
-    };
+    let limits = Limits::DEFAULT
+        .with_min(DataRate::from_bps(1_000_000))
+        .with_start(DataRate::from_bps(5_000_000))
+        .with_max(DataRate::from_bps(5_000_000));
     let controller = "fixed".parse::<giusto_congestion::Algorithm>().unwrap().build(limits);
     let mut sender = MediaSender::new(config, controller, vec![stream]);
     let mut source =

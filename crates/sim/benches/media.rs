@@ -35,7 +35,7 @@ const fn mbps(tenths: u64) -> DataRate {
 
 fn sender(controller: Algorithm) -> EncodedEndpoint {
     let (min, max) = (mbps(1), mbps(60));
-    let limits = Limits { min, max, ..Limits::default() };
+    let limits = Limits::DEFAULT.with_min(min).with_max(max);
     let config = PerfectConfig {
         limits: RateRange::new(min, max).expect("a range"),
         start_rate: limits.start,

@@ -55,7 +55,7 @@ fn sender(kind: Algorithm) -> EncodedEndpoint {
         pacer: pacer_config(kind.requirements().pacer),
         ..MediaSenderConfig::default()
     };
-    let limits = Limits { min: rate(100), start: rate(300), max: rate(6300) };
+    let limits = Limits::DEFAULT.with_min(rate(100)).with_start(rate(300)).with_max(rate(6300));
     let sender = MediaSender::new(config, kind.build(limits), vec![audio_stream, video_stream]);
     EncodedEndpoint::new(MediaEndpoint::new(Some(sender), None), vec![Box::new(audio), Box::new(video)])
 }

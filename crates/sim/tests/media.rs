@@ -19,11 +19,10 @@ fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap()
 }
 
-const LIMITS: Limits = Limits {
-    min: DataRate::from_bps(100_000),
-    start: DataRate::from_bps(300_000),
-    max: DataRate::from_bps(2_000_000),
-};
+const LIMITS: Limits = Limits::DEFAULT
+    .with_min(DataRate::from_bps(100_000))
+    .with_start(DataRate::from_bps(300_000))
+    .with_max(DataRate::from_bps(2_000_000));
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
@@ -306,10 +305,14 @@ fn a_window_without_feedback_opens_again() {
         fn target(&self) -> giusto_congestion::Target {
             let rate = DataRate::from_bps(1_000_000);
             let window = Some(DataSize::from_bytes(20_000));
-            giusto_congestion::Target { media: rate, pacing: rate, window, ..Default::default() }
+            giusto_congestion::Target::new(rate, rate).with_window(window)
         }
         fn decision(&self) -> &giusto_congestion::Decision {
             &self.0
+        }
+
+        fn clone_box(&self) -> Box<dyn giusto_congestion::Controller> {
+            Box::new(Self(self.0))
         }
     }
     let video = PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap();

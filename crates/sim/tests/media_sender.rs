@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
+use std::sync::{Arc, Mutex};
+
 use giusto_congestion::{Algorithm, Decision, Limits};
 use giusto_rtp::{
     NtpShort, RtpHeader,
@@ -49,7 +51,7 @@ fn sender(kind: Algorithm) -> EncodedEndpoint {
 
 fn sender_of(kind: Algorithm, streams: Vec<MediaStream>) -> EncodedEndpoint {
     let config = MediaSenderConfig { feedback: kind.requirements().feedback, ..MediaSenderConfig::default() };
-    let limits = Limits { start: DataRate::from_bps(1_000_000), ..Limits::default() };
+    let limits = Limits::DEFAULT.with_start(DataRate::from_bps(1_000_000));
     encoded(MediaSender::new(config, kind.build(limits), streams))
 }
 
@@ -154,7 +156,7 @@ fn a_sender_report_maps_media_time_to_the_clock() {
 /// A controller that records its input.
 #[derive(Debug, Default)]
 struct Listener {
-    inputs: std::sync::Arc<std::sync::Mutex<Vec<Input>>>,
+    inputs: Arc<Mutex<Vec<Input>>>,
     decision: Decision,
 }
 
@@ -188,11 +190,15 @@ impl giusto_congestion::Controller for Listener {
 
     fn target(&self) -> giusto_congestion::Target {
         let rate = DataRate::from_bps(1_000_000);
-        giusto_congestion::Target { media: rate, pacing: rate, ..Default::default() }
+        giusto_congestion::Target::new(rate, rate)
     }
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    fn clone_box(&self) -> Box<dyn giusto_congestion::Controller> {
+        Box::new(Self { inputs: Arc::new(Mutex::new(self.inputs.lock().unwrap().clone())), ..*self })
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use giusto_congestion::{
     Algorithm, Cause, FeedbackKind, Limits,
-    nada::{Nada, NadaConfig},
+    nada::{Config, Nada},
 };
 use giusto_rtp::rtcp::{NadaFeedback, Packet};
 use giusto_session::media::{
@@ -26,10 +26,10 @@ fn at(millis: u64) -> Timestamp {
 
 fn limits(max: u64) -> Limits {
     let [min, start, max] = [150_000, 150_000, max].map(DataRate::from_bps);
-    Limits { min, start, max }
+    Limits::DEFAULT.with_min(min).with_start(start).with_max(max)
 }
 
-fn sender(config: NadaConfig) -> EncodedEndpoint {
+fn sender(config: Config) -> EncodedEndpoint {
     let requirements = "nada".parse::<Algorithm>().unwrap().requirements();
     video_sender(config.limits, requirements, Box::new(Nada::new(config)))
 }
@@ -78,7 +78,7 @@ impl Outcome {
 }
 
 /// Runs flows with these configurations over one queue, with a one-way delay of 25 ms, for `seconds`.
-fn run(path: Path, configs: &[NadaConfig], seconds: u64) -> Outcome {
+fn run(path: Path, configs: &[Config], seconds: u64) -> Outcome {
     let delay = TimeDelta::from_millis(25);
     let mut senders: Vec<_> = configs.iter().map(|config| sender(*config)).collect();
     let mut receivers: Vec<_> = configs.iter().map(|_| receiver()).collect();
@@ -148,7 +148,7 @@ fn the_standing_queue_is_that_of_the_equilibrium() {
     // x = XREF × RMAX / r_ref: 20 and 30 ms at the link rate. The sender's queue takes up to 5 % of r_ref from the encoder, which fills
     // the link: x is up to 5 % lower.
     for (mbps, max, expected) in [(1.0, 2_000_000, 20.0), (2.0, 6_000_000, 30.0)] {
-        let outcome = run(Path { mbps, ..CLEAR }, &[NadaConfig::within(limits(max))], 150);
+        let outcome = run(Path { mbps, ..CLEAR }, &[Config::within(limits(max))], 150);
         let (rate, signal) = (outcome.rate(0), outcome.signal(150e3));
         assert!((signal / expected - 1.0).abs() < 0.1, "{mbps} Mbit/s: {signal} ms instead of {expected}");
         assert!((rate / mbps - 1.0).abs() < 0.03, "{mbps}: {rate}");
@@ -157,7 +157,11 @@ fn the_standing_queue_is_that_of_the_equilibrium() {
 
 #[test]
 fn two_flows_share_in_the_ratio_of_their_weights() {
-    let configs = [2.0, 1.0].map(|priority| NadaConfig { priority, ..NadaConfig::within(limits(2_000_000)) });
+    let configs = [2.0, 1.0].map(|priority| {
+        let mut config = Config::within(limits(2_000_000));
+        config.priority = priority;
+        config
+    });
     let outcome = run(Path { mbps: 1.5, ..CLEAR }, &configs, 300);
     let ratio = outcome.rate(0) / outcome.rate(1);
     assert!((ratio / 2.0 - 1.0).abs() < 0.1, "{} {}", outcome.rate(0), outcome.rate(1));
@@ -169,7 +173,7 @@ fn two_flows_share_in_the_ratio_of_their_weights() {
 #[test]
 fn it_recovers_from_lost_messages() {
     let path = Path { mbps: 3.0, feedback_lost: (20_000, 30_000) };
-    let outcome = run(path, &[NadaConfig::within(limits(2_000_000))], 60);
+    let outcome = run(path, &[Config::within(limits(2_000_000))], 60);
     let rate = |tenth: usize| outcome.rates.get(tenth).and_then(|all| all.first()).copied().unwrap();
     assert!(rate(195) > 1.85, "{}", rate(195));
     // From 23 s on 0.8 of the rate each second.
@@ -185,7 +189,7 @@ proptest! {
         messages in prop::collection::vec((any::<(bool, u16, u32)>(), 0_u64..300), 1..200),
     ) {
         let limits = limits(2_000_000);
-        let mut sender = sender(NadaConfig::within(limits));
+        let mut sender = sender(Config::within(limits));
         let mut now = Timestamp::ZERO;
         for ((gradual, signal, bps), wait) in messages {
             now += TimeDelta::from_millis(wait as i64);

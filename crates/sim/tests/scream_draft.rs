@@ -108,7 +108,7 @@ fn run(path: Path, limits: Limits, seconds: u64) -> (Vec<u64>, Vec<Cause>) {
 
 fn limits(max: u64) -> Limits {
     let [min, start, max] = [150_000, 150_000, max].map(DataRate::from_bps);
-    Limits { min, start, max }
+    Limits::DEFAULT.with_min(min).with_start(start).with_max(max)
 }
 
 fn mean(rates: &[u64]) -> f64 {

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = paths.iter().map(|path| Ok(Clip::parse(&std::fs::read(path)?, TimeDelta::ZERO)?));
     let ladder = Ladder::new(files.collect::<Result<_, Box<dyn std::error::Error>>>()?)?;
     let source = FileSource::new(ladder, Timestamp::ZERO);
-    let limits = Limits { max: DataRate::from_bps(4_000_000), ..Limits::default() };
+    let limits = Limits::DEFAULT.with_max(DataRate::from_bps(4_000_000));
     let controller = "gcc:libwebrtc".parse::<Algorithm>()?.build(limits);
     let media = PeerMedia { source: Box::new(source), controller };
     let plan = CallPlan {

@@ -327,6 +327,7 @@ fn feedback_name(kind: FeedbackKind) -> &'static str {
         FeedbackKind::ScreamDraft => "scream-draft",
         FeedbackKind::Nada => "nada",
         FeedbackKind::ReceiverReports => "reports",
+        _ => "its own",
     }
 }
 

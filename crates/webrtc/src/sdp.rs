@@ -171,7 +171,7 @@ impl Offer {
             FeedbackKind::CongestionControl => has("ack ccfb"),
             FeedbackKind::ReceiverEstimate => has("goog-remb") && self.abs_send_time.is_some(),
             FeedbackKind::ReceiverReports => true,
-            FeedbackKind::ScreamDraft | FeedbackKind::Nada => false,
+            _ => false,
         }
     }
 

@@ -59,7 +59,7 @@ fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<Call
     let files = [&include_bytes!("data/low.ivf")[..], include_bytes!("data/high.ivf")];
     let ladder = Ladder::new(files.map(|file| Clip::parse(file, TimeDelta::ZERO).unwrap()).into()).unwrap();
     let max = DataRate::from_bps(ladder.limits().max().as_bps() * 2);
-    let limits = Limits { start: DataRate::from_bps(100_000), max, ..Limits::default() };
+    let limits = Limits::DEFAULT.with_start(DataRate::from_bps(100_000)).with_max(max);
     let algorithm = controller.parse::<Algorithm>().unwrap();
     let media = PeerMedia {
         source: Box::new(FileSource::new(ladder, Timestamp::ZERO)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use giusto_congestion::gcc::thesis;
+use giusto_congestion::internals::thesis;
 
 use super::{
     network::{MEAN_DELAY, PROBABILITIES, TABLE_9, UPDATE},

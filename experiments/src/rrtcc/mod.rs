@@ -1,7 +1,7 @@
 //! The algorithm and the network of Hoang Thanh Tam, "An Implementation of Receiver-side Real-time Congestion Control for
 //! Simulations using `SimPy`", Vietnam National University, Hanoi, 2017.
 //!
-//! The thesis's algorithm ([`thesis`](giusto_congestion::gcc::thesis)) runs on the network that it describes, beside a sender of
+//! The thesis's algorithm ([`thesis`](giusto_congestion::internals::thesis)) runs on the network that it describes, beside a sender of
 //! constant rate, with many seeds; and both run on a link with a queue. See `docs/reproduce/rrtcc.md`.
 
 mod fairness;
@@ -145,7 +145,7 @@ impl Rrtcc {
 /// The loss of UDP above which three sentences contradict each other on any network: UDP's goodput is at least RRTCC's, RRTCC's rate
 /// is lower by 1.6 %, and its loss is at most half of UDP's. That takes `7.2·(1 − p) ≥ 7.082516·(1 − p/2)`.
 fn most_consistent_loss() -> f64 {
-    let ratio = MEAN_ESTIMATE_BPS / giusto_congestion::gcc::thesis::START.as_bps() as f64;
+    let ratio = MEAN_ESTIMATE_BPS / giusto_congestion::internals::thesis::START.as_bps() as f64;
     (1.0 - ratio) / (1.0 - ratio / 2.0)
 }
 

@@ -4,10 +4,7 @@ mod agents;
 
 use std::{array, collections::BTreeMap};
 
-use giusto_congestion::gcc::{
-    delay::KalmanTwoStateConfig,
-    thesis::{Pace, START, ThesisConfig, filter},
-};
+use giusto_congestion::internals::thesis::{Pace, START, ThesisConfig};
 use giusto_sim::{
     link::{
         LinkConfig,
@@ -56,8 +53,9 @@ pub(super) const CONTENDERS: [Contender; 3] = [
         name: "RRTCC, trend × 60, each packet",
         id: "rrtcc_amplified",
         algorithm: || {
-            let filter = KalmanTwoStateConfig { amplification: Some(60), ..filter() };
-            Some(ThesisConfig { filter, pace: Pace::Packet, ..ThesisConfig::default() })
+            let mut config = ThesisConfig { pace: Pace::Packet, ..ThesisConfig::default() };
+            config.filter.amplification = Some(60);
+            Some(config)
         },
     },
 ];

@@ -1,8 +1,8 @@
 //! Alternatives to the readings that were chosen: each alternative by itself, on line 2 of Table 9.
 
-use giusto_congestion::gcc::{
-    rate::AimdConfig,
-    thesis::{LossWindow, Pace},
+use giusto_congestion::{
+    gcc::config::AimdConfig,
+    internals::thesis::{LossWindow, Pace},
 };
 use giusto_units::DataSize;
 

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use giusto_congestion::{
     PacketReport, SentPacket,
-    gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
+    internals::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, Timestamp};
 
 use super::network::{Bandwidths, MEAN_DELAY, Path, Recorded, Variance};
 
@@ -114,8 +114,7 @@ struct Receiver {
 impl Receiver {
     /// Expects a packet that left at `at`.
     fn on_sent(&mut self, sequence: u64, at: Timestamp, size: DataSize) {
-        let sent = SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO };
-        self.unreported.push_back(PacketReport { sent, arrival: None, ecn: Ecn::NotEct });
+        self.unreported.push_back(PacketReport::new(SentPacket::new(sequence, at, size), None));
     }
 
     /// Notes when a packet arrives, which may lie in the future.
@@ -134,9 +133,9 @@ impl Receiver {
         let has_come =
             |packet: &PacketReport| packet.arrival.is_some_and(|arrival| arrival.as_nanos() <= at.as_nanos());
         let count = self.unreported.iter().rposition(has_come).map_or(0, |last| last + 1);
-        let late = |packet: PacketReport| PacketReport {
-            arrival: packet.arrival.filter(|_| has_come(&packet)),
-            ..packet
+        let late = |mut packet: PacketReport| {
+            packet.arrival = packet.arrival.filter(|_| has_come(&packet));
+            packet
         };
         self.unreported.drain(..count).map(late).collect()
     }

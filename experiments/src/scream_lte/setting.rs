@@ -37,7 +37,7 @@ pub(super) const READINGS: &[Reading] = &[
         name: "start at 300, minimum 30 kbit/s",
         change: |spec| {
             let Limits { min, start, .. } = Limits::default();
-            spec.media.limits = Limits { min, start, ..spec.media.limits };
+            spec.media.limits = spec.media.limits.with_min(min).with_start(start);
         },
     },
     Reading { name: "no AQM", change: |spec| spec.queue = QueueSpec::DropTail(LIMIT) },
@@ -100,7 +100,7 @@ impl Reading {
     ) -> CitySpec {
         let mut media = MediaSpec::new(Some(statistical(30.0)), Some(AudioConfig::default()));
         media.controller = controller;
-        media.limits = Limits { min: LOWEST, start: LOWEST, ..media.limits };
+        media.limits = media.limits.with_min(LOWEST).with_start(LOWEST);
         let mut config = CityConfig {
             seed,
             direction: link.direction(),

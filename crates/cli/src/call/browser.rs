@@ -56,11 +56,10 @@ fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
     let most = DataRate::from_bps(video.limits().max().as_bps() * 6 / 5);
     let max = args.max_rate.unwrap_or(if args.media.is_empty() { DEFAULT_MAX_RATE } else { most });
     let defaults = Limits::default();
-    let limits = Limits {
-        min: args.min_rate.unwrap_or(defaults.min),
-        start: args.start_rate.unwrap_or(defaults.start),
-        max,
-    };
+    let limits = Limits::DEFAULT
+        .with_min(args.min_rate.unwrap_or(defaults.min))
+        .with_start(args.start_rate.unwrap_or(defaults.start))
+        .with_max(max);
     if args.delay_target.is_some() && !controller.requirements().delay_target {
         misuse!("--delay-target: {} has no target of the queueing delay", controller.name());
     }

@@ -6,7 +6,9 @@ use crate::{drain::QueueDrain, limits::Limits};
 
 /// Configuration of [`Bbr`](super::Bbr). The defaults are those of draft-ietf-ccwg-bbr-06, unless a field names another source.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BbrConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Limits of the media rate. `Startup` begins at the start rate.
     pub limits: Limits,
     /// `StartupPacingGain`. Default 2.77.
@@ -65,7 +67,7 @@ pub struct BbrConfig {
     pub max_feedback_interval: TimeDelta,
 }
 
-impl BbrConfig {
+impl Config {
     /// The defaults with these limits.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -99,7 +101,7 @@ impl BbrConfig {
     }
 }
 
-impl Default for BbrConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }

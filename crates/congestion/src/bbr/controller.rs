@@ -3,7 +3,7 @@
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 
 use super::{
-    config::BbrConfig,
+    config::Config,
     delivery::Sent,
     model::{Model, Report},
     phase::Phase,
@@ -27,7 +27,7 @@ const INTERVALS: TimeDelta = TimeDelta::from_seconds(1);
 /// The media rate is the pacing rate, as far as the window permits it.
 #[derive(Debug, Clone)]
 pub struct Bbr {
-    config: BbrConfig,
+    config: Config,
     model: Model,
     acknowledgements: Acknowledgements,
     usage: Usage,
@@ -59,8 +59,8 @@ impl Bbr {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: BbrConfig) -> Self {
-        let config = BbrConfig { limits: config.limits.ordered(), ..config };
+    pub fn new(config: Config) -> Self {
+        let config = Config { limits: config.limits.ordered(), ..config };
         Self {
             config,
             model: Model::new(Timestamp::ZERO, config, PACKET_BOUNDS.1),
@@ -265,5 +265,9 @@ impl Controller for Bbr {
 
     fn decision(&self) -> &Decision {
         self.decided.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! The long-term bound of the data in flight (draft §5.3.3.5, §5.3.3.9 and §5.5.10.2).
 
-use super::config::BbrConfig;
+use super::config::Config;
 
 /// `inflight_longterm`: the flight that caused too many losses while it probed for bandwidth, and its growth in `ProbeBW_UP`. In bytes.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl LongTerm {
     }
 
     /// `InflightWithHeadroom`.
-    pub(super) fn with_headroom(&self, config: &BbrConfig, packet: f64) -> f64 {
+    pub(super) fn with_headroom(&self, config: &Config, packet: f64) -> f64 {
         let headroom = (config.headroom * self.flight).max(packet);
         if self.flight.is_finite() {
             (self.flight - headroom).max(config.min_window * packet)
@@ -69,7 +69,7 @@ impl LongTerm {
 
 /// `InflightAtLoss`: the data in flight at which the losses crossed the threshold, of a lost packet of `size` that was sent with `flight`
 /// bytes in flight; `lost` bytes were lost since. Both include the packet.
-pub(super) fn flight_at_loss(config: &BbrConfig, size: f64, flight: f64, lost: f64) -> f64 {
+pub(super) fn flight_at_loss(config: &Config, size: f64, flight: f64, lost: f64) -> f64 {
     let (flight, lost) = (flight - size, lost - size);
     flight + (config.loss_threshold * flight - lost) / (1.0 - config.loss_threshold)
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn headroom_is_15_percent_and_a_packet_at_least() {
-        let (config, bound) = (BbrConfig::default(), |flight| LongTerm { flight, ..LongTerm::new() });
+        let (config, bound) = (Config::default(), |flight| LongTerm { flight, ..LongTerm::new() });
         assert_eq!(bound(100e3).with_headroom(&config, 1e3), 85e3);
         assert_eq!(bound(5.2e3).with_headroom(&config, 1e3), 4.2e3);
         assert_eq!(bound(4.2e3).with_headroom(&config, 1e3), 4e3);
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_flight_at_the_loss_is_that_of_two_percent() {
         // 100 packets in flight, the third is lost with the last: (2 + x) / (99 + x) = 2 %, x = −0.02/0.98.
-        let flight = flight_at_loss(&BbrConfig::default(), 1e3, 100e3, 3e3);
+        let flight = flight_at_loss(&Config::default(), 1e3, 100e3, 3e3);
         assert!((flight - (99e3 - 20.0 / 0.98)).abs() < 1e-6, "{flight}");
     }
 }

@@ -2,7 +2,7 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::config::BbrConfig;
+use super::config::Config;
 
 /// The minimum RTT of 10 s, and the minimum of 5 s that decides about `ProbeRTT`.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ impl MinRtt {
         self.min
     }
 
-    pub(super) fn on_sample(&mut self, now: Timestamp, config: &BbrConfig, rtt: TimeDelta) {
+    pub(super) fn on_sample(&mut self, now: Timestamp, config: &Config, rtt: TimeDelta) {
         self.is_expired = now.saturating_since(self.probed_at) > config.probe_rtt_interval;
         if self.is_expired || self.probed.is_none_or(|probed| rtt < probed) {
             (self.probed, self.probed_at) = (Some(rtt), now);
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_probe_is_due_after_5_s_without_a_lower_rtt_and_the_minimum_lasts_10_s() {
-        let (config, mut min) = (BbrConfig::default(), MinRtt::new(at(0)));
+        let (config, mut min) = (Config::default(), MinRtt::new(at(0)));
         assert_eq!(min.get(), None);
         let mut expired = Vec::new();
         for ms in (100..=12_000).step_by(100) {

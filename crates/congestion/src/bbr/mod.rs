@@ -2,7 +2,7 @@
 //!
 //! | part | draft | module |
 //! |---|---|---|
-//! | constants | §2.4 to §2.16 | [`config`] |
+//! | constants | §2.4 to §2.16 | [`Config`] |
 //! | delivery-rate samples | §4.1 | `delivery` |
 //! | rounds | §5.5.1 | `round` |
 //! | maximum bandwidth of two cycles | §5.5.2 to §5.5.6 | `max_rate` |
@@ -11,10 +11,10 @@
 //! | allowance for data acknowledged in bursts | §5.5.9 | `aggregation` |
 //! | long-term bound of the data in flight | §5.3.3.5, §5.3.3.9, §5.5.10.2 | `long_term` |
 //! | short-term bounds of rate and flight | §5.5.10.3 | `short_term` |
-//! | states and gains | §5.6.1 | [`phase`] |
+//! | states and gains | §5.6.1 | [`Phase`] |
 //! | state machine, pacing rate, window | §5.2.3, §5.3, §5.4, §5.6 | `model` |
 //! | application-limited media | ours, for §4.1.2.4 | `usage` |
-//! | controller | | [`controller`] |
+//! | controller | | [`Bbr`] |
 //!
 //! # What the draft leaves open for media
 //!
@@ -23,7 +23,7 @@
 //! | media rate | – | the pacing rate, less what drains the sender's queue; at most the window in an RTT and an interval of feedback; half of the bandwidth in `ProbeRTT` |
 //! | when the application limits the sender | at each time at which nothing waits (§4.1.2.4), which between two frames is always | while less than 80 % of the target was sent within 100 ms, unless the window is full |
 //! | samples of such times | only if they raise the maximum (§5.5.4) | the same |
-//! | `Startup` and `ProbeBW_UP` while the application limits | they do not end without losses (appendix of test cases) | the same, but the sender pads up to the target in these states and in `ProbeBW_REFILL`, as libwebrtc's former BBR did ([`BbrConfig::pads`]) |
+//! | `Startup` and `ProbeBW_UP` while the application limits | they do not end without losses (appendix of test cases) | the same, but the sender pads up to the target in these states and in `ProbeBW_REFILL`, as libwebrtc's former BBR did ([`Config::pads`]) |
 //! | first rate | initial window / RTT × 2.77 | the start rate |
 //! | acknowledgements | each at its time | a report of several packets counts as one acknowledgement; its time is that of the newest packet's own acknowledgement, so neither the feedback interval nor a queue on the return path changes a rate or an RTT |
 //! | window during an interval of feedback | `extra_acked` | the same, also in `ProbeRTT` |
@@ -38,21 +38,21 @@
 //! acknowledgement, and its results are published. Both take their laws from the same sections.
 
 mod aggregation;
-pub mod config;
-pub mod controller;
+mod config;
+mod controller;
 mod delivery;
 mod full_pipe;
 mod long_term;
 mod max_rate;
 mod min_rtt;
 mod model;
-pub mod phase;
+mod phase;
 mod round;
 mod short_term;
 #[cfg(test)]
 mod tests;
 mod usage;
 
-pub use config::BbrConfig;
+pub use config::Config;
 pub use controller::Bbr;
 pub use phase::Phase;

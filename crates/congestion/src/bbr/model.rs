@@ -4,7 +4,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     aggregation::Aggregation,
-    config::BbrConfig,
+    config::Config,
     delivery::{Delivery, Sample, Sent},
     full_pipe::FullPipe,
     long_term::{LongTerm, flight_at_loss},
@@ -30,7 +30,7 @@ pub(super) struct Report {
 /// BBR's model of the path.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
-    config: BbrConfig,
+    config: Config,
     /// Size of the largest packet (`C.SMSS`); before the first report that of the latest one, since a first guess is larger.
     pub(super) packet: f64,
     pub(super) delivery: Delivery,
@@ -64,7 +64,7 @@ pub(super) struct Model {
 
 impl Model {
     /// At the start of a session at `now`.
-    pub(super) fn new(now: Timestamp, config: BbrConfig, packet: f64) -> Self {
+    pub(super) fn new(now: Timestamp, config: Config, packet: f64) -> Self {
         let mut aggregation = Aggregation::default();
         aggregation.restart(now);
         Self {

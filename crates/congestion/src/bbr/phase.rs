@@ -1,9 +1,12 @@
 //! The states of BBR and their gains (draft §5.6.1).
 
-use super::config::BbrConfig;
+use super::config::Config;
 
 /// `BBR.state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Phase {
     /// The rate doubles in each round until the pipe is full.
     Startup,
@@ -23,7 +26,7 @@ pub enum Phase {
 
 impl Phase {
     /// Factors of the pacing rate and of the window.
-    pub(super) fn gains(self, config: &BbrConfig) -> (f64, f64) {
+    pub(super) fn gains(self, config: &Config) -> (f64, f64) {
         match self {
             Self::Startup => (config.startup_gain, config.window_gain),
             Self::Drain => (config.drain_gain, config.window_gain),

@@ -1,6 +1,6 @@
 //! Reaction to losses while it does not probe for bandwidth (draft §5.5.10.3).
 
-use super::config::BbrConfig;
+use super::config::Config;
 
 /// The short-term bounds of rate and flight, and the delivery of the latest round. Rates are in bytes per second.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl ShortTerm {
     }
 
     /// `AdaptLowerBoundsFromCongestion`, at the end of a round. `max_rate` and `window` are the bounds so far.
-    pub(super) fn adapt(&mut self, config: &BbrConfig, is_probing: bool, max_rate: f64, window: f64) {
+    pub(super) fn adapt(&mut self, config: &Config, is_probing: bool, max_rate: f64, window: f64) {
         if !self.is_round_over {
             return;
         }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_round_with_losses_lowers_the_bounds_to_the_delivery_or_by_30_percent() {
-        let config = BbrConfig::default();
+        let config = Config::default();
         let after = |rate, flight, is_probing| {
             let mut bounds = ShortTerm::new();
             bounds.on_loss(1000);

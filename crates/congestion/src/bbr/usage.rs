@@ -2,9 +2,9 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::config::BbrConfig;
+use super::config::Config;
 
-/// Compares what is sent with what may be sent, over at least [`BbrConfig::used_period`] and three packets.
+/// Compares what is sent with what may be sent, over at least [`Config::used_period`] and three packets.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Usage {
     since: Option<Timestamp>,
@@ -18,7 +18,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// Time passes, in which `rate` bytes per second may be sent.
-    pub(super) fn on_time(&mut self, now: Timestamp, config: &BbrConfig, rate: f64, packet: f64) {
+    pub(super) fn on_time(&mut self, now: Timestamp, config: &Config, rate: f64, packet: f64) {
         let since = *self.since.get_or_insert(now);
         if self.updated < since {
             self.updated = since;
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn media_below_80_percent_of_the_target_limit_the_sender() {
-        let config = BbrConfig::default();
+        let config = Config::default();
         for (bytes, is_full, expected) in
             [(1000.0, false, false), (850.0, false, false), (750.0, false, true), (100.0, true, false)]
         {

@@ -6,7 +6,9 @@ use crate::{drain::QueueDrain, limits::Limits};
 
 /// Configuration of [`Copa`](super::Copa). The defaults are those of the paper (NSDI 2018), unless a field names another source.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CopaConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Limits of the media rate. Slow start begins at the start rate.
     pub limits: Limits,
     /// δ in default mode, above 0: 1/δ packets are kept in the queue. Default 0.5 (§2.2).
@@ -42,7 +44,7 @@ pub struct CopaConfig {
     pub max_feedback_interval: TimeDelta,
 }
 
-impl CopaConfig {
+impl Config {
     /// The defaults with these limits.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -66,7 +68,7 @@ impl CopaConfig {
     }
 }
 
-impl Default for CopaConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }

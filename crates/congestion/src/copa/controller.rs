@@ -3,7 +3,7 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    competition::Competition, config::CopaConfig, delay::PathDelay, usage::Usage, velocity::Velocity, window,
+    competition::Competition, config::Config, delay::PathDelay, usage::Usage, velocity::Velocity, window,
 };
 use crate::{
     acknowledgement::{MIN_PACING, PACKET_BOUNDS, ReportIntervals},
@@ -20,7 +20,7 @@ use crate::{
 /// The media rate is window / standing RTT.
 #[derive(Debug, Clone)]
 pub struct Copa {
-    config: CopaConfig,
+    config: Config,
     delay: PathDelay,
     competition: Competition,
     velocity: Velocity,
@@ -49,8 +49,8 @@ impl Copa {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: CopaConfig) -> Self {
-        let config = CopaConfig { limits: config.limits.ordered(), ..config };
+    pub fn new(config: Config) -> Self {
+        let config = Config { limits: config.limits.ordered(), ..config };
         Self {
             config,
             delay: PathDelay::default(),
@@ -254,5 +254,9 @@ impl Controller for Copa {
 
     fn decision(&self) -> &Decision {
         self.decided.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }

@@ -2,7 +2,7 @@
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use super::config::CopaConfig;
+use super::config::Config;
 use crate::{
     acknowledgement::Acknowledgements,
     extremes::{WindowedMaximum, WindowedMinimum},
@@ -34,7 +34,7 @@ impl PathDelay {
     pub(super) fn on_report(
         &mut self,
         now: Timestamp,
-        config: &CopaConfig,
+        config: &Config,
         interval: TimeDelta,
         packets: &[PacketReport],
     ) -> bool {
@@ -47,7 +47,7 @@ impl PathDelay {
     pub(super) fn on_packet(
         &mut self,
         now: Timestamp,
-        config: &CopaConfig,
+        config: &Config,
         sent: Timestamp,
         arrival: PeerTimestamp,
     ) -> Timestamp {
@@ -88,7 +88,7 @@ impl PathDelay {
     }
 
     /// Whether the queue was nearly empty within the latest RTTs. `true` until that time has passed once.
-    pub(super) fn was_nearly_empty(&self, config: &CopaConfig) -> bool {
+    pub(super) fn was_nearly_empty(&self, config: &Config) -> bool {
         let watched = times(self.smoothed_rtt() + self.interval, config.empty_rtts);
         let is_known =
             self.first.is_some_and(|first| self.acknowledgements.latest().saturating_since(first) >= watched);
@@ -128,7 +128,7 @@ mod tests {
 
     /// One packet each 10 ms with this queueing delay, 20 ms each way, the receiver's clock 1000 s ahead. A report each 50 ms.
     fn after(count: u64, queue: impl Fn(u64) -> u64) -> PathDelay {
-        let (config, mut delay) = (CopaConfig::default(), PathDelay::default());
+        let (config, mut delay) = (Config::default(), PathDelay::default());
         let mut packets = Vec::new();
         for number in 0..count {
             let (sent, arrival) = (number * 10, 1_000_000 + number * 10 + 20 + queue(number));
@@ -157,7 +157,7 @@ mod tests {
         let delay = after(100, |_| 0);
         assert_eq!((delay.min_rtt(), delay.standing_rtt()), (ms(40), Some(ms(40))));
         assert_eq!((delay.smoothed_rtt(), delay.queueing()), (ms(40), TimeDelta::ZERO));
-        assert!(delay.was_nearly_empty(&CopaConfig::default()));
+        assert!(delay.was_nearly_empty(&Config::default()));
         assert_eq!(PathDelay::default().standing_rtt(), None);
     }
 
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_never_empties_is_noticed_after_five_rtts() {
-        let config = CopaConfig::default();
+        let config = Config::default();
         // It varies between 20 and 40 ms: never below a tenth. An RTT of 70 ms, so 5 take 350 ms.
         let queue = |number: u64| if number < 20 { 0 } else { 20 + 20 * (number % 2) };
         assert!(after(45, queue).was_nearly_empty(&config));

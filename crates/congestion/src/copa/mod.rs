@@ -2,13 +2,13 @@
 //!
 //! | part | paper | module |
 //! |---|---|---|
-//! | constants | §2.1, §2.2 | [`config`] |
+//! | constants | §2.1, §2.2 | [`Config`] |
 //! | standing RTT, minimum RTT, queueing delay | §2.1, equation 2 | `delay` |
 //! | target rate, window update, slow start | §2.1, equation 1, steps 2 and 3 | `window` |
 //! | velocity | §2.1, step 4 | `velocity` |
 //! | competitive mode | §2.2 | `competition` |
 //! | application-limited media | ours, after RFC 7661 | `usage` |
-//! | controller | | [`controller`] |
+//! | controller | | [`Copa`] |
 //!
 //! In equilibrium a flow keeps 1/δ packets in the queue on average: 2 in default mode.
 //!
@@ -34,8 +34,8 @@
 //! update changes its direction; the paper waits for the end of the window, as this does.
 
 mod competition;
-pub mod config;
-pub mod controller;
+mod config;
+mod controller;
 mod delay;
 mod usage;
 mod velocity;
@@ -44,5 +44,5 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use config::CopaConfig;
+pub use config::Config;
 pub use controller::Copa;

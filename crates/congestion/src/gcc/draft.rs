@@ -20,7 +20,9 @@ use crate::{
 
 /// Configuration of [`Draft`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DraftConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range and initial value of the target. They override the limits of the parts.
     pub limits: Limits,
     /// The delay detector (§5.1 to §5.4).
@@ -42,7 +44,7 @@ pub struct DraftConfig {
     pub round_trip: RoundTripConfig,
 }
 
-impl DraftConfig {
+impl Config {
     /// `gcc:draft-02+giusto`: the draft, with the delay trend amplified by up to 60 as in implementations
     /// ([`DelayConfig::draft_02_amplified`]). Without amplification the filter does not detect small
     /// overloads.
@@ -68,7 +70,7 @@ impl DraftConfig {
 /// §6). There are no probes, and packets are sent at the target rate (§4).
 #[derive(Debug, Clone)]
 pub struct Draft {
-    config: DraftConfig,
+    config: Config,
     delay: DelayEstimator,
     aimd: Aimd,
     arrived: WindowedRate,
@@ -113,7 +115,7 @@ impl Draft {
     /// # Errors
     ///
     /// A constant of the delay part is out of range.
-    pub fn new(config: DraftConfig) -> Result<Self, DelayConfigError> {
+    pub fn new(config: Config) -> Result<Self, DelayConfigError> {
         let limits = config.limits.ordered();
         let aimd = AimdConfig { min: limits.min, max: limits.max, ..config.aimd };
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
@@ -125,12 +127,12 @@ impl Draft {
             settled: Settled::new(limits, config.round_trip),
             delay_cause: Cause::Start,
             losses: Losses { interval: config.loss_interval, since: None, expected: 0, lost: 0 },
-            config: DraftConfig { limits, ..config },
+            config: Config { limits, ..config },
         })
     }
 
     /// The delay detection, and the current threshold.
-    pub fn delay(&self) -> DelayReading {
+    pub(crate) fn delay(&self) -> DelayReading {
         let detection = self.delay.detection();
         DelayReading {
             signal: detection.signal,
@@ -251,6 +253,10 @@ impl Controller for Draft {
 
     fn decision(&self) -> &Decision {
         self.settled.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

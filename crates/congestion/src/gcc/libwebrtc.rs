@@ -6,7 +6,7 @@ mod lock_up;
 #[cfg(test)]
 mod tests;
 
-pub use config::{GccConfigError, LibwebrtcConfig};
+pub use config::{Config, ConfigError};
 
 use giusto_units::{DataRate, Timestamp};
 
@@ -44,23 +44,23 @@ use crate::{
 /// there are three observations of losses, it rises only with a new one, every 250 ms. While the RTT is above
 /// its limit the target only falls. The delay-based rate knows the RTT from reports only; without any it
 /// assumes 200 ms. While too much is in flight, frames are
-/// dropped ([`PushBack`]).
+/// dropped ([`Config::push_back`]).
 ///
 /// # Example
 ///
 /// ```
-/// use giusto_congestion::{Controller, Limits, QueueState, gcc::{Libwebrtc, LibwebrtcConfig}};
+/// use giusto_congestion::{Controller, Limits, QueueState, gcc::libwebrtc::{Config, Libwebrtc}};
 /// use giusto_units::{DataRate, Timestamp};
 ///
-/// let mut controller = Libwebrtc::new(LibwebrtcConfig::within(Limits::default()))?;
+/// let mut controller = Libwebrtc::new(Config::within(Limits::default()))?;
 /// controller.on_timeout(Timestamp::ZERO, &QueueState::default());
 /// assert_eq!(controller.target().media, DataRate::from_bps(300_000));
 /// assert_eq!(controller.next_probe().map(|probe| probe.rate), Some(DataRate::from_bps(900_000)));
-/// # Ok::<(), giusto_congestion::gcc::GccConfigError>(())
+/// # Ok::<(), giusto_congestion::gcc::libwebrtc::ConfigError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Libwebrtc {
-    config: LibwebrtcConfig,
+    config: Config,
     delay: DelayEstimator,
     aimd: Aimd,
     by_arrival: ByArrival,
@@ -103,7 +103,7 @@ impl Libwebrtc {
     /// # Errors
     ///
     /// A constant of `config` is out of range.
-    pub fn new(mut config: LibwebrtcConfig) -> Result<Self, GccConfigError> {
+    pub fn new(mut config: Config) -> Result<Self, ConfigError> {
         config.validate()?;
         config.limits = config.limits.ordered();
         let limits = config.limits;
@@ -134,7 +134,7 @@ impl Libwebrtc {
     }
 
     /// The delay detection, and the current threshold.
-    pub fn delay(&self) -> DelayReading {
+    pub(crate) fn delay(&self) -> DelayReading {
         let detection = self.delay.detection();
         DelayReading {
             signal: detection.signal,
@@ -146,11 +146,6 @@ impl Libwebrtc {
     /// The delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
-    }
-
-    /// The loss model.
-    pub fn loss(&self) -> &LossModel {
-        &self.loss
     }
 
     /// The received rate, if known.
@@ -456,5 +451,9 @@ impl Controller for Libwebrtc {
 
     fn decision(&self) -> &Decision {
         self.settled.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }

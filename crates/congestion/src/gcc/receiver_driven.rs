@@ -18,7 +18,9 @@ use crate::{
 
 /// Configuration of [`ReceiverDriven`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReceiverDrivenConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range and initial value of the target. They override the limits of the loss rule.
     pub limits: Limits,
     /// The loss-based rate.
@@ -34,14 +36,14 @@ pub struct ReceiverDrivenConfig {
     pub pacing: f64,
 }
 
-impl ReceiverDrivenConfig {
+impl Config {
     /// With libwebrtc's loss rule.
     pub fn within(limits: Limits) -> Self {
         Self { limits, reports: ReportConfig::libwebrtc(), silence: RoundTripConfig::default(), pacing: 2.5 }
     }
 }
 
-impl Default for ReceiverDrivenConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }
@@ -49,12 +51,12 @@ impl Default for ReceiverDrivenConfig {
 
 /// Sends at the receiver's estimate, limited by losses.
 ///
-/// The target is the minimum of the receiver's estimate (REMB) and a [threshold rule](ByReport) on the losses
+/// The target is the minimum of the receiver's estimate (REMB) and a threshold rule on the losses
 /// in receiver reports. Before the first estimate only the rule applies. The receiver decides how it computes
 /// its estimate.
 #[derive(Debug, Clone)]
 pub struct ReceiverDriven {
-    config: ReceiverDrivenConfig,
+    config: Config,
     reports: ByReport,
     settled: Settled,
     estimate: Option<DataRate>,
@@ -70,11 +72,11 @@ impl ReceiverDriven {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: ReceiverDrivenConfig) -> Self {
+    pub fn new(config: Config) -> Self {
         let limits = config.limits.ordered();
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
         Self {
-            config: ReceiverDrivenConfig { limits, ..config },
+            config: Config { limits, ..config },
             reports: ByReport::new(reports, limits.start),
             settled: Settled::new(limits, config.silence),
             estimate: None,
@@ -176,6 +178,10 @@ impl Controller for ReceiverDriven {
 
     fn decision(&self) -> &Decision {
         self.settled.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

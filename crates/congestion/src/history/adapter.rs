@@ -16,8 +16,8 @@ use super::{
     scream_draft::ScreamDraft,
     source::Source,
 };
-use crate::feedback::{Feedback, LossReport, PacketReport, SentPacket};
-use crate::nada::NadaReport;
+use crate::feedback::{Extension, Feedback, LossReport, PacketReport, SentPacket};
+use crate::nada;
 
 /// The longest time before a report that RFC 8888 §3.1 can express, rounded down.
 const LONGEST_OFFSET: TimeDelta = TimeDelta::from_millis(7997);
@@ -58,10 +58,9 @@ pub struct History {
 struct News {
     round_trip: Option<TimeDelta>,
     receiver_estimate: Option<DataRate>,
-    nada: Option<NadaReport>,
+    extension: Option<Extension>,
     lost: i64,
     expected: u64,
-    quench: bool,
 }
 
 impl History {
@@ -131,9 +130,15 @@ impl History {
             match packet {
                 Packet::TransportFeedback(feedback) => self.on_transport_feedback(feedback),
                 Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(feedback),
-                Packet::ScreamFeedback(feedback) => news.quench |= self.on_scream_feedback(feedback),
+                Packet::ScreamFeedback(feedback) => {
+                    if self.on_scream_feedback(feedback) {
+                        news.extension = Some(Extension::SourceQuench);
+                    }
+                }
                 Packet::Remb(remb) if self.is_for_us(remb) => news.receiver_estimate = Some(remb.bitrate),
-                Packet::NadaFeedback(feedback) => news.nada = Some(NadaReport::from_message(feedback)),
+                Packet::NadaFeedback(feedback) => {
+                    news.extension = Some(Extension::Nada(nada::Report::from_message(feedback)));
+                }
                 Packet::ReceiverReport(report) => self.on_blocks(now, &report.blocks, &mut news),
                 Packet::SenderReport(report) => self.on_blocks(now, &report.blocks, &mut news),
                 _ => {}
@@ -311,18 +316,16 @@ impl History {
             expected_packets: news.expected,
         });
         let is_new = !self.reports.is_empty()
-            || news.quench
             || loss.is_some()
             || news.round_trip.is_some()
             || news.receiver_estimate.is_some()
-            || news.nada.is_some();
+            || news.extension.is_some();
         is_new.then_some(Feedback {
             packets: &self.reports,
             round_trip: news.round_trip,
             receiver_estimate: news.receiver_estimate,
-            nada: news.nada,
             loss,
-            quench: news.quench,
+            extension: news.extension,
             in_flight: self.packets.in_flight(),
         })
     }

@@ -15,7 +15,7 @@
 //! # Example
 //!
 //! ```
-//! use giusto_congestion::{Algorithm, Limits, history::{History, OutgoingPacket}};
+//! use giusto_congestion::{Algorithm, History, Limits, OutgoingPacket};
 //! use giusto_units::{DataSize, Timestamp};
 //!
 //! let mut history = History::new();
@@ -23,11 +23,7 @@
 //!
 //! // For each packet that leaves:
 //! let now = Timestamp::ZERO;
-//! let packet = OutgoingPacket {
-//!     transport_sequence: Some(7),
-//!     size: DataSize::from_bytes(1200),
-//!     ..OutgoingPacket::default()
-//! };
+//! let packet = OutgoingPacket::new(DataSize::from_bytes(1200)).with_transport_sequence(Some(7));
 //! controller.on_sent(now, &history.on_sent(now, packet));
 //!
 //! // For each RTCP datagram that arrives. This TWCC message reports packet 7 as received.

@@ -7,6 +7,8 @@ use giusto_units::DataSize;
 /// Set every identifier that the packet carries: transport-wide feedback refers to the transport-wide
 /// sequence number, all other messages refer to the RTP source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct OutgoingPacket {
     /// Transport-wide sequence number, if the packet carries one (draft-holmer-rmcat-transport-wide-cc-extensions-01 §2).
     pub transport_sequence: Option<u16>,
@@ -18,8 +20,34 @@ pub struct OutgoingPacket {
     pub probe: Option<u32>,
 }
 
-/// Identifies an RTP packet (RFC 3550 §5.1).
+impl OutgoingPacket {
+    /// A packet of this size: RTP and all headers that the target rate has to cover.
+    pub const fn new(size: DataSize) -> Self {
+        Self { transport_sequence: None, rtp: None, size, probe: None }
+    }
+
+    /// Sets the transport-wide sequence number.
+    #[must_use]
+    pub const fn with_transport_sequence(self, sequence: Option<u16>) -> Self {
+        Self { transport_sequence: sequence, ..self }
+    }
+
+    /// Sets the RTP source and sequence number.
+    #[must_use]
+    pub const fn with_rtp(self, id: Option<RtpId>) -> Self {
+        Self { rtp: id, ..self }
+    }
+
+    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
+    #[must_use]
+    pub const fn with_probe(self, cluster: Option<u32>) -> Self {
+        Self { probe: cluster, ..self }
+    }
+}
+
+/// Identifies an RTP packet (RFC 3550 §5.1). It has these two parts for good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RtpId {
     /// Synchronisation source.
     pub ssrc: u32,

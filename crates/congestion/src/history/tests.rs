@@ -11,7 +11,7 @@ use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp}
 use proptest::prelude::*;
 
 use super::{History, OutgoingPacket, RtpId};
-use crate::feedback::{Feedback, LossReport, PacketReport};
+use crate::feedback::{Extension, Feedback, LossReport, PacketReport};
 
 const SIZE: DataSize = DataSize::from_bytes(1000);
 
@@ -73,7 +73,10 @@ fn on_scream(
 
 fn on_scream_message(history: &mut History, message: ScreamFeedback) -> (bool, Reported) {
     let feedback = history.on_packets(at(100), &[Packet::ScreamFeedback(message)]);
-    (feedback.is_some_and(|feedback| feedback.quench), summary(feedback.as_ref()))
+    (
+        feedback.is_some_and(|feedback| feedback.extension == Some(Extension::SourceQuench)),
+        summary(feedback.as_ref()),
+    )
 }
 
 #[test]

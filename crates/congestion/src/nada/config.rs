@@ -6,7 +6,9 @@ use crate::{gcc::rate::RoundTripConfig, limits::Limits};
 
 /// Configuration of [`Nada`](super::Nada). The defaults are those of RFC 8698, Table 2, except for the limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NadaConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// `RMIN`, `RMAX` and the rate at the start, which the RFC sets to `RMIN` (§4.3). The congestion signal in equilibrium is proportional
     /// to the maximum (equation 5): a maximum far above what the path can carry gives long queues.
     pub limits: Limits,
@@ -35,10 +37,10 @@ pub struct NadaConfig {
     /// Reaction to missing feedback, about which the RFC says nothing. Default: that of `gcc:remb`, 3 s.
     pub silence: RoundTripConfig,
     /// The receiver, when it is computed at the sender (§6.4). `DELTA` is part of it.
-    pub receiver: NadaReceiverConfig,
+    pub receiver: ReceiverConfig,
 }
 
-impl NadaConfig {
+impl Config {
     /// The defaults with these limits.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -55,20 +57,22 @@ impl NadaConfig {
             beta_sending: 0.1,
             beta_video: 0.1,
             silence: RoundTripConfig::default(),
-            receiver: NadaReceiverConfig::default(),
+            receiver: ReceiverConfig::default(),
         }
     }
 }
 
-impl Default for NadaConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }
 }
 
-/// Configuration of [`NadaReceiver`](super::NadaReceiver). All flows of a bottleneck need the same penalties (§4.2).
+/// Configuration of [`Receiver`](super::Receiver). All flows of a bottleneck need the same penalties (§4.2).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NadaReceiverConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ReceiverConfig {
     /// `DELTA`: interval of reports; at least 1 ms. Default 100 ms.
     pub interval: TimeDelta,
     /// `LOGWIN`: window of the loss ratio, the mark ratio and the received rate; above 0. Default 500 ms.
@@ -101,7 +105,7 @@ pub struct NadaReceiverConfig {
     pub base_delay_memory: TimeDelta,
 }
 
-impl Default for NadaReceiverConfig {
+impl Default for ReceiverConfig {
     fn default() -> Self {
         Self {
             interval: TimeDelta::from_millis(100),
@@ -125,6 +129,9 @@ impl Default for NadaReceiverConfig {
 
 /// When a loss or mark ratio is smoothed (equation 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum RatioSmoothing {
     /// At each packet that arrives, as in the outline of RFC 8698 §4.2. The time constant is 10 packets.
     Packet,
@@ -134,6 +141,9 @@ pub enum RatioSmoothing {
 
 /// Samples of the queueing delay that decide the mode (RFC 8698 §4.2, end).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum DelaySamples {
     /// After the minimum filter: Table 1 defines `d_fwd` as filtered, and equation 3 allows for the delay of the filter.
     Filtered,

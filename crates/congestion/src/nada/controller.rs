@@ -3,14 +3,14 @@
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
-    config::NadaConfig,
-    receiver::{NadaReceiver, NadaReport, RateMode, ReceivedMedia},
+    config::Config,
+    receiver::{RateMode, ReceivedMedia, Receiver, Report},
     reference_rate::{self, ReferenceRate},
     shaping,
 };
 use crate::{
     controller::Controller,
-    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    feedback::{Extension, Feedback, PacketReport, QueueState, SentPacket},
     gcc::rate::{RoundTripBackOff, round_trip::propagation},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
@@ -23,12 +23,12 @@ use crate::{
 /// It uses the receiver's reports. Without them it computes them from the reports of single packets (RFC 8698 §6.4).
 #[derive(Debug, Clone)]
 pub struct Nada {
-    config: NadaConfig,
+    config: Config,
     reference: ReferenceRate,
     receiver: PacketsAtSender,
     round_trip: TimeDelta,
     /// The latest report, and whether its rates are still to be derived from the sender's queue.
-    report: Option<NadaReport>,
+    report: Option<Report>,
     is_pending: bool,
     queue: DataSize,
     silence: RoundTripBackOff,
@@ -50,12 +50,12 @@ impl Nada {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: NadaConfig) -> Self {
-        let config = NadaConfig { limits: config.limits.ordered(), ..config };
+    pub fn new(config: Config) -> Self {
+        let config = Config { limits: config.limits.ordered(), ..config };
         Self {
             config,
             reference: ReferenceRate::new(Timestamp::ZERO, &config),
-            receiver: PacketsAtSender::new(NadaReceiver::new(config.receiver)),
+            receiver: PacketsAtSender::new(Receiver::new(config.receiver)),
             round_trip: TimeDelta::ZERO,
             report: None,
             is_pending: false,
@@ -72,7 +72,7 @@ impl Nada {
     }
 
     /// The latest report, of the receiver or computed here.
-    pub fn report(&self) -> Option<NadaReport> {
+    pub fn report(&self) -> Option<Report> {
         self.report
     }
 
@@ -87,13 +87,13 @@ impl Nada {
         now
     }
 
-    fn on_report(&mut self, now: Timestamp, report: NadaReport) {
+    fn on_report(&mut self, now: Timestamp, report: Report) {
         self.reference.on_report(now, &self.config, &report, self.round_trip);
         self.report = Some(report);
         self.is_pending = true;
     }
 
-    fn cause(&self, report: &NadaReport) -> Cause {
+    fn cause(&self, report: &Report) -> Cause {
         let threshold_ms = reference_rate::equilibrium_ms(&self.config, self.reference.bps().max(1.0));
         let signal = match report.mode {
             RateMode::RampUp => Signal::UnderUse,
@@ -120,12 +120,16 @@ impl Controller for Nada {
         if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, feedback.packets)) {
             self.round_trip = round_trip.max(TimeDelta::ZERO);
         }
-        if feedback.nada.is_some() || !feedback.packets.is_empty() {
+        let received = match feedback.extension {
+            Some(Extension::Nada(report)) => Some(report),
+            _ => None,
+        };
+        if received.is_some() || !feedback.packets.is_empty() {
             // Only missing feedback matters here: a long RTT has its place in equation 3.
             self.silence.on_round_trip(now, TimeDelta::ZERO);
         }
         let computed = self.receiver.on_reports(feedback.packets);
-        if let Some(report) = feedback.nada.or(computed) {
+        if let Some(report) = received.or(computed) {
             self.on_report(now, report);
         }
     }
@@ -190,6 +194,10 @@ impl Controller for Nada {
     fn decision(&self) -> &Decision {
         self.decided.decision()
     }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 /// Shortest interval of [`on_timeout`](Controller::on_timeout) without a report.
@@ -198,7 +206,7 @@ const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(25);
 /// The receiver at the sender, from reports of single packets.
 #[derive(Debug, Clone)]
 struct PacketsAtSender {
-    receiver: NadaReceiver,
+    receiver: Receiver,
     /// Highest number that arrived.
     highest: Option<u64>,
     /// Packets above it that were reported as lost.
@@ -208,13 +216,13 @@ struct PacketsAtSender {
 }
 
 impl PacketsAtSender {
-    fn new(receiver: NadaReceiver) -> Self {
+    fn new(receiver: Receiver) -> Self {
         Self { receiver, highest: None, missing: 0, order: Vec::new() }
     }
 
     /// Handles the packets of a message, in the order of their numbers. Packets that no message covers count neither as received nor as
     /// lost: the feedback is missing, not the packet.
-    fn on_reports(&mut self, packets: &[PacketReport]) -> Option<NadaReport> {
+    fn on_reports(&mut self, packets: &[PacketReport]) -> Option<Report> {
         self.order.clear();
         let arrivals = packets.iter().enumerate();
         self.order.extend(arrivals.filter_map(|(place, packet)| {

@@ -2,17 +2,17 @@
 //!
 //! | part | RFC 8698 | module |
 //! |---|---|---|
-//! | constants | Table 2 | [`config`] |
+//! | constants | Table 2 | [`Config`], [`ReceiverConfig`] |
 //! | base delay, queueing delay, minimum filter | §4.2, §5.1.1 | `delay` |
 //! | losses, marks and received rate of the latest 500 ms | §5.1.2, §5.1.3 | `window` |
 //! | average loss interval | §4.2, RFC 5348 §5.4 | `loss_interval` |
-//! | congestion signal | equations 1 and 2 | [`signal`] |
-//! | receiver: the parts above and the mode | §4.2 | [`receiver`] |
-//! | reference rate | equations 3 to 9 | [`reference_rate`] |
-//! | rates of the encoder and the pacer | equations 11 to 14 | [`shaping`] |
-//! | controller | §4.3 | [`controller`] |
+//! | congestion signal | equations 1 and 2 | `signal` |
+//! | receiver: the parts above and the mode | §4.2 | [`Receiver`] |
+//! | reference rate | equations 3 to 9 | `reference_rate` |
+//! | rates of the encoder and the pacer | equations 11 to 14 | `shaping` |
+//! | controller | §4.3 | [`Nada`] |
 //!
-//! The receiver sends a report ([`NadaReport`]) every 100 ms. The RFC lists its fields and defines no message;
+//! The receiver sends a report ([`Report`]) every 100 ms. The RFC lists its fields and defines no message;
 //! [`NadaFeedback`](giusto_rtp::rtcp::NadaFeedback) is ours. The controller also accepts feedback about single packets. Then it computes the
 //! report itself, which §6.4 permits.
 //!
@@ -28,19 +28,19 @@
 //! | maximum of the congestion signal | 15 bits of 100 µs (§5.3) | the same, also where nothing is written to the wire |
 //! | missing feedback | nothing | while packets are sent without feedback for 3 s, 0.8 of the rate each second, as `gcc:remb` |
 
-pub mod config;
-pub mod controller;
+mod config;
+mod controller;
 mod delay;
 mod loss_interval;
-pub mod receiver;
-pub mod reference_rate;
-pub mod shaping;
-pub mod signal;
+mod receiver;
+mod reference_rate;
+mod shaping;
+mod signal;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{DelaySamples, NadaConfig, NadaReceiverConfig, RatioSmoothing};
+pub use config::{Config, DelaySamples, RatioSmoothing, ReceiverConfig};
 pub use controller::Nada;
-pub use receiver::{NadaReceiver, NadaReport, RateMode, ReceivedMedia};
+pub use receiver::{RateMode, ReceivedMedia, Receiver, Report};

@@ -4,7 +4,7 @@ use giusto_rtp::rtcp::NadaFeedback;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    config::{DelaySamples, NadaReceiverConfig, RatioSmoothing},
+    config::{DelaySamples, RatioSmoothing, ReceiverConfig},
     delay::QueueingDelay,
     loss_interval::LossIntervals,
     signal,
@@ -13,6 +13,8 @@ use super::{
 
 /// How the sender changes its rate (`rmode`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum RateMode {
     /// 0: the path is underused; accelerated ramp-up.
     RampUp,
@@ -23,7 +25,9 @@ pub enum RateMode {
 
 /// What the receiver tells the sender (RFC 8698 §5.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct NadaReport {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Report {
     /// `rmode`.
     pub mode: RateMode,
     /// `x_curr`: aggregate congestion signal in ms, 0 to 3276.7.
@@ -32,7 +36,12 @@ pub struct NadaReport {
     pub received: DataRate,
 }
 
-impl NadaReport {
+impl Report {
+    /// A report of this mode, congestion signal in ms and received rate.
+    pub const fn new(mode: RateMode, signal_ms: f64, received: DataRate) -> Self {
+        Self { mode, signal_ms, received }
+    }
+
     /// The report as a message of the receiver with this SSRC. The signal is rounded to 100 µs.
     pub fn to_message(&self, sender_ssrc: u32) -> NadaFeedback {
         let signal =
@@ -55,6 +64,8 @@ const UNITS_PER_MS: f64 = 10.0;
 
 /// A packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ReceivedMedia {
     /// One-way delay. The clocks may differ by a constant.
     pub delay: TimeDelta,
@@ -66,28 +77,47 @@ pub struct ReceivedMedia {
     pub is_marked: bool,
 }
 
+impl ReceivedMedia {
+    /// A packet without mark, directly after the one before.
+    pub const fn new(delay: TimeDelta, size: DataSize) -> Self {
+        Self { delay, size, missing: Some(0), is_marked: false }
+    }
+
+    /// Sets the packets lost directly before this one; `None`: this one is out of order.
+    #[must_use]
+    pub const fn with_missing(self, missing: Option<u64>) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Sets whether it carries a congestion mark (ECN-CE).
+    #[must_use]
+    pub const fn with_mark(self, is_marked: bool) -> Self {
+        Self { is_marked, ..self }
+    }
+}
+
 /// Measures a flow and makes reports.
 ///
 /// # Example
 ///
 /// ```
-/// use giusto_congestion::nada::{NadaReceiver, NadaReceiverConfig, RateMode, ReceivedMedia};
+/// use giusto_congestion::nada::{RateMode, ReceivedMedia, Receiver, ReceiverConfig};
 /// use giusto_units::{DataSize, TimeDelta, Timestamp};
 ///
 /// // 1250 bytes each 10 ms, without a queue: 1 Mbit/s, and more is possible.
-/// let mut receiver = NadaReceiver::new(NadaReceiverConfig::default());
+/// let mut receiver = Receiver::new(ReceiverConfig::default());
 /// for packet in 0..50 {
 ///     let now = Timestamp::from_nanos(packet * 10_000_000);
 ///     let delay = TimeDelta::from_millis(20);
-///     receiver.on_packet(now, &ReceivedMedia { delay, size: DataSize::from_bytes(1250), missing: Some(0), is_marked: false });
+///     receiver.on_packet(now, &ReceivedMedia::new(delay, DataSize::from_bytes(1250)));
 /// }
 /// let report = receiver.poll_report(Timestamp::from_nanos(495_000_000)).unwrap();
 /// assert_eq!((report.mode, report.received.as_bps()), (RateMode::RampUp, 1_000_000));
 /// assert_eq!(report.signal_ms, 0.0);
 /// ```
 #[derive(Debug, Clone)]
-pub struct NadaReceiver {
-    config: NadaReceiverConfig,
+pub struct Receiver {
+    config: ReceiverConfig,
     delay: QueueingDelay,
     window: Window,
     intervals: LossIntervals,
@@ -101,9 +131,9 @@ pub struct NadaReceiver {
     has_news: bool,
 }
 
-impl NadaReceiver {
+impl Receiver {
     /// A receiver without packets.
-    pub fn new(config: NadaReceiverConfig) -> Self {
+    pub fn new(config: ReceiverConfig) -> Self {
         Self {
             config,
             delay: QueueingDelay::new(config.base_delay_memory, config.filter_samples),
@@ -143,9 +173,9 @@ impl NadaReceiver {
         }
     }
 
-    /// The report, if one is due: a packet arrived since the previous one, which was sent [`interval`](NadaReceiverConfig) ago or
+    /// The report, if one is due: a packet arrived since the previous one, which was sent [`interval`](ReceiverConfig) ago or
     /// earlier.
-    pub fn poll_report(&mut self, now: Timestamp) -> Option<NadaReport> {
+    pub fn poll_report(&mut self, now: Timestamp) -> Option<Report> {
         let now = self.now.max(now);
         self.next_timeout().filter(|&due| due <= now)?;
         self.now = now;
@@ -155,8 +185,7 @@ impl NadaReceiver {
         if self.config.smoothing == RatioSmoothing::Report {
             self.smooth();
         }
-        let report =
-            NadaReport { mode: self.mode(), signal_ms: self.signal_ms(), received: self.window.rate() };
+        let report = Report { mode: self.mode(), signal_ms: self.signal_ms(), received: self.window.rate() };
         Some(report)
     }
 

@@ -3,12 +3,12 @@
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    config::NadaConfig,
-    receiver::{NadaReport, RateMode},
+    config::Config,
+    receiver::{RateMode, Report},
 };
 
 /// Relative increase in one step of the accelerated ramp-up (equation 3).
-pub fn ramp_up_gain(config: &NadaConfig, round_trip: TimeDelta) -> f64 {
+pub(super) fn ramp_up_gain(config: &Config, round_trip: TimeDelta) -> f64 {
     let time = round_trip.max(TimeDelta::ZERO).as_millis()
         + config.receiver.interval.as_millis()
         + config.filter_delay.as_millis();
@@ -16,17 +16,17 @@ pub fn ramp_up_gain(config: &NadaConfig, round_trip: TimeDelta) -> f64 {
 }
 
 /// Congestion signal in equilibrium at `rate`: `PRIO` × `XREF` × `RMAX` / `r_ref` (equation 5).
-pub fn equilibrium_ms(config: &NadaConfig, rate: f64) -> f64 {
+pub(super) fn equilibrium_ms(config: &Config, rate: f64) -> f64 {
     config.priority * config.reference_signal.as_millis() * max(config) / rate
 }
 
 /// Rate after an accelerated ramp-up (equation 4).
-pub fn ramped_up(config: &NadaConfig, rate: f64, received: f64, round_trip: TimeDelta) -> f64 {
+pub(super) fn ramped_up(config: &Config, rate: f64, received: f64, round_trip: TimeDelta) -> f64 {
     rate.max((1.0 + ramp_up_gain(config, round_trip)) * received)
 }
 
 /// Rate after a gradual update (equations 5 to 7), before it is clipped.
-pub fn updated(config: &NadaConfig, rate: f64, signal_ms: f64, previous_ms: f64, since: TimeDelta) -> f64 {
+pub(super) fn updated(config: &Config, rate: f64, signal_ms: f64, previous_ms: f64, since: TimeDelta) -> f64 {
     let tau = config.tau.as_millis();
     // x_offset × r_ref, without dividing by a rate that may be zero.
     let offset = signal_ms * rate - config.priority * config.reference_signal.as_millis() * max(config);
@@ -34,13 +34,13 @@ pub fn updated(config: &NadaConfig, rate: f64, signal_ms: f64, previous_ms: f64,
     rate - config.kappa * since.as_millis() / tau * offset / tau - config.kappa * config.eta * change / tau
 }
 
-fn max(config: &NadaConfig) -> f64 {
+fn max(config: &Config) -> f64 {
     config.limits.max.as_bps() as f64
 }
 
 /// State of the sender: `r_ref`, `x_prev` and `t_last`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReferenceRate {
+pub(super) struct ReferenceRate {
     rate: f64,
     previous_ms: f64,
     updated: Timestamp,
@@ -48,16 +48,16 @@ pub struct ReferenceRate {
 
 impl ReferenceRate {
     /// At the start rate, at `now`.
-    pub fn new(now: Timestamp, config: &NadaConfig) -> Self {
+    pub(super) fn new(now: Timestamp, config: &Config) -> Self {
         Self { rate: config.limits.start.as_bps() as f64, previous_ms: 0.0, updated: now }
     }
 
     /// Handles a report. `round_trip` is the latest RTT, zero before the first.
-    pub fn on_report(
+    pub(super) fn on_report(
         &mut self,
         now: Timestamp,
-        config: &NadaConfig,
-        report: &NadaReport,
+        config: &Config,
+        report: &Report,
         round_trip: TimeDelta,
     ) {
         let since = now.saturating_since(self.updated);
@@ -70,13 +70,13 @@ impl ReferenceRate {
     }
 
     /// Sets the rate, clipped to the limits (equations 8 and 9).
-    pub fn set(&mut self, config: &NadaConfig, rate: f64) {
+    pub(super) fn set(&mut self, config: &Config, rate: f64) {
         let min = config.limits.min.as_bps() as f64;
         self.rate = rate.min(max(config)).max(min);
     }
 
     /// `r_ref`, in bit/s.
-    pub fn bps(&self) -> f64 {
+    pub(super) fn bps(&self) -> f64 {
         self.rate
     }
 }

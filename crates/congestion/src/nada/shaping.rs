@@ -2,14 +2,14 @@
 
 use giusto_units::DataSize;
 
-use super::config::NadaConfig;
+use super::config::Config;
 
 /// Maximum adjustment, as a share of the reference rate (equations 11 and 12).
 const MAX_SHARE: f64 = 0.05;
 
 /// Rates of the encoder and of the pacer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShapedRates {
+pub(super) struct ShapedRates {
     /// `r_vin`: target rate of the encoder.
     pub video: f64,
     /// `r_send`: rate at which queued packets are sent.
@@ -17,7 +17,7 @@ pub struct ShapedRates {
 }
 
 /// The rates for a reference rate and a sender's queue (`buffer_len`).
-pub fn shaped(config: &NadaConfig, reference: f64, queue: DataSize) -> ShapedRates {
+pub(super) fn shaped(config: &Config, reference: f64, queue: DataSize) -> ShapedRates {
     // The rate that drains the queue within one frame.
     let drain = queue.as_bytes() as f64 * 8.0 * config.frame_rate;
     let bound = MAX_SHARE * reference;

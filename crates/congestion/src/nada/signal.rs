@@ -2,13 +2,13 @@
 
 use giusto_units::math;
 
-use super::config::NadaReceiverConfig;
+use super::config::ReceiverConfig;
 
 /// Maximum congestion signal, in ms: 15 bits of 100 µs (§5.3).
-pub const MAX_SIGNAL_MS: f64 = 3276.7;
+pub(super) const MAX_SIGNAL_MS: f64 = 3276.7;
 
 /// Queueing delay after non-linear warping (equation 1).
-pub fn warped(config: &NadaReceiverConfig, queueing_ms: f64) -> f64 {
+pub(super) fn warped(config: &ReceiverConfig, queueing_ms: f64) -> f64 {
     let from = config.warp_from.as_millis();
     if queueing_ms < from {
         return queueing_ms;
@@ -16,10 +16,10 @@ pub fn warped(config: &NadaReceiverConfig, queueing_ms: f64) -> f64 {
     from * math::exp(-config.lambda * (queueing_ms - from) / from)
 }
 
-/// Queueing delay that enters the signal: warped for `loss_exp` = [`loss_intervals`](NadaReceiverConfig) × `average_interval` packets
+/// Queueing delay that enters the signal: warped for `loss_exp` = [`loss_intervals`](ReceiverConfig) × `average_interval` packets
 /// after a loss, then interpolated to the delay itself for one more interval. `average_interval` is `None` before the first loss.
-pub fn equivalent_delay(
-    config: &NadaReceiverConfig,
+pub(super) fn equivalent_delay(
+    config: &ReceiverConfig,
     queueing_ms: f64,
     average_interval: Option<f64>,
     packets_since_loss: f64,
@@ -30,7 +30,7 @@ pub fn equivalent_delay(
 }
 
 /// Aggregate congestion signal (equation 2), in ms; at most [`MAX_SIGNAL_MS`]. The ratios are 0 to 1.
-pub fn aggregate(config: &NadaReceiverConfig, delay_ms: f64, mark_ratio: f64, loss_ratio: f64) -> f64 {
+pub(super) fn aggregate(config: &ReceiverConfig, delay_ms: f64, mark_ratio: f64, loss_ratio: f64) -> f64 {
     let marks = mark_ratio / config.reference_marks;
     let losses = loss_ratio / config.reference_loss;
     let signal = delay_ms

@@ -19,7 +19,7 @@
 //! `docs/explanation/scream.md` lists our choices where the draft is open. It names these features but does
 //! not specify them: fast start (the window grows by the
 //! acknowledged bytes until the delay exceeds a fifth of its target), adjustment to competing flows
-//! ([`D00Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
+//! ([`Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
 //! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.
 //!
 //! What the draft leaves to the implementation and is not done here:
@@ -31,7 +31,7 @@
 //!
 //! # Variant
 //!
-//! `scream:d00+giusto` ([`D00Config::giusto`]) has two changes of
+//! `scream:d00+giusto` ([`Config::giusto`]) has two changes of
 //! [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant) and one of RFC 8298. The window follows the received
 //! rate while the queueing delay is above its target, because §1.1 requires a reaction within an RTT and the
 //! draft's window falls by only one or two packets per RTT. The delay target rises only with evidence. A loss
@@ -48,7 +48,7 @@ mod media_rate;
 mod streams;
 mod window;
 
-pub use config::D00Config;
+pub use config::Config;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -66,7 +66,7 @@ use super::{
 };
 use crate::{
     controller::Controller,
-    feedback::{Feedback, QueueState, SentPacket, StreamState},
+    feedback::{Extension, Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
     target::{Cause, Decision, Signal, Target},
@@ -84,7 +84,7 @@ const FIRST_ROUND_TRIP: f64 = 0.1;
 /// In [`Cause::Delay`] the trend is the queueing delay, and the threshold its target.
 #[derive(Debug, Clone)]
 pub struct ScreamD00 {
-    config: D00Config,
+    config: Config,
     decided: Decided,
     flight: Flight,
     losses: Losses,
@@ -120,7 +120,7 @@ impl ScreamD00 {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: D00Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRates::new(config, decided.limits(), start);
@@ -205,8 +205,9 @@ impl Controller for ScreamD00 {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let now = self.decided.advance(now);
+        let quench = feedback.extension == Some(Extension::SourceQuench);
         if feedback.packets.is_empty() {
-            if feedback.quench {
+            if quench {
                 self.on_congestion(now, None, true);
             }
             return;
@@ -230,7 +231,7 @@ impl Controller for ScreamD00 {
         }
         let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
         let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);
-        if !self.on_congestion(now, marks, feedback.quench) {
+        if !self.on_congestion(now, marks, quench) {
             self.window.on_acknowledged(&Acknowledged {
                 bytes,
                 in_flight,
@@ -327,6 +328,10 @@ impl Controller for ScreamD00 {
 
     fn decision(&self) -> &Decision {
         self.decided.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

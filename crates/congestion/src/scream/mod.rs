@@ -15,6 +15,3 @@ mod losses;
 mod queue_delay;
 pub mod rfc8298;
 pub mod v2;
-
-pub use d00::{D00Config, ScreamD00};
-pub use rfc8298::{Rfc8298Config, ScreamRfc8298};

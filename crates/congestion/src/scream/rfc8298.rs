@@ -32,7 +32,7 @@
 //!
 //! # Variant
 //!
-//! `scream:rfc8298+giusto` ([`Rfc8298Config::giusto`]) has three changes:
+//! `scream:rfc8298+giusto` ([`Config::giusto`]) has three changes:
 //!
 //! - **The media rate falls to what the path carries.** The text adds the rate sent or received to the target and limits the sum only by
 //!   the ramp (§4.1.3). A target above what the path carries therefore stays there, and frames wait at the sender. The authors'
@@ -83,7 +83,7 @@ mod media_rate;
 mod trend;
 mod window;
 
-pub use config::Rfc8298Config;
+pub use config::Config;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -118,7 +118,7 @@ const FIRST_ROUND_TRIP: f64 = 0.1;
 /// In [`Cause::Delay`] the trend is the queueing delay, and the threshold its target.
 #[derive(Debug, Clone)]
 pub struct ScreamRfc8298 {
-    config: Rfc8298Config,
+    config: Config,
     decided: Decided,
     flight: Flight,
     losses: Losses,
@@ -154,7 +154,7 @@ impl ScreamRfc8298 {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: Rfc8298Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRate::new(config, decided.limits(), start);
@@ -395,6 +395,10 @@ impl Controller for ScreamRfc8298 {
 
     fn decision(&self) -> &Decision {
         self.decided.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

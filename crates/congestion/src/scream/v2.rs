@@ -6,19 +6,19 @@
 //!
 //! | task | in the text | module |
 //! |---|---|---|
-//! | queueing delay | §"Detecting Increased Queue Delay", §"Clock drift issues" | [`queue_delay`] |
-//! | share of marked packets | §"Receiving ECN-CE for L4S" | [`marks`] |
-//! | loss detection | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | [`losses`] |
-//! | reference window | §"Reference Window Update" | [`window`] |
-//! | media rate | §"Media Rate Control" | [`media_rate`] |
-//! | pacing and send window | §"Sender Transmission Control" | [`sending`] |
-//! | bytes in flight | §"Sender Side State" | [`flight`] |
-//! | reaction to missing feedback | none: our rule | [`silence`] |
+//! | queueing delay | §"Detecting Increased Queue Delay", §"Clock drift issues" | `queue_delay` |
+//! | share of marked packets | §"Receiving ECN-CE for L4S" | `marks` |
+//! | loss detection | §"Detecting Lost Data Units", §"Link layer losses and rate policers" | `losses` |
+//! | reference window | §"Reference Window Update" | `window` |
+//! | media rate | §"Media Rate Control" | `media_rate` |
+//! | pacing and send window | §"Sender Transmission Control" | `sending` |
+//! | bytes in flight | §"Sender Side State" | `flight` |
+//! | reaction to missing feedback | none: our rule | `silence` |
 //!
 //! Where the text leaves a choice:
 //!
 //! - It starts at the start rate of its limits, where the text starts with the minimum window. Until the RTT
-//!   is known, a presumed RTT is used ([`ScreamV2Config::presumed_round_trip`]), and the window is that of
+//!   is known, a presumed RTT is used ([`Config::presumed_round_trip`]), and the window is that of
 //!   the start rate.
 //! - A non-congestion loss of the link does not hide marks or delay, as the text's `else if` would. It is
 //!   evaluated once, at the next possible reaction.
@@ -38,23 +38,30 @@
 //! - Not implemented: competing flows compensation, which the text itself questions (§"Discussion"), and
 //!   slower averages of the RTT while few bytes are in flight, for which it gives no numbers.
 
-pub mod flight;
-pub mod losses;
-pub mod marks;
-pub mod media_rate;
-pub mod queue_delay;
-pub mod sending;
-pub mod silence;
-pub mod window;
+mod flight;
+mod losses;
+mod marks;
+mod media_rate;
+mod queue_delay;
+mod sending;
+mod silence;
+mod window;
 
-pub use flight::Flight;
-pub use losses::{Losses, LossesConfig};
-pub use marks::{Marks, MarksConfig};
-pub use media_rate::{MediaRate, MediaRateConfig};
-pub use queue_delay::{QueueDelay, QueueDelayConfig};
+pub use losses::LossesConfig;
+pub use marks::MarksConfig;
+pub use media_rate::MediaRateConfig;
+pub use queue_delay::QueueDelayConfig;
 pub use sending::SendingConfig;
-pub use silence::{Silence, SilenceConfig};
-pub use window::{Congestion, Path, ReferenceWindow, WindowConfig};
+pub use silence::SilenceConfig;
+pub use window::WindowConfig;
+
+use flight::Flight;
+use losses::Losses;
+use marks::Marks;
+use media_rate::MediaRate;
+use queue_delay::QueueDelay;
+use silence::Silence;
+use window::{Congestion, Path, ReferenceWindow};
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -68,6 +75,9 @@ use crate::{
 
 /// Meaning of marks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum MarkMode {
     /// Graded as soon as a packet is reported as received with ECT(1); classic until then.
     #[default]
@@ -80,7 +90,9 @@ pub enum MarkMode {
 
 /// Configuration of [`ScreamV2`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScreamV2Config {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`) and initial value of the target.
     pub limits: Limits,
     /// The queueing delay.
@@ -111,7 +123,7 @@ pub struct ScreamV2Config {
     pub drift_time: TimeDelta,
 }
 
-impl ScreamV2Config {
+impl Config {
     /// The text's constants, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
@@ -133,7 +145,7 @@ impl ScreamV2Config {
     }
 }
 
-impl Default for ScreamV2Config {
+impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -156,7 +168,7 @@ impl Default for ScreamV2Config {
 /// `scream:v2`.
 #[derive(Debug, Clone)]
 pub struct ScreamV2 {
-    config: ScreamV2Config,
+    config: Config,
     delay: QueueDelay,
     marks: Marks,
     losses: Losses,
@@ -219,8 +231,8 @@ impl ScreamV2 {
 
     /// A controller before the first packet. The maximum is raised to at least the minimum, and the start
     /// rate is moved between them.
-    pub fn new(config: ScreamV2Config) -> Self {
-        let config = ScreamV2Config { limits: config.limits.ordered(), ..config };
+    pub fn new(config: Config) -> Self {
+        let config = Config { limits: config.limits.ordered(), ..config };
         let start = config.limits.start;
         let mut this = Self {
             delay: QueueDelay::new(config.delay),
@@ -252,11 +264,6 @@ impl ScreamV2 {
     /// The reference window.
     pub fn reference_window(&self) -> DataSize {
         DataSize::from_bytes(self.window.size() as u64)
-    }
-
-    /// The queueing delay and the values derived from it.
-    pub fn delay(&self) -> &QueueDelay {
-        &self.delay
     }
 
     /// The average share of marked packets, 0 to 1.
@@ -528,6 +535,10 @@ impl Controller for ScreamV2 {
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

@@ -6,7 +6,9 @@ use crate::limits::Limits;
 
 /// Configuration of [`Tempo`](super::Tempo).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TempoConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range and initial value of the target.
     pub limits: Limits,
     /// Standing queue from which there is congestion, besides the two terms below. Default 5 ms: five steps of the timestamps of
@@ -28,6 +30,8 @@ pub struct TempoConfig {
 /// Laws of [`Tempo`](super::Tempo) that can be turned off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Laws {
     /// Growth uses trains.
     pub trains: bool,
@@ -41,7 +45,7 @@ pub struct Laws {
     pub skip: bool,
 }
 
-impl TempoConfig {
+impl Config {
     /// The defaults with these limits.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -56,7 +60,7 @@ impl TempoConfig {
     }
 }
 
-impl Default for TempoConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }

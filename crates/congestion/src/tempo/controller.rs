@@ -6,7 +6,7 @@ use super::{
     arrivals::Arrivals,
     base_delay::BaseDelay,
     compete::{Compete, Competed, segment},
-    config::TempoConfig,
+    config::Config,
     delivery_rate::delivery_rate,
     drain::{self, Drain, Drained},
     grow::{Bounds, Grow},
@@ -62,7 +62,7 @@ enum Phase {
 /// Keeps the queue of the path short and the path used: see the [module](super).
 #[derive(Debug, Clone)]
 pub struct Tempo {
-    config: TempoConfig,
+    config: Config,
     decided: Decided,
     /// The rate that is controlled, in bit/s.
     rate: f64,
@@ -111,8 +111,8 @@ impl Tempo {
     };
 
     /// A controller before the first packet.
-    pub fn new(config: TempoConfig) -> Self {
-        let config = TempoConfig { limits: config.limits.ordered(), ..config };
+    pub fn new(config: Config) -> Self {
+        let config = Config { limits: config.limits.ordered(), ..config };
         let decided = Decided::new(config.limits);
         Self {
             rate: bps(decided.target()),
@@ -531,5 +531,9 @@ impl Controller for Tempo {
 
     fn decision(&self) -> &Decision {
         self.decided.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | constants | [`config`] |
+//! | constants | [`Config`] |
 //! | packets that arrived lately | `arrivals` |
 //! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio`, `sharing` |
 //! | state of the path after a feedback | `path` |
 //! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
-//! | controller | [`controller`] |
+//! | controller | [`Tempo`] |
 //!
 //! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While
 //! a queue stands, what arrives is the capacity for us.
@@ -15,8 +15,8 @@
 mod arrivals;
 mod base_delay;
 mod compete;
-pub mod config;
-pub mod controller;
+mod config;
+mod controller;
 mod delivery_rate;
 mod drain;
 mod grow;
@@ -31,5 +31,5 @@ mod standing_queue;
 mod tests;
 mod train_rate;
 
-pub use config::{Laws, TempoConfig};
+pub use config::{Config, Laws};
 pub use controller::Tempo;

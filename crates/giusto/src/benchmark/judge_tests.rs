@@ -1,4 +1,4 @@
-use giusto_congestion::Decision;
+use giusto_congestion::{Cause, Decision};
 use giusto_units::{DataRate, DataSize};
 
 use super::*;
@@ -157,7 +157,7 @@ fn delays_are_rated_by_the_e_model() {
 fn the_target_is_compared_each_second() {
     let mut watch = Watch::new(shares(), &[CALL], None);
     let mut decide = |millis: i64, to: u64| {
-        let decision = Decision { to: DataRate::from_bps(to), at: at(millis), ..Decision::default() };
+        let decision = Decision::new(at(millis), DataRate::from_bps(to), Cause::Start);
         watch.on_note(at(millis), &Note::Decided { flow: CALL, decision });
     };
     // Before the window; within a second and back; a doubling; two halvings.

@@ -77,7 +77,7 @@ pub struct BrowserPlan {
 
 impl BrowserPlan {
     fn options(&self) -> Options {
-        Options { delay_target: self.delay_target, ..Options::default() }
+        Options::default().with_delay_target(self.delay_target)
     }
 
     /// What a session log of this call begins with. Its feedback must be known before the browser has offered any: set

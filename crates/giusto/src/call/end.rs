@@ -406,7 +406,7 @@ impl Shown {
     fn decisions(self, calls: &mut Calls<CallSide>) -> impl Iterator<Item = Decided> {
         let began = calls.began(self.call).unwrap_or_default();
         let side = if self.sends { calls.media_mut(self.call) } else { None };
-        let decided = move |Decision { at, from, to, cause }| {
+        let decided = move |Decision { at, from, to, cause, .. }| {
             let at = began + (at - Timestamp::ZERO);
             Decided { id: self.id(), at, rates: [from, to], cause }
         };

@@ -470,7 +470,7 @@ fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, Pla
     spec.max_payload = offer.max_payload;
     spec.receiver_limit = offer.receiver_limit;
     spec.ecn = Ecn::from_bits(offer.ecn);
-    spec.limits = giusto_congestion::Limits { min, start, max };
+    spec.limits = giusto_congestion::Limits::DEFAULT.with_min(min).with_start(start).with_max(max);
     let RepairOffer { nack, parity, playout_deadline, key_frames } = offer.repair;
     spec.repair = RepairSpec { nack, parity, playout_deadline, key_frames: Some(key_frames) };
     Ok(spec)
@@ -556,7 +556,7 @@ mod tests {
     fn a_receiver_need_not_know_the_controller() {
         for kind in [FeedbackKind::TransportWide, FeedbackKind::Nada, FeedbackKind::ReceiverReports] {
             let accepted: &'static [FeedbackKind] = Box::leak(Box::new([kind]));
-            let needs = Requirements { feedback: kind, accepted, ..Requirements::DEFAULT };
+            let needs = Requirements::DEFAULT.with_feedback(kind, accepted);
             let own = Algorithm::custom("ours", needs, |limits, _| Box::new(Fixed::new(limits.start)));
             let media = MediaPlan { controller: own, ..MediaPlan::default() };
             let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();

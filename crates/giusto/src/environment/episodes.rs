@@ -179,8 +179,9 @@ pub(super) fn steered() -> Algorithm {
 }
 
 /// What a controller with actions requires.
-pub(super) const REQUIREMENTS: Requirements =
-    Requirements { feedback: FeedbackKind::CongestionControl, marks: true, ..Requirements::DEFAULT };
+pub(super) const REQUIREMENTS: Requirements = Requirements::DEFAULT
+    .with_feedback(FeedbackKind::CongestionControl, Requirements::ARRIVAL_TIMES)
+    .with_marks(true);
 
 /// The names of all families.
 pub(super) fn family_names() -> String {

@@ -25,7 +25,7 @@ const SPAN: TimeDelta = TimeDelta::from_millis(20);
 pub(super) type Shared = Arc<Mutex<Seen>>;
 
 /// What the sender saw.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     /// The target of the actions.
     pub(super) action: DataRate,
@@ -160,14 +160,14 @@ struct Steered {
 
 impl Steered {
     fn new(limits: Limits, shared: Shared) -> Self {
-        let decision = Decision { from: limits.start, to: limits.start, ..Decision::default() };
+        let decision = Decision::new(Timestamp::ZERO, limits.start, Cause::Start);
         Self { limits, decision, shared }
     }
 
     fn set(&mut self, now: Timestamp, rate: DataRate, cause: Cause) {
         let to = rate.clamp(self.limits.min, self.limits.max);
         if to != self.decision.to {
-            self.decision = Decision { at: now, from: self.decision.to, to, cause };
+            self.decision = Decision::new(now, to, cause).with_from(self.decision.to);
         }
     }
 }
@@ -213,7 +213,7 @@ impl Controller for Steered {
 
     fn target(&self) -> Target {
         let media = self.decision.to;
-        Target { media, pacing: DataRate::from_bps(media.as_bps() * PACING / 2), ..Target::default() }
+        Target::new(media, DataRate::from_bps(media.as_bps() * PACING / 2))
     }
 
     fn requirements(&self) -> Requirements {
@@ -222,6 +222,11 @@ impl Controller for Steered {
 
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// A copy that the actions no longer reach.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { shared: Arc::new(Mutex::new(with(&self.shared, |seen| seen.clone()))), ..*self })
     }
 }
 
@@ -302,5 +307,10 @@ impl Controller for Seeing {
 
     fn decision(&self) -> &Decision {
         self.controller.decision()
+    }
+
+    /// The controller inside, which is not observed.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        self.controller.clone()
     }
 }

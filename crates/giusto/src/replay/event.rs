@@ -1,8 +1,8 @@
 //! The contents of a session log.
 
 use giusto_congestion::{
-    Decision, FeedbackKind, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket,
-    StreamState, Target, log::Call, nada::NadaReport,
+    Decision, Extension, FeedbackKind, Limits, LossReport, Options, PacketReport, Probe, QueueState,
+    SentPacket, StreamState, Target, log::Call,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
@@ -102,12 +102,10 @@ pub struct Message {
     pub round_trip: Option<TimeDelta>,
     /// The receiver's estimate.
     pub receiver_estimate: Option<DataRate>,
-    /// The receiver's report of NADA.
-    pub nada: Option<NadaReport>,
     /// Losses from receiver reports.
     pub loss: Option<LossReport>,
-    /// The receiver requests a lower rate.
-    pub quench: bool,
+    /// What the format carries that the others do not.
+    pub extension: Option<Extension>,
     /// Bytes in flight after this message.
     pub in_flight: DataSize,
 }
@@ -115,16 +113,11 @@ pub struct Message {
 impl Message {
     /// As a controller takes it.
     pub fn feedback(&self) -> giusto_congestion::Feedback<'_> {
-        let Self { packets, round_trip, receiver_estimate, nada, loss, quench, in_flight } = self;
-        giusto_congestion::Feedback {
-            packets,
-            round_trip: *round_trip,
-            receiver_estimate: *receiver_estimate,
-            nada: *nada,
-            loss: *loss,
-            quench: *quench,
-            in_flight: *in_flight,
-        }
+        giusto_congestion::Feedback::new(&self.packets, self.in_flight)
+            .with_round_trip(self.round_trip)
+            .with_receiver_estimate(self.receiver_estimate)
+            .with_loss(self.loss)
+            .with_extension(self.extension)
     }
 }
 
@@ -134,9 +127,8 @@ impl From<&giusto_congestion::Feedback<'_>> for Message {
             packets: feedback.packets.to_vec(),
             round_trip: feedback.round_trip,
             receiver_estimate: feedback.receiver_estimate,
-            nada: feedback.nada,
             loss: feedback.loss,
-            quench: feedback.quench,
+            extension: feedback.extension,
             in_flight: feedback.in_flight,
         }
     }

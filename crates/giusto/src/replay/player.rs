@@ -167,7 +167,7 @@ impl Player {
 
     fn call(&mut self, at: Timestamp, call: &Call<'_>, tell: &mut dyn FnMut(Timestamp, Event)) {
         call.make(at, self.controller.as_mut());
-        let Answer { target, decision, stream_targets } = Answer::of(self.controller.as_ref());
+        let Answer { target, decision, stream_targets, .. } = Answer::of(self.controller.as_ref());
         let (before, shares) = match self.last.take() {
             Some((target, decision, shares)) => (Some((target, decision)), shares),
             None => (None, Vec::new()),

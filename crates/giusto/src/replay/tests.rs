@@ -6,9 +6,9 @@ use std::{
 };
 
 use giusto_congestion::{
-    Algorithm, Controller, Feedback, FeedbackKind, Limits, LossReport, Options, PacketReport, QueueState,
-    SentPacket, StreamState,
-    nada::{NadaReport, RateMode},
+    Algorithm, Controller, Extension, Feedback, FeedbackKind, Limits, LossReport, Options, PacketReport,
+    QueueState, SentPacket, StreamState,
+    nada::{self, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use proptest::prelude::*;
@@ -135,12 +135,11 @@ fn info() -> SessionInfo {
         name: "call".to_owned(),
         controller: "gcc:libwebrtc".to_owned(),
         limits: Limits::default(),
-        options: Options {
-            delay_target: Some(TimeDelta::from_millis(30)),
-            priority: Some(0.1),
-            probe_while_limited: true,
-            authors_laws: true,
-        },
+        options: Options::default()
+            .with_delay_target(Some(TimeDelta::from_millis(30)))
+            .with_priority(Some(0.1))
+            .with_probe_while_limited(true)
+            .with_authors_laws(true),
         feedback: FeedbackKind::CongestionControl,
         lacks: Lacks { ecn: true, precise_times: true, ..Lacks::default() },
     }
@@ -267,7 +266,7 @@ fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut
         Call::Sent(size, probe) => {
             let sequence = sent.len() as u64;
             let packet =
-                SentPacket { sequence, at: now, size: bytes(*size), probe: *probe, in_flight: bytes(5000) };
+                SentPacket::new(sequence, now, bytes(*size)).with_probe(*probe).with_in_flight(bytes(5000));
             sent.push(packet);
             controller.on_sent(now, &packet);
         }
@@ -275,49 +274,43 @@ fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut
             let report = |(number, arrival, ecn): &(u64, Option<u64>, u8)| {
                 let sequence = number % (sent.len() as u64 + 1);
                 // The last one was never sent as far as the log knows.
-                let unknown =
-                    SentPacket { sequence, at: now, size: bytes(77), probe: None, in_flight: bytes(1) };
+                let unknown = SentPacket::new(sequence, now, bytes(77)).with_in_flight(bytes(1));
                 let sent = sent.get(sequence as usize).copied().unwrap_or(unknown);
-                PacketReport {
-                    sent,
-                    arrival: arrival.map(PeerTimestamp::from_nanos),
-                    ecn: Ecn::from_bits(*ecn),
-                }
+                PacketReport::new(sent, arrival.map(PeerTimestamp::from_nanos)).with_ecn(Ecn::from_bits(*ecn))
             };
             let mut packets: Vec<_> = reports.iter().map(report).collect();
             packets.sort_by_key(|report| report.sent.sequence);
             packets.dedup_by_key(|report| report.sent.sequence);
-            controller.on_feedback(
-                now,
-                &Feedback {
-                    packets: &packets,
-                    round_trip: rtt.map(TimeDelta::from_nanos),
-                    receiver_estimate: rtt.map(|rtt| DataRate::from_bps(rtt as u64)),
-                    nada: (*ratio > 0.5).then(|| NadaReport {
-                        mode: if *ratio > 0.7 { RateMode::Gradual } else { RateMode::RampUp },
-                        signal_ms: ratio * 100.0,
-                        received: DataRate::from_bps(800_000),
-                    }),
-                    loss: Some(LossReport { ratio: *ratio, expected_packets: 100 }),
-                    quench: *ratio > 0.9,
-                    in_flight: bytes(3000),
-                },
-            );
+            let mode = if *ratio > 0.7 { RateMode::Gradual } else { RateMode::RampUp };
+            let extension = match *ratio {
+                ratio if ratio > 0.9 => Some(Extension::SourceQuench),
+                ratio if ratio > 0.5 => {
+                    let received = DataRate::from_bps(800_000);
+                    Some(Extension::Nada(nada::Report::new(mode, ratio * 100.0, received)))
+                }
+                _ => None,
+            };
+            let feedback = Feedback::new(&packets, bytes(3000))
+                .with_round_trip(rtt.map(TimeDelta::from_nanos))
+                .with_receiver_estimate(rtt.map(|rtt| DataRate::from_bps(rtt as u64)))
+                .with_loss(Some(LossReport::new(*ratio, 100)))
+                .with_extension(extension);
+            controller.on_feedback(now, &feedback);
         }
         Call::Timeout(size) => {
-            controller.on_timeout(
-                now,
-                &QueueState { size: bytes(*size), oldest: TimeDelta::from_nanos(*size as i64 * 7) },
-            );
+            controller
+                .on_timeout(now, &QueueState::new(bytes(*size), TimeDelta::from_nanos(*size as i64 * 7)));
         }
         Call::Streams(priority, paused) => {
             let usable = (DataRate::from_bps(50_000), DataRate::from_bps(1_500_000));
-            let queue = QueueState { size: bytes(9), oldest: TimeDelta::from_millis(3) };
-            controller
-                .on_streams(now, &[StreamState { priority: *priority, usable, paused: *paused, queue }]);
+            let queue = QueueState::new(bytes(9), TimeDelta::from_millis(3));
+            controller.on_streams(
+                now,
+                &[StreamState::new(usable, queue).with_priority(*priority).with_paused(*paused)],
+            );
         }
         Call::Limits(max) => {
-            let limits = Limits { max: DataRate::from_bps(*max), ..Limits::default() };
+            let limits = Limits::DEFAULT.with_max(DataRate::from_bps(*max));
             controller.set_limits(now, limits);
         }
         Call::RouteChange => controller.on_route_change(now),

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use giusto_congestion::{
-    Cause, Decision, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket, StreamState,
-    Target,
-    nada::{NadaReport, RateMode},
+    Cause, Decision, Extension, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket,
+    StreamState, Target,
+    nada::{self, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -78,12 +78,11 @@ impl Head {
             feedback_of(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
         Ok(SessionInfo {
             limits: limits((self.min_bps, self.start_bps, self.max_bps)),
-            options: Options {
-                delay_target: self.delay_target_ns.map(TimeDelta::from_nanos),
-                priority: self.priority,
-                probe_while_limited: self.probe_while_limited,
-                authors_laws: self.authors_laws,
-            },
+            options: Options::default()
+                .with_delay_target(self.delay_target_ns.map(TimeDelta::from_nanos))
+                .with_priority(self.priority)
+                .with_probe_while_limited(self.probe_while_limited)
+                .with_authors_laws(self.authors_laws),
             feedback,
             lacks: Lacks {
                 queue: lacks("queue"),
@@ -185,23 +184,19 @@ impl Sent {
     }
 
     fn packet(&self, at: u64) -> SentPacket {
-        SentPacket {
-            sequence: self.n,
-            at: Timestamp::from_nanos(self.at.unwrap_or(at)),
-            size: DataSize::from_bytes(self.b),
-            probe: self.p,
-            in_flight: DataSize::from_bytes(self.f),
-        }
+        SentPacket::new(self.n, Timestamp::from_nanos(self.at.unwrap_or(at)), DataSize::from_bytes(self.b))
+            .with_probe(self.p)
+            .with_in_flight(DataSize::from_bytes(self.f))
     }
 }
 
 fn limits((min, start, max): (u64, u64, u64)) -> Limits {
     let [min, start, max] = [min, start, max].map(DataRate::from_bps);
-    Limits { min, start, max }
+    Limits::DEFAULT.with_min(min).with_start(start).with_max(max)
 }
 
 fn queue(size: u64, oldest: i64) -> QueueState {
-    QueueState { size: DataSize::from_bytes(size), oldest: TimeDelta::from_nanos(oldest) }
+    QueueState::new(DataSize::from_bytes(size), TimeDelta::from_nanos(oldest))
 }
 
 /// The latest packets, to which reports refer by number. Writer and reader drop the oldest by the same rule.
@@ -228,7 +223,7 @@ impl Packets {
             Event::Streams(streams) => Item::Streams(
                 streams
                     .iter()
-                    .map(|StreamState { priority, usable, paused, queue }| {
+                    .map(|StreamState { priority, usable, paused, queue, .. }| {
                         let (low, high) = (usable.0.as_bps(), usable.1.as_bps());
                         Stream(*priority, low, high, *paused, queue.size.as_bytes(), queue.oldest.as_nanos())
                     })
@@ -268,11 +263,14 @@ impl Packets {
             unknown: message.packets.iter().filter(known).map(|report| Sent::new(at, &report.sent)).collect(),
             rtt: message.round_trip.map(TimeDelta::as_nanos),
             remb: message.receiver_estimate.map(DataRate::as_bps),
-            nada: message
-                .nada
-                .map(|report| (report.mode == RateMode::Gradual, report.signal_ms, report.received.as_bps())),
+            nada: match message.extension {
+                Some(Extension::Nada(report)) => {
+                    Some((report.mode == RateMode::Gradual, report.signal_ms, report.received.as_bps()))
+                }
+                _ => None,
+            },
             loss: message.loss.map(|loss| (loss.ratio, loss.expected_packets)),
-            quench: message.quench,
+            quench: message.extension == Some(Extension::SourceQuench),
             f: message.in_flight.as_bytes(),
         }
     }
@@ -290,11 +288,13 @@ impl Packets {
             Item::Streams(streams) => Event::Streams(
                 streams
                     .into_iter()
-                    .map(|Stream(priority, low, high, paused, size, oldest)| StreamState {
-                        priority,
-                        usable: (DataRate::from_bps(low), DataRate::from_bps(high)),
-                        paused,
-                        queue: queue(size, oldest),
+                    .map(|Stream(priority, low, high, paused, size, oldest)| {
+                        StreamState::new(
+                            (DataRate::from_bps(low), DataRate::from_bps(high)),
+                            queue(size, oldest),
+                        )
+                        .with_priority(priority)
+                        .with_paused(paused)
                     })
                     .collect(),
             ),
@@ -302,21 +302,22 @@ impl Packets {
             Item::RouteChange => Event::RouteChange,
             Item::Target(media, pacing, padding, window) => {
                 let [media, pacing, padding] = [media, pacing, padding].map(DataRate::from_bps);
-                Event::Target(Target { media, pacing, padding, window: window.map(DataSize::from_bytes) })
+                Event::Target(
+                    Target::new(media, pacing)
+                        .with_padding(padding)
+                        .with_window(window.map(DataSize::from_bytes)),
+                )
             }
-            Item::Decision { at, from, to, why } => Event::Decision(Decision {
-                at: Timestamp::from_nanos(at),
-                from: DataRate::from_bps(from),
-                to: DataRate::from_bps(to),
-                cause: why,
-            }),
-            Item::Probe(cluster, rate, duration, packets, batch) => Event::Probe(Probe {
-                cluster,
-                rate: DataRate::from_bps(rate),
-                duration: TimeDelta::from_nanos(duration),
-                packets,
-                batch: TimeDelta::from_nanos(batch),
-            }),
+            Item::Decision { at, from, to, why } => Event::Decision(
+                Decision::new(Timestamp::from_nanos(at), DataRate::from_bps(to), why)
+                    .with_from(DataRate::from_bps(from)),
+            ),
+            Item::Probe(cluster, rate, duration, packets, batch) => Event::Probe(
+                Probe::new(cluster, DataRate::from_bps(rate))
+                    .with_duration(TimeDelta::from_nanos(duration))
+                    .with_packets(packets)
+                    .with_batch(TimeDelta::from_nanos(batch)),
+            ),
             Item::Shares(rates) => Event::Shares(rates.into_iter().map(DataRate::from_bps).collect()),
             Item::Estimate(words) => Event::Estimate(words),
             Item::End(..) => return Ok(None),
@@ -331,19 +332,19 @@ impl Packets {
             let sent =
                 sent.ok_or_else(|| format!("feedback reports packet {number}, which is not in the log"))?;
             let arrival = arrival.map(PeerTimestamp::from_nanos);
-            Ok::<_, String>(PacketReport { sent, arrival, ecn: Ecn::from_bits(ecn) })
+            Ok::<_, String>(PacketReport::new(sent, arrival).with_ecn(Ecn::from_bits(ecn)))
         };
+        let nada = feedback.nada.map(|(gradual, signal_ms, bps)| {
+            let mode = if gradual { RateMode::Gradual } else { RateMode::RampUp };
+            Extension::Nada(nada::Report::new(mode, signal_ms, DataRate::from_bps(bps)))
+        });
+        let quench = feedback.quench.then_some(Extension::SourceQuench);
         Ok(Message {
             packets: feedback.p.iter().map(report).collect::<Result<_, _>>()?,
             round_trip: feedback.rtt.map(TimeDelta::from_nanos),
             receiver_estimate: feedback.remb.map(DataRate::from_bps),
-            nada: feedback.nada.map(|(gradual, signal_ms, bps)| NadaReport {
-                mode: if gradual { RateMode::Gradual } else { RateMode::RampUp },
-                signal_ms,
-                received: DataRate::from_bps(bps),
-            }),
-            loss: feedback.loss.map(|(ratio, expected_packets)| LossReport { ratio, expected_packets }),
-            quench: feedback.quench,
+            loss: feedback.loss.map(|(ratio, expected_packets)| LossReport::new(ratio, expected_packets)),
+            extension: nada.or(quench),
             in_flight: DataSize::from_bytes(feedback.f),
         })
     }

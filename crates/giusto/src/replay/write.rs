@@ -146,7 +146,9 @@ impl SessionLog {
 
 impl Log for SessionLog {
     fn on_call(&mut self, now: Timestamp, call: &Call<'_>) {
-        self.with(|writer| writer.on_event(now, &event(call)));
+        if let Some(event) = event(call) {
+            self.with(|writer| writer.on_event(now, &event));
+        }
     }
 
     fn on_answer(&mut self, now: Timestamp, answer: &Answer<'_>) {
@@ -158,15 +160,17 @@ impl Log for SessionLog {
     }
 }
 
-fn event(call: &Call<'_>) -> Event {
-    match call {
+/// The event of a call; `None` for one that the format does not have.
+fn event(call: &Call<'_>) -> Option<Event> {
+    Some(match call {
         Call::Sent(packet) => Event::Sent(*packet),
         Call::Feedback(feedback) => Event::Feedback(Message::from(feedback)),
         Call::Timeout(queue) => Event::Timeout(*queue),
         Call::Streams(streams) => Event::Streams(streams.to_vec()),
         Call::Limits(limits) => Event::Limits(*limits),
         Call::RouteChange => Event::RouteChange,
-    }
+        _ => return None,
+    })
 }
 
 #[derive(Debug)]
@@ -210,7 +214,7 @@ impl Writer {
         if self.file.is_none() {
             return;
         }
-        let Answer { target, decision, stream_targets } = *answer;
+        let Answer { target, decision, stream_targets, .. } = *answer;
         let last = self.last.take();
         if last.as_ref().is_none_or(|last| last.0 != target) {
             self.on_event(now, &Event::Target(target));

@@ -358,7 +358,7 @@ impl MediaSpec {
         let least = min.unwrap_or_else(|| default.min.min(most));
         // Validation reports given limits that contradict each other.
         let start = start.unwrap_or_else(|| default.start.min(most).max(least));
-        Limits { min: least, start, max: most }
+        Limits::DEFAULT.with_min(least).with_start(start).with_max(most)
     }
 
     /// Feedback of the receiver: as given, else as the controller requires.
@@ -370,7 +370,7 @@ impl MediaSpec {
     pub(crate) fn unsupported(&self) -> Vec<Unsupported> {
         let needs = self.controller.requirements();
         let feedback = self.feedback.filter(|&given| !needs.accepts(given)).map(Unsupported::Feedback);
-        let Options { delay_target, priority, probe_while_limited, authors_laws } = self.options;
+        let Options { delay_target, priority, probe_while_limited, authors_laws, .. } = self.options;
         let has_target = delay_target.is_some() && !needs.delay_target;
         let has_priority = priority.is_some() && !needs.priority;
         let has_probes = probe_while_limited && !needs.limited_probes;

@@ -67,7 +67,7 @@ impl SendQueue {
     }
 
     pub(super) fn state(&self, now: Timestamp) -> QueueState {
-        QueueState { size: self.size, oldest: self.age(now) }
+        QueueState::new(self.size, self.age(now))
     }
 }
 
@@ -92,7 +92,7 @@ impl Totals {
 
     pub(super) fn state(&self, now: Timestamp) -> QueueState {
         let oldest = self.oldest.map_or(TimeDelta::ZERO, |oldest| now.saturating_since(oldest));
-        QueueState { size: self.size, oldest }
+        QueueState::new(self.size, oldest)
     }
 
     /// The rate that keeps the mean queueing delay below `limit` (libwebrtc, `pacing_controller.cc`: the

@@ -1,5 +1,6 @@
 //! Passes RTCP messages to the controller.
 
+use giusto_congestion::Extension;
 use giusto_rtp::rtcp::{ExtendedReport, Packet};
 use giusto_units::Timestamp;
 
@@ -38,7 +39,7 @@ impl MediaSender {
             _ => {}
         }
         let Some(feedback) = self.history.on_packets(now, std::slice::from_ref(packet)) else { return };
-        if !feedback.packets.is_empty() || feedback.quench {
+        if !feedback.packets.is_empty() || feedback.extension == Some(Extension::SourceQuench) {
             self.pacer.on_in_flight(feedback.in_flight);
         }
         if let Some(rtt) = feedback.round_trip {

@@ -331,7 +331,7 @@ impl MediaSender {
             self.begun = true;
             self.update_controller(now);
             self.decision = *self.controller.decision();
-            self.events.push(MediaEvent::Decided(Decision { at: now, ..self.decision }));
+            self.events.push(MediaEvent::Decided(Decision::new(now, self.decision.to, self.decision.cause)));
             self.settle(now);
             self.share(now);
         }
@@ -456,7 +456,10 @@ impl MediaSender {
     fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, (size, probe): (DataSize, Option<u32>)) -> u16 {
         let transport_sequence = self.next_transport_sequence;
         self.next_transport_sequence = transport_sequence.wrapping_add(1);
-        let packet = OutgoingPacket { transport_sequence: Some(transport_sequence), rtp, size, probe };
+        let packet = OutgoingPacket::new(size)
+            .with_transport_sequence(Some(transport_sequence))
+            .with_rtp(rtp)
+            .with_probe(probe);
         let before = self.history.in_flight() + size;
         let sent = self.history.on_sent(now, packet);
         if sent.in_flight != before {
@@ -478,7 +481,7 @@ impl MediaSender {
         }
         for _ in 0..MAX_PROBES {
             let Some(probe) = self.controller.next_probe() else { break };
-            let Probe { cluster, rate, duration, packets, batch } = probe;
+            let Probe { cluster, rate, duration, packets, batch, .. } = probe;
             self.pacer.on_probe(now, media::Probe::new(cluster, rate, duration, packets, batch));
         }
         let target = self.controller.target();

@@ -99,12 +99,9 @@ impl Shares {
     ) -> impl Iterator<Item = StreamState> {
         self.streams.iter().zip(queues).map(|(share, queue)| {
             let on_wire = |rate| DataRate::from_bps(share.on_wire(rate) as u64);
-            StreamState {
-                priority: share.priority,
-                usable: (on_wire(share.limits.min()), on_wire(share.limits.max())),
-                paused: share.paused,
-                queue,
-            }
+            StreamState::new((on_wire(share.limits.min()), on_wire(share.limits.max())), queue)
+                .with_priority(share.priority)
+                .with_paused(share.paused)
         })
     }
 

@@ -153,11 +153,13 @@ pub fn keep_largest_changes(decisions: &mut Vec<DecisionRecord>, keep: usize) ->
 
 #[cfg(test)]
 mod tests {
+    use giusto_congestion::Cause;
+
     use super::*;
 
     fn decision(at_ms: u64, from: u64, to: u64) -> Decision {
         let [from, to] = [from, to].map(DataRate::from_bps);
-        Decision { at: Timestamp::from_nanos(at_ms * 1_000_000), from, to, ..Decision::default() }
+        Decision::new(Timestamp::from_nanos(at_ms * 1_000_000), to, Cause::Start).with_from(from)
     }
 
     fn record(at_ms: u64, from: u64, to: u64) -> DecisionRecord {

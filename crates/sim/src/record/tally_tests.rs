@@ -1,3 +1,5 @@
+use giusto_congestion::Cause;
+
 use super::*;
 use crate::packet::FlowId;
 
@@ -14,7 +16,7 @@ fn tally(from: u64, to: u64) -> FlowTally {
 
 fn decide(tally: &mut FlowTally, at: u64, (from, to): (u64, u64)) {
     let [from, to] = [from, to].map(DataRate::from_bps);
-    let decision = Decision { at: ms(at), from, to, ..Decision::default() };
+    let decision = Decision::new(ms(at), to, Cause::Start).with_from(from);
     tally.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
 }
 

@@ -1,4 +1,4 @@
-use giusto_congestion::Decision;
+use giusto_congestion::{Cause, Decision};
 use giusto_units::{DataRate, Ecn};
 
 use super::*;
@@ -126,7 +126,7 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
     let timeline = timeline(ms(40), |timeline| {
         let decide = |timeline: &mut TimelineRecorder, at, from, to| {
             let [from, to] = [from, to].map(DataRate::from_bps);
-            let decision = Decision { at: ms(at), from, to, ..Decision::default() };
+            let decision = Decision::new(ms(at), to, Cause::Start).with_from(from);
             timeline.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
         };
         let frame = |timeline: &mut TimelineRecorder, at, ssrc, delay: Option<i64>| {

@@ -10,7 +10,7 @@ use super::link::{Run, UDP, algorithm, at, audio, kbps, limited, millis, stream,
 const SCREAM: [&str; 3] = ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"];
 
 fn limits() -> Limits {
-    Limits { min: kbps(100), start: kbps(500), max: kbps(5000) }
+    Limits::DEFAULT.with_min(kbps(100)).with_start(kbps(500)).with_max(kbps(5000))
 }
 
 /// A source that returns frames as the test specifies.
@@ -220,7 +220,7 @@ fn without_feedback_the_minimum_rate_is_sent() {
     let max = |window: f64, interval: f64| (window + 2.0 * 1248.0) * 8.0 / interval;
     for (kind, max) in SCREAM.into_iter().zip([max(3744.0, 480.0), max(3744.0, 480.0), max(9000.0, 500.0)]) {
         // Two sources with a minimum of 1 Mbit/s in total, for five minutes.
-        let limits = Limits { min: kbps(1000), start: kbps(2000), max: kbps(5000) };
+        let limits = Limits::DEFAULT.with_min(kbps(1000)).with_start(kbps(2000)).with_max(kbps(5000));
         let mut run =
             Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
         run.until(at(5000));

@@ -15,7 +15,7 @@ use super::link::{
 
 /// A sender with a scripted controller that paces at `pacing`.
 fn run(pacing: u64, streams: Vec<Encoded>) -> (Run, Arc<Mutex<Script>>) {
-    let target = Target { media: kbps(1000), pacing: kbps(pacing), ..Target::default() };
+    let target = Target::new(kbps(1000), kbps(pacing));
     let (controller, script) = ScriptedController::new(target);
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = near(config, Box::new(controller), streams);
@@ -222,7 +222,7 @@ proptest! {
             prop_assert!(numbers.windows(2).all(|pair| pair[1].1.wrapping_sub(pair[0].1) as i32 > 0));
         }
         // With capacity again, all packets are sent or become too old.
-        script.lock().unwrap().target = Target { media: kbps(1000), pacing: kbps(9000), ..Target::default() };
+        script.lock().unwrap().target = Target::new(kbps(1000), kbps(9000));
         for stream in 0..3 {
             run.ends[0].set_paused(run.now, stream, true);
         }

@@ -65,7 +65,7 @@ fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
 fn it_recovers_within_10_s_from_10_s_of_false_feedback() {
     for kind in [algorithm("scream:rfc8298+giusto"), algorithm("scream:d00+giusto"), algorithm("scream:v2")] {
         for seed in 1..=3 {
-            let limits = Limits { min: kbps(100), start: kbps(500), max: kbps(5000) };
+            let limits = Limits::DEFAULT.with_min(kbps(100)).with_start(kbps(500)).with_max(kbps(5000));
             let rates = [false, true].map(|lies| {
                 let streams = vec![audio(1), video(2, 1.0, (100, 2000)), video(3, 1.0, (100, 2000))];
                 let mut run = Run::of(kind, limits, streams);

@@ -154,7 +154,7 @@ impl<S: MediaSource> MediaSource for Spy<S> {
 }
 
 /// Input and output of a [`ScriptedController`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
     pub(crate) target: Target,
     pub(crate) each: Vec<DataRate>,
@@ -214,6 +214,14 @@ impl Controller for ScriptedController {
     }
     fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self {
+            script: Arc::new(Mutex::new(self.script.lock().unwrap().clone())),
+            each: self.each.clone(),
+            ..*self
+        })
     }
 }
 

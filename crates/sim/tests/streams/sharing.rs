@@ -12,7 +12,7 @@ use super::link::{
 const KINDS: [&str; 4] = ["scream:d00+giusto", "scream:v2", "scream:rfc8298+giusto", "gcc:libwebrtc+giusto"];
 
 fn limits() -> Limits {
-    Limits { min: kbps(150), start: kbps(300), max: kbps(6000) }
+    Limits::DEFAULT.with_min(kbps(150)).with_start(kbps(300)).with_max(kbps(6000))
 }
 
 /// Jain, Chiu and Hawe, 1984.
@@ -63,7 +63,7 @@ fn priorities_and_limits_change_while_a_call_runs() {
         let (limited, kbps_of_all) = share(&|sender, now| sender.set_stream_limits(now, 1, half), 120_000);
         assert!((0.72..=0.90).contains(&limited), "{kind}: {limited}");
         assert!((1000.0..2000.0).contains(&kbps_of_all), "{kind}: {kbps_of_all}");
-        let most = Limits { max: kbps(600), ..limits() };
+        let most = limits().with_max(kbps(600));
         let (_, kbps_of_all) = share(&|sender, now| sender.set_limits(now, most), 160_000);
         assert!((400.0..=600.0).contains(&kbps_of_all), "{kind}: {kbps_of_all}");
     }
@@ -85,7 +85,7 @@ fn without_adaptation_the_scheduler_shares_by_priority() {
     // Each produces 1 Mbit/s, whatever its target; 1 Mbit/s is sent.
     let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (1000, 1000)));
     let streams = streams.map(|stream| limited(stream, Some(millis(400)), None));
-    let target = Target { media: kbps(1000), pacing: kbps(1000), ..Target::default() };
+    let target = Target::new(kbps(1000), kbps(1000));
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = near(config, Box::new(ScriptedController::new(target).0), streams.into());
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
@@ -99,7 +99,7 @@ fn without_adaptation_the_scheduler_shares_by_priority() {
 
 #[test]
 fn rates_per_stream_from_the_controller_are_applied() {
-    let target = Target { media: kbps(5000), pacing: kbps(20_000), ..Target::default() };
+    let target = Target::new(kbps(5000), kbps(20_000));
     let (controller, script) = ScriptedController::new(target);
     script.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
     let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
@@ -135,7 +135,7 @@ fn rates_per_stream_from_the_controller_are_applied() {
 
 #[test]
 fn the_rate_of_a_paused_stream_goes_to_the_others() {
-    let target = Target { media: kbps(2000), pacing: kbps(1000), ..Target::default() };
+    let target = Target::new(kbps(2000), kbps(1000));
     let (controller, script) = ScriptedController::new(target);
     let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };

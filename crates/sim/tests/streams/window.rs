@@ -14,12 +14,7 @@ fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
 #[test]
 fn audio_is_exempt_from_a_full_window() {
     let window = 40_000;
-    let target = Target {
-        media: kbps(2000),
-        pacing: kbps(4000),
-        window: Some(DataSize::from_bytes(window)),
-        ..Target::default()
-    };
+    let target = Target::new(kbps(2000), kbps(4000)).with_window(Some(DataSize::from_bytes(window)));
     let (controller, script) = ScriptedController::new(target);
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let sender = near(MediaSenderConfig::default(), Box::new(controller), streams);
@@ -53,7 +48,7 @@ fn audio_is_exempt_from_a_full_window() {
 
 #[test]
 fn audio_counts_for_the_pacer() {
-    let target = Target { media: kbps(2000), pacing: kbps(200), ..Target::default() };
+    let target = Target::new(kbps(2000), kbps(200));
     let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = near(config, Box::new(ScriptedController::new(target).0), streams);

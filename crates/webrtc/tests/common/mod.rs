@@ -120,7 +120,7 @@ pub(crate) fn config() -> PeerConfig {
 
 /// A source and a controller of at most 2 Mbit/s.
 pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> PeerMedia {
-    let limits = Limits { max: DataRate::from_bps(2_000_000), ..Limits::default() };
+    let limits = Limits::DEFAULT.with_max(DataRate::from_bps(2_000_000));
     let controller = controller.parse::<Algorithm>().unwrap().build(limits);
     PeerMedia { source: Box::new(source), controller }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_congestion::{
     Cause, Decision, PacketReport, SentPacket,
-    gcc::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
+    internals::thesis::{REPORT_INTERVAL, START, Thesis, ThesisConfig},
 };
 use giusto_session::media::Payload;
 use giusto_sim::{
@@ -40,7 +40,7 @@ impl Media {
         stop: Timestamp,
     ) -> Self {
         let thesis = algorithm.map(|config| Thesis::new(*config, START));
-        let decision = Decision { from: START, to: START, cause: Cause::Start, at: Timestamp::ZERO };
+        let decision = Decision::new(Timestamp::ZERO, START, Cause::Start);
         Self {
             flow,
             packet,
@@ -65,16 +65,15 @@ impl Agent for Media {
         while let Some(&(sequence, at)) = self.unreported.front().filter(|(sequence, _)| *sequence <= last) {
             self.unreported.pop_front();
             let arrival = arrivals.next_if(|(arrived, _)| *arrived == sequence).map(|(_, arrival)| arrival);
-            let sent = SentPacket { sequence, at, size: self.packet, probe: None, in_flight: DataSize::ZERO };
-            packets.push(PacketReport { sent, arrival, ecn: Ecn::NotEct });
+            packets.push(PacketReport::new(SentPacket::new(sequence, at, self.packet), arrival));
         }
         thesis.on_report(now, &packets);
         let (from, to) = (self.rate, thesis.rate());
         let by_loss = thesis.loss_based() <= thesis.delay_based();
-        let cause =
-            if by_loss { Cause::Loss { ratio: thesis.loss_ratio() } } else { thesis.detection().cause() };
+        let cause = if by_loss { Cause::Loss { ratio: thesis.loss_ratio() } } else { thesis.delay_cause() };
         self.rate = to;
-        self.note = Some(Note::Decided { flow: self.flow, decision: Decision { at: now, from, to, cause } });
+        self.note =
+            Some(Note::Decided { flow: self.flow, decision: Decision::new(now, to, cause).with_from(from) });
     }
 
     fn handle_timeout(&mut self, _now: Timestamp) {}

@@ -4,7 +4,7 @@ use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp}
 
 use crate::{
     algorithm::Algorithm,
-    bbr::{Bbr, BbrConfig, Phase},
+    bbr::{Bbr, Config, Phase},
     closed_loop::{Scenario, run, run_with},
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket, StreamState},
@@ -113,7 +113,7 @@ fn media_below_the_estimate_keep_it() {
     let run = |pads| {
         let scenario =
             Scenario { media: DataRate::from_bps(1_000_000), limits: WIDE(), ..Scenario::default() };
-        let config = BbrConfig { pads, ..BbrConfig::within(scenario.limits) };
+        let config = Config { pads, ..Config::within(scenario.limits) };
         run_with(Box::new(Bbr::new(config)), bbr(), scenario)
     };
     let (padded, plain) = (run(true), run(false));
@@ -165,7 +165,7 @@ fn missing_feedback_halves_the_rate_and_its_return_restores_it() {
 
 #[test]
 fn it_pads_neither_before_an_estimate_nor_while_the_media_are_paused() {
-    let mut bbr = Bbr::new(BbrConfig::default());
+    let mut bbr = Bbr::new(Config::default());
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
     bbr.on_timeout(at(0), &QueueState::default());
     assert_eq!(bbr.target().padding, DataRate::ZERO);

@@ -4,7 +4,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use crate::{
     bbr::{
-        BbrConfig, Phase,
+        Config, Phase,
         delivery::Sample,
         model::{Model, Report},
     },
@@ -25,7 +25,7 @@ struct Rounds {
 impl Rounds {
     fn new() -> Self {
         let now = Timestamp::from_nanos(7_000_000_000);
-        Self { model: Model::new(now, BbrConfig::default(), PACKET), now, sequence: 0, rtt: RTT }
+        Self { model: Model::new(now, Config::default(), PACKET), now, sequence: 0, rtt: RTT }
     }
 
     /// A round that delivers at `rate` bytes per second, after which `flight` bytes are in flight. Each has an RTT shorter by 1 µs, so that

@@ -5,7 +5,7 @@ use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp}
 use crate::{
     controller::Controller,
     copa::{
-        Copa, CopaConfig,
+        Config, Copa,
         window::{change, max_velocity, target_rate},
     },
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
@@ -50,7 +50,7 @@ fn a_window_of_acknowledgements_changes_the_window_by_v_over_delta_packets() {
 /// A controller at 480 kbit/s with packets of 1200 bytes, 20 ms each way. Sends five packets, 20 ms apart, each 100 ms and reports them
 /// at once; `queue` is the queueing delay in ms by the number of the packet.
 fn after(limits: Limits, reports: u64, queue: impl Fn(u64) -> u64) -> Copa {
-    let mut copa = Copa::new(CopaConfig::within(limits));
+    let mut copa = Copa::new(Config::within(limits));
     copa.on_timeout(at(0), &QueueState::default());
     let size = DataSize::from_bytes(1200);
     for report in 0..reports {

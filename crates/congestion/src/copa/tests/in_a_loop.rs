@@ -6,7 +6,7 @@ use crate::{
     algorithm::Algorithm,
     closed_loop::{Scenario, run},
     controller::Controller,
-    copa::{Copa, CopaConfig},
+    copa::{Config, Copa},
     feedback::{Feedback, QueueState, SentPacket},
     limits::Limits,
     shared_queue::{self, Flow, PACKET, Path},
@@ -50,7 +50,7 @@ fn each_flow_keeps_about_two_packets_in_the_queue_and_an_equal_share() {
 #[test]
 fn a_lower_delta_keeps_more_packets() {
     let queue = |delta| {
-        let config = CopaConfig { delta, competes: false, ..CopaConfig::within(WIDE()) };
+        let config = Config { delta, competes: false, ..Config::within(WIDE()) };
         let outcome = shared_queue::run(Path::default(), &mut [Flow::new(Box::new(Copa::new(config)), 0)]);
         outcome.queue_ms * 3e3 / 8.0 / PACKET as f64
     };
@@ -59,7 +59,7 @@ fn a_lower_delta_keeps_more_packets() {
 }
 
 /// Fills the queue: the window grows by a packet in each RTT until a packet is lost, and is then halved (RFC 5681).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Filler {
     window: f64,
     next: u64,
@@ -102,13 +102,17 @@ impl Controller for Filler {
     fn decision(&self) -> &Decision {
         &self.decision
     }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 #[test]
 fn the_competitive_mode_gets_a_share_beside_a_flow_that_fills_the_queue() {
     let path = Path { mbps: 6.0, queue: TimeDelta::from_millis(100), seconds: 120, ..Path::default() };
     let share = |competes| {
-        let config = CopaConfig { competes, ..CopaConfig::within(WIDE()) };
+        let config = Config { competes, ..Config::within(WIDE()) };
         let filler = Filler { window: 12e3, next: 0, recovers: 0, decision: Decision::default() };
         let mut flows = [Flow::new(Box::new(Copa::new(config)), 0), Flow::new(Box::new(filler), 5)];
         let outcome = shared_queue::run(path, &mut flows);

@@ -23,10 +23,12 @@
 use giusto_units::{PeerTimestamp, TimeDelta};
 
 use super::filter::FilterOutput;
-use crate::target::{Cause, Signal};
+use crate::target::Signal;
 
 /// Condition for over-use and adaptation of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DetectorConfig {
     /// Initial threshold, in milliseconds. Default 12.5 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
     /// `trendline_estimator.cc`).
@@ -91,25 +93,18 @@ impl Default for DetectorConfig {
 
 /// Result of the detector and the values that it is based on.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Detection {
+pub(crate) struct Detection {
     /// The signal.
-    pub signal: Signal,
+    pub(crate) signal: Signal,
     /// The trend, in milliseconds.
-    pub trend_ms: f64,
+    pub(crate) trend_ms: f64,
     /// The threshold with which it was compared, in milliseconds.
-    pub threshold_ms: f64,
-}
-
-impl Detection {
-    /// The detection as the cause of a decision.
-    pub fn cause(&self) -> Cause {
-        Cause::Delay { signal: self.signal, trend_ms: self.trend_ms, threshold_ms: self.threshold_ms }
-    }
+    pub(crate) threshold_ms: f64,
 }
 
 /// Compares trends with a threshold.
 #[derive(Debug, Clone)]
-pub struct Detector {
+pub(crate) struct Detector {
     config: DetectorConfig,
     threshold_ms: f64,
     adapted_at: Option<PeerTimestamp>,
@@ -121,7 +116,7 @@ pub struct Detector {
 
 impl Detector {
     /// A detector in the normal state.
-    pub fn new(config: DetectorConfig) -> Self {
+    pub(crate) fn new(config: DetectorConfig) -> Self {
         let threshold_ms = config.initial_threshold_ms;
         Self {
             config,
@@ -134,18 +129,24 @@ impl Detector {
     }
 
     /// The latest detection.
-    pub fn detection(&self) -> Detection {
+    pub(crate) fn detection(&self) -> Detection {
         self.detection
     }
 
     /// The threshold for the next trend, in milliseconds.
-    pub fn threshold_ms(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn threshold_ms(&self) -> f64 {
         self.threshold_ms
     }
 
     /// Processes the filter's output for a group that left `departure` after the previous one and arrived at
     /// `at`.
-    pub fn on_output(&mut self, output: FilterOutput, departure: TimeDelta, at: PeerTimestamp) -> Signal {
+    pub(crate) fn on_output(
+        &mut self,
+        output: FilterOutput,
+        departure: TimeDelta,
+        at: PeerTimestamp,
+    ) -> Signal {
         let trend_ms = output.trend_ms;
         self.detection = Detection { threshold_ms: self.threshold_ms, trend_ms, ..self.detection };
         if output.samples < self.config.min_samples {

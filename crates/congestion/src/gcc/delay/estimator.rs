@@ -1,22 +1,4 @@
 //! Delay estimator: converts packets to a signal by grouping, filter and detector.
-//!
-//! # Example
-//!
-//! ```
-//! use giusto_congestion::{Signal, gcc::delay::{DelayConfig, DelayEstimator, ReceivedPacket}};
-//! use giusto_units::{DataSize, PeerTimestamp, Timestamp};
-//!
-//! // One packet each 20 ms; each takes 2 ms longer than the one before.
-//! let mut estimator = DelayEstimator::new(DelayConfig::libwebrtc())?;
-//! for packet in 0..40 {
-//!     let sent = Timestamp::from_nanos(packet * 20_000_000);
-//!     let arrival = PeerTimestamp::from_nanos(packet * 22_000_000);
-//!     let now = Timestamp::from_nanos(packet * 22_000_000);
-//!     estimator.on_packet(now, ReceivedPacket { sent, arrival, size: DataSize::from_bytes(1200) });
-//! }
-//! assert_eq!(estimator.signal(), Signal::OverUse);
-//! # Ok::<(), giusto_congestion::gcc::delay::DelayConfigError>(())
-//! ```
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
@@ -36,6 +18,9 @@ use crate::{
 
 /// The filter and its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum FilterConfig {
     /// Least squares (libwebrtc, sender).
     TrendLine(TrendLineConfig),
@@ -47,6 +32,8 @@ pub enum FilterConfig {
 
 /// Configuration of the three stages.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct DelayConfig {
     /// How packets are grouped.
     pub grouping: GroupingConfig,
@@ -70,8 +57,8 @@ impl DelayConfig {
         }
     }
 
-    /// draft-ietf-rmcat-gcc-02 as published, with a filter. It does not detect small overloads; see
-    /// [`kalman`](super::kalman).
+    /// draft-ietf-rmcat-gcc-02 as published, with a filter. It does not detect small overloads, as
+    /// [`draft_02_amplified`](Self::draft_02_amplified) does.
     pub fn draft_02() -> Self {
         Self {
             grouping: GroupingConfig::draft_02(),
@@ -153,6 +140,7 @@ impl Default for DelayConfig {
 /// A constant is outside its range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("delay-based congestion control: {name} must be {range}, found {found}")]
+#[non_exhaustive]
 pub struct DelayConfigError {
     /// The constant.
     pub name: &'static str,
@@ -164,7 +152,7 @@ pub struct DelayConfigError {
 
 /// Detects from packet arrivals whether a queue grows.
 #[derive(Debug, Clone)]
-pub struct DelayEstimator {
+pub(crate) struct DelayEstimator {
     config: DelayConfig,
     grouping: Grouping,
     filter: Filter,
@@ -182,7 +170,7 @@ impl DelayEstimator {
     /// # Errors
     ///
     /// A constant of `config` is outside its range.
-    pub fn new(config: DelayConfig) -> Result<Self, DelayConfigError> {
+    pub(crate) fn new(config: DelayConfig) -> Result<Self, DelayConfigError> {
         config.validate()?;
         Ok(Self {
             config,
@@ -198,7 +186,7 @@ impl DelayEstimator {
     }
 
     /// Processes the packets of one feedback message, in any order. Lost packets are ignored.
-    pub fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
+    pub(crate) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
         let mut by_arrival = std::mem::take(&mut self.by_arrival);
         by_arrival.fill(packets);
         by_arrival.order_simultaneous();
@@ -222,7 +210,7 @@ impl DelayEstimator {
     }
 
     /// Processes one packet that became known at `now`. At the receiver this is its arrival time.
-    pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Signal {
+    pub(crate) fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Signal {
         let before = self.signal();
         self.notice_silence(now);
         self.follow(now, packet);
@@ -255,28 +243,30 @@ impl DelayEstimator {
     }
 
     /// The current signal.
-    pub fn signal(&self) -> Signal {
+    pub(crate) fn signal(&self) -> Signal {
         self.detector.detection().signal
     }
 
     /// The current signal, the trend, and the threshold at that time.
-    pub fn detection(&self) -> Detection {
+    pub(crate) fn detection(&self) -> Detection {
         self.detector.detection()
     }
 
     /// The latest output of the filter.
-    pub fn output(&self) -> FilterOutput {
+    #[cfg(test)]
+    pub(crate) fn output(&self) -> FilterOutput {
         self.output
     }
 
     /// Whether a queue drained during the last call: the signal changed from under-use to normal.
-    pub fn recovered(&self) -> bool {
+    pub(crate) fn recovered(&self) -> bool {
         self.recovered
     }
 
     /// When and why the groups were last reset. Only a [`Reset::StreamTimeout`] also resets the filter and
     /// the threshold.
-    pub fn last_reset(&self) -> Option<(Timestamp, Reset)> {
+    #[cfg(test)]
+    pub(crate) fn last_reset(&self) -> Option<(Timestamp, Reset)> {
         self.last_reset
     }
 

@@ -2,7 +2,7 @@
 
 /// Output of a filter after one delay variation.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct FilterOutput {
+pub(crate) struct FilterOutput {
     /// The estimated trend: milliseconds of delay per group (Kalman filters), or milliseconds per millisecond
     /// (trend line). Used to decide whether the trend falls.
     pub raw: f64,

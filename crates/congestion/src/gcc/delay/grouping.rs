@@ -26,6 +26,8 @@ use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 /// How packets are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct GroupingConfig {
     /// A packet sent at most this long after the first packet of a group belongs to the group. Default 5 ms
     /// (draft-ietf-rmcat-gcc-02 §5.6, `burst_time`; libwebrtc, `delay_based_bwe.cc`).
@@ -72,7 +74,7 @@ impl Default for GroupingConfig {
 
 /// A packet that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReceivedPacket {
+pub(crate) struct ReceivedPacket {
     /// Send time.
     pub sent: Timestamp,
     /// Arrival time on the receiver's clock.
@@ -83,7 +85,7 @@ pub struct ReceivedPacket {
 
 /// Difference between a group and the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupDelta {
+pub(crate) struct GroupDelta {
     /// Difference of the departure times. Negative if a burst was joined out of order.
     pub departure: TimeDelta,
     /// Difference of the arrival times. Never negative.
@@ -99,14 +101,14 @@ pub struct GroupDelta {
 impl GroupDelta {
     /// The delay variation: one-way delay of this group minus that of the previous group. `d(i)` of
     /// draft-ietf-rmcat-gcc-02 §5.1.
-    pub fn variation(&self) -> TimeDelta {
+    pub(crate) fn variation(&self) -> TimeDelta {
         self.arrival - self.departure
     }
 }
 
 /// Reason for a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reset {
+pub(crate) enum Reset {
     /// The receiver's clock jumped ahead.
     ClockJump,
     /// Groups arrived before their predecessors too many times in a row.
@@ -117,7 +119,7 @@ pub enum Reset {
 
 /// Result of processing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grouped {
+pub(super) enum Grouped {
     /// It belongs to an incomplete group, or is the first packet of the second group.
     Pending,
     /// It started a new group, and the previous group was compared with the one before.
@@ -130,7 +132,8 @@ pub enum Grouped {
 
 impl Grouped {
     /// The difference, if one became known.
-    pub fn delta(self) -> Option<GroupDelta> {
+    #[cfg(test)]
+    pub(super) fn delta(self) -> Option<GroupDelta> {
         match self {
             Self::Delta(delta) => Some(delta),
             _ => None,
@@ -140,7 +143,7 @@ impl Grouped {
 
 /// Groups packets in order of arrival.
 #[derive(Debug, Clone)]
-pub struct Grouping {
+pub(super) struct Grouping {
     config: GroupingConfig,
     previous: Option<Group>,
     current: Option<Group>,
@@ -149,13 +152,13 @@ pub struct Grouping {
 
 impl Grouping {
     /// No packets yet.
-    pub const fn new(config: GroupingConfig) -> Self {
+    pub(super) const fn new(config: GroupingConfig) -> Self {
         Self { config, previous: None, current: None, reordered: 0 }
     }
 
     /// Processes a packet that became known at `now`. Packets of one feedback message must be in order of
     /// arrival.
-    pub fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Grouped {
+    pub(super) fn on_packet(&mut self, now: Timestamp, packet: ReceivedPacket) -> Grouped {
         let Some(current) = &mut self.current else {
             self.current = Some(Group::begin(now, packet));
             return Grouped::Pending;
@@ -192,7 +195,7 @@ impl Grouping {
     }
 
     /// Discards all packets.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self::new(self.config);
     }
 }

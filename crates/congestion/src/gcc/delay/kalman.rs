@@ -38,6 +38,8 @@ use super::{
 
 /// The constants of the filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct KalmanConfig {
     /// Variance of the random walk of the mean per group, in ms², above 0. Default 1e-3
     /// (draft-ietf-rmcat-gcc-02 §5.3).
@@ -92,7 +94,7 @@ impl Default for KalmanConfig {
 
 /// A scalar Kalman filter of the delay variation.
 #[derive(Debug, Clone)]
-pub struct Kalman {
+pub(super) struct Kalman {
     config: KalmanConfig,
     error_variance: f64,
     noise_variance: f64,
@@ -102,7 +104,7 @@ pub struct Kalman {
 
 impl Kalman {
     /// An estimate of zero.
-    pub fn new(config: KalmanConfig) -> Self {
+    pub(super) fn new(config: KalmanConfig) -> Self {
         Self {
             config,
             error_variance: config.initial_error_variance,
@@ -113,12 +115,13 @@ impl Kalman {
     }
 
     /// The estimated variance of the noise, in ms².
-    pub fn noise_variance(&self) -> f64 {
+    #[cfg(test)]
+    pub(super) fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
     /// Processes one delay variation.
-    pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
+    pub(super) fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
         let innovation = delta.variation().as_millis() - self.output.raw;
         self.update_noise(innovation, delta.departure.as_millis());
 

@@ -24,6 +24,8 @@ use crate::target::Signal;
 
 /// Constants of the filter. All are from libwebrtc's `overuse_estimator.{h,cc}` unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct KalmanTwoStateConfig {
     /// Initial slope, in milliseconds per byte. Default 8/512: a link of 512 kbit/s.
     pub initial_slope: f64,
@@ -78,7 +80,7 @@ impl Default for KalmanTwoStateConfig {
 
 /// A Kalman filter of slope and offset.
 #[derive(Debug, Clone)]
-pub struct KalmanTwoState {
+pub(crate) struct KalmanTwoState {
     config: KalmanTwoStateConfig,
     slope: f64,
     previous_offset: f64,
@@ -91,7 +93,7 @@ pub struct KalmanTwoState {
 
 impl KalmanTwoState {
     /// An offset of zero.
-    pub fn new(config: KalmanTwoStateConfig) -> Self {
+    pub(crate) fn new(config: KalmanTwoStateConfig) -> Self {
         let [slope, offset] = config.initial_variances;
         Self {
             config,
@@ -106,18 +108,20 @@ impl KalmanTwoState {
     }
 
     /// The transmission time of a byte, in milliseconds.
-    pub fn slope(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn slope(&self) -> f64 {
         self.slope
     }
 
     /// The estimated variance of the noise, in ms².
-    pub fn noise_variance(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
     /// Processes one delay variation. `signal` is the current signal of the detector: the noise is learned
     /// only while it is normal.
-    pub fn on_delta(&mut self, delta: &GroupDelta, signal: Signal) -> FilterOutput {
+    pub(crate) fn on_delta(&mut self, delta: &GroupDelta, signal: Signal) -> FilterOutput {
         let offset = self.output.raw;
         let samples = self.output.samples.saturating_add(1);
         let size = delta.size_bytes as f64;

@@ -16,18 +16,26 @@
 //! "libwebrtc" is its state of July 2026. Nothing here reads a clock, and nothing allocates once the windows
 //! are full.
 
-pub mod detector;
-pub mod estimator;
+mod detector;
+mod estimator;
 mod filter;
-pub mod grouping;
-pub mod kalman;
-pub mod kalman_two_state;
-pub mod trend_line;
+mod grouping;
+mod kalman;
+mod kalman_two_state;
+mod trend_line;
 
-pub use detector::{Detection, Detector, DetectorConfig};
-pub use estimator::{DelayConfig, DelayConfigError, DelayEstimator, FilterConfig};
-pub use filter::FilterOutput;
-pub use grouping::{GroupDelta, Grouped, Grouping, GroupingConfig, ReceivedPacket, Reset};
-pub use kalman::{Kalman, KalmanConfig};
-pub use kalman_two_state::{KalmanTwoState, KalmanTwoStateConfig};
-pub use trend_line::{TrendLine, TrendLineConfig};
+pub use detector::DetectorConfig;
+pub(crate) use estimator::DelayEstimator;
+pub use estimator::{DelayConfig, DelayConfigError, FilterConfig};
+pub use grouping::GroupingConfig;
+pub(crate) use grouping::ReceivedPacket;
+pub use kalman::KalmanConfig;
+pub use kalman_two_state::KalmanTwoStateConfig;
+pub use trend_line::TrendLineConfig;
+
+#[cfg(feature = "thesis")]
+pub(crate) use {
+    detector::{Detection, Detector},
+    grouping::GroupDelta,
+    kalman_two_state::KalmanTwoState,
+};

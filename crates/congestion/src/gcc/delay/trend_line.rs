@@ -24,6 +24,8 @@ use super::{
 
 /// Configuration of the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct TrendLineConfig {
     /// Number of groups in the window, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
     pub window: usize,
@@ -45,7 +47,7 @@ impl Default for TrendLineConfig {
 
 /// A line through the smoothed delays of the latest groups.
 #[derive(Debug, Clone)]
-pub struct TrendLine {
+pub(super) struct TrendLine {
     config: TrendLineConfig,
     accumulated_ms: f64,
     smoothed_ms: f64,
@@ -63,7 +65,7 @@ const WINDOWS: usize = 8;
 
 impl TrendLine {
     /// A filter without groups. A window below 2 counts as 2.
-    pub fn new(config: TrendLineConfig) -> Self {
+    pub(super) fn new(config: TrendLineConfig) -> Self {
         let config = TrendLineConfig { window: config.window.max(2), ..config };
         Self {
             config,
@@ -77,7 +79,7 @@ impl TrendLine {
     }
 
     /// Processes one delay variation.
-    pub fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
+    pub(super) fn on_delta(&mut self, delta: &GroupDelta) -> FilterOutput {
         self.accumulated_ms += delta.variation().as_millis();
         let kept = self.config.smoothing;
         self.smoothed_ms = kept * self.smoothed_ms + (1.0 - kept) * self.accumulated_ms;

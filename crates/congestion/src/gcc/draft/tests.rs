@@ -21,9 +21,9 @@ fn limits(start: u64) -> Limits {
 
 #[test]
 fn the_presets_differ_by_the_amplification_alone() {
-    let (amplified, literal) = (DraftConfig::giusto(limits(1)), DraftConfig::within(limits(1)));
+    let (amplified, literal) = (Config::giusto(limits(1)), Config::within(limits(1)));
     assert_ne!(amplified, literal);
-    assert_eq!(DraftConfig { delay: literal.delay, ..amplified }, literal);
+    assert_eq!(Config { delay: literal.delay, ..amplified }, literal);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn missing_feedback_reduces_the_rate_and_feedback_restores_it() {
 
 #[test]
 fn packets_are_paced_at_the_target() {
-    let controller = Draft::new(DraftConfig::giusto(limits(500_000))).unwrap();
+    let controller = Draft::new(Config::giusto(limits(500_000))).unwrap();
     let target = controller.target();
     assert_eq!(target, Target { media: target.media, pacing: target.media, ..Target::default() });
 }

@@ -17,7 +17,9 @@ use crate::{
 
 /// Configuration of [`Libwebrtc`](super::Libwebrtc). The defaults are libwebrtc's in its state of July 2026, part by part.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LibwebrtcConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range and initial value of the target. They override the limits of the parts. The media is assumed to
     /// be able to use the maximum; probes go up to it.
     pub limits: Limits,
@@ -65,7 +67,7 @@ pub struct LibwebrtcConfig {
     pub process_interval: TimeDelta,
 }
 
-impl LibwebrtcConfig {
+impl Config {
     /// `gcc:libwebrtc`: libwebrtc's constants, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
@@ -87,7 +89,7 @@ impl LibwebrtcConfig {
     ///   which the grouping takes for groups of up to 100 ms. The detector then needs two seconds to fill its
     ///   window, and the queue is full before it reacts. On a clean link of 3 Mbit/s the 95th percentile of
     ///   the queueing delay is 40 ms instead of 122 ms.
-    /// - Losses while a queue never drains count as over-use ([`StandingQueue`](crate::gcc::loss::StandingQueue)).
+    /// - Losses while a queue never drains count as over-use ([`standing_queue`](Self::standing_queue)).
     ///   A full queue has a constant delay, and up to 15 % loss at 1 Mbit/s the loss model takes for the path's
     ///   own: neither part then lowers the rate. After a fall from 3 Mbit/s, 16 of 32 links stay full without
     ///   it and none with it; random loss costs nothing.
@@ -113,21 +115,21 @@ impl LibwebrtcConfig {
     /// # Errors
     ///
     /// Names the first constant that is out of range.
-    pub fn validate(&self) -> Result<(), GccConfigError> {
+    pub fn validate(&self) -> Result<(), ConfigError> {
         self.delay.validate()?;
         self.loss.validate()?;
         for (name, found) in
             [("pacing_before_feedback", self.pacing_before_feedback), ("pacing", self.pacing)]
         {
             if !(found.is_finite() && found > 0.0) {
-                return Err(GccConfigError::Pacing { name, found });
+                return Err(ConfigError::Pacing { name, found });
             }
         }
         Ok(())
     }
 }
 
-impl Default for LibwebrtcConfig {
+impl Default for Config {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -154,7 +156,7 @@ impl Default for LibwebrtcConfig {
 /// A constant of Google Congestion Control is out of range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GccConfigError {
+pub enum ConfigError {
     /// A constant of the delay part.
     #[error(transparent)]
     Delay(#[from] DelayConfigError),

@@ -39,7 +39,7 @@ struct Cell {
 }
 
 /// The 32 runs, with the controller and the pacer of `config`.
-fn grid(config: impl Fn(Limits) -> LibwebrtcConfig) -> Vec<Cell> {
+fn grid(config: impl Fn(Limits) -> Config) -> Vec<Cell> {
     let run = |(link, queue_ms): (fn(f64) -> f64, i64)| {
         let scenario = Scenario {
             link,
@@ -68,12 +68,12 @@ fn locked(cells: Vec<Cell>) -> Vec<Cell> {
 
 #[test]
 fn our_variant_leaves_a_full_queue() {
-    for cell in grid(LibwebrtcConfig::giusto) {
+    for cell in grid(Config::giusto) {
         assert!(cell.loss <= 0.02, "{cell:?}");
         assert!((0.8..=1.01).contains(&cell.used), "{cell:?}");
     }
     // The reason for [`StandingQueue`](crate::gcc::loss::StandingQueue).
-    let without = |limits| LibwebrtcConfig { standing_queue: None, ..LibwebrtcConfig::giusto(limits) };
+    let without = |limits| Config { standing_queue: None, ..Config::giusto(limits) };
     let without = locked(grid(without));
     assert!(without.len() >= 8, "{without:?}");
 }
@@ -83,7 +83,7 @@ fn libwebrtcs_own_laws_lock_up_in_some_runs() {
     // libwebrtc's code locks up in 5 of these 32 runs in its own sender. Its answers to the same inputs are
     // those of `gcc:libwebrtc` (`tests/libwebrtc.rs`); which runs lock up depends on the spacing and the size
     // of the packets.
-    let found = locked(grid(LibwebrtcConfig::within));
+    let found = locked(grid(Config::within));
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(
         found.iter().all(|cell| (1.0..=1.2).contains(&cell.link_mbps) && cell.queue_ms <= 200),

@@ -29,12 +29,12 @@ fn ms(millis: u64) -> Timestamp {
 
 #[test]
 fn defaults_are_valid_and_errors_name_the_constant() {
-    assert_eq!(LibwebrtcConfig::default().validate(), Ok(()));
-    assert_eq!(LibwebrtcConfig::within(Limits::default()).validate(), Ok(()));
-    let error = |config: LibwebrtcConfig| Libwebrtc::new(config).unwrap_err().to_string();
-    let pacing = LibwebrtcConfig { pacing: f64::NAN, ..LibwebrtcConfig::default() };
+    assert_eq!(Config::default().validate(), Ok(()));
+    assert_eq!(Config::within(Limits::default()).validate(), Ok(()));
+    let error = |config: Config| Libwebrtc::new(config).unwrap_err().to_string();
+    let pacing = Config { pacing: f64::NAN, ..Config::default() };
     assert!(error(pacing).contains("pacing must be above 0"));
-    let mut loss = LibwebrtcConfig::default();
+    let mut loss = Config::default();
     loss.loss.newton_steps = 0;
     assert!(error(loss).contains("newton_steps"));
 }
@@ -42,7 +42,7 @@ fn defaults_are_valid_and_errors_name_the_constant() {
 // libwebrtc `goog_cc/goog_cc_network_control_unittest.cc`; the name of each case is in the test.
 
 fn unit() -> Libwebrtc {
-    Libwebrtc::new(LibwebrtcConfig::giusto(limits(0, 60, 300))).unwrap()
+    Libwebrtc::new(Config::giusto(limits(0, 60, 300))).unwrap()
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn random_loss_reduces_the_rate_as_expected() {
 fn libwebrtcs_loss_model_fails_at_20_percent_loss() {
     // The reason why `+giusto` changes two of the constants.
     let scenario = Scenario { loss: 0.2, ..Scenario::default() };
-    let controller = Libwebrtc::new(LibwebrtcConfig::within(scenario.limits)).unwrap();
+    let controller = Libwebrtc::new(Config::within(scenario.limits)).unwrap();
     let late = run_with(Box::new(controller), kind(), scenario).mbps(40.0, 60.0);
     assert!(late < 0.05, "{late}");
 }
@@ -279,7 +279,7 @@ fn reports_alone_drive_the_threshold_rule() {
 
 #[test]
 fn a_suppressed_probe_is_reported() {
-    let mut config = LibwebrtcConfig::giusto(limits(30, 300, 5000));
+    let mut config = Config::giusto(limits(30, 300, 5000));
     config.probing.probe_while_limited = true;
     let mut controller = Libwebrtc::new(config).unwrap();
     controller.on_timeout(ms(0), &QueueState::default());
@@ -314,7 +314,7 @@ fn padding_is_requested_only_while_the_rate_rises_after_loss() {
 
 #[test]
 fn the_first_deadlines_are_the_start_and_the_probe_timeout() {
-    let mut controller = Libwebrtc::new(LibwebrtcConfig::giusto(limits(30, 300, 5000))).unwrap();
+    let mut controller = Libwebrtc::new(Config::giusto(limits(30, 300, 5000))).unwrap();
     assert_eq!(controller.next_timeout(), Some(Timestamp::ZERO));
     controller.on_timeout(ms(100), &QueueState::default());
     let due = controller.next_timeout().unwrap();
@@ -333,18 +333,18 @@ fn a_new_route_restarts_and_keeps_the_pacing_factor() {
     controller.on_route_change(ms(now));
     let Target { media, pacing, padding, .. } = controller.target();
     assert_eq!((media, pacing, padding), (kbps(60), kbps(66), DataRate::ZERO));
-    assert_eq!((controller.acknowledged(), controller.loss().is_ready()), (None, false));
+    assert_eq!((controller.acknowledged(), controller.loss.is_ready()), (None, false));
     let probes: Vec<_> = std::iter::from_fn(|| controller.next_probe()).map(|probe| probe.rate).collect();
     assert_eq!(probes, [kbps(180), kbps(300)]);
     // The new path carries more than the start rate.
     assert!(transmit(&mut controller, &mut now, 0) > kbps(60));
-    assert!(controller.loss().is_ready());
+    assert!(controller.loss.is_ready());
 }
 
 #[test]
 fn a_new_route_starts_at_the_start_rate_even_if_less_arrived_before() {
     // Without the field trial WebRTC-Bwe-SafeResetOnRouteChange, `OnNetworkRouteChange` takes the start rate as it is.
-    let mut controller = Libwebrtc::new(LibwebrtcConfig::within(limits(0, 500, 3000))).unwrap();
+    let mut controller = Libwebrtc::new(Config::within(limits(0, 500, 3000))).unwrap();
     let mut now = 123;
     transmit(&mut controller, &mut now, 0);
     let acknowledged = controller.acknowledged().unwrap();

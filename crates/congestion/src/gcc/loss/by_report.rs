@@ -17,6 +17,9 @@ use crate::{feedback::LossReport, target::Cause};
 
 /// How the rate grows while loss is low.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Increase {
     /// Multiplied by `factor` with each report, plus `plus` (draft §6: 1.05 and 0).
     PerReport {
@@ -37,8 +40,10 @@ pub enum Increase {
     },
 }
 
-/// The constants of [`ByReport`].
+/// Configuration of the threshold rule on the losses of receiver reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ReportConfig {
     /// Loss ratio up to which the rate grows: 0 to 1. Both sources: 0.02.
     pub low_loss: f64,
@@ -133,7 +138,7 @@ const RESOLUTION: TimeDelta = TimeDelta::from_millis(1);
 ///
 /// Calls in any order are safe; time that runs backwards counts as no time.
 #[derive(Debug, Clone)]
-pub struct ByReport {
+pub(crate) struct ByReport {
     config: ReportConfig,
     rate: DataRate,
     delay_based: Option<DataRate>,
@@ -157,7 +162,7 @@ pub struct ByReport {
 
 impl ByReport {
     /// Starts at `rate`, within the limits of `config`.
-    pub fn new(config: ReportConfig, rate: DataRate) -> Self {
+    pub(crate) fn new(config: ReportConfig, rate: DataRate) -> Self {
         let mut this = Self {
             config,
             rate,
@@ -180,28 +185,29 @@ impl ByReport {
     }
 
     /// Sets new limits, and moves the rate within them.
-    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+    pub(crate) fn set_limits(&mut self, min: DataRate, max: DataRate) {
         (self.config.min, self.config.max) = (min, max.max(min));
         self.move_to(self.rate);
     }
 
     /// The loss-based rate.
-    pub fn rate(&self) -> DataRate {
+    pub(crate) fn rate(&self) -> DataRate {
         self.rate
     }
 
     /// The loss ratio of the latest report, as the rule uses it: 0 to 1.
-    pub fn loss_ratio(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn loss_ratio(&self) -> f64 {
         self.loss
     }
 
     /// The cause of the current rate, once a report has changed it.
-    pub fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         self.cause
     }
 
     /// Handles a loss report of the receiver.
-    pub fn on_report(&mut self, now: Timestamp, report: &LossReport, round_trip: Option<TimeDelta>) {
+    pub(crate) fn on_report(&mut self, now: Timestamp, report: &LossReport, round_trip: Option<TimeDelta>) {
         let now = self.advance(now);
         self.first_report.get_or_insert(now);
         if let Some(round_trip) = round_trip.filter(|&span| span > TimeDelta::ZERO) {
@@ -228,14 +234,15 @@ impl ByReport {
     }
 
     /// Handles a new delay-based rate; `None`: no limit.
-    pub fn on_delay_based(&mut self, now: Timestamp, rate: Option<DataRate>) {
+    pub(crate) fn on_delay_based(&mut self, now: Timestamp, rate: Option<DataRate>) {
         self.advance(now);
         self.delay_based = rate;
         self.move_to(self.rate);
     }
 
     /// Sets the rate externally and discards the history.
-    pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
+    #[cfg(test)]
+    pub(crate) fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.advance(now);
         self.delay_based = None;
         self.move_to(rate);
@@ -244,7 +251,7 @@ impl ByReport {
 
     /// Handles the passing of time. libwebrtc calls it every 25 ms; the draft's rule changes the rate only
     /// with a report.
-    pub fn on_time(&mut self, now: Timestamp) {
+    pub(crate) fn on_time(&mut self, now: Timestamp) {
         let now = self.advance(now);
         if self.follows_delay(now) {
             return;

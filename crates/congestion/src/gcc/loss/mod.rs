@@ -16,10 +16,13 @@
 //! - "libwebrtc": its `modules/congestion_controller/goog_cc` in July 2026 (signalapp/webrtc at `bd635df`),
 //!   cited by file name. The text is our own description; differences are stated.
 
-pub mod by_report;
-pub mod model;
-pub mod standing;
+mod by_report;
+mod model;
+mod standing;
 
-pub use by_report::{ByReport, Increase, ReportConfig};
-pub use model::{InvalidConfig, LossEstimate, LossModel, LossState, Measure, ModelConfig};
-pub use standing::{StandingQueue, StandingQueueConfig};
+pub(crate) use by_report::ByReport;
+pub use by_report::{Increase, ReportConfig};
+pub use model::{InvalidConfig, Measure, ModelConfig};
+pub(crate) use model::{LossModel, LossState};
+pub(crate) use standing::StandingQueue;
+pub use standing::StandingQueueConfig;

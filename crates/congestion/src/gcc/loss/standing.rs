@@ -9,8 +9,10 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{feedback::PacketReport, gcc::arithmetic::Forward};
 
-/// Configuration of [`StandingQueue`].
+/// Configuration of the reaction to losses from a queue that stays full.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct StandingQueueConfig {
     /// Duration of a window. Default 1 s: that of the received rate, to which the rate is lowered.
     pub window: TimeDelta,
@@ -47,7 +49,7 @@ impl Default for StandingQueueConfig {
 /// One-way delays are compared with the lowest of the last 30 to 60 s, so neither clocks need to agree nor
 /// does their drift matter.
 #[derive(Debug, Clone)]
-pub struct StandingQueue {
+pub(crate) struct StandingQueue {
     config: StandingQueueConfig,
     clock: Forward,
     /// Start of the current window.
@@ -72,7 +74,7 @@ struct Window {
 
 impl StandingQueue {
     /// A detector without packets.
-    pub fn new(config: StandingQueueConfig) -> Self {
+    pub(crate) fn new(config: StandingQueueConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
@@ -86,7 +88,7 @@ impl StandingQueue {
     }
 
     /// Processes the packets of one feedback message.
-    pub fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
+    pub(crate) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
         let now = self.clock.clamp(now);
         let since = *self.since.get_or_insert(now);
         for packet in packets {
@@ -109,12 +111,12 @@ impl StandingQueue {
 
     /// The loss ratio of the latest complete window, 0 to 1, if that window shows a full queue to which the
     /// sender has not reacted yet.
-    pub fn full(&self) -> Option<f64> {
+    pub(crate) fn full(&self) -> Option<f64> {
         self.full
     }
 
     /// The rate was lowered: a reaction to the latest window is no longer due.
-    pub fn on_decrease(&mut self) {
+    pub(crate) fn on_decrease(&mut self) {
         self.full = None;
     }
 

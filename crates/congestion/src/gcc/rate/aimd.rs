@@ -14,7 +14,7 @@ use crate::target::{Cause, Decision, Signal};
 
 /// Result of the over-use detector.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct DelayReading {
+pub(crate) struct DelayReading {
     /// The signal.
     pub signal: Signal,
     /// The delay trend, in the detector's scaled milliseconds.
@@ -25,7 +25,7 @@ pub struct DelayReading {
 
 /// Input of a rate update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// The result of the delay detector.
     pub delay: DelayReading,
     /// The received rate, if known.
@@ -38,7 +38,7 @@ pub struct Observation {
 
 /// State of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
+pub(crate) enum State {
     /// Hold the rate until queues have drained.
     Hold,
     /// Increase the rate.
@@ -60,21 +60,8 @@ pub enum State {
 /// The draft starts in increase, libwebrtc in hold. Symbols of the draft: A is [`rate`](Self::rate), R is
 /// [`acknowledged`](Observation::acknowledged), β is [`decrease`](AimdConfig::decrease), η the multiplicative
 /// increase, α the share of a packet.
-///
-/// # Example
-///
-/// ```
-/// use giusto_congestion::{Signal, gcc::rate::{Aimd, AimdConfig, DelayReading, Observation}};
-/// use giusto_units::{DataRate, Timestamp};
-///
-/// let mut aimd = Aimd::new(AimdConfig::libwebrtc(), DataRate::from_bps(264_000));
-/// let delay = DelayReading { signal: Signal::OverUse, trend_ms: 20.0, threshold_ms: 12.5 };
-/// let acknowledged = Some(DataRate::from_bps(260_000));
-/// let decision = aimd.update(Timestamp::ZERO, &Observation { delay, acknowledged, ..Observation::default() });
-/// assert_eq!(decision.to, DataRate::from_bps(216_000));   // 0.85 · 260 000 − 5000
-/// ```
 #[derive(Debug, Clone)]
-pub struct Aimd {
+pub(crate) struct Aimd {
     config: AimdConfig,
     clock: Forward,
     /// In bit/s, always within the limits.
@@ -98,7 +85,7 @@ enum Past {
 
 impl Aimd {
     /// Starts at `start`, or at the nearest limit.
-    pub fn new(config: AimdConfig, start: DataRate) -> Self {
+    pub(crate) fn new(config: AimdConfig, start: DataRate) -> Self {
         let (past, state) = match config.near {
             Near::Convergence(config) => (Past::Convergence(Convergence::new(config)), State::Increase),
             Near::Capacity(config) => (Past::Capacity(Capacity::new(config)), State::Hold),
@@ -117,25 +104,25 @@ impl Aimd {
     }
 
     /// Sets the RTT. A negative value is ignored.
-    pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
+    pub(crate) fn on_round_trip(&mut self, round_trip: TimeDelta) {
         self.round_trip = round_trip.max(TimeDelta::ZERO);
     }
 
     /// Sets the rate externally, for example after a route change or a decision of another controller.
-    pub fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
+    pub(crate) fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.changed = Some(self.clock.clamp(now));
         self.rate = within(&self.config, rate.as_bps() as f64);
     }
 
     /// Sets new limits, and moves the rate within them.
-    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+    pub(crate) fn set_limits(&mut self, min: DataRate, max: DataRate) {
         (self.config.min, self.config.max) = (min, max.max(min));
         self.rate = within(&self.config, self.rate);
     }
 
     /// Updates the rate. There is a decision in any case. If the rate does not change, its cause states what
     /// prevented the change.
-    pub fn update(&mut self, now: Timestamp, seen: &Observation) -> Decision {
+    pub(crate) fn update(&mut self, now: Timestamp, seen: &Observation) -> Decision {
         let now = self.clock.clamp(now);
         let over_use = seen.delay.signal == Signal::OverUse;
         let (rate, cause) = match (seen.probe, self.config.unknown) {
@@ -155,7 +142,7 @@ impl Aimd {
 
     /// Updates the rate as libwebrtc's receiver does (`aimd_rate_control.cc`, `Update`): over-use decreases it however short the time
     /// since the last change, and an unknown received rate counts as unchanged. Probes are ignored.
-    pub fn update_at_interval(&mut self, now: Timestamp, seen: &Observation) -> Decision {
+    pub(crate) fn update_at_interval(&mut self, now: Timestamp, seen: &Observation) -> Decision {
         let now = self.clock.clamp(now);
         let (rate, cause) = self.follow(now, seen);
         self.decide(now, rate, cause)
@@ -181,17 +168,19 @@ impl Aimd {
     }
 
     /// The delay-based rate.
-    pub fn rate(&self) -> DataRate {
+    pub(crate) fn rate(&self) -> DataRate {
         DataRate::from_bps(self.rate.round() as u64)
     }
 
     /// The state of the rate control.
-    pub fn state(&self) -> State {
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> State {
         self.state
     }
 
     /// The estimated capacity, if known.
-    pub fn capacity(&self) -> Option<DataRate> {
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> Option<DataRate> {
         match &self.past {
             Past::Convergence(convergence) => convergence.mean(),
             Past::Capacity(capacity) => capacity.estimate(),
@@ -201,7 +190,7 @@ impl Aimd {
     /// Additive increase per second at this rate, in bit/s: a share of a packet per response time.
     ///
     /// The minimum increase per update is not included.
-    pub fn additive_slope_bps(&self) -> f64 {
+    pub(crate) fn additive_slope_bps(&self) -> f64 {
         let slope = self.config.packet_share * self.packet_bits() / self.response_seconds();
         slope.max(self.config.min_slope.as_bps() as f64)
     }
@@ -218,7 +207,7 @@ impl Aimd {
 
     /// Whether over-use may decrease the rate at `now`: not shortly after a change, unless the received rate is far below the rate
     /// ([`AimdConfig::again`]).
-    pub fn may_decrease(&self, now: Timestamp, acknowledged: Option<DataRate>) -> bool {
+    pub(crate) fn may_decrease(&self, now: Timestamp, acknowledged: Option<DataRate>) -> bool {
         let (Some((min, max)), Some(changed)) = (self.config.again, self.changed) else { return true };
         now - changed >= self.round_trip.min(max).max(min)
             || acknowledged.is_some_and(|rate| (rate.as_bps() as f64) < self.config.again_below * self.rate)

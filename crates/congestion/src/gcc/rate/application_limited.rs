@@ -4,9 +4,11 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// Configuration of [`ApplicationLimited`]. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
+/// How an application-limited sender is recognised. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
 /// `pacing/interval_budget.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ApplicationLimitedConfig {
     /// Share of the estimate at which the budget fills. Default 0.65.
     pub share: f64,
@@ -31,22 +33,8 @@ impl Default for ApplicationLimitedConfig {
 /// is sent, so a pause has an effect with the packet that ends it. The budget is computed in exact time.
 /// libwebrtc truncates each gap between two packets to whole milliseconds, so a sender of more than 1000
 /// packets per second never fills the budget.
-///
-/// # Example
-///
-/// ```
-/// use giusto_congestion::gcc::rate::ApplicationLimited;
-/// use giusto_units::{DataRate, DataSize, Timestamp};
-///
-/// let mut limited = ApplicationLimited::new(Default::default());
-/// limited.on_estimate(DataRate::from_bps(1_000_000));
-/// for ms in 0..1000 {   // 8 kbit/s of the 1 Mbit/s
-///     limited.on_sent(Timestamp::from_nanos(ms * 1_000_000), DataSize::from_bytes(1));
-/// }
-/// assert!(limited.since().is_some());
-/// ```
 #[derive(Debug, Clone)]
-pub struct ApplicationLimited {
+pub(crate) struct ApplicationLimited {
     config: ApplicationLimitedConfig,
     clock: Forward,
     target: DataRate,
@@ -58,7 +46,7 @@ pub struct ApplicationLimited {
 
 impl ApplicationLimited {
     /// Not application-limited, without an estimate.
-    pub fn new(config: ApplicationLimitedConfig) -> Self {
+    pub(crate) fn new(config: ApplicationLimitedConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
@@ -70,13 +58,13 @@ impl ApplicationLimited {
     }
 
     /// Sets the estimate of the permitted rate.
-    pub fn on_estimate(&mut self, estimate: DataRate) {
+    pub(crate) fn on_estimate(&mut self, estimate: DataRate) {
         self.target = scaled(estimate, self.config.share);
         self.add(0.0);
     }
 
     /// Handles a sent packet of `size`. Returns whether [`since`](Self::since) changed.
-    pub fn on_sent(&mut self, now: Timestamp, size: DataSize) -> bool {
+    pub(crate) fn on_sent(&mut self, now: Timestamp, size: DataSize) -> bool {
         let now = self.clock.clamp(now);
         let Some(last) = self.last_sent.replace(now) else { return false };
         self.add(-(size.as_bytes() as f64));
@@ -91,12 +79,12 @@ impl ApplicationLimited {
     }
 
     /// Time since which the sender has been application-limited; `None` if it is not.
-    pub fn since(&self) -> Option<Timestamp> {
+    pub(crate) fn since(&self) -> Option<Timestamp> {
         self.since
     }
 
     /// Level of the budget, −1 to 1; zero before an estimate.
-    pub fn level(&self) -> f64 {
+    pub(crate) fn level(&self) -> f64 {
         let full = self.full();
         if full > 0.0 { self.budget / full } else { 0.0 }
     }

@@ -2,13 +2,13 @@
 
 use giusto_units::DataRate;
 
-/// Configuration of [`Capacity`]. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
+/// Configuration of the estimate of the path's capacity. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct CapacityConfig {
     /// Weight of the received rate at over-use, 0 to 1. Default 0.05.
     pub over_use_weight: f64,
-    /// Weight of a probe result, 0 to 1. Default 0.5.
-    pub probe_weight: f64,
     /// Minimum of variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also
     /// the initial value.
     pub min_variance: f64,
@@ -20,13 +20,7 @@ pub struct CapacityConfig {
 
 impl Default for CapacityConfig {
     fn default() -> Self {
-        Self {
-            over_use_weight: 0.05,
-            probe_weight: 0.5,
-            min_variance: 0.4,
-            max_variance: 2.5,
-            deviations: 3.0,
-        }
+        Self { over_use_weight: 0.05, min_variance: 0.4, max_variance: 2.5, deviations: 3.0 }
     }
 }
 
@@ -35,7 +29,7 @@ impl Default for CapacityConfig {
 /// The variance is divided by the mean, so that the deviation grows with the square root of the rate. The
 /// error of a sample is its distance from the mean *after* the sample, as in libwebrtc.
 #[derive(Debug, Clone)]
-pub struct Capacity {
+pub(super) struct Capacity {
     config: CapacityConfig,
     mean_kbps: Option<f64>,
     /// Variance over mean, in kbit/s. A [`reset`](Self::reset) does not change it.
@@ -44,37 +38,32 @@ pub struct Capacity {
 
 impl Capacity {
     /// An estimator without samples.
-    pub fn new(config: CapacityConfig) -> Self {
+    pub(super) fn new(config: CapacityConfig) -> Self {
         Self { config, mean_kbps: None, variance: config.min_variance }
     }
 
     /// Adds the received rate at over-use.
-    pub fn on_over_use(&mut self, acknowledged: DataRate) {
+    pub(super) fn on_over_use(&mut self, acknowledged: DataRate) {
         self.add(acknowledged, self.config.over_use_weight);
     }
 
-    /// Adds a probe result.
-    pub fn on_probe(&mut self, rate: DataRate) {
-        self.add(rate, self.config.probe_weight);
-    }
-
     /// Discards the mean: the received rate is too far from it.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.mean_kbps = None;
     }
 
     /// The mean, if there is one.
-    pub fn estimate(&self) -> Option<DataRate> {
+    pub(super) fn estimate(&self) -> Option<DataRate> {
         self.mean_kbps.map(from_kbps)
     }
 
     /// Rate below which a sample belongs to a different path; `None` if there is no mean.
-    pub fn lower(&self) -> Option<DataRate> {
+    pub(super) fn lower(&self) -> Option<DataRate> {
         self.mean_kbps.map(|mean| from_kbps(mean - self.width(mean)))
     }
 
     /// Rate above which a sample belongs to a different path; `None` if there is no mean.
-    pub fn upper(&self) -> Option<DataRate> {
+    pub(super) fn upper(&self) -> Option<DataRate> {
         self.mean_kbps.map(|mean| from_kbps(mean + self.width(mean)))
     }
 
@@ -117,15 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn samples_weigh_5_percent_and_probes_50_percent() {
+    fn a_sample_weighs_5_percent() {
         let mut capacity = Capacity::new(CapacityConfig::default());
         capacity.on_over_use(kbps(500));
         capacity.on_over_use(kbps(460));
         // By hand: mean 0.95·500 + 0.05·460 = 498; variance 0.38 + 0.05·38²/498 = 0.524980; 3·sqrt(0.524980·498) = 48.507.
         assert_eq!(capacity.estimate(), Some(kbps(498)));
         assert_eq!(capacity.upper(), Some(DataRate::from_bps(546_507)));
-        capacity.on_probe(kbps(600));
-        assert_eq!(capacity.estimate(), Some(kbps(549)));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use giusto_units::DataRate;
 
-/// Configuration of [`Convergence`]. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
+/// When the rate is near the one at which the path was full. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ConvergenceConfig {
     /// Weight of the old mean at a new sample, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
     pub smoothing: f64,
@@ -30,7 +32,7 @@ impl Default for ConvergenceConfig {
 /// variance ← a·(variance + (1 − a)·d²)
 /// ```
 #[derive(Debug, Clone)]
-pub struct Convergence {
+pub(super) struct Convergence {
     config: ConvergenceConfig,
     samples: u32,
     mean_bps: f64,
@@ -39,12 +41,12 @@ pub struct Convergence {
 
 impl Convergence {
     /// An estimator without samples.
-    pub fn new(config: ConvergenceConfig) -> Self {
+    pub(super) fn new(config: ConvergenceConfig) -> Self {
         Self { config, samples: 0, mean_bps: 0.0, variance: 0.0 }
     }
 
     /// Adds the received rate at a decrease.
-    pub fn on_decrease(&mut self, received: DataRate) {
+    pub(super) fn on_decrease(&mut self, received: DataRate) {
         let sample = received.as_bps() as f64;
         if self.samples == 0 {
             self.mean_bps = sample;
@@ -57,7 +59,7 @@ impl Convergence {
     }
 
     /// Whether `received` is near the mean. A rate above that range resets the statistics.
-    pub fn is_near(&mut self, received: DataRate) -> bool {
+    pub(super) fn is_near(&mut self, received: DataRate) -> bool {
         if self.samples < self.config.samples {
             return false;
         }
@@ -70,12 +72,14 @@ impl Convergence {
     }
 
     /// The mean, once the statistics are valid.
-    pub fn mean(&self) -> Option<DataRate> {
+    #[cfg(test)]
+    pub(super) fn mean(&self) -> Option<DataRate> {
         (self.samples >= self.config.samples).then(|| DataRate::from_bps(self.mean_bps.round() as u64))
     }
 
     /// The deviation in bit/s, once the statistics are valid.
-    pub fn deviation_bps(&self) -> Option<f64> {
+    #[cfg(test)]
+    pub(super) fn deviation_bps(&self) -> Option<f64> {
         (self.samples >= self.config.samples).then(|| self.variance.sqrt())
     }
 }

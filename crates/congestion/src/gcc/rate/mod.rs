@@ -20,24 +20,31 @@
 //! 2026, without field trials; *thesis* is the draft with the parameters of a student's simulation
 //! ([`AimdConfig::thesis`]).
 
-pub mod aimd;
-pub mod application_limited;
-pub mod capacity;
-pub mod convergence;
-pub mod probe_rate;
-pub mod probing;
-pub mod push_back;
-pub mod round_trip;
-pub mod throughput;
-pub mod windowed;
+mod aimd;
+mod application_limited;
+mod capacity;
+mod convergence;
+mod probe_rate;
+mod probing;
+mod push_back;
+pub(crate) mod round_trip;
+mod throughput;
+mod windowed;
 
-pub use aimd::{Aimd, AimdConfig, DelayReading, Near, Observation, State};
-pub use application_limited::{ApplicationLimited, ApplicationLimitedConfig};
-pub use capacity::{Capacity, CapacityConfig};
-pub use convergence::{Convergence, ConvergenceConfig};
-pub use probe_rate::{ProbeRate, ProbeRateConfig, ProbeResult};
-pub use probing::{Constraint, ProbeOutcome, Probing, ProbingConfig};
-pub use push_back::{PushBack, PushBackConfig};
-pub use round_trip::{RoundTripBackOff, RoundTripConfig};
-pub use throughput::{RobustThroughput, RobustThroughputConfig};
-pub use windowed::WindowedRate;
+pub(crate) use aimd::{Aimd, DelayReading, Observation};
+pub use aimd::{AimdConfig, Near};
+pub(crate) use application_limited::ApplicationLimited;
+pub use application_limited::ApplicationLimitedConfig;
+pub use capacity::CapacityConfig;
+pub use convergence::ConvergenceConfig;
+pub(crate) use probe_rate::ProbeRate;
+pub use probe_rate::ProbeRateConfig;
+pub use probing::ProbingConfig;
+pub(crate) use probing::{Constraint, ProbeOutcome, Probing};
+pub(crate) use push_back::PushBack;
+pub use push_back::PushBackConfig;
+pub(crate) use round_trip::RoundTripBackOff;
+pub use round_trip::RoundTripConfig;
+pub(crate) use throughput::RobustThroughput;
+pub use throughput::RobustThroughputConfig;
+pub(crate) use windowed::WindowedRate;

@@ -7,8 +7,10 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::scaled;
 use crate::{feedback::PacketReport, target::Probe};
 
-/// Configuration of [`ProbeRate`]. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
+/// Configuration of the rate that a probe measures. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ProbeRateConfig {
     /// Share of a cluster's packets that must have arrived, rounded down to packets. Default 0.8.
     pub packets: f64,
@@ -42,7 +44,7 @@ impl Default for ProbeRateConfig {
 
 /// Result of a packet for its probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ProbeResult {
+pub(crate) enum ProbeResult {
     /// It belongs to no known probe, or it did not arrive.
     None,
     /// Too little of the cluster has arrived yet.
@@ -57,7 +59,7 @@ pub enum ProbeResult {
 
 impl ProbeResult {
     /// The rate, if there is one.
-    pub fn rate(self) -> Option<DataRate> {
+    pub(crate) fn rate(self) -> Option<DataRate> {
         if let Self::Rate(rate) = self { Some(rate) } else { None }
     }
 }
@@ -68,7 +70,7 @@ impl ProbeResult {
 /// The last packet sent and the first one received are not counted, because a rate covers the intervals
 /// between packets. A cluster may give a rate several times, more precisely with each packet.
 #[derive(Debug, Clone)]
-pub struct ProbeRate {
+pub(crate) struct ProbeRate {
     config: ProbeRateConfig,
     /// In order of their start.
     clusters: VecDeque<Cluster>,
@@ -98,12 +100,12 @@ const CLUSTERS: usize = 32;
 
 impl ProbeRate {
     /// No probe yet.
-    pub fn new(config: ProbeRateConfig) -> Self {
+    pub(crate) fn new(config: ProbeRateConfig) -> Self {
         Self { config, clusters: VecDeque::new() }
     }
 
     /// Handles the start of `probe`. The latest 32 are stored.
-    pub fn on_probe(&mut self, probe: &Probe) {
+    pub(crate) fn on_probe(&mut self, probe: &Probe) {
         if self.clusters.len() >= CLUSTERS {
             self.clusters.pop_front();
         }
@@ -117,7 +119,7 @@ impl ProbeRate {
     }
 
     /// Handles the report of a packet.
-    pub fn on_packet(&mut self, report: &PacketReport) -> ProbeResult {
+    pub(crate) fn on_packet(&mut self, report: &PacketReport) -> ProbeResult {
         let (Some(id), Some(arrival)) = (report.sent.probe, report.arrival) else { return ProbeResult::None };
         let Some(cluster) = self.clusters.iter_mut().rev().find(|cluster| cluster.id == id) else {
             return ProbeResult::None;

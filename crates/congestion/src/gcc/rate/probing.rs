@@ -15,7 +15,7 @@ use crate::target::{Cause, Probe};
 
 /// What limits the estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Constraint {
+pub(crate) enum Constraint {
     /// Nothing that prevents a probe.
     #[default]
     None,
@@ -32,7 +32,7 @@ pub enum Constraint {
 /// Result of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[must_use]
-pub enum ProbeOutcome {
+pub(crate) enum ProbeOutcome {
     /// No probe was due.
     #[default]
     None,
@@ -45,7 +45,7 @@ pub enum ProbeOutcome {
 
 impl ProbeOutcome {
     /// [`Cause::ProbeSuppressed`] if a probe was suppressed.
-    pub fn cause(self) -> Option<Cause> {
+    pub(crate) fn cause(self) -> Option<Cause> {
         matches!(self, Self::Suppressed(_)).then_some(Cause::ProbeSuppressed)
     }
 }
@@ -65,7 +65,7 @@ impl ProbeOutcome {
 /// No cluster is faster than the maximum rate or twice the allocated rate. Features of libwebrtc that only
 /// field trials enable are not implemented.
 #[derive(Debug, Clone)]
-pub struct Probing {
+pub(crate) struct Probing {
     config: ProbingConfig,
     clock: Forward,
     state: State,
@@ -107,7 +107,7 @@ const QUEUE: usize = 8;
 
 impl Probing {
     /// A controller without state. The maximum rate is the configured default.
-    pub fn new(config: ProbingConfig) -> Self {
+    pub(crate) fn new(config: ProbingConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
@@ -131,7 +131,7 @@ impl Probing {
     /// (`None`: the configured default).
     ///
     /// Later calls change both rates.
-    pub fn start(&mut self, now: Timestamp, start: DataRate, max: Option<DataRate>) -> ProbeOutcome {
+    pub(crate) fn start(&mut self, now: Timestamp, start: DataRate, max: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let before = std::mem::replace(&mut self.max, max.unwrap_or(self.config.max));
         if self.state == State::Beginning {
@@ -158,7 +158,7 @@ impl Probing {
 
     /// Discards what was learned about the path. Call [`start`](Self::start) next. The numbering of clusters
     /// continues.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self {
             clock: self.clock,
             clusters: self.clusters,
@@ -168,7 +168,12 @@ impl Probing {
     }
 
     /// Sets the estimate `rate` and what limits it.
-    pub fn on_estimate(&mut self, now: Timestamp, rate: DataRate, constraint: Constraint) -> ProbeOutcome {
+    pub(crate) fn on_estimate(
+        &mut self,
+        now: Timestamp,
+        rate: DataRate,
+        constraint: Constraint,
+    ) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         if constraint != self.constraint {
             self.is_suppression_reported = false;
@@ -187,7 +192,7 @@ impl Probing {
     }
 
     /// Sets the maximum rate that all streams together can use; `None`: unknown.
-    pub fn on_allocation(&mut self, now: Timestamp, rate: Option<DataRate>) -> ProbeOutcome {
+    pub(crate) fn on_allocation(&mut self, now: Timestamp, rate: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let rate = rate.filter(|&rate| rate > DataRate::ZERO);
         let changed = std::mem::replace(&mut self.allocated, rate) != rate;
@@ -214,7 +219,7 @@ impl Probing {
     }
 
     /// Sets the time since which the sender has been application-limited; `None` if it is not.
-    pub fn on_application_limited(&mut self, now: Timestamp, since: Option<Timestamp>) {
+    pub(crate) fn on_application_limited(&mut self, now: Timestamp, since: Option<Timestamp>) {
         let now = self.clock.clamp(now);
         if self.limited_since.is_some() && since.is_none() {
             self.limited_until = Some(now);
@@ -227,7 +232,7 @@ impl Probing {
 
     /// Handles the end of under-use: a queue has drained, and a drop that the path did not cause may be
     /// reverted.
-    pub fn on_recovered(&mut self, now: Timestamp) -> ProbeOutcome {
+    pub(crate) fn on_recovered(&mut self, now: Timestamp) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let recently = self.limited_until.is_some_and(|until| now - until < self.config.limited_ended);
         if self.state != State::Complete || !(self.limited_since.is_some() || recently) {
@@ -244,7 +249,7 @@ impl Probing {
     }
 
     /// Handles the deadline.
-    pub fn on_timeout(&mut self, now: Timestamp) -> ProbeOutcome {
+    pub(crate) fn on_timeout(&mut self, now: Timestamp) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         if matches!(self.state, State::AwaitingResult(_))
             && self.probed.is_none_or(|probed| now - probed > self.config.timeout)
@@ -265,7 +270,7 @@ impl Probing {
     }
 
     /// Time at which [`on_timeout`](Self::on_timeout) must be called; `None` if it would have no effect.
-    pub fn next_timeout(&self) -> Option<Timestamp> {
+    pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
         match self.state {
             State::Beginning => None,
             State::AwaitingResult(_) => {
@@ -283,7 +288,7 @@ impl Probing {
     }
 
     /// Takes the next cluster to send.
-    pub fn next_probe(&mut self) -> Option<Probe> {
+    pub(crate) fn next_probe(&mut self) -> Option<Probe> {
         self.queue.pop_front()
     }
 

@@ -6,9 +6,11 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// Configuration of [`PushBack`]. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
+/// When frames are dropped because too much is in flight. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
 /// `QueueSize:350,MinBitrate:30000,DropFrame:true`, unless stated).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct PushBackConfig {
     /// Queueing delay for which the window has room. Default 350 ms.
     pub queue: TimeDelta,
@@ -42,7 +44,7 @@ impl Default for PushBackConfig {
 /// flight, × 0.95 above one window, × 1.05 below, and 1 below a tenth. The target itself does not change; frames are
 /// dropped instead, at most every second one.
 #[derive(Debug, Clone)]
-pub struct PushBack {
+pub(crate) struct PushBack {
     config: PushBackConfig,
     clock: Forward,
     /// Longest RTT in each of the latest feedback messages.
@@ -60,7 +62,7 @@ const MAX_INTERVALS: u32 = 100;
 
 impl PushBack {
     /// Without feedback there is no window.
-    pub fn new(config: PushBackConfig) -> Self {
+    pub(crate) fn new(config: PushBackConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
@@ -74,7 +76,7 @@ impl PushBack {
     }
 
     /// Handles a sent packet; `in_flight` includes it.
-    pub fn on_sent(&mut self, now: Timestamp, target: DataRate, in_flight: DataSize) {
+    pub(crate) fn on_sent(&mut self, now: Timestamp, target: DataRate, in_flight: DataSize) {
         self.on_timeout(now, target);
         self.in_flight = in_flight;
         self.update();
@@ -82,7 +84,7 @@ impl PushBack {
 
     /// Handles packet feedback. `round_trip` is the longest time from the departure of a reported packet;
     /// `None` if none has arrived.
-    pub fn on_feedback(
+    pub(crate) fn on_feedback(
         &mut self,
         now: Timestamp,
         target: DataRate,
@@ -102,19 +104,20 @@ impl PushBack {
     }
 
     /// The window, if there is one.
-    pub fn window(&self) -> Option<DataSize> {
+    #[cfg(test)]
+    pub(crate) fn window(&self) -> Option<DataSize> {
         self.window
     }
 
     /// The share of `target` that is permitted, but not below the configured minimum.
-    pub fn pushed(&self, target: DataRate) -> DataRate {
+    pub(crate) fn pushed(&self, target: DataRate) -> DataRate {
         // Rounding must not raise it.
         scaled(target, self.share).max(self.config.min).min(target)
     }
 
     /// One frame in this number is to be dropped, at least 2; `None`: no frame. The rate that remains is at
     /// least `min`, the encoder's minimum (libwebrtc, `video_stream_encoder.cc`, `UpdateTargetBitrate`).
-    pub fn frame_drop_interval(&self, target: DataRate, min: DataRate) -> Option<u32> {
+    pub(crate) fn frame_drop_interval(&self, target: DataRate, min: DataRate) -> Option<u32> {
         let reduction = target.as_bps().saturating_sub(self.pushed(target).max(min).as_bps());
         if reduction <= target.as_bps() / 100 {
             return None;
@@ -124,7 +127,7 @@ impl PushBack {
     }
 
     /// Makes up for the periodic processing since the last call.
-    pub fn on_timeout(&mut self, now: Timestamp, target: DataRate) {
+    pub(crate) fn on_timeout(&mut self, now: Timestamp, target: DataRate) {
         let now = self.clock.clamp(now);
         let mut processed = self.processed.unwrap_or(now);
         let interval = self.config.interval.max(TimeDelta::from_millis(1));

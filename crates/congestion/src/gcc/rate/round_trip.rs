@@ -8,9 +8,11 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// Configuration of [`RoundTripBackOff`]. The defaults are libwebrtc's
+/// Reaction to a high RTT or missing feedback. The defaults are libwebrtc's
 /// (`goog_cc/send_side_bandwidth_estimation.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct RoundTripConfig {
     /// RTT above which the rate is reduced. Default 3 s.
     pub limit: TimeDelta,
@@ -39,7 +41,7 @@ impl Default for RoundTripConfig {
 /// The RTT is that of the last feedback plus the time for which packets have been sent since. While nothing
 /// is sent, no feedback is missing.
 #[derive(Debug, Clone)]
-pub struct RoundTripBackOff {
+pub(crate) struct RoundTripBackOff {
     config: RoundTripConfig,
     clock: Forward,
     round_trip: TimeDelta,
@@ -51,7 +53,7 @@ pub struct RoundTripBackOff {
 
 impl RoundTripBackOff {
     /// A controller before the first packet.
-    pub fn new(config: RoundTripConfig) -> Self {
+    pub(crate) fn new(config: RoundTripConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
@@ -63,12 +65,12 @@ impl RoundTripBackOff {
     }
 
     /// Sets the minimum rate after a step.
-    pub fn set_floor(&mut self, floor: DataRate) {
+    pub(crate) fn set_floor(&mut self, floor: DataRate) {
         self.config.floor = floor;
     }
 
     /// Handles a sent packet.
-    pub fn on_sent(&mut self, now: Timestamp) {
+    pub(crate) fn on_sent(&mut self, now: Timestamp) {
         let (now, last) = (self.clock.clamp(now), self.sent);
         // After a long pause it restarts: nothing was sent, so no feedback is missing.
         if self.feedback_at.is_none() || now - last > self.config.limit {
@@ -78,29 +80,29 @@ impl RoundTripBackOff {
     }
 
     /// Handles feedback with this RTT; see [`propagation`].
-    pub fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
+    pub(crate) fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
         self.feedback_at = Some(self.clock.clamp(now));
         self.round_trip = round_trip.max(TimeDelta::ZERO);
     }
 
     /// Another part has reduced the rate: the next step comes a full interval later.
-    pub fn on_decrease(&mut self, now: Timestamp) {
+    pub(crate) fn on_decrease(&mut self, now: Timestamp) {
         self.lowered = Some(self.clock.clamp(now));
     }
 
     /// The RTT, including the time without feedback.
-    pub fn round_trip(&self) -> TimeDelta {
+    pub(crate) fn round_trip(&self) -> TimeDelta {
         self.round_trip
             + self.feedback_at.map_or(TimeDelta::ZERO, |feedback_at| self.sent.saturating_since(feedback_at))
     }
 
     /// Whether the RTT is above its limit: then the rate may not increase, and no probe may be sent.
-    pub fn is_too_long(&self) -> bool {
+    pub(crate) fn is_too_long(&self) -> bool {
         self.round_trip() > self.config.limit
     }
 
     /// The rate reduced by a step, if one is due.
-    pub fn update(&mut self, now: Timestamp, rate: DataRate) -> Option<Decision> {
+    pub(crate) fn update(&mut self, now: Timestamp, rate: DataRate) -> Option<Decision> {
         let now = self.clock.clamp(now);
         let due = self.lowered.is_none_or(|lowered| now - lowered >= self.config.interval);
         if !self.is_too_long() || !due {
@@ -116,7 +118,7 @@ impl RoundTripBackOff {
     }
 
     /// Time at which [`update`](Self::update) may have a step; `None` while the RTT is below its limit.
-    pub fn next_timeout(&self) -> Option<Timestamp> {
+    pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
         let due = self.lowered.map_or(self.sent, |lowered| lowered + self.config.interval);
         self.is_too_long().then_some(due)
     }
@@ -131,7 +133,7 @@ impl Default for RoundTripBackOff {
 /// RTT of the path alone. Over the packets of a feedback message: the minimum time from sending to `now`,
 /// minus the delay of the report at the receiver (the time from the packet's arrival to the last packet's
 /// arrival). `None` if no packet arrived.
-pub fn propagation(now: Timestamp, packets: &[PacketReport]) -> Option<TimeDelta> {
+pub(crate) fn propagation(now: Timestamp, packets: &[PacketReport]) -> Option<TimeDelta> {
     propagation_of(now, packets.iter().filter_map(|report| Some((report.sent.at, report.arrival?))))
 }
 

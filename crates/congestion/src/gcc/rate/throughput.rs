@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::{
-    feedback::PacketReport,
-    gcc::by_arrival::{Arrived, ByArrival},
-};
+use crate::gcc::by_arrival::Arrived;
 
-/// Configuration of [`RobustThroughput`]. The defaults are libwebrtc's
+/// Configuration of the received rate. The defaults are libwebrtc's
 /// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct RobustThroughputConfig {
     /// Minimum number of packets in the window; more while it is shorter than `min_window`. Default 20.
     pub packets: usize,
@@ -52,14 +51,13 @@ impl Default for RobustThroughputConfig {
 /// Packets that were sent before one that has already left the window are late and do not count towards the
 /// sent rate.
 #[derive(Debug, Clone)]
-pub struct RobustThroughput {
+pub(crate) struct RobustThroughput {
     config: RobustThroughputConfig,
     /// In order of arrival.
     window: VecDeque<Arrived>,
     /// Their bytes.
     arrived: DataSize,
     blocks: Blocks,
-    by_arrival: ByArrival,
     /// Latest send time of the packets that have left the window.
     left: Timestamp,
 }
@@ -69,23 +67,14 @@ const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
 
 impl RobustThroughput {
     /// An estimator without packets.
-    pub fn new(config: RobustThroughputConfig) -> Self {
+    pub(crate) fn new(config: RobustThroughputConfig) -> Self {
         Self {
             config,
             window: VecDeque::new(),
             arrived: DataSize::ZERO,
             blocks: Blocks::default(),
-            by_arrival: ByArrival::default(),
             left: Timestamp::ZERO,
         }
-    }
-
-    /// Handles the packets of one feedback message, in any order. Lost packets are ignored.
-    pub fn on_feedback(&mut self, packets: &[PacketReport]) {
-        let mut by_arrival = std::mem::take(&mut self.by_arrival);
-        by_arrival.fill(packets);
-        self.on_arrived(by_arrival.packets());
-        self.by_arrival = by_arrival;
     }
 
     /// Handles the arrived packets of one feedback message, in order of arrival.
@@ -94,7 +83,7 @@ impl RobustThroughput {
         for &packet in packets {
             let last = self.window.back().map_or(packet.arrival, |last| last.arrival);
             if last - packet.arrival > self.config.reordering {
-                *self = Self { by_arrival: std::mem::take(&mut self.by_arrival), ..Self::new(self.config) };
+                *self = Self::new(self.config);
                 in_order = true;
             }
             self.arrived += packet.size;
@@ -126,7 +115,7 @@ impl RobustThroughput {
 
     /// The rate; `None` if there are too few packets in the window. Takes a pass over the blocks of 32 packets in the window, and one over
     /// the packets of some.
-    pub fn rate(&self) -> Option<DataRate> {
+    pub(crate) fn rate(&self) -> Option<DataRate> {
         let required = self.config.required.max(2);
         let (first, last) = (self.window.front()?, self.window.back()?);
         if self.window.len() < required {
@@ -191,7 +180,8 @@ impl RobustThroughput {
     }
 
     /// Number of packets in the window.
-    pub fn packets(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn packets(&self) -> usize {
         self.window.len()
     }
 
@@ -303,7 +293,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::feedback::SentPacket;
+    use crate::{
+        feedback::{PacketReport, SentPacket},
+        gcc::by_arrival::ByArrival,
+    };
+
+    fn on_feedback(throughput: &mut RobustThroughput, packets: &[PacketReport]) {
+        let mut by_arrival = ByArrival::default();
+        by_arrival.fill(packets);
+        throughput.on_arrived(by_arrival.packets());
+    }
 
     /// Packets of 1000 bytes, with independent sent and received rates.
     struct Path {
@@ -352,7 +351,7 @@ mod tests {
         }
 
         fn on_feedback(&mut self, packets: &[PacketReport]) -> Option<f64> {
-            self.throughput.on_feedback(packets);
+            on_feedback(&mut self.throughput, packets);
             self.throughput.rate().map(|rate| rate.as_bps() as f64 / 1e3)
         }
     }
@@ -501,7 +500,7 @@ mod tests {
                         report(Timestamp::from_nanos(at(sent)), Some(arrival), size)
                     })
                     .collect();
-                throughput.on_feedback(&packets);
+                on_feedback(&mut throughput, &packets);
                 prop_assert_eq!(throughput.rate(), by_definition(&throughput));
             }
         }
@@ -518,7 +517,7 @@ mod tests {
                         report(Timestamp::from_nanos(sent), arrival.map(PeerTimestamp::from_nanos), size)
                     })
                     .collect();
-                throughput.on_feedback(&batch);
+                on_feedback(&mut throughput, &batch);
                 prop_assert!(throughput.packets() <= 500);
                 prop_assert_eq!(throughput.rate().is_some(), throughput.packets() >= 10);
                 // At most 500 packets of 2000 bytes in the minimum span of 1 ms.

@@ -14,7 +14,7 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
 /// than the window, it indicates a clock jump, and the measurement restarts. Memory is bounded by the packets
 /// that arrive in one window.
 #[derive(Debug, Clone)]
-pub struct WindowedRate {
+pub(crate) struct WindowedRate {
     window: TimeDelta,
     first: Option<PeerTimestamp>,
     packets: VecDeque<(PeerTimestamp, DataSize)>,
@@ -23,13 +23,13 @@ pub struct WindowedRate {
 
 impl WindowedRate {
     /// A meter with this window; below 1 ms it is 1 ms.
-    pub fn new(window: TimeDelta) -> Self {
+    pub(crate) fn new(window: TimeDelta) -> Self {
         let window = window.max(TimeDelta::from_millis(1));
         Self { window, first: None, packets: VecDeque::new(), sum: 0 }
     }
 
     /// Handles the arrival of a packet of `size`.
-    pub fn on_packet(&mut self, arrival: PeerTimestamp, size: DataSize) {
+    pub(crate) fn on_packet(&mut self, arrival: PeerTimestamp, size: DataSize) {
         let latest = self.packets.back().map_or(arrival, |&(latest, _)| latest);
         if latest - arrival > self.window {
             self.packets.clear();
@@ -50,7 +50,7 @@ impl WindowedRate {
     }
 
     /// The rate; `None` until one window has passed.
-    pub fn rate(&self) -> Option<DataRate> {
+    pub(crate) fn rate(&self) -> Option<DataRate> {
         let (latest, _) = self.packets.back()?;
         let full = *latest - self.first? >= self.window;
         full.then(|| DataRate::of(DataSize::from_bytes(self.sum), self.window)).flatten()

@@ -9,7 +9,9 @@ use crate::gcc::{delay::DelayConfig, rate::AimdConfig};
 /// "libwebrtc" is `remote_bitrate_estimator_abs_send_time.cc` with `aimd_rate_control.cc`, and
 /// `remb_throttler.cc` for the sending of estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReceiveSideConfig {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// The delay detector.
     pub delay: DelayConfig,
     /// The rate control.
@@ -40,7 +42,7 @@ pub struct ReceiveSideConfig {
     pub max_send_interval: TimeDelta,
 }
 
-impl ReceiveSideConfig {
+impl Config {
     /// The constants of libwebrtc.
     pub fn libwebrtc() -> Self {
         Self {
@@ -60,7 +62,7 @@ impl ReceiveSideConfig {
     }
 }
 
-impl Default for ReceiveSideConfig {
+impl Default for Config {
     fn default() -> Self {
         Self::libwebrtc()
     }

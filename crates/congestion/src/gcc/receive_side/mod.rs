@@ -2,11 +2,11 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | configuration | [`ReceiveSideConfig`] |
-//! | delay detector | [`DelayEstimator`] |
+//! | configuration | [`Config`] |
+//! | delay detector | `delay` |
 //! | received rate | [`IncomingRate`] |
 //! | detection of initial probes | `probes` |
-//! | rate control | [`Aimd`] |
+//! | rate control | `rate` |
 
 mod config;
 mod incoming;
@@ -16,7 +16,7 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
-pub use config::ReceiveSideConfig;
+pub use config::Config;
 pub use incoming::IncomingRate;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
@@ -42,11 +42,11 @@ const MESSAGE: DataSize = DataSize::from_bytes(80);
 /// # Example
 ///
 /// ```
-/// use giusto_congestion::gcc::{ReceiveSide, ReceiveSideConfig};
+/// use giusto_congestion::gcc::receive_side::{Config, ReceiveSide};
 /// use giusto_units::{DataRate, DataSize, PeerTimestamp, Timestamp};
 ///
 /// // 1250 bytes each 10 ms are 1 Mbit/s: the first packets already tell, as they come in pace.
-/// let mut receive_side = ReceiveSide::new(ReceiveSideConfig::libwebrtc())?;
+/// let mut receive_side = ReceiveSide::new(Config::libwebrtc())?;
 /// for packet in 0..10 {
 ///     let sent = PeerTimestamp::from_nanos(packet * 10_000_000);
 ///     let now = Timestamp::from_nanos(30_000_000 + packet * 10_000_000);
@@ -54,11 +54,11 @@ const MESSAGE: DataSize = DataSize::from_bytes(80);
 /// }
 /// // The update after a probe adds 1 kbit/s.
 /// assert_eq!(receive_side.estimate(), Some(DataRate::from_bps(1_001_000)));
-/// # Ok::<(), giusto_congestion::gcc::delay::DelayConfigError>(())
+/// # Ok::<(), giusto_congestion::gcc::config::DelayConfigError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReceiveSide {
-    config: ReceiveSideConfig,
+    config: Config,
     delay: DelayEstimator,
     incoming: IncomingRate,
     probes: Probes,
@@ -80,7 +80,7 @@ impl ReceiveSide {
     /// # Errors
     ///
     /// A constant of the delay configuration is out of range.
-    pub fn new(config: ReceiveSideConfig) -> Result<Self, DelayConfigError> {
+    pub fn new(config: Config) -> Result<Self, DelayConfigError> {
         let start = config.start.unwrap_or(config.aimd.max);
         let aimd = Aimd::new(config.aimd, start);
         let known = config.start.is_some();

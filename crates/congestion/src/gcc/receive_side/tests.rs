@@ -48,7 +48,7 @@ fn mbps(rate: f64) -> DataRate {
 #[test]
 fn overload_reduces_the_estimate_which_is_sent_at_once() {
     for aimd in [AimdConfig::libwebrtc(), AimdConfig::draft()] {
-        let config = ReceiveSideConfig { aimd, ..ReceiveSideConfig::libwebrtc() };
+        let config = Config { aimd, ..Config::libwebrtc() };
         let mut side = ReceiveSide::new(config).unwrap();
         let mut path = Path::new(mbps(2.0));
         path.send(&mut side, mbps(1.8), TimeDelta::from_seconds(10));
@@ -73,8 +73,7 @@ fn overload_reduces_the_estimate_which_is_sent_at_once() {
 
 #[test]
 fn it_grows_by_8_percent_up_to_1_5_times_the_received_rate() {
-    let config =
-        ReceiveSideConfig { start: Some(mbps(0.3)), probing_time: None, ..ReceiveSideConfig::libwebrtc() };
+    let config = Config { start: Some(mbps(0.3)), probing_time: None, ..Config::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
     let mut path = Path::new(mbps(20.0));
     path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(1));
@@ -90,7 +89,7 @@ fn it_grows_by_8_percent_up_to_1_5_times_the_received_rate() {
 
 #[test]
 fn without_probes_the_first_estimate_comes_after_5_s() {
-    let config = ReceiveSideConfig { probing_time: None, ..ReceiveSideConfig::libwebrtc() };
+    let config = Config { probing_time: None, ..Config::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
     let mut path = Path::new(mbps(20.0));
     assert_eq!(path.send(&mut side, mbps(1.0), TimeDelta::from_millis(4900)), []);
@@ -104,7 +103,7 @@ fn without_probes_the_first_estimate_comes_after_5_s() {
 /// By hand: five packets of 1250 bytes, sent every 4 ms (2.5 Mbit/s) and received every 5 ms (2 Mbit/s).
 #[test]
 fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
-    let mut side = ReceiveSide::new(ReceiveSideConfig::libwebrtc()).unwrap();
+    let mut side = ReceiveSide::new(Config::libwebrtc()).unwrap();
     let size = DataSize::from_bytes(1250);
     for packet in 0..5 {
         assert_eq!(side.estimate(), None);
@@ -117,7 +116,7 @@ fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
     // Small packets are not probes. Neither are packets whose arrival interval is 3 ms longer than the send
     // interval.
     for (size, distance) in [(200, 5), (1250, 7)] {
-        let mut side = ReceiveSide::new(ReceiveSideConfig::libwebrtc()).unwrap();
+        let mut side = ReceiveSide::new(Config::libwebrtc()).unwrap();
         for packet in 0..10 {
             let sent = PeerTimestamp::from_nanos(packet * 4_000_000);
             side.on_packet(at(50 + packet * distance), sent, DataSize::from_bytes(size));
@@ -129,8 +128,7 @@ fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
 
 #[test]
 fn unchanged_estimates_are_sent_each_second_others_in_200_ms() {
-    let config =
-        ReceiveSideConfig { start: Some(mbps(1.0)), probing_time: None, ..ReceiveSideConfig::libwebrtc() };
+    let config = Config { start: Some(mbps(1.0)), probing_time: None, ..Config::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
     assert_eq!(side.poll_estimate(at(10)), Some(mbps(1.0)));
     assert_eq!((side.next_timeout(), side.poll_estimate(at(1009))), (Some(at(1010)), None));
@@ -145,7 +143,7 @@ fn unchanged_estimates_are_sent_each_second_others_in_200_ms() {
 #[test]
 fn invalid_constants_are_rejected() {
     let delay = DelayConfig { stream_timeout: TimeDelta::ZERO, ..DelayConfig::receive_side() };
-    assert!(ReceiveSide::new(ReceiveSideConfig { delay, ..ReceiveSideConfig::libwebrtc() }).is_err());
+    assert!(ReceiveSide::new(Config { delay, ..Config::libwebrtc() }).is_err());
 }
 
 #[test]
@@ -169,7 +167,7 @@ proptest! {
         thesis: bool,
     ) {
         let aimd = if thesis { AimdConfig::thesis() } else { AimdConfig::libwebrtc() };
-        let config = ReceiveSideConfig { aimd, ..ReceiveSideConfig::libwebrtc() };
+        let config = Config { aimd, ..Config::libwebrtc() };
         let mut side = ReceiveSide::new(config).unwrap();
         let (mut now, mut sent) = (0, 0);
         for (time, wild, size, kind) in packets {

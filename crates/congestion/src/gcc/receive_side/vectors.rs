@@ -25,7 +25,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            side: ReceiveSide::new(ReceiveSideConfig::libwebrtc()).unwrap(),
+            side: ReceiveSide::new(Config::libwebrtc()).unwrap(),
             unwrapper: AbsSendTimeUnwrapper::new(),
             clock: 100_000_000,
             updated: None,

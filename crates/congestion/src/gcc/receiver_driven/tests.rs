@@ -32,7 +32,7 @@ fn send(controller: &mut ReceiverDriven, ms: u64) {
 
 #[test]
 fn the_minimum_of_estimate_and_loss_based_rate_applies() {
-    let config = ReceiverDrivenConfig { reports: ReportConfig::draft(), ..ReceiverDrivenConfig::default() };
+    let config = Config { reports: ReportConfig::draft(), ..Config::default() };
     let mut controller = ReceiverDriven::new(config);
     assert_eq!(controller.target().media, kbps(300));
     // The draft's rule: 300 · 1.05 = 315 kbit/s, which is below the first estimate but above the next one.
@@ -56,7 +56,7 @@ fn the_minimum_of_estimate_and_loss_based_rate_applies() {
 
 #[test]
 fn after_3_s_without_report_each_second_takes_20_percent() {
-    let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
+    let mut controller = ReceiverDriven::new(Config::default());
     controller.on_feedback(at(0), &feedback(1000, 0));
     // libwebrtc's rule follows the estimate during its first two seconds.
     assert_eq!(controller.target().media, kbps(1000));
@@ -78,7 +78,7 @@ fn after_3_s_without_report_each_second_takes_20_percent() {
 
 #[test]
 fn no_feedback_is_missing_while_nothing_is_sent() {
-    let mut controller = ReceiverDriven::new(ReceiverDrivenConfig::default());
+    let mut controller = ReceiverDriven::new(Config::default());
     send(&mut controller, 0);
     controller.on_feedback(at(100), &feedback(1000, 0));
     let before = controller.target();

@@ -32,27 +32,6 @@
 //! - The limits of the threshold and the exclusion of spikes: the draft's, 6 to 600 ms and 15 ms.
 //! - A ceiling of 1.5·R. The draft has it, the thesis does not mention it: [`aimd`] does not use it,
 //!   [`AimdConfig::thesis`] does.
-//!
-//! # Example
-//!
-//! ```
-//! use giusto_congestion::{PacketReport, SentPacket, gcc::thesis::{Thesis, ThesisConfig}};
-//! use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
-//!
-//! // Of 40 packets, one each 50 ms, every other one is lost: 7.2 Mbit/s times 1 − 0.5 · 0.5.
-//! let mut thesis = Thesis::new(ThesisConfig::default(), DataRate::from_bps(7_200_000));
-//! let packets: Vec<PacketReport> = (0..40)
-//!     .map(|sequence| {
-//!         let left = sequence * 50_000_000;
-//!         let arrival = (sequence % 2 == 0).then(|| PeerTimestamp::from_nanos(left + 10_000_000));
-//!         let (at, size) = (Timestamp::from_nanos(left), DataSize::from_bytes(45_000));
-//!         let sent = SentPacket { sequence, at, size, probe: None, in_flight: DataSize::ZERO };
-//!         PacketReport { sent, arrival, ecn: Ecn::NotEct }
-//!     })
-//!     .collect();
-//! thesis.on_report(Timestamp::from_nanos(3_000_000_000), &packets);
-//! assert_eq!(thesis.rate(), DataRate::from_bps(5_400_000));
-//! ```
 
 use std::collections::VecDeque;
 
@@ -61,14 +40,11 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use crate::{
     feedback::{LossReport, PacketReport},
     gcc::{
-        delay::{
-            DelayConfig, Detection, Detector, DetectorConfig, FilterConfig, GroupDelta, GroupingConfig,
-            KalmanTwoState, KalmanTwoStateConfig,
-        },
+        delay::{Detection, Detector, DetectorConfig, GroupDelta, KalmanTwoState, KalmanTwoStateConfig},
         loss::{ByReport, Increase, ReportConfig},
         rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
     },
-    target::Signal,
+    target::{Cause, Signal},
 };
 
 /// Interval of reports (Table 7).
@@ -172,32 +148,12 @@ pub fn aimd() -> AimdConfig {
 }
 
 /// Loss-based rate control (§2.2.2.4), within the limits of Table 7.
-pub fn loss() -> ReportConfig {
+pub(super) fn loss() -> ReportConfig {
     ReportConfig {
         increase: Increase::PerReport { factor: 1.05, plus: DataRate::from_bps(1000) },
         min: DataRate::from_bps(3_000_000),
         max: DataRate::from_bps(10_000_000),
         ..ReportConfig::draft()
-    }
-}
-
-/// Filter and threshold for a [`DelayEstimator`](crate::gcc::delay::DelayEstimator), with one packet per
-/// group.
-///
-/// Differences between such an estimator and [`Thesis`]: it ignores lost packets, and a falling trend above
-/// the threshold leaves the signal as it was.
-pub fn delay() -> DelayConfig {
-    DelayConfig {
-        grouping: GroupingConfig {
-            send_time: TimeDelta::from_nanos(-1),
-            burst_gap: TimeDelta::from_nanos(-1),
-            burst_duration: None,
-            reordered_limit: None,
-            clock_jump: None,
-        },
-        filter: FilterConfig::KalmanTwoState(filter()),
-        detector: detector(),
-        stream_timeout: TimeDelta::MAX,
     }
 }
 
@@ -282,8 +238,14 @@ impl Thesis {
     }
 
     /// The latest delay detection.
-    pub fn detection(&self) -> Detection {
+    pub(crate) fn detection(&self) -> Detection {
         Detection { signal: self.delay.signal, ..self.delay.detector.detection() }
+    }
+
+    /// The latest delay detection as the cause of a decision.
+    pub fn delay_cause(&self) -> Cause {
+        let Detection { signal, trend_ms, threshold_ms } = self.detection();
+        Cause::Delay { signal, trend_ms, threshold_ms }
     }
 
     /// Number of packets so far whose signal was over-use.
@@ -398,10 +360,7 @@ mod tests {
     use giusto_units::Ecn;
 
     use super::*;
-    use crate::{
-        feedback::SentPacket,
-        gcc::delay::{DelayEstimator, ReceivedPacket},
-    };
+    use crate::feedback::SentPacket;
 
     fn packet(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport {
         let (at, size) = (Timestamp::from_nanos(sent_us * 1000), DataSize::from_bytes(45_000));
@@ -607,18 +566,5 @@ mod tests {
             thesis.on_report(seconds(6), &second);
             assert!((thesis.loss_ratio() - ratio).abs() < 1e-12, "{window:?}: {}", thesis.loss_ratio());
         }
-    }
-
-    #[test]
-    fn the_preset_for_an_estimator_is_valid_and_does_not_group() {
-        assert_eq!(delay().validate(), Ok(()));
-        let mut estimator = DelayEstimator::new(delay()).unwrap();
-        for k in 0..60_u64 {
-            let sent = Timestamp::from_nanos(k * 1_000_000);
-            let arrival = PeerTimestamp::from_nanos(k * 41_000_000);
-            estimator.on_packet(sent, ReceivedPacket { sent, arrival, size: DataSize::from_bytes(1200) });
-        }
-        // Packets 1 ms apart: two of the sixty are still pending.
-        assert_eq!((estimator.output().samples, estimator.signal()), (58, Signal::OverUse));
     }
 }

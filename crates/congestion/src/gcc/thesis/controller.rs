@@ -28,7 +28,7 @@ const MAX_PACKETS: usize = 1 << 16;
 /// missing ([`RoundTripBackOff`](crate::gcc::rate::RoundTripBackOff)): after three missing reports. Otherwise
 /// it would never stop sending.
 #[derive(Debug, Clone)]
-pub struct ThesisController {
+pub(crate) struct ThesisController {
     config: ThesisConfig,
     limits: Limits,
     thesis: Thesis,
@@ -42,15 +42,15 @@ pub struct ThesisController {
 
 impl ThesisController {
     /// What it requires of the sender and the receiver.
-    pub const REQUIREMENTS: Requirements = Requirements::DEFAULT;
+    pub(crate) const REQUIREMENTS: Requirements = Requirements::DEFAULT;
 
     /// `gcc:thesis`: the constants of the thesis, within `limits`.
-    pub fn within(limits: Limits) -> Self {
+    pub(crate) fn within(limits: Limits) -> Self {
         Self::new(ThesisConfig::default(), limits)
     }
 
     /// A controller within `limits`, which replace those of Table 7.
-    pub fn new(config: ThesisConfig, limits: Limits) -> Self {
+    pub(crate) fn new(config: ThesisConfig, limits: Limits) -> Self {
         let limits = limits.ordered();
         let mut config = config;
         (config.aimd.min, config.aimd.max) = (limits.min, limits.max);
@@ -65,11 +65,6 @@ impl ThesisController {
             collected_to: None,
             report_at: Timestamp::MAX,
         }
-    }
-
-    /// The algorithm.
-    pub fn thesis(&self) -> &Thesis {
-        &self.thesis
     }
 
     fn begin(&mut self, now: Timestamp) -> Timestamp {
@@ -88,12 +83,10 @@ impl ThesisController {
         }
         self.thesis.on_report(now, &self.gathered);
         self.gathered.clear();
-        let detection = self.thesis.detection();
         let cause = if self.thesis.loss_based() < self.thesis.delay_based() {
             Cause::Loss { ratio: self.thesis.loss_ratio() }
         } else {
-            let (trend_ms, threshold_ms) = (detection.trend_ms, detection.threshold_ms);
-            Cause::Delay { signal: detection.signal, trend_ms, threshold_ms }
+            self.thesis.delay_cause()
         };
         self.settled.settle(now, self.thesis.rate(), cause);
     }
@@ -184,6 +177,10 @@ impl Controller for ThesisController {
 
     fn decision(&self) -> &Decision {
         self.settled.decision()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
     }
 }
 

@@ -5,11 +5,15 @@
 //! | the algorithm, and where it differs from the draft | [`algorithm`] |
 //! | the algorithm as a controller | [`controller`] |
 
-pub mod algorithm;
-pub mod controller;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, reason = "the experiments use more of it")
+)]
+mod algorithm;
+mod controller;
 
+#[cfg(feature = "internals")]
 pub use algorithm::{
-    LossWindow, Pace, REPORT_INTERVAL, START, Thesis, ThesisConfig, WINDOW, aimd, delay, detector, filter,
-    loss,
+    LossWindow, Pace, REPORT_INTERVAL, START, Thesis, ThesisConfig, WINDOW, aimd, detector, filter,
 };
-pub use controller::ThesisController;
+pub(crate) use controller::ThesisController;

@@ -5,7 +5,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use crate::{
     limits::Limits,
     nada::{
-        NadaConfig, NadaReceiverConfig, NadaReport, RateMode,
+        Config, RateMode, ReceiverConfig, Report,
         reference_rate::{ReferenceRate, equilibrium_ms, ramp_up_gain, ramped_up, updated},
         shaping::{ShapedRates, shaped},
         signal::{MAX_SIGNAL_MS, aggregate, equivalent_delay, warped},
@@ -17,9 +17,9 @@ const fn ms(ms: i64) -> TimeDelta {
 }
 
 /// Table 2: 150 kbit/s to 1.5 Mbit/s.
-fn config() -> NadaConfig {
+fn config() -> Config {
     let [min, start, max] = [150_000, 150_000, 1_500_000].map(DataRate::from_bps);
-    NadaConfig::within(Limits { min, start, max })
+    Config::within(Limits { min, start, max })
 }
 
 fn assert_near(found: f64, expected: f64) {
@@ -29,7 +29,7 @@ fn assert_near(found: f64, expected: f64) {
 #[test]
 fn a_delay_is_warped_from_50_ms_on() {
     // Equation 1: 50 e^(−0.5 (d − 50) / 50).
-    let receiver = NadaReceiverConfig::default();
+    let receiver = ReceiverConfig::default();
     for (delay, expected) in
         [(0.0, 0.0), (49.9, 49.9), (50.0, 50.0), (100.0, 30.326_533), (150.0, 18.393_972), (250.0, 6.766_764)]
     {
@@ -39,7 +39,7 @@ fn a_delay_is_warped_from_50_ms_on() {
 
 #[test]
 fn the_warping_ends_after_seven_loss_intervals_and_fades_over_one_more() {
-    let receiver = NadaReceiverConfig::default();
+    let receiver = ReceiverConfig::default();
     let delay = |interval, since| equivalent_delay(&receiver, 150.0, interval, since);
     assert_near(delay(None, 10.0), 150.0);
     for (since, expected) in [
@@ -58,7 +58,7 @@ fn the_warping_ends_after_seven_loss_intervals_and_fades_over_one_more() {
 #[test]
 fn the_signal_adds_the_squares_of_the_ratios() {
     // Equation 2: d + 2 ms (p_mark / 0.01)² + 10 ms (p_loss / 0.01)².
-    let receiver = NadaReceiverConfig::default();
+    let receiver = ReceiverConfig::default();
     for (delay, marks, losses, expected) in [
         (20.0, 0.0, 0.0, 20.0),
         (20.0, 0.01, 0.0, 22.0),
@@ -76,7 +76,7 @@ fn the_ramp_up_is_slower_the_longer_the_round_trip_is() {
     for (rtt, expected) in [(0, 50.0 / 220.0), (30, 0.2), (280, 0.1), (-5, 50.0 / 220.0)] {
         assert_near(ramp_up_gain(&config(), ms(rtt)), expected);
     }
-    let quick = NadaConfig { ramp_up_delay: ms(500), ..config() };
+    let quick = Config { ramp_up_delay: ms(500), ..config() };
     assert_near(ramp_up_gain(&quick, ms(0)), 0.5);
     // Equation 4: the received rate grows, and the reference rate does not fall.
     assert_near(ramped_up(&config(), 500e3, 500e3, ms(30)), 600e3);
@@ -97,18 +97,15 @@ fn a_gradual_update_has_an_offset_and_a_change() {
     assert_near(after(20.0, 10.0, 100), 750e3 * 0.98);
     assert_near(after(20.0, 30.0, 100), 750e3 * 1.02);
     // Twice the weight: equilibrium 40 ms, so 20 ms is 20 ms below it.
-    let weighty = NadaConfig { priority: 2.0, ..config() };
+    let weighty = Config { priority: 2.0, ..config() };
     assert_near(updated(&weighty, 750e3, 20.0, 20.0, ms(100)), 750e3 * 1.004);
 }
 
 #[test]
 fn the_rate_is_clipped_and_remembers_signal_and_time() {
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
-    let report = |mode, signal_ms, kbps: u64| NadaReport {
-        mode,
-        signal_ms,
-        received: DataRate::from_bps(kbps * 1000),
-    };
+    let report =
+        |mode, signal_ms, kbps: u64| Report { mode, signal_ms, received: DataRate::from_bps(kbps * 1000) };
     let mut rate = ReferenceRate::new(at(0), &config());
     assert_near(rate.bps(), 150e3);
     rate.on_report(at(100), &config(), &report(RateMode::RampUp, 0.0, 750), ms(280));

@@ -8,7 +8,7 @@ use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
-    nada::{DelaySamples, Nada, NadaConfig, NadaReceiverConfig},
+    nada::{Config, DelaySamples, Nada, ReceiverConfig},
     target::{Cause, Target},
 };
 
@@ -141,7 +141,7 @@ fn a_weight_scales_the_queue_of_the_equilibrium() {
     let scenario =
         Scenario { link: |_| 1.0, limits: limits(150, 300, 1500), seconds: 120, ..Scenario::default() };
     for (priority, expected) in [(1.0, 15.0), (2.0, 30.0)] {
-        let controller = Box::new(Nada::new(NadaConfig { priority, ..NadaConfig::within(scenario.limits) }));
+        let controller = Box::new(Nada::new(Config { priority, ..Config::within(scenario.limits) }));
         let queue = mean_signal(&run_with(controller, nada(), scenario), 60.0, 120.0);
         assert!((queue / expected - 1.0).abs() < 0.1, "weight {priority}: {queue} instead of {expected}");
     }
@@ -151,8 +151,8 @@ fn a_weight_scales_the_queue_of_the_equilibrium() {
 fn the_start_of_a_session_counts_from_its_first_call() {
     // A session that begins at 1000 s: the first interval is the time since then, not since zero.
     let at = |ms: u64| Timestamp::from_nanos(1_000_000_000_000 + ms * 1_000_000);
-    let receiver = NadaReceiverConfig { ramp_up_samples: DelaySamples::Raw, ..NadaReceiverConfig::default() };
-    let mut controller = Nada::new(NadaConfig { receiver, ..NadaConfig::within(limits(150, 1000, 2000)) });
+    let receiver = ReceiverConfig { ramp_up_samples: DelaySamples::Raw, ..ReceiverConfig::default() };
+    let mut controller = Nada::new(Config { receiver, ..Config::within(limits(150, 1000, 2000)) });
     controller.on_timeout(at(0), &QueueState::default());
     let size = DataSize::from_bytes(1200);
     for number in 0..12_u64 {

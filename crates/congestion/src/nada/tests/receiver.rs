@@ -2,9 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use crate::nada::{
-    DelaySamples, NadaReceiver, NadaReceiverConfig, NadaReport, RateMode, RatioSmoothing, ReceivedMedia,
-};
+use crate::nada::{DelaySamples, RateMode, RatioSmoothing, ReceivedMedia, Receiver, ReceiverConfig, Report};
 
 const fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
@@ -12,11 +10,11 @@ const fn at(ms: u64) -> Timestamp {
 
 /// One packet of 1250 bytes each 10 ms, with delay in ms, missing packets and mark by number.
 fn after(
-    config: NadaReceiverConfig,
+    config: ReceiverConfig,
     packets: u64,
     describe: impl Fn(u64) -> (i64, Option<u64>, bool),
-) -> (NadaReceiver, Vec<NadaReport>) {
-    let (mut receiver, mut reports) = (NadaReceiver::new(config), Vec::new());
+) -> (Receiver, Vec<Report>) {
+    let (mut receiver, mut reports) = (Receiver::new(config), Vec::new());
     for number in 0..packets {
         let (delay, missing, is_marked) = describe(number);
         let packet = ReceivedMedia {
@@ -33,7 +31,7 @@ fn after(
 
 #[test]
 fn it_reports_every_100_ms_while_packets_arrive() {
-    let (mut receiver, reports) = after(NadaReceiverConfig::default(), 101, |_| (-7, Some(0), false));
+    let (mut receiver, reports) = after(ReceiverConfig::default(), 101, |_| (-7, Some(0), false));
     assert_eq!(reports.len(), 10);
     assert_eq!(receiver.next_timeout(), None);
     assert_eq!(receiver.poll_report(at(5000)), None);
@@ -45,7 +43,7 @@ fn it_reports_every_100_ms_while_packets_arrive() {
 
 #[test]
 fn a_raw_sample_of_10_ms_ends_the_ramp_up_for_half_a_second() {
-    let config = NadaReceiverConfig { ramp_up_samples: DelaySamples::Raw, ..NadaReceiverConfig::default() };
+    let config = ReceiverConfig { ramp_up_samples: DelaySamples::Raw, ..ReceiverConfig::default() };
     for (queue, mode) in [(9, RateMode::RampUp), (10, RateMode::Gradual)] {
         let (_, reports) =
             after(config, 201, |number| (if number == 95 { queue } else { 0 }, Some(0), false));
@@ -62,7 +60,7 @@ fn a_raw_sample_of_10_ms_ends_the_ramp_up_for_half_a_second() {
 fn fifteen_samples_of_10_ms_end_the_ramp_up() {
     for (samples, has_gradual) in [(1, false), (14, false), (15, true)] {
         let queue = |number: u64| (if (95..95 + samples).contains(&number) { 10 } else { 0 }, Some(0), false);
-        let (_, reports) = after(NadaReceiverConfig::default(), 301, queue);
+        let (_, reports) = after(ReceiverConfig::default(), 301, queue);
         let gradual: Vec<usize> = (0..30).filter(|&place| reports[place].mode == RateMode::Gradual).collect();
         // The fifteenth arrives at 1090 ms; the report at 1600 ms is the first without it.
         assert_eq!(gradual, if has_gradual { (10..15).collect() } else { vec![] }, "{samples}");
@@ -72,7 +70,7 @@ fn fifteen_samples_of_10_ms_end_the_ramp_up() {
 #[test]
 fn a_loss_ends_the_ramp_up_for_half_a_second() {
     let (_, reports) =
-        after(NadaReceiverConfig::default(), 201, |number| (0, Some(u64::from(number == 95)), false));
+        after(ReceiverConfig::default(), 201, |number| (0, Some(u64::from(number == 95)), false));
     let modes: Vec<RateMode> = reports.iter().map(|report| report.mode).collect();
     let gradual: Vec<usize> = (0..20).filter(|&place| modes[place] == RateMode::Gradual).collect();
     assert_eq!(gradual, [9, 10, 11, 12, 13]);
@@ -82,8 +80,8 @@ fn a_loss_ends_the_ramp_up_for_half_a_second() {
 fn the_loss_ratio_is_smoothed_at_each_packet_or_report() {
     // From packet 100 on one in five is missing: one before each fourth that arrives. p_inst is at most 12/62 until the window is full.
     let lossy = |number: u64| (0, Some(u64::from(number >= 100 && number.is_multiple_of(4))), false);
-    let by_packet = after(NadaReceiverConfig::default(), 300, lossy);
-    let config = NadaReceiverConfig { smoothing: RatioSmoothing::Report, ..NadaReceiverConfig::default() };
+    let by_packet = after(ReceiverConfig::default(), 300, lossy);
+    let config = ReceiverConfig { smoothing: RatioSmoothing::Report, ..ReceiverConfig::default() };
     let by_report = after(config, 300, lossy);
     // p_inst in steady state: 12 or 13 of 62 or 63.
     let steady = by_packet.0.loss_ratio();
@@ -99,18 +97,17 @@ fn the_loss_ratio_is_smoothed_at_each_packet_or_report() {
 fn the_first_loss_is_smoothed_by_equation_10() {
     // Packet 50 arrives after one lost one: 50 arrived in the window, p_inst = 1/51, p_loss = 0.1 / 51.
     let (receiver, _) =
-        after(NadaReceiverConfig::default(), 51, |number| (0, Some(u64::from(number == 50)), false));
+        after(ReceiverConfig::default(), 51, |number| (0, Some(u64::from(number == 50)), false));
     assert!((receiver.loss_ratio() - 0.1 / 51.0).abs() < 1e-12, "{}", receiver.loss_ratio());
     let (receiver, _) =
-        after(NadaReceiverConfig::default(), 52, |number| (0, Some(u64::from(number == 50)), false));
+        after(ReceiverConfig::default(), 52, |number| (0, Some(u64::from(number == 50)), false));
     assert!((receiver.loss_ratio() - 0.19 / 51.0).abs() < 1e-12, "{}", receiver.loss_ratio());
 }
 
 #[test]
 fn marks_raise_the_signal_and_permit_the_ramp_up() {
     // One in fifty: p_mark = 0.02, 2 ms × 4.
-    let (receiver, reports) =
-        after(NadaReceiverConfig::default(), 301, |number| (0, Some(0), number % 50 == 0));
+    let (receiver, reports) = after(ReceiverConfig::default(), 301, |number| (0, Some(0), number % 50 == 0));
     assert!((receiver.mark_ratio() - 0.02).abs() < 1e-4, "{}", receiver.mark_ratio());
     let last = reports.last().unwrap();
     assert!((last.signal_ms - 8.0).abs() < 0.1, "{last:?}");
@@ -124,10 +121,10 @@ fn a_standing_queue_is_the_signal_and_is_warped_after_a_loss() {
     let queued = |lost: bool| {
         move |number: u64| (if number < 100 { 0 } else { 100 }, Some(u64::from(lost && number == 100)), false)
     };
-    let (_, reports) = after(NadaReceiverConfig::default(), 301, queued(false));
+    let (_, reports) = after(ReceiverConfig::default(), 301, queued(false));
     let last = reports.last().unwrap().signal_ms;
     assert!((last - 100.0).abs() < 1e-9, "{last}");
-    let (_, reports) = after(NadaReceiverConfig::default(), 301, queued(true));
+    let (_, reports) = after(ReceiverConfig::default(), 301, queued(true));
     // The loss has left the window, its ratio has decayed, and 7 × 100 packets have not passed.
     let last = reports.last().unwrap().signal_ms;
     assert!((last - 30.326_533).abs() < 1e-3, "{last}");
@@ -135,7 +132,7 @@ fn a_standing_queue_is_the_signal_and_is_warped_after_a_loss() {
 
 #[test]
 fn a_late_packet_stays_lost() {
-    let (receiver, _) = after(NadaReceiverConfig::default(), 60, |number| match number {
+    let (receiver, _) = after(ReceiverConfig::default(), 60, |number| match number {
         57 => (0, Some(1), false),
         58 => (500, None, true),
         _ => (0, Some(0), false),
@@ -147,7 +144,7 @@ fn a_late_packet_stays_lost() {
 
 #[test]
 fn a_clock_that_jumps_back_restarts_the_measurement() {
-    let mut receiver = NadaReceiver::new(NadaReceiverConfig::default());
+    let mut receiver = Receiver::new(ReceiverConfig::default());
     let packet = |delay| ReceivedMedia {
         delay: TimeDelta::from_millis(delay),
         size: DataSize::from_bytes(1250),

@@ -4,7 +4,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::{
     limits::Limits,
-    nada::{NadaConfig, NadaReceiver, NadaReceiverConfig, ReceivedMedia, reference_rate::ReferenceRate},
+    nada::{Config, ReceivedMedia, Receiver, ReceiverConfig, reference_rate::ReferenceRate},
 };
 
 /// Runs a fluid flow for each weight and maximum in Mbit/s through one queue of `mbps`, with packets each 5 ms and a one-way delay of
@@ -12,17 +12,17 @@ use crate::{
 fn shared(mbps: f64, flows: &[(f64, u64)], begins_ms: &[u64], seconds: u64) -> (Vec<f64>, f64) {
     const STEP_MS: u64 = 5;
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
-    let configs: Vec<NadaConfig> = flows
+    let configs: Vec<Config> = flows
         .iter()
         .map(|&(priority, max)| {
             let [min, start, max] = [50_000, 150_000, max * 1_000_000].map(DataRate::from_bps);
-            NadaConfig { priority, ..NadaConfig::within(Limits { min, start, max }) }
+            Config { priority, ..Config::within(Limits { min, start, max }) }
         })
         .collect();
     let mut rates: Vec<ReferenceRate> =
         configs.iter().map(|config| ReferenceRate::new(at(0), config)).collect();
-    let mut receivers: Vec<NadaReceiver> =
-        configs.iter().map(|_| NadaReceiver::new(NadaReceiverConfig::default())).collect();
+    let mut receivers: Vec<Receiver> =
+        configs.iter().map(|_| Receiver::new(ReceiverConfig::default())).collect();
     let mut backlog_ms = 0.0_f64;
     for now in (0..seconds * 1000).step_by(STEP_MS as usize) {
         let mut bits = 0.0;

@@ -7,7 +7,9 @@ use crate::limits::Limits;
 /// Configuration of [`ScreamD00`](super::ScreamD00). The defaults are those of the draft, §9.1.2 to §9.1.6,
 /// where it has any.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct D00Config {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range (`scaleFactorMin`, `scaleFactorMax`: not specified) and initial value of the media rate.
     pub limits: Limits,
     /// Target of the queueing delay. `OWD_TARGET`: 80 ms.
@@ -54,7 +56,7 @@ pub struct D00Config {
     pub ramp_up: TimeDelta,
 }
 
-impl D00Config {
+impl Config {
     /// `scream:d00`: the constants of the draft, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -85,7 +87,7 @@ impl D00Config {
     }
 }
 
-impl Default for D00Config {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::config::D00Config;
+use super::config::Config;
 
 /// `ageHistSizeMax`.
 const AGES: usize = 5;
@@ -21,7 +21,7 @@ const RECOVERY: f64 = 0.9;
 /// (§5).
 #[derive(Debug, Clone)]
 pub(super) struct MediaRate {
-    config: D00Config,
+    config: Config,
     min: f64,
     max: f64,
     rate: f64,
@@ -37,7 +37,7 @@ pub(super) struct MediaRate {
 
 impl MediaRate {
     /// Starts at `rate`, between `min` and `max`.
-    pub(super) fn new(config: D00Config, (min, max): (f64, f64), rate: f64) -> Self {
+    pub(super) fn new(config: Config, (min, max): (f64, f64), rate: f64) -> Self {
         Self {
             config,
             min,
@@ -129,7 +129,7 @@ mod tests {
 
     /// At 1 Mbit/s with a maximum of 4 Mbit/s, with five ages known.
     fn begun(age: i64) -> MediaRate {
-        let mut rate = MediaRate::new(D00Config::default(), (100e3, 4e6), 1e6);
+        let mut rate = MediaRate::new(Config::default(), (100e3, 4e6), 1e6);
         for step in 0..5 {
             assert_eq!(update(&mut rate, step, age, 0.0), None);
         }

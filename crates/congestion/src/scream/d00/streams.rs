@@ -14,13 +14,13 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{config::D00Config, media_rate::MediaRate};
+use super::{config::Config, media_rate::MediaRate};
 use crate::feedback::{QueueState, StreamState};
 
 /// The media rates of all sources, in bit/s.
 #[derive(Debug, Clone)]
 pub(super) struct MediaRates {
-    config: D00Config,
+    config: Config,
     limits: (f64, f64),
     /// The common rate, if there is only one.
     whole: MediaRate,
@@ -65,7 +65,7 @@ impl Stream {
 
 impl MediaRates {
     /// One common rate, starting at `rate`, within `limits`.
-    pub(super) fn new(config: D00Config, limits: (f64, f64), rate: f64) -> Self {
+    pub(super) fn new(config: Config, limits: (f64, f64), rate: f64) -> Self {
         let whole = MediaRate::new(config, limits, rate);
         Self { config, limits, whole, streams: Vec::new(), spare: 0.0, targets: Vec::new() }
     }

@@ -81,7 +81,7 @@ fn after_a_capacity_drop_only_the_variant_follows_within_1_s() {
     // (§9.1.4, `rttFactor`), which gives 4 s.
     for (follow, from, to) in [(true, 30.0, 31.0), (false, 30.5, 34.0)] {
         let scenario = scenario(|t| if t < 30.0 { 3.0 } else { 1.5 }, 3_000_000);
-        let controller = ScreamD00::new(D00Config { follow, ..D00Config::giusto(scenario.limits) });
+        let controller = ScreamD00::new(Config { follow, ..Config::giusto(scenario.limits) });
         let outcome = run_with(Box::new(controller), kind(), scenario);
         // Without the packets that are already in the queue when the link rate falls.
         let tenths = (1..200).map(|tenth| 30.0 + f64::from(tenth) / 10.0);
@@ -115,7 +115,7 @@ fn without_feedback_it_sends_about_50_kbps_and_recovers() {
 }
 
 /// With a used window of 24 000 bytes at 1 Mbit/s and an RTT of 100 ms. Returns the number of packets sent.
-fn opened(config: fn(Limits) -> D00Config) -> (ScreamD00, u64) {
+fn opened(config: fn(Limits) -> Config) -> (ScreamD00, u64) {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
     let mut controller = ScreamD00::new(config(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
@@ -140,10 +140,10 @@ fn opened(config: fn(Limits) -> D00Config) -> (ScreamD00, u64) {
 
 #[test]
 fn source_quench_counts_as_one_loss_per_rtt() {
-    let (mut controller, sent) = opened(D00Config::giusto);
+    let (mut controller, sent) = opened(Config::giusto);
     let (window, rate) = (controller.congestion_window().as_bytes() as f64, controller.target().media);
     let begin = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64 + 200);
-    let quench = Feedback { quench: true, ..Feedback::default() };
+    let quench = Feedback::default().with_extension(Some(Extension::SourceQuench));
     for (millis, cuts) in [(0, 1), (50, 1), (99, 1), (101, 2), (150, 2), (202, 3)] {
         controller.on_feedback(begin + TimeDelta::from_millis(millis), &quench);
         let left = window * 0.8_f64.powi(cuts);
@@ -155,7 +155,7 @@ fn source_quench_counts_as_one_loss_per_rtt() {
 }
 
 /// Media rate after a loss event, as a share of the rate before it. The window falls too.
-fn kept_at_a_loss(config: fn(Limits) -> D00Config) -> f64 {
+fn kept_at_a_loss(config: fn(Limits) -> Config) -> f64 {
     let (mut controller, sent) = opened(config);
     let rate = controller.target().media;
     let at = Timestamp::ZERO + TimeDelta::from_millis(100 * sent as i64);
@@ -182,8 +182,8 @@ fn kept_at_a_loss(config: fn(Limits) -> D00Config) -> f64 {
 #[test]
 fn a_loss_lowers_the_media_rate_only_in_the_variant() {
     // The draft's only reduction of the media rate follows the age of queued packets (§9.1.6).
-    assert_eq!(kept_at_a_loss(D00Config::within), 1.0);
-    assert_eq!(kept_at_a_loss(D00Config::giusto), 0.9);
+    assert_eq!(kept_at_a_loss(Config::within), 1.0);
+    assert_eq!(kept_at_a_loss(Config::giusto), 0.9);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn competing_flows_raise_the_delay_target_unless_disabled() {
         [(true, None, 200.0, 250.0), (true, Some(1.1), 200.0 / 1.1, 200.0), (false, None, 80.0, 80.0)]
     {
         let mut controller =
-            ScreamD00::new(D00Config { compensate, evidence, ..D00Config::giusto(Limits::default()) });
+            ScreamD00::new(Config { compensate, evidence, ..Config::giusto(Limits::default()) });
         let size = DataSize::from_bytes(1200);
         for number in 0..400_u64 {
             let at = Timestamp::ZERO + TimeDelta::from_millis(30 * number as i64);
@@ -214,7 +214,7 @@ fn competing_flows_raise_the_delay_target_unless_disabled() {
 #[test]
 fn a_second_without_feedback_halves_the_rate() {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
-    let mut controller = ScreamD00::new(D00Config::giusto(Limits { min, start, max }));
+    let mut controller = ScreamD00::new(Config::giusto(Limits { min, start, max }));
     let size = DataSize::from_bytes(1200);
     let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
     controller.on_sent(

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::config::D00Config;
+use super::config::Config;
 
 /// Maximum size of a UDP packet.
 const LARGEST: f64 = 65_535.0;
@@ -26,7 +26,7 @@ const FURTHEST: f64 = -3.0;
 /// maximum of the bytes in flight, as `updateCwnd` counts it, not the acknowledged bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    config: D00Config,
+    config: Config,
     bytes: f64,
     packet: f64,
     last_delay: f64,
@@ -60,7 +60,7 @@ pub(super) struct Acknowledged {
 
 impl Window {
     /// The minimum window, in fast start.
-    pub(super) fn new(config: D00Config) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         let packet = (config.packet.as_bytes() as f64).clamp(1.0, LARGEST);
         Self {
             config,
@@ -201,7 +201,7 @@ mod tests {
 
     /// After fast start, at 24 000 bytes.
     fn opened() -> Window {
-        let mut window = Window::new(D00Config::default());
+        let mut window = Window::new(Config::default());
         for _ in 0..17 {
             window.on_acknowledged(&acknowledged(1200, 30_000, 0.0));
         }

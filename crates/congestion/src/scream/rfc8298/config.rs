@@ -7,7 +7,9 @@ use crate::limits::Limits;
 /// Configuration of [`ScreamRfc8298`](super::ScreamRfc8298). The defaults are those that RFC 8298 §4.1.1.1
 /// recommends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rfc8298Config {
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Config {
     /// Range (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`) and initial value of the media rate.
     pub limits: Limits,
     /// Minimum and initial target of the queueing delay. `QDELAY_TARGET_LO`: 0.1 s.
@@ -64,7 +66,7 @@ pub struct Rfc8298Config {
     pub min_pacing: DataRate,
 }
 
-impl Rfc8298Config {
+impl Config {
     /// `scream:rfc8298`: the recommended constants, within `limits`.
     pub fn within(limits: Limits) -> Self {
         Self {
@@ -102,7 +104,7 @@ impl Rfc8298Config {
     }
 }
 
-impl Default for Rfc8298Config {
+impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::config::Rfc8298Config;
+use super::config::Config;
 use crate::feedback::QueueState;
 
 /// `rate_media_median` spans more than 10 s (§4.1.1.2), in intervals of 0.2 s.
@@ -18,7 +18,7 @@ const USED: f64 = 0.8;
 /// The media rate, in bit/s.
 #[derive(Debug, Clone)]
 pub(super) struct MediaRate {
-    config: Rfc8298Config,
+    config: Config,
     min: f64,
     max: f64,
     target: f64,
@@ -60,7 +60,7 @@ pub(super) enum Moved {
 
 impl MediaRate {
     /// Starts at `target`, between `min` and `max`.
-    pub(super) fn new(config: Rfc8298Config, (min, max): (f64, f64), target: f64) -> Self {
+    pub(super) fn new(config: Config, (min, max): (f64, f64), target: f64) -> Self {
         Self {
             config,
             min,
@@ -251,7 +251,7 @@ mod tests {
 
     /// Started at time zero, at `kbps`.
     fn begun(kbps: f64) -> MediaRate {
-        let mut rate = MediaRate::new(Rfc8298Config::default(), (30e3, 10e6), kbps * 1e3);
+        let mut rate = MediaRate::new(Config::default(), (30e3, 10e6), kbps * 1e3);
         assert_eq!(rate.update(Timestamp::ZERO, &QueueState::default(), CALM), None);
         rate
     }

@@ -58,7 +58,7 @@ fn it_fills_a_link_with_about_the_target_delay() {
     assert!((50.0..=123.2).contains(&wait), "{wait}");
     // As published, its own queue is attributed to other flows (§4.1.2.3), and the target rises; 0.4 s is the
     // maximum.
-    let literal = ScreamRfc8298::new(Rfc8298Config::within(limits(150_000)));
+    let literal = ScreamRfc8298::new(Config::within(limits(150_000)));
     let literal = run_with(Box::new(literal), kind(), scenario(|_| 3.0)).queue_delay_p95(20.0, 60.0);
     assert!((wait + 10.0..=310.0).contains(&literal), "{wait} {literal}");
     assert_eq!(outcome.dropped, 0);
@@ -81,7 +81,7 @@ fn a_link_faster_than_the_media_has_no_queue() {
 #[test]
 fn without_compensation_the_delay_is_at_most_the_target() {
     // QDELAY_TARGET_LO is 100 ms; a packet and the 20 ms between two reports are added.
-    let config = Rfc8298Config { compensate: false, ..Rfc8298Config::giusto(limits(150_000)) };
+    let config = Config { compensate: false, ..Config::giusto(limits(150_000)) };
     let outcome = run_with(Box::new(ScreamRfc8298::new(config)), kind(), scenario(|_| 3.0));
     let wait = outcome.queue_delay_p95(20.0, 60.0);
     assert!((50.0..=123.2).contains(&wait), "{wait}");
@@ -130,7 +130,7 @@ fn without_feedback_it_sends_50_kbps_and_recovers() {
 
 #[test]
 fn a_second_without_feedback_halves_the_rate() {
-    let mut controller = ScreamRfc8298::new(Rfc8298Config::giusto(limits(1_000_000)));
+    let mut controller = ScreamRfc8298::new(Config::giusto(limits(1_000_000)));
     let size = DataSize::from_bytes(1200);
     let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
     controller.on_sent(
@@ -168,9 +168,9 @@ fn after_a_capacity_drop_only_the_variant_follows_within_1_s() {
         |t| if t < 30.0 { 2.5 } else { 0.6 },
     ];
     for link in links {
-        let ours = calm(Rfc8298Config::giusto(limits(150_000)), link);
+        let ours = calm(Config::giusto(limits(150_000)), link);
         assert!(ours.is_some_and(|t| (0.1..=1.0).contains(&t)), "{ours:?}");
-        let literal = calm(Rfc8298Config::within(limits(150_000)), link);
+        let literal = calm(Config::within(limits(150_000)), link);
         assert!(literal.is_none_or(|t| t > 1.0), "{literal:?}");
     }
 }
@@ -193,15 +193,15 @@ fn frames_wait_briefly_if_the_target_is_compared_with_the_rate() {
         assert!((0.42..=0.505).contains(&outcome.mbps(20.0, 60.0)), "{}", outcome.mbps(20.0, 60.0));
         outcome.sender_delay_p95(20.0, 60.0)
     };
-    let ours = Rfc8298Config::giusto(limits(150_000));
-    let (short, long) = (waits(ours), waits(Rfc8298Config { target_above: None, ..ours }));
+    let ours = Config::giusto(limits(150_000));
+    let (short, long) = (waits(ours), waits(Config { target_above: None, ..ours }));
     assert!((5.0..=150.0).contains(&short), "{short}");
     assert!(long > 2.0 * short, "{short} {long}");
 }
 
 /// The lowest and the last target within a second, in Mbit/s, of a sender of 3 Mbit/s on an unlimited queue. `link` is the capacity in
 /// Mbit/s at a time in ms, in which something changes at 2000 ms.
-fn targets_of_a_constant_sender(config: Rfc8298Config, link: fn(i64) -> f64) -> (f64, f64) {
+fn targets_of_a_constant_sender(config: Config, link: fn(i64) -> f64) -> (f64, f64) {
     let at = |millis: i64| Timestamp::ZERO + TimeDelta::from_millis(millis);
     let size = DataSize::from_bytes(1200);
     let mut controller = ScreamRfc8298::new(config);
@@ -242,7 +242,7 @@ fn targets_of_a_constant_sender(config: Rfc8298Config, link: fn(i64) -> f64) -> 
 
 #[test]
 fn a_fade_does_not_reduce_the_rate_to_what_arrives_in_it() {
-    let ours = Rfc8298Config::giusto(limits(3_000_000));
+    let ours = Config::giusto(limits(3_000_000));
     for fade in [
         (|ms| if (2000..2200).contains(&ms) { 0.0 } else { 6.0 }) as fn(i64) -> f64,
         |ms| if (2000..2200).contains(&ms) { 0.05 } else { 6.0 },

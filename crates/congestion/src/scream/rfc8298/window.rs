@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::config::Rfc8298Config;
+use super::config::Config;
 
 /// History of `max_bytes_in_flight` (§4.1.2.2), in steps of 100 ms.
 const LOOK_BACK: TimeDelta = TimeDelta::from_seconds(5);
@@ -15,7 +15,7 @@ const LARGEST: f64 = 65_535.0;
 /// The congestion window, in bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    config: Rfc8298Config,
+    config: Config,
     bytes: f64,
     packet: f64,
     /// Maximum of the bytes in flight in each step, with the start time of the step.
@@ -38,7 +38,7 @@ pub(super) struct Acknowledged {
 
 impl Window {
     /// The minimum window, in fast increase.
-    pub(super) fn new(config: Rfc8298Config) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         let (bytes, packet) = (config.min_window.as_bytes() as f64, config.packet.as_bytes() as f64);
         Self { config, bytes, packet: packet.min(LARGEST), max: VecDeque::new(), fast: true }
     }
@@ -154,7 +154,7 @@ mod tests {
 
     /// In fast increase up to 20 000 bytes, with the window fully used.
     fn opened() -> Window {
-        let mut window = Window::new(Rfc8298Config::default());
+        let mut window = Window::new(Config::default());
         for _ in 0..17 {
             window.on_acknowledged(&acknowledged(1000, 20_000, 0.0, 0.0));
         }

@@ -73,11 +73,11 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 /// The text's configuration, with any of its numbers replaced.
-fn config() -> impl Strategy<Value = ScreamV2Config> {
+fn config() -> impl Strategy<Value = Config> {
     let number = prop_oneof![Just(0.0), Just(1.0), Just(-1.0), Just(1e300), Just(f64::NAN), 0.0..2.0];
     let wild =
         (prop::collection::vec(number, 6), any::<i64>(), any::<u64>()).prop_map(|(numbers, nanos, bytes)| {
-            let mut config = ScreamV2Config::default();
+            let mut config = Config::default();
             let time = TimeDelta::from_nanos(nanos);
             if let [a, b, c, d, e, f] = numbers[..] {
                 config.window.beta_loss = a;
@@ -96,7 +96,7 @@ fn config() -> impl Strategy<Value = ScreamV2Config> {
             config.delay.reduce_jitter = nanos % 2 == 0;
             config
         });
-    prop_oneof![3 => Just(ScreamV2Config::default()), 1 => wild]
+    prop_oneof![3 => Just(Config::default()), 1 => wild]
 }
 
 fn apply(controller: &mut ScreamV2, now: Timestamp, call: Call) {
@@ -134,7 +134,7 @@ proptest! {
         limits in limits(),
         calls in prop::collection::vec((time(), call()), 0..80),
     ) {
-        let mut controller = ScreamV2::new(ScreamV2Config { limits, ..config });
+        let mut controller = ScreamV2::new(Config { limits, ..config });
         let (min, max) = (limits.min, limits.max.max(limits.min));
         let mut latest = Timestamp::ZERO;
         for (now, call) in calls {
@@ -162,7 +162,7 @@ proptest! {
         size in 1_u64..65_000,
         in_flight in 0_u64..10_000_000,
     ) {
-        let mut controller = ScreamV2::new(ScreamV2Config::within(limits));
+        let mut controller = ScreamV2::new(Config::within(limits));
         for (now, call) in calls {
             apply(&mut controller, Timestamp::from_nanos(now), call);
         }

@@ -15,10 +15,10 @@ const MS: u64 = 1_000_000;
 const START: DataRate = DataRate::from_bps(2_000_000);
 
 impl Hand {
-    fn new(config: &ScreamV2Config) -> Self {
+    fn new(config: &Config) -> Self {
         let limits = Limits { start: START, max: DataRate::from_bps(1_000_000_000), ..Limits::default() };
         let mut hand =
-            Self { controller: ScreamV2::new(ScreamV2Config { limits, ..*config }), now: 1000, sequence: 0 };
+            Self { controller: ScreamV2::new(Config { limits, ..*config }), now: 1000, sequence: 0 };
         hand.report(0, &[Some(Ecn::Ect0)]);
         hand
     }
@@ -58,7 +58,7 @@ impl Hand {
 }
 
 fn hand() -> Hand {
-    Hand::new(&ScreamV2Config::default())
+    Hand::new(&Config::default())
 }
 
 const GOOD: Option<Ecn> = Some(Ecn::Ect0);
@@ -127,15 +127,14 @@ fn a_link_loss_does_not_hide_a_mark() {
 
 #[test]
 fn losses_without_a_queue_set_a_policer_limit_if_enabled() {
-    let after = |config: &ScreamV2Config| {
+    let after = |config: &Config| {
         let mut hand = Hand::new(config);
         (0..200).for_each(|_| hand.report(0, &[GOOD, GOOD, GOOD, None]));
         (0..400).for_each(|_| hand.report(0, &[GOOD; 20]));
         hand.window()
     };
     let losses = LossesConfig { policer_threshold: 0.1, ..LossesConfig::default() };
-    let (policed, free) =
-        (after(&ScreamV2Config { losses, ..ScreamV2Config::default() }), after(&ScreamV2Config::default()));
+    let (policed, free) = (after(&Config { losses, ..Config::default() }), after(&Config::default()));
     assert!(free > 2.0 * policed, "{free} {policed}");
     assert!(policed >= 3000.0);
 }
@@ -164,7 +163,7 @@ fn a_standing_queue_is_drained_to_measure_the_base_delay() {
         [1]
     .0 - halved[0];
     assert!((325..=375).contains(&quiet), "five round trips of 70 ms: {quiet}");
-    assert!(hand.controller.delay().latest() < 0.001);
+    assert!(hand.controller.delay.latest() < 0.001);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// The smoothed RTT, the maximum bytes in flight, and the received rate.
 #[derive(Debug, Clone)]
-pub struct Flight {
+pub(super) struct Flight {
     /// In seconds. `None` before the first sample.
     round_trip: Option<f64>,
     presumed: TimeDelta,
@@ -24,7 +24,7 @@ const SHORTEST: f64 = 0.001;
 
 impl Flight {
     /// Before the first packet. The initial RTT is `presumed`.
-    pub fn new(presumed: TimeDelta) -> Self {
+    pub(super) fn new(presumed: TimeDelta) -> Self {
         Self {
             round_trip: None,
             presumed,
@@ -37,7 +37,7 @@ impl Flight {
     }
 
     /// Sets the bytes in flight. Returns whether a round trip has ended.
-    pub fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize) -> bool {
+    pub(super) fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize) -> bool {
         let [present, before] = &mut self.max;
         let has_ended = self.round.is_some_and(|round| {
             now.saturating_since(round).as_seconds() >= self.round_trip.unwrap_or(self.presumed.as_seconds())
@@ -53,7 +53,7 @@ impl Flight {
     }
 
     /// Adds an RTT sample of the newest packet of a feedback message. Returns whether it is the first.
-    pub fn on_round_trip(&mut self, sample: TimeDelta) -> bool {
+    pub(super) fn on_round_trip(&mut self, sample: TimeDelta) -> bool {
         let sample = sample.as_seconds().max(SHORTEST);
         match &mut self.round_trip {
             Some(smoothed) => *smoothed += ROUND_TRIP_GAIN * (sample - *smoothed),
@@ -66,7 +66,7 @@ impl Flight {
     }
 
     /// Adds newly received bytes; the rate is averaged over `span` or more.
-    pub fn on_arrived(&mut self, now: Timestamp, size: DataSize, span: TimeDelta) {
+    pub(super) fn on_arrived(&mut self, now: Timestamp, size: DataSize, span: TimeDelta) {
         let Some(since) = self.since else {
             self.since = Some(now);
             return;
@@ -80,20 +80,20 @@ impl Flight {
     }
 
     /// The smoothed RTT (`s_rtt`).
-    pub fn round_trip(&self) -> TimeDelta {
+    pub(super) fn round_trip(&self) -> TimeDelta {
         self.round_trip
             .map_or(self.presumed, TimeDelta::from_seconds_f64)
             .max(TimeDelta::from_seconds_f64(SHORTEST))
     }
 
     /// Maximum bytes in flight in this round trip and the previous one; and in the previous one alone.
-    pub fn max(&self) -> (DataSize, DataSize) {
+    pub(super) fn max(&self) -> (DataSize, DataSize) {
         let [present, before] = self.max;
         (present.max(before), before)
     }
 
     /// The received rate (`acked_bitrate`), in bit/s; zero until it is known.
-    pub fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         self.rate
     }
 }

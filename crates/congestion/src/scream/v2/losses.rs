@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of [`Losses`].
+/// Configuration of the losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct LossesConfig {
     /// Maximum of the reordering window, which adapts to late packets. Default 30 ms, as in the authors'
     /// implementation: §"Detecting Lost Data Units" gives no limit, and one very late packet would slow the
@@ -43,7 +45,7 @@ const MAX: usize = 1024;
 
 /// Missing packets, and the loss rate.
 #[derive(Debug, Clone)]
-pub struct Losses {
+pub(super) struct Losses {
     config: LossesConfig,
     /// Packets that may still arrive, and since when they have been missing.
     missing: VecDeque<(u64, Timestamp)>,
@@ -57,7 +59,7 @@ pub struct Losses {
 
 impl Losses {
     /// No packets are missing.
-    pub fn new(config: LossesConfig) -> Self {
+    pub(super) fn new(config: LossesConfig) -> Self {
         Self {
             config,
             missing: VecDeque::new(),
@@ -69,13 +71,13 @@ impl Losses {
     }
 
     /// Handles a packet that is reported as not received.
-    pub fn on_missing(&mut self, now: Timestamp, sequence: u64) {
+    pub(super) fn on_missing(&mut self, now: Timestamp, sequence: u64) {
         self.missing.push_back((sequence, now));
         self.highest = self.highest.max(Some(sequence));
     }
 
     /// Handles a packet that is reported as received; `share` is the weight of one packet in the average.
-    pub fn on_arrival(&mut self, now: Timestamp, sequence: u64, share: f64) {
+    pub(super) fn on_arrival(&mut self, now: Timestamp, sequence: u64, share: f64) {
         self.rate -= self.share(share) * self.rate;
         if self.highest < Some(sequence) {
             return;
@@ -92,7 +94,7 @@ impl Losses {
 
     /// Declares packets lost that have been missing for the reordering window. Returns whether there were
     /// any. `share` is the weight of one packet.
-    pub fn update(&mut self, now: Timestamp, share: f64) -> bool {
+    pub(super) fn update(&mut self, now: Timestamp, share: f64) -> bool {
         let share = self.share(share);
         let mut any = false;
         while let Some(&(sequence, since)) = self.missing.front() {
@@ -118,17 +120,17 @@ impl Losses {
     }
 
     /// The average loss rate (`loss_rate`), 0 to 1.
-    pub fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         self.rate
     }
 
     /// Whether the loss rate indicates congestion.
-    pub fn is_congestion(&self) -> bool {
+    pub(super) fn is_congestion(&self) -> bool {
         self.config.threshold <= 0.0 || self.rate > self.config.threshold
     }
 
     /// Whether the loss rate, with a short queue, indicates a policer.
-    pub fn is_policer(&self) -> bool {
+    pub(super) fn is_policer(&self) -> bool {
         self.rate > self.config.policer_threshold
     }
 }

@@ -2,8 +2,10 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of [`Marks`].
+/// Configuration of the share of marked packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct MarksConfig {
     /// Gain of an increase of the average. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
     pub up: f64,
@@ -21,7 +23,7 @@ impl Default for MarksConfig {
 
 /// The average share of marked packets (`l4s_alpha`): rises fast, falls slowly.
 #[derive(Debug, Clone)]
-pub struct Marks {
+pub(super) struct Marks {
     config: MarksConfig,
     delivered: u64,
     marked: u64,
@@ -32,18 +34,18 @@ pub struct Marks {
 
 impl Marks {
     /// No packet is marked.
-    pub fn new(config: MarksConfig) -> Self {
+    pub(super) fn new(config: MarksConfig) -> Self {
         Self { config, delivered: 0, marked: 0, updated: None, average: 0.0, latest: 0.0 }
     }
 
     /// Handles a received packet.
-    pub fn on_packet(&mut self, is_marked: bool) {
+    pub(super) fn on_packet(&mut self, is_marked: bool) {
         self.delivered += 1;
         self.marked += u64::from(is_marked);
     }
 
     /// Handles the end of a feedback message.
-    pub fn update(&mut self, now: Timestamp, round_trip: TimeDelta) {
+    pub(super) fn update(&mut self, now: Timestamp, round_trip: TimeDelta) {
         let interval = self.config.interval.min(round_trip);
         let due = self.updated.is_none_or(|updated| now.saturating_since(updated) >= interval);
         // If nothing was delivered there is no share; the text would divide by zero.
@@ -60,12 +62,12 @@ impl Marks {
     }
 
     /// The average, 0 to 1.
-    pub fn average(&self) -> f64 {
+    pub(super) fn average(&self) -> f64 {
         self.average
     }
 
     /// The share at the last update (`last_fraction_marked`), 0 to 1.
-    pub fn latest(&self) -> f64 {
+    pub(super) fn latest(&self) -> f64 {
         self.latest
     }
 }

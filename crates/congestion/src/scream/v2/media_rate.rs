@@ -4,8 +4,10 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::feedback::QueueState;
 
-/// Configuration of [`MediaRate`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+/// Configuration of the media rate. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct MediaRateConfig {
     /// Minimum divisor between the window's rate and the media rate. Default 1.2 (§"Media Rate Control" of
     /// the detailed description).
@@ -55,7 +57,7 @@ impl Default for MediaRateConfig {
 /// larger than that, all earlier packets have been sent. If it is larger, the oldest packet belongs to an
 /// earlier frame, and its age is the delay that the text needs.
 #[derive(Debug, Clone)]
-pub struct MediaRate {
+pub(super) struct MediaRate {
     config: MediaRateConfig,
     queue_before: u64,
     left: u64,
@@ -78,7 +80,7 @@ const PERIODS: (f64, f64) = (0.005, 0.2);
 
 impl MediaRate {
     /// No frame so far.
-    pub fn new(config: MediaRateConfig) -> Self {
+    pub(super) fn new(config: MediaRateConfig) -> Self {
         Self {
             config,
             queue_before: 0,
@@ -92,12 +94,12 @@ impl MediaRate {
     }
 
     /// Handles a sent packet.
-    pub fn on_sent(&mut self, size: DataSize) {
+    pub(super) fn on_sent(&mut self, size: DataSize) {
         self.left = self.left.saturating_add(size.as_bytes());
     }
 
     /// Handles the state of the sender's queue, at a target of `target`.
-    pub fn on_queue(&mut self, now: Timestamp, queue: &QueueState, target: DataRate) {
+    pub(super) fn on_queue(&mut self, now: Timestamp, queue: &QueueState, target: DataRate) {
         let waits = queue.size.as_bytes();
         let frame = waits.saturating_add(self.left).saturating_sub(self.queue_before);
         (self.queue_before, self.left) = (waits, 0);
@@ -119,7 +121,7 @@ impl MediaRate {
     }
 
     /// Share of the window's rate for the media, 0 to 1, if a packet of `segment` is `share` of the window.
-    pub fn factor(&self, segment: DataSize, share: f64) -> f64 {
+    pub(super) fn factor(&self, segment: DataSize, share: f64) -> f64 {
         let small = (share - self.config.small_window).clamp(0.0, self.config.max_small_window);
         let bytes = segment.as_bytes().max(1) as f64;
         let media = bytes / (bytes + self.config.overhead.as_bytes() as f64);
@@ -127,17 +129,17 @@ impl MediaRate {
     }
 
     /// Increases of the divisor: because of the sender's queue, and because of frame sizes.
-    pub fn guards(&self) -> (f64, f64) {
+    pub(super) fn guards(&self) -> (f64, f64) {
         (self.adjust, self.deviation)
     }
 
     /// Size of the latest frame, or of the queue if that is larger, relative to the mean frame at the target; 1 for small frames.
-    pub fn relative_frame(&self) -> f64 {
+    pub(super) fn relative_frame(&self) -> f64 {
         self.relative
     }
 
     /// The interval between frames.
-    pub fn frame_period(&self) -> TimeDelta {
+    pub(super) fn frame_period(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.period)
     }
 }

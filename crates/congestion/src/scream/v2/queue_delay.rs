@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of [`QueueDelay`].
+/// Configuration of the queueing delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct QueueDelayConfig {
     /// Delay that counts as 100 % marks; up to half of it counts as none. Default 60 ms (§"Reference Window
     /// Update", `QDELAY_TARGET_LO`).
@@ -56,7 +58,7 @@ impl Default for QueueDelayConfig {
 
 /// The one-way delay minus its minimum, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
 #[derive(Debug, Clone)]
-pub struct QueueDelay {
+pub(crate) struct QueueDelay {
     config: QueueDelayConfig,
     /// The minimum apparent delay of each of the last minutes, the current one last, and the start of the
     /// current one.
@@ -77,7 +79,7 @@ pub struct QueueDelay {
 
 impl QueueDelay {
     /// Before the first packet.
-    pub fn new(config: QueueDelayConfig) -> Self {
+    pub(crate) fn new(config: QueueDelayConfig) -> Self {
         Self {
             config,
             minima: VecDeque::with_capacity(config.minima.max(1)),
@@ -101,7 +103,7 @@ impl QueueDelay {
     /// The queueing delay cannot exceed the time since the packet was sent. If it appears to, a clock has
     /// jumped, and the base delay is measured again. This rule is ours. The text has only its drift
     /// detection, and treats a jump of 150 ms as congestion until that triggers.
-    pub fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
+    pub(crate) fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
         let jumped = self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT);
         // The pause was so long that all stored minima are out of date (RFC 6817 §2.4.2).
         let memory = self.config.minimum * i64::try_from(self.config.minima).unwrap_or(i64::MAX);
@@ -127,7 +129,7 @@ impl QueueDelay {
 
     /// Handles the end of a feedback message: updates the averages, at most once per `interval`. Returns
     /// whether the base delay was wrong and is measured again.
-    pub fn update(&mut self, now: Timestamp, interval: TimeDelta, round_trip: TimeDelta) -> bool {
+    pub(crate) fn update(&mut self, now: Timestamp, interval: TimeDelta, round_trip: TimeDelta) -> bool {
         if self.averaged.is_none_or(|averaged| now.saturating_since(averaged) >= interval) {
             self.averaged = Some(now);
             let rise = self.latest - self.average;
@@ -159,24 +161,24 @@ impl QueueDelay {
     }
 
     /// The latest queueing delay (`qdelay`), in seconds.
-    pub fn latest(&self) -> f64 {
+    pub(crate) fn latest(&self) -> f64 {
         self.latest
     }
 
     /// The average (`qdelay_avg`), in seconds.
-    pub fn average(&self) -> f64 {
+    pub(crate) fn average(&self) -> f64 {
         self.average
     }
 
     /// The average as an equivalent share of marked packets (`l4s_alpha_v_t`): zero up to half of the target,
     /// one at the target.
-    pub fn virtual_marks(&self) -> f64 {
+    pub(crate) fn virtual_marks(&self) -> f64 {
         let half = self.target() / 2.0;
         if self.average <= half { 0.0 } else { ((self.average - half) / half).min(1.0) }
     }
 
     /// 1 if the delay is constant, 0 if it varies by the threshold or more (`ref_wnd_delay_scale`).
-    pub fn steadiness(&self) -> f64 {
+    pub(crate) fn steadiness(&self) -> f64 {
         let threshold = self.config.deviation_threshold.as_seconds();
         if !self.config.reduce_jitter || self.deviation <= 0.0 {
             1.0
@@ -186,7 +188,7 @@ impl QueueDelay {
     }
 
     /// The target (`qdelay_target`), in seconds; never zero.
-    pub fn target(&self) -> f64 {
+    pub(crate) fn target(&self) -> f64 {
         self.config.target.as_seconds().max(1e-6)
     }
 }

@@ -4,6 +4,8 @@ use giusto_units::{DataRate, DataSize};
 
 /// Configuration of sending. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SendingConfig {
     /// Minimum target for the pacing rate. Default 50 kbit/s (§"Packet Pacing", `RATE_PACE_MIN`).
     pub min: DataRate,

@@ -17,6 +17,8 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// Configuration of the reaction to missing feedback.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct SilenceConfig {
     /// The interval is two RTTs, and at least this. Default 500 ms, after which the authors' implementation
     /// assumes that nothing is in flight.
@@ -36,7 +38,7 @@ impl Default for SilenceConfig {
 
 /// State of the reaction to missing feedback.
 #[derive(Debug, Clone)]
-pub struct Silence {
+pub(super) struct Silence {
     config: SilenceConfig,
     in_flight: DataSize,
     written_off: DataSize,
@@ -52,7 +54,7 @@ pub struct Silence {
 
 impl Silence {
     /// Before the first packet.
-    pub fn new(config: SilenceConfig) -> Self {
+    pub(super) fn new(config: SilenceConfig) -> Self {
         Self {
             config,
             in_flight: DataSize::ZERO,
@@ -70,7 +72,7 @@ impl Silence {
     /// The sender discards packets that were not reported for a minute, the oldest first. These are the ones
     /// that were written off. The write-off is reduced by them; otherwise the window would permit the same
     /// amount again.
-    pub fn on_sent(&mut self, now: Timestamp, size: DataSize, in_flight: DataSize) {
+    pub(super) fn on_sent(&mut self, now: Timestamp, size: DataSize, in_flight: DataSize) {
         self.feedback_at.get_or_insert(now);
         self.since.get_or_insert(now);
         let forgotten = (self.in_flight + size).saturating_sub(in_flight);
@@ -81,7 +83,7 @@ impl Silence {
     }
 
     /// Handles packet reports, after which `in_flight` bytes are in flight.
-    pub fn on_feedback(&mut self, now: Timestamp, in_flight: DataSize) {
+    pub(super) fn on_feedback(&mut self, now: Timestamp, in_flight: DataSize) {
         self.in_flight = in_flight;
         self.written_off = DataSize::ZERO;
         self.feedback_at = Some(now);
@@ -91,7 +93,7 @@ impl Silence {
 
     /// Handles the passing of time. `waits`: whether the sender's queue is not empty. Returns whether the
     /// window must be halved.
-    pub fn update(&mut self, now: Timestamp, round_trip: TimeDelta, waits: bool) -> bool {
+    pub(super) fn update(&mut self, now: Timestamp, round_trip: TimeDelta, waits: bool) -> bool {
         let interval = self.interval(round_trip);
         if self.since.is_none_or(|since| now.saturating_since(since) < interval) {
             return false;
@@ -106,18 +108,18 @@ impl Silence {
     }
 
     /// Factor on the window per interval.
-    pub fn beta(&self) -> f64 {
+    pub(super) fn beta(&self) -> f64 {
         self.config.beta
     }
 
     /// Time without feedback, if it is above the limit.
-    pub fn lasts(&self, now: Timestamp) -> Option<TimeDelta> {
+    pub(super) fn lasts(&self, now: Timestamp) -> Option<TimeDelta> {
         let last = self.feedback_at.filter(|_| self.is_silent)?;
         Some(now.saturating_since(last))
     }
 
     /// Maximum bytes in flight: `window` plus the written-off bytes; `None`: no limit.
-    pub fn window(&self, window: DataSize) -> Option<DataSize> {
+    pub(super) fn window(&self, window: DataSize) -> Option<DataSize> {
         (!self.is_lifted).then_some(self.written_off + window)
     }
 

@@ -31,8 +31,8 @@ fn three() -> Scenario {
     Scenario { link: |_| 3.0, limits: limits(300_000, 10_000_000), ..ten() }
 }
 
-fn with(config: &ScreamV2Config, scenario: Scenario) -> Outcome {
-    run_with(Box::new(ScreamV2::new(ScreamV2Config { limits: scenario.limits, ..*config })), kind(), scenario)
+fn with(config: &Config, scenario: Scenario) -> Outcome {
+    run_with(Box::new(ScreamV2::new(Config { limits: scenario.limits, ..*config })), kind(), scenario)
 }
 
 /// With delay as the only signal, it counts as no marks below half of its target, and as 100 % marks at the
@@ -42,7 +42,7 @@ fn without_marks_the_delay_is_between_1_4_and_1_of_the_target() {
     for target in [60, 40, 30, 20] {
         let delay =
             QueueDelayConfig { target: TimeDelta::from_millis(target), ..QueueDelayConfig::default() };
-        let outcome = with(&ScreamV2Config { delay, ..ScreamV2Config::default() }, ten());
+        let outcome = with(&Config { delay, ..Config::default() }, ten());
         let (rate, wait) = (outcome.mbps(20.0, 60.0), outcome.queue_delay_p95(20.0, 60.0));
         assert!((8.2..=10.0).contains(&rate), "{target} ms: {rate}");
         assert!((target as f64 / 4.0..=target as f64).contains(&wait), "{target} ms: {wait}");
@@ -74,7 +74,7 @@ fn marking_at_1_ms_gives_two_thirds_of_the_link_rate() {
     assert!(max / min < 1.1, "{min} {max}");
     // The pacing headroom is the reason: with 10 % headroom, 1.1 times the rate is the link rate.
     let sending = SendingConfig { head_room: 1.1, ..SendingConfig::default() };
-    let config = ScreamV2Config { sending, ..ScreamV2Config::default() };
+    let config = Config { sending, ..Config::default() };
     let narrow = with(&config, Scenario { ecn: Ecn::Ect1, mark_above: 1.0, ..ten() });
     assert!((8.6..=9.8).contains(&narrow.mbps(20.0, 60.0)), "{}", narrow.mbps(20.0, 60.0));
     assert!(narrow.queue_delay_p95(20.0, 60.0) <= 5.0, "{}", narrow.queue_delay_p95(20.0, 60.0));
@@ -121,8 +121,7 @@ fn few_losses_are_tolerated_and_many_are_not() {
     assert!((0.1..0.6 * none).contains(&many), "{many} {none}");
     // According to §"Reference Window Reduction" each loss reduces the window.
     let losses = LossesConfig { threshold: 0.0, ..LossesConfig::default() };
-    let strict =
-        with(&ScreamV2Config { losses, ..ScreamV2Config::default() }, Scenario { loss: 0.003, ..three() });
+    let strict = with(&Config { losses, ..Config::default() }, Scenario { loss: 0.003, ..three() });
     assert!(strict.mbps(20.0, 60.0) < few, "{} {few}", strict.mbps(20.0, 60.0));
     assert!(strict.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
 }
@@ -159,7 +158,7 @@ fn the_authors_laws_are_an_option() {
         let ratio = pacing.as_bps() as f64 / media.as_bps() as f64;
         assert!((ratio - factor).abs() < 1e-4, "{ratio}");
     }
-    let (text, authors) = (ScreamV2Config::within(limits(1, 2)), ScreamV2Config::authors(limits(1, 2)));
+    let (text, authors) = (Config::within(limits(1, 2)), Config::authors(limits(1, 2)));
     assert!(!text.delay.reduce_jitter && authors.delay.reduce_jitter);
 }
 
@@ -209,9 +208,7 @@ fn it_is_stable_for_half_an_hour_with_clock_drift() {
 #[test]
 fn the_mark_mode_follows_the_packets_unless_set() {
     let scenario = Scenario { ecn: Ecn::Ect1, mark_above: 8.0, seconds: 30, ..ten() };
-    let rate = |mark_mode| {
-        with(&ScreamV2Config { mark_mode, ..ScreamV2Config::default() }, scenario).mbps(10.0, 30.0)
-    };
+    let rate = |mark_mode| with(&Config { mark_mode, ..Config::default() }, scenario).mbps(10.0, 30.0);
     let [detected, graded, classic] = [MarkMode::Detect, MarkMode::Graded, MarkMode::Classic].map(rate);
     assert!((detected / graded - 1.0).abs() < 0.05, "{detected} {graded}");
     assert!(classic < 0.97 * graded, "{classic} {graded}");

@@ -2,8 +2,10 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// Configuration of [`ReferenceWindow`]. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+/// Configuration of the reference window. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct WindowConfig {
     /// Minimum window. Default 3000 B (§"Reference Window Update", `MIN_REF_WND`).
     pub min: DataSize,
@@ -65,7 +67,7 @@ impl Default for WindowConfig {
 
 /// Congestion signal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Congestion {
+pub(super) enum Congestion {
     /// Packets were lost.
     Loss,
     /// Packets were marked; each mark counts as congestion.
@@ -78,7 +80,7 @@ pub enum Congestion {
 
 /// State of the path, besides congestion.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Path {
+pub(super) struct Path {
     /// The smoothed RTT.
     pub round_trip: TimeDelta,
     /// Maximum bytes in flight in this round trip and the previous one, and in the previous one alone.
@@ -105,7 +107,7 @@ pub struct Path {
 /// after. We follow the code. According to the comment, the distance at each first reaction would be zero,
 /// and a window far above would be reduced by a quarter of the usual share.
 #[derive(Debug, Clone)]
-pub struct ReferenceWindow {
+pub(super) struct ReferenceWindow {
     config: WindowConfig,
     /// In bytes, like the following fields.
     window: f64,
@@ -123,7 +125,7 @@ pub struct ReferenceWindow {
 
 impl ReferenceWindow {
     /// A window of `size`.
-    pub fn new(config: WindowConfig, size: f64) -> Self {
+    pub(super) fn new(config: WindowConfig, size: f64) -> Self {
         let mut this = Self {
             config,
             window: 0.0,
@@ -140,33 +142,33 @@ impl ReferenceWindow {
     }
 
     /// The window, in bytes: at least the minimum.
-    pub fn size(&self) -> f64 {
+    pub(super) fn size(&self) -> f64 {
         self.window
     }
 
     /// Share of the window that one packet takes, at most 1 (`ref_wnd_ratio`).
-    pub fn segment_share(&self) -> f64 {
+    pub(super) fn segment_share(&self) -> f64 {
         (self.config.segment.as_bytes() as f64 / self.window).min(1.0)
     }
 
     /// Whether a reaction to congestion is due: once per virtual RTT, or per RTT if that is shorter.
-    pub fn is_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
+    pub(super) fn is_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
         let interval = self.config.virtual_round_trip.min(round_trip);
         self.reacted.is_none_or(|reacted| now.saturating_since(reacted) >= interval)
     }
 
     /// Whether a reaction by a fixed factor is due: once per RTT.
-    pub fn is_cut_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
+    pub(super) fn is_cut_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
         self.cut.is_none_or(|cut| now.saturating_since(cut) >= round_trip)
     }
 
     /// Handles lost or marked packets.
-    pub fn on_detected(&mut self, now: Timestamp) {
+    pub(super) fn on_detected(&mut self, now: Timestamp) {
         self.detected = Some(now);
     }
 
     /// Reduces the window for `congestion`, if there is any.
-    pub fn react(&mut self, now: Timestamp, congestion: Option<Congestion>, path: &Path) {
+    pub(super) fn react(&mut self, now: Timestamp, congestion: Option<Congestion>, path: &Path) {
         let relative = (self.window - self.inflection) / self.inflection * self.config.inflection_scale;
         self.distance = (relative * relative).clamp(0.1, 1.0);
         let Some(congestion) = congestion else { return };
@@ -216,7 +218,7 @@ impl ReferenceWindow {
 
     /// Grows by the bytes that were acknowledged without a mark. Returns whether the window may have been too
     /// large for the bytes in flight to grow.
-    pub fn grow(&mut self, now: Timestamp, acknowledged: f64, path: &Path) -> bool {
+    pub(super) fn grow(&mut self, now: Timestamp, acknowledged: f64, path: &Path) -> bool {
         let segment = self.config.segment.as_bytes() as f64;
         let wait = self.config.post_congestion_rounds * self.round_trip(path);
         let calm = self.detected.map_or(1.0, |detected| {
@@ -240,22 +242,22 @@ impl ReferenceWindow {
     }
 
     /// Reduces the window to `max` if it is larger.
-    pub fn cap(&mut self, max: f64) {
+    pub(super) fn cap(&mut self, max: f64) {
         self.set(self.window.min(max));
     }
 
     /// Handles a detected policer: the window is limited to less than this for a long time.
-    pub fn police(&mut self, beta: f64) {
+    pub(super) fn police(&mut self, beta: f64) {
         self.limit = self.window * beta;
     }
 
     /// Handles the end of a round trip: the policer limit is raised slightly.
-    pub fn lift(&mut self, share: f64) {
+    pub(super) fn lift(&mut self, share: f64) {
         self.limit *= 1.0 + share;
     }
 
     /// Sets the window to `size`, within its limits.
-    pub fn set(&mut self, size: f64) {
+    pub(super) fn set(&mut self, size: f64) {
         let min = (self.config.min.as_bytes() as f64).max(1.0);
         self.window = size.min(self.limit).min(MAX).max(min);
     }

@@ -294,7 +294,10 @@ impl Converter {
             recorder: "Chromium (RTC event log, version 2)".to_owned(),
             name: "call".to_owned(),
             controller: if is_scream { "Chromium's SCReAM" } else { "Chromium's GCC" }.to_owned(),
-            limits: Limits { min: MIN_RATE, start: start.unwrap_or(START_RATE), max: MAX_RATE },
+            limits: Limits::DEFAULT
+                .with_min(MIN_RATE)
+                .with_start(start.unwrap_or(START_RATE))
+                .with_max(MAX_RATE),
             options: Options::default(),
             feedback,
             lacks: Lacks {
@@ -341,13 +344,12 @@ impl Converter {
         match event {
             Logged::Probe { id, rate, packets, bytes } => {
                 self.clusters.push_back(Cluster { id, batches: packets, bytes, latest: None });
-                push(Event::Probe(Probe {
-                    cluster: id,
-                    rate: DataRate::from_bps(rate),
-                    duration: PROBE_DURATION,
-                    packets,
-                    batch: PROBE_BATCH,
-                }));
+                push(Event::Probe(
+                    Probe::new(id, DataRate::from_bps(rate))
+                        .with_duration(PROBE_DURATION)
+                        .with_packets(packets)
+                        .with_batch(PROBE_BATCH),
+                ));
             }
             Logged::Route { overhead } => {
                 self.overhead = DataSize::from_bytes(overhead.min(1000));
@@ -367,12 +369,10 @@ impl Converter {
                 let probe = self.cluster(at, size);
                 let sent = self.history.on_sent(
                     at,
-                    OutgoingPacket {
-                        transport_sequence: packet.transport_sequence.filter(|_| is_wide),
-                        rtp: Some(RtpId { ssrc: packet.ssrc, sequence: packet.sequence }),
-                        size,
-                        probe,
-                    },
+                    OutgoingPacket::new(size)
+                        .with_transport_sequence(packet.transport_sequence.filter(|_| is_wide))
+                        .with_rtp(Some(RtpId { ssrc: packet.ssrc, sequence: packet.sequence }))
+                        .with_probe(probe),
                 );
                 push(Event::Sent(sent));
             }
@@ -386,7 +386,7 @@ impl Converter {
                 let media = DataRate::from_bps(rate);
                 let window = window.map(DataSize::from_bytes);
                 push(Event::Estimate(format!("{:.3} s: {words}", at.as_seconds())));
-                push(Event::Target(Target { media, pacing: media, padding: DataRate::ZERO, window }));
+                push(Event::Target(Target::new(media, media).with_window(window)));
             }
             Logged::Words(words) => push(Event::Estimate(format!("{:.3} s: {words}", at.as_seconds()))),
         }

@@ -257,7 +257,8 @@ impl Draw {
         media.max_payload =
             self.of(&[DataSize::from_bytes(1200)], &[DataSize::ZERO, DataSize::from_bytes(65_001)]);
         if self.is_wrong() {
-            media.limits = Limits { min: self.rate(), start: self.rate(), max: self.rate() };
+            media.limits =
+                Limits::DEFAULT.with_min(self.rate()).with_start(self.rate()).with_max(self.rate());
         }
         media
     }

@@ -96,7 +96,7 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
     if let Some(&setting) = media.unsupported().first() {
         return Err(unsupported(media.controller, setting));
     }
-    let Limits { min, start, max } = media.limits;
+    let Limits { min, start, max, .. } = media.limits;
     let text = format_args!("min-rate must be above 0 bit/s and at most max-rate, {max}, found {min}");
     check(min <= max, "max-rate", text)?;
     check(min > DataRate::ZERO, "min-rate", text)?;

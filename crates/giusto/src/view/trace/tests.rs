@@ -84,7 +84,7 @@ fn notes(observer: &mut impl Observer) {
     let flow = FlowId(0);
     let decide = |cause| {
         let [from, to] = [2_610_000, 2_050_000].map(DataRate::from_bps);
-        Note::Decided { flow, decision: Decision { at: Timestamp::from_nanos(1), from, to, cause } }
+        Note::Decided { flow, decision: Decision::new(Timestamp::from_nanos(1), to, cause).with_from(from) }
     };
     let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.25, threshold_ms: 12.5 };
     let frame = |flow: FlowId, delay| {

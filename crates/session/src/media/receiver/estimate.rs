@@ -1,6 +1,9 @@
 //! The receiver's estimate of the available rate (REMB), from the send times of packets.
 
-use giusto_congestion::gcc::{ReceiveSide, ReceiveSideConfig, delay::DelayConfigError};
+use giusto_congestion::gcc::{
+    config::DelayConfigError,
+    receive_side::{Config, ReceiveSide},
+};
 use giusto_rtp::{AbsSendTime, AbsSendTimeUnwrapper};
 use giusto_units::{DataSize, Timestamp};
 
@@ -12,7 +15,7 @@ pub(super) struct Estimator {
 }
 
 impl Estimator {
-    pub(super) fn new(config: &ReceiveSideConfig) -> Result<Self, DelayConfigError> {
+    pub(super) fn new(config: &Config) -> Result<Self, DelayConfigError> {
         Ok(Self { unwrapper: AbsSendTimeUnwrapper::new(), receive_side: ReceiveSide::new(*config)? })
     }
 

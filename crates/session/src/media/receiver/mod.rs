@@ -61,7 +61,7 @@ use estimate::Estimator;
 use frames::FramePacket;
 use giusto_congestion::{
     Decision, FeedbackKind,
-    gcc::{ReceiveSideConfig, delay::DelayConfigError},
+    gcc::{config::DelayConfigError, receive_side},
 };
 use giusto_rtp::{
     AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
@@ -104,7 +104,7 @@ pub struct MediaReceiverConfig {
     /// The feedback that it sends to the sender's controller.
     pub feedback: FeedbackKind,
     /// Configuration of its estimate, with [`FeedbackKind::ReceiverEstimate`].
-    pub receive_side: ReceiveSideConfig,
+    pub receive_side: receive_side::Config,
     /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers
     /// included, it requests a lower rate (the Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default
     /// `None`: never. In the draft the bit is for a receiver that balances many hosts, with an "exact
@@ -131,7 +131,7 @@ impl MediaReceiverConfig {
             ssrc,
             cname: cname.to_owned(),
             feedback,
-            receive_side: ReceiveSideConfig::default(),
+            receive_side: receive_side::Config::default(),
             quench_above: None,
             report_interval: TimeDelta::from_seconds(1),
             overhead: DataSize::from_bytes(28),
@@ -592,7 +592,7 @@ impl Reporter {
                 Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
             }
             FeedbackKind::Nada => Self::Nada(NadaReporter::new(config.ssrc)),
-            FeedbackKind::ReceiverReports => Reporter::None,
+            _ => Reporter::None,
         })
     }
 

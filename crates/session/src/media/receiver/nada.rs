@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::nada::{NadaReceiver, NadaReceiverConfig, ReceivedMedia};
+use giusto_congestion::nada::{ReceivedMedia, Receiver, ReceiverConfig};
 use giusto_rtp::{AbsSendTime, AbsSendTimeUnwrapper};
 use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -24,7 +24,7 @@ const MAX_SOURCES: usize = 31;
 #[derive(Debug)]
 pub(super) struct NadaReporter {
     sender_ssrc: u32,
-    receiver: NadaReceiver,
+    receiver: Receiver,
     unwrapper: AbsSendTimeUnwrapper,
     last_packet_at: Option<Timestamp>,
     /// Sources and their highest numbers.
@@ -37,7 +37,7 @@ impl NadaReporter {
     pub(super) fn new(sender_ssrc: u32) -> Self {
         Self {
             sender_ssrc,
-            receiver: NadaReceiver::new(NadaReceiverConfig::default()),
+            receiver: Receiver::new(ReceiverConfig::default()),
             unwrapper: AbsSendTimeUnwrapper::new(),
             last_packet_at: None,
             sources: Vec::new(),
@@ -66,7 +66,8 @@ impl NadaReporter {
         };
         let missing = self.missing(ssrc, sequence);
         let delay = time.apparent_delay(now);
-        self.receiver.on_packet(now, &ReceivedMedia { delay, size, missing, is_marked: ecn == Ecn::Ce });
+        self.receiver
+            .on_packet(now, &ReceivedMedia::new(delay, size).with_missing(missing).with_mark(ecn == Ecn::Ce));
     }
 
     /// Packets of the source that are missing directly before this one; `None` if it is out of order.

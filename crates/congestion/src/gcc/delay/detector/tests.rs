@@ -123,11 +123,11 @@ fn libwebrtc_oversteps_the_trend_when_groups_are_far_apart() {
 }
 
 #[test]
-fn the_cause_names_trend_and_threshold() {
+fn the_detection_has_trend_and_threshold() {
     let mut detector = Detector::new(DetectorConfig::default());
     detector.on_output(output(-30.0), MS_10, at_ms(0));
-    let cause = Cause::Delay { signal: Signal::UnderUse, trend_ms: -30.0, threshold_ms: 12.5 };
-    assert_eq!(detector.detection().cause(), cause);
+    let expected = Detection { signal: Signal::UnderUse, trend_ms: -30.0, threshold_ms: 12.5 };
+    assert_eq!(detector.detection(), expected);
 }
 
 /// libwebrtc, `overuse_detector_unittest.cc`, `ThresholdAdapts`: batches of offsets (times 60), 5 ms apart,

@@ -4,6 +4,9 @@ use giusto_units::{DataRate, TimeDelta};
 
 /// Unit in which loss is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Measure {
     /// Thousands of bytes. The average leaves out the best and the worst observation.
     #[default]
@@ -12,12 +15,14 @@ pub enum Measure {
     Packets,
 }
 
-/// The constants of the [`LossModel`](super::LossModel).
+/// Configuration of the loss model.
 ///
 /// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
 /// same constant there stands in brackets.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the source, each settable there")]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ModelConfig {
     /// Minimum send time that an observation spans; above zero. 250 ms \[`ObservationDurationLowerBound`\].
     pub observation_duration: TimeDelta,
@@ -193,6 +198,7 @@ impl Default for ModelConfig {
 /// An invalid constant of the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("loss model: {field} must be {range}, found {found}")]
+#[non_exhaustive]
 pub struct InvalidConfig {
     /// The field.
     pub field: &'static str,

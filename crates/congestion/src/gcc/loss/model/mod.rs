@@ -19,20 +19,6 @@
 //!
 //! The source is libwebrtc's `loss_based_bwe_v2.cc`, which is enabled by default there and not documented
 //! elsewhere. Rates are rounded to the nearest bit per second; libwebrtc truncates some of them.
-//!
-//! # Example
-//!
-//! ```
-//! use giusto_congestion::gcc::loss::{LossModel, LossState, ModelConfig};
-//! use giusto_units::DataRate;
-//!
-//! let mut model = LossModel::new(ModelConfig::default())?;
-//! // Nothing was observed: the delay rules.
-//! model.update(&[], Some(DataRate::from_bps(300_000)), false);
-//! assert_eq!(model.estimate().rate, Some(DataRate::from_bps(300_000)));
-//! assert_eq!(model.estimate().state, LossState::DelayBased);
-//! # Ok::<(), giusto_congestion::gcc::loss::InvalidConfig>(())
-//! ```
 
 mod candidates;
 mod config;
@@ -45,7 +31,7 @@ pub(super) mod tests;
 mod vectors;
 
 pub use config::{InvalidConfig, Measure, ModelConfig};
-pub use state::LossState;
+pub(crate) use state::LossState;
 
 use giusto_units::{DataRate, Timestamp};
 use objective::{Objective, Path};
@@ -57,7 +43,7 @@ use crate::{feedback::PacketReport, target::Cause};
 
 /// The loss-based estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LossEstimate {
+pub(crate) struct LossEstimate {
     /// The rate: within the configured limits and never above the delay-based rate. `None` if neither is
     /// known yet.
     pub rate: Option<DataRate>,
@@ -70,7 +56,7 @@ pub struct LossEstimate {
 /// Its clock is the send time of the packets that are reported, so no call takes `now`. Calls in any order are safe; packets
 /// may be reported in any order. The work of an update is bounded by the packets that it is given and the observations kept.
 #[derive(Debug, Clone)]
-pub struct LossModel {
+pub(crate) struct LossModel {
     config: ModelConfig,
     observations: Observations,
     /// The current path estimate. Its bandwidth is valid only once `begun`.
@@ -90,7 +76,7 @@ impl LossModel {
     /// # Errors
     ///
     /// [`InvalidConfig`] names a constant that is out of range.
-    pub fn new(config: ModelConfig) -> Result<Self, InvalidConfig> {
+    pub(crate) fn new(config: ModelConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         Ok(Self {
             observations: Observations::new(&config),
@@ -106,19 +92,19 @@ impl LossModel {
     }
 
     /// Limits the rate to `min` to `max`. A `max` below `min` counts as `min`.
-    pub fn set_limits(&mut self, min: DataRate, max: DataRate) {
+    pub(crate) fn set_limits(&mut self, min: DataRate, max: DataRate) {
         self.config.min = min;
         self.config.max = max.max(min);
     }
 
     /// Sets the acknowledged rate.
-    pub fn set_acknowledged(&mut self, rate: DataRate) {
+    pub(crate) fn set_acknowledged(&mut self, rate: DataRate) {
         self.acknowledged = Some(rate);
     }
 
     /// Restarts at `rate`, as if the delay-based controller had set it. The observations and the estimate of
     /// the inherent loss are kept.
-    pub fn set_rate(&mut self, rate: DataRate) {
+    pub(crate) fn set_rate(&mut self, rate: DataRate) {
         self.path.bandwidth = rate;
         self.begun = true;
         self.progress.begin(rate);
@@ -128,7 +114,7 @@ impl LossModel {
     /// application-limited. Returns whether an observation was completed. Only then does the estimate change.
     ///
     /// Packets that were reported as lost and arrived later should be reported again.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         packets: &[PacketReport],
         delay_based: Option<DataRate>,
@@ -171,7 +157,7 @@ impl LossModel {
     }
 
     /// The loss-based rate. Before [`is_ready`](Self::is_ready), the delay-based rate.
-    pub fn estimate(&self) -> LossEstimate {
+    pub(crate) fn estimate(&self) -> LossEstimate {
         let delay_based = self.delay_based.unwrap_or(UNLIMITED);
         let within = |rate: DataRate| rate.min(delay_based).min(self.config.max).max(self.config.min);
         if self.is_ready() {
@@ -182,24 +168,25 @@ impl LossModel {
     }
 
     /// Whether there are enough observations for an estimate.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.begun && self.observations.made() >= self.config.observations_needed
     }
 
     /// The cause of the rate: the average loss, while the rate is limited by loss.
-    pub fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         let limited = self.estimate().state != LossState::DelayBased;
         limited.then(|| Cause::Loss { ratio: self.average_loss() })
     }
 
     /// The average loss over the observations, with higher weight on newer ones and without the extremes: 0
     /// to 1.
-    pub fn average_loss(&self) -> f64 {
+    pub(crate) fn average_loss(&self) -> f64 {
         self.observations.average_loss()
     }
 
     /// The estimated share of packets that the path loses at any send rate: 0 to 1.
-    pub fn inherent_loss(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn inherent_loss(&self) -> f64 {
         self.path.inherent_loss
     }
 

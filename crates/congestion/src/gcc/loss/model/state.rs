@@ -16,7 +16,7 @@ use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 
 /// What limits the rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum LossState {
+pub(crate) enum LossState {
     /// The delay. Losses have no effect.
     #[default]
     DelayBased,

@@ -6,6 +6,9 @@ use crate::gcc::rate::{capacity::CapacityConfig, convergence::ConvergenceConfig}
 
 /// How the rate control detects that it is near the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Near {
     /// As specified in the draft (§5.5).
     Convergence(ConvergenceConfig),
@@ -13,7 +16,7 @@ pub enum Near {
     Capacity(CapacityConfig),
 }
 
-/// Configuration of [`Aimd`](super::Aimd).
+/// Configuration of the delay-based rate.
 ///
 /// *draft* is draft-ietf-rmcat-gcc-02 §5.5 (with §5.6 for β), *libwebrtc*
 /// `remote_bitrate_estimator/aimd_rate_control.cc` and, for the time between decreases,
@@ -23,6 +26,8 @@ pub enum Near {
     clippy::struct_excessive_bools,
     reason = "each is a difference between two sources, and can be set alone"
 )]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct AimdConfig {
     /// Minimum rate. libwebrtc 5 kbit/s; the draft specifies none and takes the same here.
     pub min: DataRate,
@@ -30,7 +35,7 @@ pub struct AimdConfig {
     pub max: DataRate,
     /// How to detect that the rate is near the capacity. There it increases additively.
     pub near: Near,
-    /// Whether the state returns to hold after one decrease ([`State::Decrease`](super::State) ends with the
+    /// Whether the state returns to hold after one decrease (`State::Decrease` ends with the
     /// update). libwebrtc yes. Draft no: it decreases with every update until the over-use ends, and then
     /// needs two normal updates to increase again.
     pub decrease_once: bool,

@@ -2,9 +2,11 @@
 
 use giusto_units::{DataRate, TimeDelta};
 
-/// Configuration of [`Probing`](super::Probing). The defaults are libwebrtc's
+/// When to probe. The defaults are libwebrtc's
 /// (`goog_cc/probe_controller.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct ProbingConfig {
     /// Rate of the first cluster, as a multiple of the start rate. Default 3.
     pub first: f64,

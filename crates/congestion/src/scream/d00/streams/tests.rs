@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     controller::Controller,
-    feedback::{Feedback, PacketReport, SentPacket},
+    feedback::{Extension, Feedback, PacketReport, SentPacket},
     limits::Limits,
-    scream::{D00Config, ScreamD00, d00::NOTICED},
+    scream::d00::{Config, NOTICED, ScreamD00},
 };
 
 fn kbps(kbps: u64) -> DataRate {
@@ -27,7 +27,7 @@ fn stream(priority: f64, usable: (u64, u64), age: i64) -> StreamState {
 
 /// From `start` to 4 Mbit/s.
 fn begun(start: u64) -> MediaRates {
-    MediaRates::new(D00Config::giusto(Limits::default()), (100e3, 4e6), start as f64 * 1e3)
+    MediaRates::new(Config::giusto(Limits::default()), (100e3, 4e6), start as f64 * 1e3)
 }
 
 fn targets(rates: &MediaRates) -> Vec<u64> {
@@ -169,7 +169,7 @@ impl Loop {
     fn run(priorities: [f64; 3]) -> [f64; 3] {
         let [min, start, max] = [300, 300, 6000].map(kbps);
         let mut this = Self {
-            controller: ScreamD00::new(D00Config::giusto(Limits { min, start, max })),
+            controller: ScreamD00::new(Config::giusto(Limits { min, start, max })),
             priorities,
             cameras: std::array::from_fn(|_| (VecDeque::new(), 0.0, 0.0)),
             allowance: 0.0,
@@ -316,13 +316,13 @@ proptest! {
             let [min, start, max] = [limits.0, limits.1, limits.2].map(DataRate::from_bps);
             Limits { min, start, max }
         };
-        let mut controller = ScreamD00::new(D00Config::giusto(limits));
+        let mut controller = ScreamD00::new(Config::giusto(limits));
         let mut now = Timestamp::ZERO;
         for (streams, wait, call) in calls {
             now += TimeDelta::from_millis(wait);
             controller.on_streams(now, &streams);
             match call {
-                0 => controller.on_feedback(now, &Feedback { quench: true, ..Feedback::default() }),
+                0 => controller.on_feedback(now, &Feedback::default().with_extension(Some(Extension::SourceQuench))),
                 1 => controller.on_sent(now, &SentPacket { sequence: 0, at: now, size: SIZE, probe: None, in_flight: SIZE }),
                 _ => controller.on_timeout(now, &QueueState::default()),
             }

@@ -50,7 +50,7 @@ fn the_default_is_the_video_of_rfc_8867() {
     assert_eq!((media.audio, media.feedback, media.ecn), (None, None, Ecn::NotEct));
     assert_eq!(media.controller, MediaSpec::default_controller());
     let [min, start, max] = ["30 kbit/s", "300 kbit/s", "1569120 bit/s"].map(rate);
-    assert_eq!(media.limits, Limits { min, start, max });
+    assert_eq!(media.limits, Limits::DEFAULT.with_min(min).with_start(start).with_max(max));
     assert_eq!(media, MediaSpec::new(Some(VideoSpec::default()), None));
     // Sound alone is sound alone.
     let sound = flow("audio = \"20 kbit/s\"");
@@ -103,7 +103,7 @@ size-scale = 0.06",
         MediaSpec {
             codec: None,
             controller: algorithm("fixed"),
-            limits: Limits { min, start, max },
+            limits: Limits::DEFAULT.with_min(min).with_start(start).with_max(max),
             feedback: Some(FeedbackKind::CongestionControl),
             options: Options::default(),
             receiver_limit: None,
@@ -246,7 +246,7 @@ fn each_option_belongs_to_a_controller() {
     let media = flow("probe-while-limited = true");
     assert_eq!((media.options.priority, media.options.probe_while_limited), (None, true));
     let media = flow("controller = \"scream:v2\"\nauthors-laws = true");
-    assert_eq!(media.options, Options { authors_laws: true, ..Options::default() });
+    assert_eq!(media.options, Options::default().with_authors_laws(true));
     insta::assert_snapshot!(complaint("authors-laws = true"), @r#"s.toml:10: flow "call": authors-laws: gcc:libwebrtc+giusto has none: remove it, or use scream:v2"#);
     insta::assert_snapshot!(complaint("priority = 2"), @r#"s.toml:10: flow "call": priority: gcc:libwebrtc+giusto has no weights: remove it, or use nada"#);
     insta::assert_snapshot!(complaint("controller = \"nada\"\npriority = 0"), @r#"s.toml:11: flow "call": priority must be between 0.001 and 1000, found 0: the default is 1"#);

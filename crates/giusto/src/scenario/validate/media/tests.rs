@@ -27,13 +27,13 @@ fn only_sessions_that_can_be_built_are_valid() {
     assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
-    let limits = Limits { start: DataRate::from_bps(1), ..good.limits };
+    let limits = good.limits.with_start(DataRate::from_bps(1));
     assert_eq!(key(MediaSpec { limits, ..good.clone() }), "start-rate");
     let refusing = (algorithm("gcc:draft-02+giusto"), Some(FeedbackKind::ReceiverEstimate));
     assert_eq!(key(MediaSpec { controller: refusing.0, feedback: refusing.1, ..good.clone() }), "feedback");
     let aims = |controller, millis| MediaSpec {
         controller,
-        options: Options { delay_target: Some(TimeDelta::from_millis(millis)), ..Options::default() },
+        options: Options::default().with_delay_target(Some(TimeDelta::from_millis(millis))),
         ..good.clone()
     };
     assert_eq!(key(aims(algorithm("gcc:libwebrtc+giusto"), 30)), "delay-target");
@@ -48,7 +48,7 @@ fn only_sessions_that_can_be_built_are_valid() {
     assert_eq!(key(aims(algorithm("scream:v2"), 0)), "delay-target");
     assert_eq!(key(aims(algorithm("scream:v2"), 10_001)), "delay-target");
     assert_eq!(check(&aims(algorithm("scream:v2"), 30)), Ok(()));
-    let limits = Limits { max: DataRate::from_bps(1), ..good.limits };
+    let limits = good.limits.with_max(DataRate::from_bps(1));
     assert_eq!(key(MediaSpec { limits, ..good }), "max-rate");
 }
 
@@ -57,12 +57,11 @@ fn a_new_controller_removes_only_what_it_lacks() {
     let given = MediaSpec {
         controller: algorithm("scream:d00+giusto"),
         feedback: Some(FeedbackKind::ScreamDraft),
-        options: Options {
-            delay_target: Some(TimeDelta::from_millis(30)),
-            priority: Some(2.0),
-            probe_while_limited: true,
-            authors_laws: true,
-        },
+        options: Options::default()
+            .with_delay_target(Some(TimeDelta::from_millis(30)))
+            .with_priority(Some(2.0))
+            .with_probe_while_limited(true)
+            .with_authors_laws(true),
         receiver_limit: Some(DataRate::from_bps(1_000_000)),
         ..MediaSpec::new(Some(VideoSpec::default()), None)
     };
@@ -73,7 +72,7 @@ fn a_new_controller_removes_only_what_it_lacks() {
         let refusing = !controller.requirements().accepts(FeedbackKind::ScreamDraft);
         assert_eq!(media.feedback.is_none(), refusing, "{controller}");
         assert_eq!(media.receiver_limit.is_some(), controller.requirements().receiver_limit, "{controller}");
-        let Options { delay_target, priority, probe_while_limited, authors_laws } = media.options;
+        let Options { delay_target, priority, probe_while_limited, authors_laws, .. } = media.options;
         assert_eq!(delay_target.is_some(), controller.requirements().delay_target, "{controller}");
         assert_eq!(priority.is_some(), controller.requirements().priority, "{controller}");
         assert_eq!(authors_laws, controller.requirements().authors_laws, "{controller}");
