@@ -128,9 +128,9 @@ impl Sender {
         let target = self.controller.target();
         self.pacer.on_target(now, target.pacing, target.window);
         while let Some(probe) = self.controller.next_probe() {
-            let (cluster, rate, duration) = (probe.cluster, probe.rate, probe.duration);
-            self.pacer
-                .on_probe(now, Probe { cluster, rate, duration, packets: probe.packets, batch: probe.batch });
+            let (cluster, packets) = (probe.cluster, probe.packets);
+            let probe = Probe::new(cluster, probe.rate, probe.duration, packets, probe.batch);
+            self.pacer.on_probe(now, probe);
         }
     }
 }
