@@ -1,7 +1,7 @@
 //! The parts that the pages of all reproductions share: text, tables of items and charts.
 
 use giusto::view::{
-    format::{grouped, or_unknown},
+    format::{decimals, grouped, or_unknown},
     html::{Block, Card, Cell, Chart, Column, Prose, Report, Section, Series, Table, Tone},
 };
 
@@ -95,7 +95,7 @@ impl Reproduction {
 /// A value with its unit and suitable digits.
 pub(crate) fn in_unit(value: f64, unit: &str) -> String {
     match unit {
-        "ratio" => format!("{value:.3}"),
+        "ratio" => decimals(value, 3),
         "packets" => format!("{value:.2} {unit}"),
         _ => format!("{} {unit}", grouped(value)),
     }

@@ -39,7 +39,7 @@ class Sweep:
 
     @cached_property
     def flows(self) -> pyarrow.Table:
-        """One row for each run and flow: the values that were set, `scenario`, `seed`, `passed`, and statistics of the flow.
+        """One row for each run and flow: the values that were set, `scenario`, `seed`, `passed`, `judged`, and statistics of the flow.
 
         The columns are those of ``flows.csv`` of the command.
         """

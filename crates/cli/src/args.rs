@@ -18,7 +18,7 @@ use crate::{
     console,
     usage::{UsageError, misuse},
 };
-use giusto::measured::plan::Pacing;
+use giusto::{measured::plan::Pacing, whole_file::unreadable};
 
 /// A rate; `None` for as fast as the machine can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,8 +144,8 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
 pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
     let unusable =
         |why: &dyn std::fmt::Display| UsageError::new(format!("--key-file {}: {why}", path.display()));
-    let text =
-        std::fs::read_to_string(path).map_err(|error| unusable(&format!("cannot read it: {error}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError::new(format!("--key-file {}", unreadable(path, &error))))?;
     let is_public = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0);
     if is_public {
         let path = path.display();

@@ -27,7 +27,7 @@ use giusto::{
     scenario::{Document, MOST_VIDEOS, Setting},
     view::{
         call::text as call_text,
-        format::{count, plural, rate},
+        format::{brief_rate, count, plural, rate, rate_range, time_us},
         html, tables,
         trace::{TraceFile, TraceFileError},
     },
@@ -476,7 +476,7 @@ fn print_record(record: &CallRecord, tables: TableArgs) -> anyhow::Result<()> {
     print_text(&(call_text(record) + "\n" + &tables::flows(&record.run, tables.width())))?;
     let late = call
         .schedule_error_us
-        .map_or_else(String::new, |late| format!("schedule error p99 {:.0} µs; ", late.p99));
+        .map_or_else(String::new, |late| format!("schedule error p99 {}; ", time_us(late.p99)));
     if let Some(video) = &call.video {
         print_text(&sent_line(video))?;
     }
@@ -528,22 +528,24 @@ fn live_line(live: &Live) -> String {
         parts.push(plural(live.calls as u64, "call", "calls"));
     }
     if let Some(sent) = live.sent {
-        let target =
-            sent.target.map_or_else(String::new, |target| format!(" of {}", rate(target.as_bps() as f64)));
-        parts.push(format!("sent {}{target}", rate(sent.rate.as_bps() as f64)));
+        let rate = sent.rate.as_bps() as f64;
+        parts.push(match sent.target.map(|target| rate_range(rate, target.as_bps() as f64)) {
+            Some([rate, target]) => format!("sent {rate} of {target}"),
+            None => format!("sent {}", brief_rate(rate)),
+        });
     }
     if let Some(received) = live.received {
         let delay = received
             .frame_delay
-            .map_or_else(String::new, |delay| format!(", frame delay {:.1} ms", delay.as_millis()));
+            .map_or_else(String::new, |delay| format!(", frame delay {}", time_us(delay.as_micros())));
         let [lost, frames] = [received.lost_packets, received.frames].map(count);
         parts.push(format!(
             "received {}, {lost} lost, {frames} frames{delay}",
-            rate(received.rate.as_bps() as f64)
+            brief_rate(received.rate.as_bps() as f64)
         ));
     }
     if let Some(round_trip) = live.round_trip {
-        parts.push(format!("RTT {:.1} ms", round_trip.as_millis()));
+        parts.push(format!("RTT {}", time_us(round_trip.as_micros())));
     }
     if let Some(silence) = live.silence {
         parts.push(format!("nothing from the far end for {:.0} s", silence.as_seconds()));

@@ -6,14 +6,14 @@ use std::{
     path::Path,
     process::ExitCode,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use clap::Args;
 use giusto_net::Clock;
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -184,16 +184,37 @@ pub(crate) fn live_line(live: &LiveFigures) -> String {
     format!("{}, {received} received, {lost} lost{dropped}{gap}", rate(live.rate_bps))
 }
 
+/// The time between two lines of progress.
+const LINES: TimeDelta = TimeDelta::from_seconds(5);
+
 /// One line of progress on standard error; hidden where that is no terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    lines: Option<Lines>,
+}
+
+/// Lines of progress where there is no terminal.
+#[derive(Debug)]
+struct Lines {
+    clock: Clock,
+    latest: Mutex<Timestamp>,
 }
 
 impl Progress {
     /// A bar of `steps` steps.
     pub(crate) fn new(steps: u64) -> Self {
         Self::with_template(steps, "{bar:24} {pos}/{len} {elapsed} {wide_msg}")
+    }
+
+    /// A bar of `steps` steps for what takes minutes: where there is no terminal, a line every few seconds.
+    pub(crate) fn with_lines(steps: u64) -> Self {
+        let progress = Self::new(steps);
+        let lines = progress.bar.is_hidden().then(|| {
+            let clock = Clock::start();
+            Lines { clock, latest: Mutex::new(clock.now()) }
+        });
+        Self { lines, ..progress }
     }
 
     /// A line without a bar.
@@ -211,7 +232,7 @@ impl Progress {
         bar.set_style(
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
-        Self { bar }
+        Self { bar, lines: None }
     }
 
     /// Shows a message beside the bar.
@@ -223,6 +244,15 @@ impl Progress {
     /// Advances the bar by one step.
     pub(crate) fn step(&self) {
         self.bar.inc(1);
+        let Some(Lines { clock, latest }) = &self.lines else { return };
+        let now = clock.now();
+        if let Ok(mut latest) = latest.try_lock()
+            && now - *latest >= LINES
+        {
+            *latest = now;
+            let (done, steps) = (self.bar.position(), self.bar.length().unwrap_or(0).max(1));
+            complain(&format!("{} %: {}", done * 100 / steps, self.bar.message()));
+        }
     }
 
     /// Prints a line above the bar; to standard error in any case.

@@ -88,7 +88,8 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     }
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries());
-    let pages = Pages::start(routes(&explorer, page, stop), args.port, Limits::default())?;
+    let pages = Pages::start(routes(&explorer, page, stop), args.port, Limits::default())
+        .map_err(|error| UsageError::new(format!("--port: {error}")))?;
     print_text(&pages.url())?;
     let is_opened = !args.no_open && opener::has_display();
     let opened = is_opened.then(|| opener::open(&pages.url()));

@@ -29,7 +29,7 @@ use giusto::{
         plan::{Layout, Media},
         result::{FarEndFigures, RunResult},
     },
-    view::format::{count, plural, rate},
+    view::format::{count, plural, rate, time_us},
 };
 
 /// Drives an iperf3 server.
@@ -149,7 +149,8 @@ fn far_end(results: &[RunResult]) -> String {
         let most = if received.len() > 1 { "at most " } else { "" };
         let mean_rate = mean_rate(&received);
         lines.push(format!(
-            "  received  {packets}, {lost} lost, jitter {most}{jitter:.3} ms, {mean_rate} over its test"
+            "  received  {packets}, {lost} lost, jitter {most}{}, {mean_rate} over its test",
+            time_us(jitter * 1e3)
         ));
     }
     lines.join("\n") + "\n"
@@ -301,13 +302,13 @@ mod tests {
         let sent = RunResult { far_end: Some(sent), ..RunResult::default() };
         assert_eq!(
             far_end(std::slice::from_ref(&result)),
-            "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 0.012 ms, 1.000 Mbit/s \
+            "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 12.3 µs, 1.000 Mbit/s \
              over its test\n"
         );
         assert_eq!(
             far_end(&[result.clone(), result, sent]),
             "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
-             received  2,000 datagrams, 2 lost, jitter at most 0.012 ms, 2.000 Mbit/s over its test\n"
+             received  2,000 datagrams, 2 lost, jitter at most 12.3 µs, 2.000 Mbit/s over its test\n"
         );
         assert_eq!(far_end(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
     }

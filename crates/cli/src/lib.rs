@@ -11,6 +11,7 @@ mod console;
 mod demo;
 mod explore;
 mod flags;
+mod groups;
 mod iperf3;
 mod link;
 mod live;
@@ -134,7 +135,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let _ = ARGUMENTS.set(words.iter().skip(1).cloned().collect());
     let words = args::join_negative_values(words);
-    let parsed = Cli::command().try_get_matches_from(&words).and_then(|matches| {
+    let parsed = groups::grouped(Cli::command()).try_get_matches_from(&words).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         Ok((cli, matches))
     });
@@ -146,7 +147,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) if error.use_stderr() => {
             let complaint = negative_word(&error, &words).or_else(|| misspelt(&error));
-            let complaint = complaint.unwrap_or_else(|| one_line(&error.to_string()));
+            let complaint = complaint.unwrap_or_else(|| in_short(&error.to_string()));
             console::complain(&complaint);
             return ExitCode::from(2);
         }
@@ -193,8 +194,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),
-        Command::Completions { shell } => shell::completions(shell, Cli::command()),
-        Command::Man { dir } => shell::man(&dir, Cli::command()),
+        Command::Completions { shell } => shell::completions(shell, groups::grouped(Cli::command())),
+        Command::Man { dir } => shell::man(&dir, groups::grouped(Cli::command())),
     };
     if let Some(page) = page {
         page.close(outcome.as_ref().err().map(message));
@@ -279,12 +280,22 @@ fn misspelt(error: &clap::Error) -> Option<String> {
         .then(|| format!("error: unknown command \"{word}\": did you mean `giusto {near}`?"))
 }
 
-/// An error message of clap in one line, without the usage.
-fn one_line(message: &str) -> String {
+/// An error message of clap in one line, and each of its tips in a line of its own, without the usage.
+fn in_short(message: &str) -> String {
     let lines = message
         .lines()
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
-    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts: Vec<String> = Vec::new();
+    for line in lines.map(words).filter(|line| !line.is_empty()) {
+        match parts.last_mut() {
+            Some(last) if !line.starts_with("tip: ") => last.extend([" ", &line]),
+            _ => parts.push(line),
+        }
+    }
+    // No value of ours begins with two minus signs.
+    parts.retain(|part| !(part.starts_with("tip: ") && part.contains("as a value, use '--")));
+    parts.join("\n  ")
 }
 
 #[cfg(test)]
@@ -314,13 +325,18 @@ mod tests {
 
     #[test]
     fn errors_about_flags_are_one_line_with_the_fix() {
-        let complaint = |args: &[&str]| one_line(&Cli::try_parse_from(args).unwrap_err().to_string());
+        let complaint = |args: &[&str]| in_short(&Cli::try_parse_from(args).unwrap_err().to_string());
         assert_eq!(
             complaint(&["giusto", "send", "h:1", "--rate", "fast"]),
             "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate: write a number and a unit, \
              such as \"3 Mbit/s\", or \"max\""
         );
-        assert!(complaint(&["giusto", "send", "h:1", "--duratoin", "1s"]).contains("'--duration'"));
+        assert_eq!(
+            complaint(&["giusto", "call", "--lisen"]),
+            "error: unexpected argument '--lisen' found\n  tip: a similar argument exists: '--listen'"
+        );
+        // "To pass '--xyz' as a value, use '-- --xyz'" would be no help.
+        assert_eq!(complaint(&["giusto", "recv", "--xyz"]), "error: unexpected argument '--xyz' found");
         assert!(!complaint(&["giusto", "send"]).contains('\n'));
     }
 }

@@ -18,6 +18,7 @@ use crate::{
 use giusto::{
     benchmark::{self, BenchmarkResult},
     run::sweep::{self, Part},
+    whole_file::unreadable,
 };
 
 /// Flags of `giusto merge`.
@@ -65,7 +66,7 @@ fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
     args.out.as_deref().map(make_folder).transpose()?;
     wrote(&swept::finish(&whole, args.out.as_deref(), args.json, args.tables)?);
-    swept::note_problems(&whole.outcome, swept::name_of, complain);
+    swept::note_problems(&whole, complain);
     Ok(swept::status(&whole.outcome))
 }
 
@@ -88,8 +89,7 @@ fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
     let name = path.display();
     let fix =
         "name a result.json of `giusto benchmark --out`, or directories of `giusto sweep --shard --out`";
-    let text =
-        fs::read_to_string(path).map_err(|error| UsageError::new(format!("{name}: {error}: {fix}")))?;
+    let text = fs::read_to_string(path).map_err(|error| UsageError::new(unreadable(path, &error)))?;
     serde_json::from_str(&text)
         .map_err(|error| UsageError::new(format!("{name}: it is no result of a benchmark ({error}): {fix}")))
 }

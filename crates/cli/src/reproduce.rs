@@ -17,11 +17,12 @@ use crate::{
     command_line,
     console::{self, Progress, TableArgs, print_json, print_text},
     sim::make_folder,
+    usage::UsageError,
 };
 use giusto::{
     measured::{plan::StreamPlan, result::RunResult},
     view::files::Files,
-    whole_file::{self, Content},
+    whole_file::{self, Content, unreadable},
 };
 use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, scream_lte, shaper};
 
@@ -112,14 +113,26 @@ fn scream_lte(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         plan.controllers.sort_unstable();
         plan.controllers.dedup();
     }
-    let progress = Progress::new(plan.runs() as u64);
+    // A run takes seconds: the bar shows simulated time.
+    let progress = Progress::with_lines(plan.steps(&known));
     let watch =
         || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let outcome = scream_lte::run(plan, &known, watch, |run| {
-        let scream_lte::Run { link, speed_kmh, users, controller, seed, .. } = run;
-        progress.say(format!("{} {speed_kmh} km/h, {users} users, {controller}, seed {seed}", link.name()));
-        progress.step();
-    })?;
+    let (mut done, runs) = (0, plan.runs());
+    progress.say(format!("0 of {runs} runs"));
+    let outcome = scream_lte::run(
+        plan,
+        &known,
+        watch,
+        || progress.step(),
+        |run| {
+            let scream_lte::Run { link, speed_kmh, users, controller, seed, .. } = run;
+            done += 1;
+            let link = link.name();
+            progress.say(format!(
+            "{done} of {runs} runs, the latest {link} {speed_kmh} km/h, {users} users, {controller}, seed {seed}"
+        ));
+        },
+    )?;
     show(args, &progress, &outcome)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +142,8 @@ fn known_runs(path: &Path) -> anyhow::Result<Vec<scream_lte::Run>> {
     let place = || {
         format!("--resume {}: must be the JSON of an earlier `giusto reproduce scream-lte`", path.display())
     };
-    let text = std::fs::read_to_string(path).with_context(place)?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError::new(format!("--resume {}", unreadable(path, &error))))?;
     Ok(serde_json::from_str::<scream_lte::Printed>(&text).with_context(place)?.runs)
 }
 
@@ -142,7 +156,7 @@ fn rfc8867(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         plan.controllers.sort_unstable();
         plan.controllers.dedup();
     }
-    let progress = Progress::new(plan.runs() as u64);
+    let progress = Progress::with_lines(plan.runs() as u64);
     let watch =
         || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let board = rfc8867::run(plan, watch, |run| {
@@ -177,7 +191,7 @@ fn shaper(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 fn rrtcc(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     check_out(args)?;
     let plan = if args.quick { rrtcc::Plan::QUICK } else { rrtcc::Plan::FULL };
-    let progress = Progress::new(plan.steps());
+    let progress = Progress::with_lines(plan.steps());
     let watch =
         || if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let outcome = rrtcc::run(plan, watch, |what| {
@@ -238,7 +252,7 @@ struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     fn new(steps: u64, stop: &'a AtomicBool) -> Self {
-        Self { stop, progress: Progress::new(steps), failure: None }
+        Self { stop, progress: Progress::with_lines(steps), failure: None }
     }
 
     /// The result of a run; `None` if it was not completed.

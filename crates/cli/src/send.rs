@@ -1,6 +1,7 @@
 //! `giusto send`: sends a paced stream and prints what the receiver measured.
 
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -37,12 +38,15 @@ use crate::{
     reverse, stamp,
     usage::{UsageError, misuse},
 };
-use giusto::measured::{
-    RunError,
-    plan::{Layout, Media, ResolvedPlan, StreamPlan, Tempo},
-    send::{self, Destination, Live, Transmission},
+use giusto::{
+    measured::{
+        RunError,
+        plan::{Layout, Media, ResolvedPlan, StreamPlan, Tempo},
+        send::{self, Destination, Live, Transmission},
+    },
+    watch::SharedFeed,
+    whole_file::unreadable,
 };
-use giusto::watch::SharedFeed;
 
 const DEFAULT_RATE: DataRate = DataRate::from_bps(1_000_000);
 const DEFAULT_DURATION: TimeDelta = TimeDelta::from_seconds(10);
@@ -367,8 +371,9 @@ fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
         return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
     };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError::new(format!("--payload trace:{path}: cannot read the file: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        UsageError::new(format!("--payload trace:{}", unreadable(Path::new(path), &error)))
+    })?;
     let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
     Ok(PayloadSizes::Trace(trace))
 }
@@ -378,7 +383,12 @@ fn read_wav(path: &Path) -> Result<Vec<i16>, UsageError> {
     let unusable = |why: String| {
         UsageError::new(format!("--wav {}: {why}: expected a WAV file with PCM samples", path.display()))
     };
-    let mut reader = hound::WavReader::open(path).map_err(|error| unusable(error.to_string()))?;
+    let mut reader = hound::WavReader::open(path).map_err(|error| match error {
+        hound::Error::IoError(error) if error.kind() != ErrorKind::UnexpectedEof => {
+            UsageError::new(format!("--wav {}", unreadable(path, &error)))
+        }
+        error => unusable(error.to_string()),
+    })?;
     let spec = reader.spec();
     let samples: Result<Vec<i16>, _> = match spec.sample_format {
         hound::SampleFormat::Float => {

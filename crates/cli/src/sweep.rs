@@ -122,7 +122,7 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     progress.clear();
 
     let paths = args.set.iter().map(|values| values.path.clone()).collect();
-    let whole = Whole { scenario, paths, outcome };
+    let whole = Whole { scenario, file: sweep.document.path().to_owned(), paths, outcome };
     let mut written = finish(&whole, args.out.as_deref(), args.json, args.tables)?;
     if let (Some(part), Some(out)) = (part, &args.out) {
         written.push(part.write(out, &whole.outcome)?);
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         return Err(error.into());
     }
     let outcome = &whole.outcome;
-    note_problems(outcome, |seed, parameters| alone(args, seed, parameters), |line| progress.note(line));
+    note_problems(&whole, |line| progress.note(line));
     if outcome.missing > 0 {
         let fix =
             if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
@@ -150,7 +150,7 @@ pub(crate) fn finish(
     json: bool,
     tables: TableArgs,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let Whole { scenario, paths, outcome } = whole;
+    let Whole { scenario, paths, outcome, .. } = whole;
     if json {
         let summary = view::summaries(&outcome.finished);
         let (runs, failed, interrupted) = (&outcome.finished[..], &outcome.failed[..], outcome.missing > 0);
@@ -158,7 +158,7 @@ pub(crate) fn finish(
     } else {
         print_text(&view::text(paths, &outcome.finished, tables.width()))?;
     }
-    let written = out.map(|out| view::write(out, paths, &outcome.finished)).transpose()?;
+    let written = out.map(|out| view::write(out, paths, outcome)).transpose()?;
     Ok(written.into_iter().flatten().collect())
 }
 
@@ -188,36 +188,26 @@ fn journal(
     }
 }
 
-/// The command that repeats a run.
-fn alone(args: &SweepArgs, seed: &str, parameters: &BTreeMap<String, String>) -> String {
-    let settings = args.set.iter().filter_map(|values| Some((&values.path, parameters.get(&values.path)?)));
+/// The command that repeats a run alone.
+fn alone(whole: &Whole, seed: &str, parameters: &BTreeMap<String, String>) -> String {
+    let settings = whole.paths.iter().filter_map(|path| Some((path, parameters.get(path)?)));
     let set = settings.fold(String::new(), |text, (path, value)| {
         format!("{text} --set {}", quoted(&format!("{path}={value}")))
     });
-    format!("giusto sim {} --seed {seed}{set}", quoted(&args.file.display().to_string()))
+    format!("giusto sim {} --seed {seed}{set}", quoted(&whole.file))
 }
 
-/// A run whose scenario file is not known.
-pub(crate) fn name_of(seed: &str, parameters: &BTreeMap<String, String>) -> String {
-    parameters.iter().fold(format!("--seed {seed}"), |text, (path, value)| {
-        format!("{text} --set {}", quoted(&format!("{path}={value}")))
-    })
-}
-
-/// Notes failed runs and runs that miss an expectation, each by its name, runs that are not judged, and seeds without effect.
-pub(crate) fn note_problems(
-    outcome: &Outcome,
-    name: impl Fn(&str, &BTreeMap<String, String>) -> String,
-    note: impl Fn(&str),
-) {
+/// Notes failed runs and runs that miss an expectation, each by its command, runs that are not judged, and seeds without effect.
+pub(crate) fn note_problems(whole: &Whole, note: impl Fn(&str)) {
+    let outcome = &whole.outcome;
     let mut wrong: Vec<String> = Vec::new();
     for run in &outcome.failed {
-        wrong.push(format!("failed: {}: {}", name(&run.seed, &run.parameters), run.why));
+        wrong.push(format!("failed: {}: {}", alone(whole, &run.seed, &run.parameters), run.why));
     }
     for run in outcome.finished.iter().filter(|run| outcome.judges(run) && !run.result.passed()) {
         let unmet = run.result.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_str());
         let unmet = unmet.collect::<Vec<_>>().join("; ");
-        wrong.push(format!("expectation not met: {}: {unmet}", name(&run.seed, &run.parameters)));
+        wrong.push(format!("expectation not met: {}: {unmet}", alone(whole, &run.seed, &run.parameters)));
     }
     for line in wrong.iter().take(NAMED) {
         note(line);
@@ -234,6 +224,19 @@ pub(crate) fn note_problems(
              not judged; {met} of these meet all",
             outcome.finished.len()
         ));
+        let mut names: Vec<&str> = Vec::new();
+        for check in unjudged().flat_map(|run| &run.result.checks) {
+            if !names.contains(&check.name.as_str()) {
+                names.push(&check.name);
+            }
+        }
+        let more = if names.len() > NAMED {
+            format!("; … and {} more", names.len() - NAMED)
+        } else {
+            String::new()
+        };
+        names.truncate(NAMED);
+        note(&format!("note: not judged in these runs: {}{more}", names.join("; ")));
     }
     if view::seeds_make_no_difference(&outcome.finished) {
         note(

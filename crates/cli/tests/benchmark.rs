@@ -64,7 +64,7 @@ fn merged_shards_print_what_the_whole_prints() {
     };
     assert!(complaint(&["a/result.json"]).contains("2 of 4 runs are missing, the first is scenario 1"));
     assert!(complaint(&["a/result.json", "a/result.json"]).contains("name each shard once"));
-    assert!(complaint(&["nothing.json"]).contains("nothing.json: No such file"));
+    assert!(complaint(&["nothing.json"]).contains("nothing.json: cannot be read (No such file"));
     assert!(complaint(&["s.toml"]).contains("it is no result of a benchmark"));
     let other = text(&bytes("b/result.json")).replacen("\"version\": \"2\"", "\"version\": \"1\"", 1);
     fs::write(folder.path("old.json"), other).unwrap();

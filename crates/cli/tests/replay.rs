@@ -135,7 +135,7 @@ fn wrong_usage_is_one_line_with_the_fix() {
             &["replay", "s.toml"],
             "this is neither a session log nor an RTC event log: give the FILE of --session-log",
         ),
-        (CALL, &["replay", "none.jsonl"], "cannot read the recording"),
+        (CALL, &["replay", "none.jsonl"], "none.jsonl: cannot be read (No such file"),
         (CALL, &["replay", "s.toml", "--apart", "much"], "\"much\" is not a share"),
     ] {
         let folder = Folder::with(file);

@@ -227,7 +227,7 @@ fn the_service_unit_is_valid_and_hardened() {
     let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let (program, args) = command.split_once(' ').unwrap();
     let output = run(&args.split(' ').collect::<Vec<_>>());
-    assert!(text(&output.stderr).contains("--key-file ${CREDENTIALS_DIRECTORY}/keys: cannot read it"));
+    assert!(text(&output.stderr).contains("--key-file ${CREDENTIALS_DIRECTORY}/keys: cannot be read"));
 
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         eprintln!("SKIPPED the_service_unit_is_valid_and_hardened: no systemd-analyze");

@@ -48,6 +48,7 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
         message.contains("3 of 6 runs have other values and are not judged; 0 of these meet all"),
         "{message}"
     );
+    assert!(message.contains("note: not judged in these runs: flow voice: loss\n"), "{message}");
     // One value for all runs is the value of this sweep, as with `giusto sim --set`.
     let (status, message, _) = sweep(&["--set", "wire.loss=1"]);
     assert_eq!(status, Some(1));
@@ -64,6 +65,11 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
         "{message}"
     );
     assert!(!message.contains("not judged"), "{message}");
+    let output = folder.run(&["sweep", "s.toml", "--seeds", "1", "--set", "wire.loss=0,1", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = std::fs::read_to_string(folder.path("out/flows.csv")).unwrap();
+    let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split(',').skip(3).take(2).collect()).collect();
+    assert_eq!(cells, [["passed", "judged"], ["true", "true"], ["false", "false"]], "{rows}");
     let (status, message, _) = sweep(&[]);
     assert_eq!((status, message.contains("not judged")), (Some(0), false), "{message}");
 }

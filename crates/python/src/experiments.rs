@@ -38,12 +38,12 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// One row for each run and flow.
     fn flows(&self) -> Outcome<ArrowStream> {
-        Ok(view::flows_batch(&self.paths, &self.outcome.finished)?.into())
+        Ok(view::flows_batch(&self.paths, &self.outcome)?.into())
     }
 
     /// One row for each run and link.
     fn links(&self) -> Outcome<ArrowStream> {
-        Ok(view::links_batch(&self.paths, &self.outcome.finished)?.into())
+        Ok(view::links_batch(&self.paths, &self.outcome)?.into())
     }
 
     /// Means over the seeds and failed runs, in JSON.
@@ -61,7 +61,7 @@ impl Sweep {
 
     /// Writes `flows.csv` and `links.csv`.
     pub(crate) fn write(&self, folder: PathBuf) -> Outcome<()> {
-        view::write(&folder, &self.paths, &self.outcome.finished)?;
+        view::write(&folder, &self.paths, &self.outcome)?;
         Ok(())
     }
 }

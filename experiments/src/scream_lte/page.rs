@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    NAME, Printed, Run, ScreamLte, TEXT,
+    NAME, Plan, Printed, Run, ScreamLte, TEXT,
     published::{Link, PLACES, Published, Quantity, TABLES, Table as DraftTable, table_of},
     setting::{JUDGED, READINGS},
     statements::{derived, heading, in_words, numbers, rule},
@@ -13,7 +13,7 @@ use crate::{
     page::{bare, chart, in_unit, line, markdown_table, table},
 };
 use giusto::view::{
-    format::{UNKNOWN, or_unknown},
+    format::{UNKNOWN, or_unknown, plural},
     html::{Card, Cell, Chart, Report, Section, Table, Tone},
     sweep::Interval,
     table::{Column, Head, fitted, of_cells},
@@ -174,7 +174,20 @@ impl ScreamLte {
         let early = if self.runs.len() < self.plan.runs() { "Ended early: " } else { "" };
         format!(
             "{early}{derived} of {statements} measured statements about ratios and orders agree with the draft, and {agreeing} of \
-             {numbers} measured numbers within a factor of 2."
+             {numbers} measured numbers within a factor of 2.{}",
+            self.limits()
+        )
+    }
+
+    /// What was left out with --quick.
+    fn limits(&self) -> String {
+        let (run, all) = (self.plan.loads.len(), Plan::new(false).loads.len());
+        if run == all {
+            return String::new();
+        }
+        let seeds = plural(self.plan.seeds, "seed", "seeds");
+        format!(
+            " Only {run} of {all} loads were run, with {seeds}, and nothing that the draft leaves unsaid was varied."
         )
     }
 

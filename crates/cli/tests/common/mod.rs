@@ -16,10 +16,10 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The command with `args`, without input.
+/// The command with `args`, without input. Its tables have all columns, wherever the tests run.
 pub(crate) fn giusto(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_giusto"));
-    command.args(args).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null()).env_remove("COLUMNS");
     command
 }
 

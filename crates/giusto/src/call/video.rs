@@ -17,12 +17,14 @@ use giusto_sim::traffic::encoder::{EncodedFrame, MediaSource};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::whole_file::unreadable;
+
 /// Files that cannot be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VideoInputError {
     /// A file cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{}", unreadable(Path::new(path), source))]
     Read {
         /// The file.
         path: String,

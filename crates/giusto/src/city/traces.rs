@@ -11,7 +11,7 @@ use giusto_units::{DataRate, TimeDelta};
 use serde::Serialize;
 
 use crate::{
-    view::format::{or_unknown, percent, rate, short},
+    view::format::{or_unknown, percent, rate, rate_range, short},
     whole_file::{self, Content, WholeFile, WriteError},
 };
 
@@ -190,11 +190,10 @@ impl TraceSet {
                 handovers,
                 used_ratio,
             } = made.figures();
+            let [low, high] = rate_range(min_second_bps, max_second_bps);
             format!(
-                "{name} | {} | {} to {} | {wideband_sinr_db:.1} | {} | {handovers} | {}\n",
+                "{name} | {} | {low} to {high} | {wideband_sinr_db:.1} | {} | {handovers} | {}\n",
                 rate(mean_bps),
-                rate(min_second_bps),
-                rate(max_second_bps),
                 or_unknown(delay_ms, short),
                 percent(used_ratio),
             )

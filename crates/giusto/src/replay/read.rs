@@ -11,6 +11,7 @@ use super::{
     event::{Entry, SessionInfo},
     wire::{FORMAT, Head, Item, Line, Packets, VERSION},
 };
+use crate::whole_file::reading_fix;
 
 /// The longest line that is read: a report of all packets that a history stores has about a megabyte. Chosen by us.
 const MAX_LINE: u64 = 8_000_000;
@@ -57,8 +58,8 @@ impl ReadError {
         Self {
             path: path.to_owned(),
             place: String::new(),
-            problem: format!("cannot read the recording: {error}"),
-            fix: NOT_OURS.to_owned(),
+            problem: format!("cannot be read ({error})"),
+            fix: reading_fix(error).to_owned(),
         }
     }
 }

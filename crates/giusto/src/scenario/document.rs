@@ -30,6 +30,9 @@ use super::{
 /// The most problems that an error lists.
 const MAX_PROBLEMS: usize = 50;
 
+/// The name of standard input in messages.
+const STDIN: &str = "stdin";
+
 /// A scenario file whose values know their places.
 #[derive(Debug, Clone)]
 pub struct Document {
@@ -73,7 +76,7 @@ impl Document {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let path = path.as_ref();
         let (place, name) = if path.as_os_str() == "-" {
-            (Path::new("/dev/stdin"), "stdin".to_owned())
+            (Path::new("/dev/stdin"), STDIN.to_owned())
         } else {
             (path, path.display().to_string())
         };
@@ -81,6 +84,11 @@ impl Document {
         let mut document = Self::parse(&text, &name)?;
         document.traces.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
+    }
+
+    /// The path of the file; `-` for standard input.
+    pub fn path(&self) -> &str {
+        if self.name == STDIN { "-" } else { &self.name }
     }
 
     /// Parses the text of a file called `name`. Trace files are looked for in the current folder.

@@ -3,9 +3,11 @@
 use std::{
     fmt,
     fs::{self, File},
-    io::{ErrorKind, Read},
+    io::Read,
     path::Path,
 };
+
+use crate::whole_file;
 
 /// All problems of a scenario, one a line, each with its place, the value and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,15 +87,7 @@ const MAX_FILE_BYTES: u64 = 100_000_000;
 /// The text of a file. A scenario may come through a pipe, which a shell makes for `<(command)`; a file that a scenario names may
 /// not, for it may never be written to.
 pub(super) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| {
-        let fix = match error.kind() {
-            ErrorKind::NotFound => "check the name",
-            ErrorKind::PermissionDenied => "make it readable",
-            ErrorKind::InvalidData => "it must be UTF-8 text",
-            _ => "use a file that can be read",
-        };
-        format!("{}: cannot be read ({error}): {fix}", path.display())
-    };
+    let unreadable = |error: std::io::Error| whole_file::unreadable(path, &error);
     let found = fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() && !found.is_dir() && !may_be_pipe {
         return Err(format!("{}: is a pipe or a device: copy it to a file first", path.display()));

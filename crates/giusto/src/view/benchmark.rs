@@ -3,12 +3,12 @@
 use crate::{
     benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
     view::{
-        format::{percent, short},
+        format::{percent, short, signed},
         table::{Head, of_cells},
     },
 };
 
-const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were skipped, never whole or late. Utility from 0 to 1.\n";
+const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were\nskipped, never whole or late. Utility from 0 to 1.\n";
 
 /// All tables, at most `width` characters wide if possible, the best controller first.
 pub fn text(summary: &Summary, width: u16) -> String {
@@ -133,8 +133,8 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary], width: u16) -> String
         let (difference, [low, high], wins) = difference(summary, &best.name, &other.name)?;
         Some(vec![
             other.name.clone(),
-            format!("{difference:+.3}"),
-            format!("{low:+.3} to {high:+.3}"),
+            signed(difference, 3),
+            format!("{} to {}", signed(low, 3), signed(high, 3)),
             percent(wins),
         ])
     };

@@ -90,6 +90,12 @@ pub fn decimals(value: f64, places: usize) -> String {
     }
 }
 
+/// The same with a sign: `+0.975`, `-0.012`, `0`.
+pub fn signed(value: f64, places: usize) -> String {
+    let text = decimals(value, places);
+    if value > 0.0 && !text.starts_with('<') { format!("+{text}") } else { text }
+}
+
 /// A requested rate: `1 Mbit/s`, or `max` without one.
 pub fn asked_rate(rate_bps: Option<u64>) -> String {
     rate_bps.map_or_else(|| "max".to_owned(), |bps| DataRate::from_bps(bps).to_string())
@@ -184,6 +190,7 @@ mod tests {
         assert_eq!(mbits(400.0), "<0.001");
         assert_eq!(mbits(-400.0), ">-0.001");
         assert_eq!(mbits(500.0), "0.001");
+        assert_eq!([0.25, -0.25, 0.0, 0.01].map(|value| signed(value, 1)), ["+0.2", "-0.2", "0", "<0.1"]);
         assert_eq!(ppm(11_363.6), "+11,364");
         assert_eq!(ppm(-0.001), "0");
         assert_eq!(ppm(-0.2), "-0.20");

@@ -14,7 +14,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{
     record::{Distribution, FlowRecord, LinkRecord},
-    run::sweep::Finished,
+    run::sweep::{Finished, Outcome},
     view::{
         columns::{self, Column},
         format::{mbits, or_unknown, percent, short},
@@ -152,9 +152,9 @@ fn distribution<'a, T: 'a>(
         .into_iter()
 }
 
-/// The columns of every table of a sweep: the parameters in the order of `paths`, the scenario, the seed, and whether all expectations
-/// are met.
-fn about_run<'a, T: 'a>(paths: &'a [String]) -> Vec<Figure<'a, T>> {
+/// The columns of every table of a sweep: the parameters in the order of `paths`, the scenario, the seed, whether all expectations
+/// are met, and whether they are judged.
+fn about_run<'a, T: 'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, T>> {
     let parameter = |path: &'a String| {
         Figure::<'a, T>::text(path.as_str(), move |row: &Row<'a, T>| row.0.parameters.get(path).cloned())
     };
@@ -163,12 +163,13 @@ fn about_run<'a, T: 'a>(paths: &'a [String]) -> Vec<Figure<'a, T>> {
         Figure::<'a, T>::text("scenario", |row: &Row<'a, T>| Some(row.0.result.scenario.clone())),
         Figure::<'a, T>::integer("seed", |row| row.0.seed.parse().ok()),
         Figure::<'a, T>::flag("passed", |row| Some(row.0.result.passed())),
+        Figure::<'a, T>::flag("judged", move |row: &Row<'a, T>| Some(outcome.judges(row.0))),
     ]);
     columns
 }
 
-fn flow_columns<'a>(paths: &'a [String]) -> Vec<Figure<'a, FlowRecord>> {
-    let mut columns = about_run(paths);
+fn flow_columns<'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, FlowRecord>> {
+    let mut columns = about_run(paths, outcome);
     columns.extend([
         Figure::<'a, FlowRecord>::text("flow", |row: &Row<'a, FlowRecord>| Some(row.1.id.clone())),
         Figure::<'a, FlowRecord>::text("kind", |row| Some(row.1.kind.clone())),
@@ -189,8 +190,8 @@ fn flow_columns<'a>(paths: &'a [String]) -> Vec<Figure<'a, FlowRecord>> {
     columns
 }
 
-fn link_columns<'a>(paths: &'a [String]) -> Vec<Figure<'a, LinkRecord>> {
-    let mut columns = about_run(paths);
+fn link_columns<'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, LinkRecord>> {
+    let mut columns = about_run(paths, outcome);
     columns.extend([
         Figure::<'a, LinkRecord>::text("link", |row: &Row<'a, LinkRecord>| Some(row.1.id.clone())),
         Figure::<'a, LinkRecord>::number("utilisation_ratio", |row| row.1.utilisation_ratio),
@@ -217,8 +218,8 @@ fn link_rows(finished: &[Finished]) -> Vec<Row<'_, LinkRecord>> {
 /// # Errors
 ///
 /// If a row cannot be written, which does not happen in memory.
-pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    columns::csv(&flow_columns(paths), &flow_rows(finished))
+pub fn flows_csv(paths: &[String], outcome: &Outcome) -> Result<Vec<u8>, csv::Error> {
+    columns::csv(&flow_columns(paths, outcome), &flow_rows(&outcome.finished))
 }
 
 /// One row for each run and link.
@@ -226,8 +227,8 @@ pub fn flows_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv
 /// # Errors
 ///
 /// If a row cannot be written, which does not happen in memory.
-pub fn links_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv::Error> {
-    columns::csv(&link_columns(paths), &link_rows(finished))
+pub fn links_csv(paths: &[String], outcome: &Outcome) -> Result<Vec<u8>, csv::Error> {
+    columns::csv(&link_columns(paths, outcome), &link_rows(&outcome.finished))
 }
 
 /// Writes `flows.csv` and `links.csv` to `folder`; gives their paths.
@@ -235,7 +236,7 @@ pub fn links_csv(paths: &[String], finished: &[Finished]) -> Result<Vec<u8>, csv
 /// # Errors
 ///
 /// [`WriteError`] names the path and the fix.
-pub fn write(folder: &Path, paths: &[String], finished: &[Finished]) -> Result<[PathBuf; 2], WriteError> {
+pub fn write(folder: &Path, paths: &[String], outcome: &Outcome) -> Result<[PathBuf; 2], WriteError> {
     let table = |name: &str, table: Result<Vec<u8>, csv::Error>| {
         let path = folder.join(name);
         let content = Content { name: "table", example: "flows.csv" };
@@ -243,7 +244,7 @@ pub fn write(folder: &Path, paths: &[String], finished: &[Finished]) -> Result<[
         whole_file::write(&path, content, &table)?;
         Ok(path)
     };
-    Ok([table("flows.csv", flows_csv(paths, finished))?, table("links.csv", links_csv(paths, finished))?])
+    Ok([table("flows.csv", flows_csv(paths, outcome))?, table("links.csv", links_csv(paths, outcome))?])
 }
 
 /// The table of [`flows_csv`] for Arrow.
@@ -252,8 +253,8 @@ pub fn write(folder: &Path, paths: &[String], finished: &[Finished]) -> Result<[
 ///
 /// The columns do not fit together, which is a bug.
 #[cfg(feature = "arrow")]
-pub fn flows_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatch, ArrowError> {
-    columns::batch(&flow_columns(paths), &flow_rows(finished))
+pub fn flows_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, ArrowError> {
+    columns::batch(&flow_columns(paths, outcome), &flow_rows(&outcome.finished))
 }
 
 /// The table of [`links_csv`] for Arrow.
@@ -262,8 +263,8 @@ pub fn flows_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatc
 ///
 /// The columns do not fit together, which is a bug.
 #[cfg(feature = "arrow")]
-pub fn links_batch(paths: &[String], finished: &[Finished]) -> Result<RecordBatch, ArrowError> {
-    columns::batch(&link_columns(paths), &link_rows(finished))
+pub fn links_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, ArrowError> {
+    columns::batch(&link_columns(paths, outcome), &link_rows(&outcome.finished))
 }
 
 /// Means over the seeds with their confidence intervals, one row for each combination and flow; the table is at most `width` characters
@@ -334,12 +335,13 @@ mod tests {
                 ..RunRecord::default()
             },
         };
-        let table = flows_csv(&["wire.rate".to_owned()], &[run]).unwrap();
+        let outcome = Outcome { finished: vec![run], ..Outcome::default() };
+        let table = flows_csv(&["wire.rate".to_owned()], &outcome).unwrap();
         let mut reader = csv::Reader::from_reader(&table[..]);
         let names = reader.headers().unwrap().clone();
         assert_eq!(
-            names.iter().take(5).collect::<Vec<_>>(),
-            ["wire.rate", "scenario", "seed", "passed", "flow"]
+            names.iter().take(6).collect::<Vec<_>>(),
+            ["wire.rate", "scenario", "seed", "passed", "judged", "flow"]
         );
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         let cell = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];

@@ -8,7 +8,7 @@ use crate::{
     measured::result::RunResult,
     view::{
         figures::figures,
-        format::{asked_rate, load, or_unknown, pair, percent, plural, ppm, rate, short},
+        format::{UNKNOWN, asked_rate, load, or_unknown, pair, percent, plural, ppm, rate, short},
     },
 };
 
@@ -141,16 +141,22 @@ pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
     of_cells(&columns.iter().map(head).collect::<Vec<_>>(), cells.collect(), width)
 }
 
-/// A table of as many columns of finished cells as fit into `width`, and below it the number of those left out, if any.
+/// A table of as many columns of finished cells as fit into `width`, and below it the number of those left out, if any. Columns in which
+/// nothing is known come last.
 pub fn of_cells(heads: &[Head], rows: Vec<Vec<String>>, width: u16) -> String {
+    let is_known = |place: usize| {
+        let mut cells = rows.iter().filter_map(|row| row.get(place));
+        place == 0 || cells.any(|cell| cell != UNKNOWN && !cell.is_empty())
+    };
+    let known = |(place, head): (usize, &Head)| if is_known(place) { head.dispensable } else { u8::MAX };
+    let numbers: Vec<u8> = heads.iter().enumerate().map(known).collect();
     let mut table = bare();
     table.set_header(heads.iter().map(|head| &head.header)).add_rows(rows);
     for (head, shape) in heads.iter().zip(table.column_iter_mut()) {
         shape.set_cell_alignment(head.alignment);
         shape.set_padding((0, 1));
     }
-    let widths = table.column_max_content_widths();
-    let shown = shown(heads, &widths, width.into());
+    let shown = shown(&numbers, &table.column_max_content_widths(), width.into());
     for (shape, is_shown) in table.column_iter_mut().zip(&shown) {
         if !is_shown {
             shape.set_constraint(ColumnConstraint::Hidden);
@@ -163,27 +169,23 @@ pub fn of_cells(heads: &[Head], rows: Vec<Vec<String>>, width: u16) -> String {
     }
 }
 
-/// Which columns are shown, whose contents are as wide as `widths`.
-fn shown(heads: &[Head], widths: &[u16], available: u32) -> Vec<bool> {
+/// Which columns are shown, whose numbers are `numbers`, and whose contents are as wide as `widths`.
+fn shown(numbers: &[u8], widths: &[u16], available: u32) -> Vec<bool> {
     const GAP: u32 = 2;
-    let needed = |wanted: &dyn Fn(&Head) -> bool| -> u32 {
-        let chosen = heads.iter().zip(widths).filter(|(head, _)| wanted(head));
-        chosen.map(|(_, &width)| u32::from(width) + GAP).sum()
-    };
-    let mut numbers: Vec<u8> = heads.iter().map(|head| head.dispensable).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let mut chosen: Vec<u8> = Vec::new();
-    let mut used = 0;
-    for number in numbers {
-        let own = needed(&|head| head.dispensable == number);
+    let mut in_order = numbers.to_vec();
+    in_order.sort_unstable();
+    in_order.dedup();
+    let (mut chosen, mut used): (Vec<u8>, u32) = (Vec::new(), 0);
+    for number in in_order {
+        let own = numbers.iter().zip(widths).filter(|(own, _)| **own == number);
+        let own: u32 = own.map(|(_, &width)| u32::from(width) + GAP).sum();
         // The line below the header ends one character behind the last column.
         if number == 0 || used + own < available.saturating_add(GAP) {
             chosen.push(number);
             used += own;
         }
     }
-    heads.iter().map(|head| chosen.contains(&head.dispensable)).collect()
+    numbers.iter().map(|number| chosen.contains(number)).collect()
 }
 
 #[cfg(test)]
@@ -273,6 +275,9 @@ mod tests {
         assert!(table(21).ends_with("--wide shows 1 more column.\n"));
         assert!(table(1).ends_with("--wide shows 2 more columns.\n"));
         assert_eq!(table(22), table(ALL));
+        // Nothing is known of the second column, and room for two.
+        let rows = vec![["x", "–", "2"].map(str::to_owned).to_vec()];
+        assert!(of_cells(&heads, rows, 17).starts_with("name  few\n"));
     }
 
     #[test]

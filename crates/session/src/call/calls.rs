@@ -12,7 +12,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
-    event::{CallError, CallEvent, CallId},
+    event::{CallEvent, CallId},
     keys::opening_key,
     media::CallMedia,
     messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound},
@@ -380,18 +380,18 @@ impl<M: CallMedia> Calls<M> {
     }
 
     /// The host at `to` says that nothing listens at that port (ICMP). Anybody could send such a message, and a far end that changes its
-    /// address is there again soon: it ends a call only with others of a second in which nothing comes from the far end.
+    /// address is there again soon: it ends a call only with others of a second, and one that is being opened only with others of half a
+    /// second, in which nothing comes from the far end.
     pub fn handle_unreachable(&mut self, now: Timestamp, to: SocketAddr) {
         let now = self.advance(now);
-        let refused =
-            |(&id, end): (&CallId, &mut End<M>)| (end.peer == to && end.is_refused(now)).then_some(id);
-        let ended: Vec<CallId> = self.ends.iter_mut().filter_map(refused).collect();
-        for id in ended {
-            if let Some(end) = self.ends.get_mut(&id) {
-                end.end(now, Err(CallError::Gone));
+        let mut ended = Vec::new();
+        for (&id, end) in self.ends.iter_mut().filter(|(_, end)| end.peer == to) {
+            if let Some(why) = end.on_unreachable(now) {
+                end.end(now, Err(why));
+                ended.push(id);
             }
-            self.touch(id);
         }
+        ended.into_iter().for_each(|id| self.touch(id));
     }
 
     fn listens(&self) -> bool {

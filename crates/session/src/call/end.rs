@@ -23,6 +23,8 @@ const CLOSING: TimeDelta = TimeDelta::from_millis(500);
 /// Time for which the host of a far end must say that nothing listens there: twice the interval of Pings, so that a far end which
 /// changes its address is heard. Chosen by us.
 const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
+/// The same of a far end that has not answered: as long as the probe protocol's.
+const REFUSED_OPENING: TimeDelta = TimeDelta::from_millis(500);
 /// Pings that may be answered still.
 const MAX_PINGS: usize = 16;
 
@@ -286,13 +288,17 @@ impl<M: CallMedia> End<M> {
         }
     }
 
-    /// The host of the far end says that nothing listens there. Whether that ends the call.
-    pub(super) fn is_refused(&mut self, now: Timestamp) -> bool {
+    /// The host of the far end says that nothing listens there. Why that ends the call, if it does.
+    pub(super) fn on_unreachable(&mut self, now: Timestamp) -> Option<CallError> {
         let since = *self
             .refused_since
             .insert(self.refused_since.filter(|&since| since > self.last_heard).unwrap_or(now));
-        now.saturating_since(since) >= REFUSED
-            && matches!(self.stage, Stage::Running | Stage::Draining(_) | Stage::Closing(_))
+        let (patience, why) = match self.stage {
+            Stage::Greeting | Stage::Offering(_) => (REFUSED_OPENING, CallError::PortUnreachable),
+            Stage::Running | Stage::Draining(_) | Stage::Closing(_) => (REFUSED, CallError::Gone),
+            Stage::Waiting | Stage::Finishing(_) | Stage::Over(_) => return None,
+        };
+        (now.saturating_since(since) >= patience).then_some(why)
     }
 
     /// Where the caller ends the call. The listener waits for it.

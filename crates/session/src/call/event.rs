@@ -57,6 +57,12 @@ pub enum CallError {
         "nothing answered within {0}: start `giusto call --listen` there, or check the address and the firewall"
     )]
     NoAnswer(TimeDelta),
+    /// The host of the far end answered "port unreachable" for half a second.
+    #[error(
+        "no program listens at the port (the host answered \"port unreachable\"): start `giusto call --listen` there, or check address, \
+         port and firewall"
+    )]
+    PortUnreachable,
     /// The far end refused the call.
     #[error("the far end refused the call: {0}")]
     Refused(CallRefusal),

@@ -387,6 +387,21 @@ fn a_port_that_nobody_has_any_more_ends_a_call_within_two_seconds() {
 }
 
 #[test]
+fn a_closed_port_ends_the_opening_of_a_call_within_a_second() {
+    let mut network = Network::new([None, None], offer(None));
+    network.fate = Box::new(|_, _, _, _| vec![]);
+    let heard = |network: &mut Network, ms: i64| {
+        network.run(at(ms));
+        network.caller.handle_unreachable(at(ms), address(2));
+        network.run(at(ms + 1));
+        network.ended(true).cloned()
+    };
+    // Not by one message: anybody could send it.
+    assert_eq!([10, 250, 509].map(|ms| heard(&mut network, ms)), [None, None, None]);
+    assert_eq!(heard(&mut network, 511), Some(Err(CallError::PortUnreachable)));
+}
+
+#[test]
 fn a_call_survives_ten_seconds_without_a_datagram() {
     let mut network = Network::new([None, None], offer(Some(20_000)));
     network.fate =

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     run::Shard,
     scenario::Setting,
-    whole_file::{self, Content, WriteError},
+    whole_file::{self, Content, WriteError, unreadable},
 };
 
 /// The name of the file of a part in its folder.
@@ -37,6 +37,8 @@ pub struct Part {
     /// Of each combination, whether its expectations are judged.
     judged: Vec<bool>,
     failed: Vec<Failed>,
+    /// The scenario's file where it was read.
+    file: String,
     #[serde(skip)]
     finished: Vec<Finished>,
 }
@@ -46,6 +48,8 @@ pub struct Part {
 pub struct Whole {
     /// Name of the scenario.
     pub scenario: String,
+    /// Its file, where the first part was run.
+    pub file: String,
     /// The parameters that were set.
     pub paths: Vec<String>,
     /// All runs, in the order of the plan of the undivided sweep.
@@ -73,7 +77,7 @@ pub enum PartError {
         why: String,
     },
     /// The system returned an error.
-    #[error("{name}/{NAME}: {source}: name a folder that you may read")]
+    #[error("{}", unreadable(&Path::new(name).join(NAME), source))]
     Io {
         /// Name of the part.
         name: String,
@@ -150,6 +154,7 @@ impl Part {
             fingerprints: of_each().map(|run| run.fingerprint.clone()).collect(),
             judged: of_each().map(|run| run.judged).collect(),
             failed: Vec::new(),
+            file: sweep.document.path().to_owned(),
             finished: Vec::new(),
         }
     }
@@ -181,7 +186,7 @@ impl Part {
     pub fn read(folder: &Path) -> Result<Self, PartError> {
         let name = || folder.display().to_string();
         let text = fs::read_to_string(folder.join(NAME)).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => PartError::NoPart(name()),
+            io::ErrorKind::NotFound if folder.is_dir() => PartError::NoPart(name()),
             io::ErrorKind::InvalidData => PartError::Invalid { name: name(), why: source.to_string() },
             _ => PartError::Io { name: name(), source },
         })?;
@@ -285,7 +290,7 @@ pub fn merge(parts: Vec<(String, Part)>) -> Result<Whole, PartError> {
         return Err(PartError::Incomplete { name, missing, run: name_of(first) });
     }
     let paths = plan.values.into_iter().map(|values| values.path).collect();
-    Ok(Whole { scenario: plan.scenario, paths, outcome })
+    Ok(Whole { scenario: plan.scenario, file: plan.file, paths, outcome })
 }
 
 /// Parameters and seed of a run.

@@ -236,10 +236,9 @@ fn merged_parts_are_the_whole() {
     let whole = run(&planned, Vec::new(), simulate, |_| {});
     assert_eq!((whole.finished.len(), whole.failed.len()), (14, 2));
     let tables = |paths: &[String], outcome: &Outcome| {
-        let view = &outcome.finished;
         (
-            crate::view::sweep::flows_csv(paths, view).unwrap(),
-            crate::view::sweep::links_csv(paths, view).unwrap(),
+            crate::view::sweep::flows_csv(paths, outcome).unwrap(),
+            crate::view::sweep::links_csv(paths, outcome).unwrap(),
         )
     };
     // More shards than runs, too: the shares of some are empty.

@@ -5,7 +5,7 @@ use crate::{
     benchmark::{ControllerSummary, Family, FamilySummary, Summary},
     view::{
         benchmark::{difference, goal_rows, ranked},
-        format::short,
+        format::{decimals, short},
     },
 };
 
@@ -86,7 +86,7 @@ fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
     let lead = lead.map_or_else(String::new, |(next, [low, high])| {
         let name = &next.name;
         if low > 0.0 {
-            format!(", {low:.3} to {high:.3} more than {name}")
+            format!(", {} to {} more than {name}", decimals(low, 3), decimals(high, 3))
         } else {
             format!("; {name} is as good within the 95 % interval")
         }

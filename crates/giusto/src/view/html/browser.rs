@@ -29,7 +29,7 @@ fn headline(record: &BrowserRecord) -> String {
     };
     format!(
         "The browser received {} and decoded {} frames, with {} of {:.1} s in total.",
-        format::rate(rate as f64),
+        format::brief_rate(rate as f64),
         format::count(frames),
         format::plural(browser.freezes.unwrap_or(0), "freeze", "freezes"),
         browser.freezes_s.unwrap_or(0.0),

@@ -3,7 +3,7 @@
 use super::{
     Card, Cell, Chart, Column, Event, Prose, Report, Series, Table,
     finding::ms,
-    format::{count, or_unknown, percent, plural, rate, short},
+    format::{brief_rate, count, or_unknown, percent, plural, rate, short},
     map::Map,
 };
 use crate::city::{CallLog, CallSample, CityLog, CityRecord, DirectionRecord};
@@ -39,7 +39,7 @@ fn headline(record: &CityRecord) -> String {
     format!(
         "{} received {} of video; 98 % of the frames of 95 % of them were complete within {}.",
         plural(record.calls as u64, "call", "calls"),
-        rate(record.received_video_bps),
+        brief_rate(record.received_video_bps),
         ms(record.frame_tail_ms),
     )
 }

@@ -1,6 +1,6 @@
 //! Findings of runs, in one sentence each.
 
-use super::format::{percent, plural, rate, time_us};
+use super::format::{brief_rate, percent, plural, rate_range, time_range_us, time_us};
 use crate::{
     record::{Check, Distribution, FlowRecord, RunRecord},
     view::{comparison::bottleneck, tables::found},
@@ -36,10 +36,10 @@ fn media_finding(record: &RunRecord, call: &FlowRecord, others: u64) -> String {
     let used = bottleneck(record, call).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
     let rate = match used.filter(|_| others == 0) {
         Some((ratio, link)) => format!("{name} used {} of {link}", percent(ratio)),
-        None if others == 0 => format!("{name} received {}", rate(call.received_rate_bps)),
+        None if others == 0 => format!("{name} received {}", brief_rate(call.received_rate_bps)),
         None => {
             let beside = plural(others, "other flow", "other flows");
-            format!("{name} received {} beside {beside}", rate(call.received_rate_bps))
+            format!("{name} received {} beside {beside}", brief_rate(call.received_rate_bps))
         }
     };
     let p95 = |delay: Option<Distribution>, quantity| {
@@ -52,13 +52,13 @@ fn media_finding(record: &RunRecord, call: &FlowRecord, others: u64) -> String {
     if delays.is_empty() { format!("{rate}.") } else { format!("{rate} at {}.", delays.join(" and ")) }
 }
 
-/// `one received 4.870 Mbit/s, 97.4 % of wire, with a queueing delay of 60.0 ms at p95.`
+/// `one received 4.87 Mbit/s, 97.4 % of wire, with a queueing delay of 60.0 ms at p95.`
 fn rate_finding(record: &RunRecord, flow: &FlowRecord) -> String {
     let used = bottleneck(record, flow).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
     let used = used.map(|(ratio, link)| format!(" at {} utilisation of {link}", percent(ratio)));
     let delay = flow.queue_delay_ms.map(|delay| format!("; its queueing delay was {} at p95", ms(delay.p95)));
     let (used, delay) = (used.unwrap_or_default(), delay.unwrap_or_default());
-    format!("{} received {}{used}{delay}.", flow.id, rate(flow.received_rate_bps))
+    format!("{} received {}{used}{delay}.", flow.id, brief_rate(flow.received_rate_bps))
 }
 
 /// `voice waited 6.0 ms at p99 beside 3 TCP flows.`
@@ -70,7 +70,7 @@ fn waiting_finding(record: &RunRecord) -> Option<String> {
     Some(format!("{} waited {} at p99 beside {beside}.", flow.id, ms(p99)))
 }
 
-/// `Received rates range from 1.200 Mbit/s (a) to 2.300 Mbit/s (b); queueing delay p95 from 12.0 ms (a) to 40.0 ms (b).`
+/// `Received rates range from 0.78 (a) to 1.78 Mbit/s (b); queueing delay p95 from 12.0 (a) to 40.0 ms (b).`
 fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
     let named = |of: fn(&FlowRecord) -> Option<f64>| {
         flows.iter().filter_map(|flow| Some((flow.id.clone(), of(flow)?))).collect::<Vec<_>>()
@@ -85,18 +85,22 @@ fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
 
 /// The ranges of received rates and of queueing delays, with the names of their ends; one value where both ends are alike.
 pub(super) fn ranges(rates: &[(String, f64)], waits: &[(String, f64)]) -> String {
-    let range = |values: &[(String, f64)], write: fn(f64) -> String, [is, ranges]: [&str; 2]| {
+    let range = |values: &[(String, f64)], write: fn(f64, f64) -> [String; 2], [is, ranges]: [&str; 2]| {
         let low = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let high = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let (from, to) = (write(low.1), write(high.1));
-        Some(if from == to {
-            format!("{is} {from} for all")
+        let ([from, to], [_, alike]) = (write(low.1, high.1), write(low.1, low.1));
+        Some(if alike == to {
+            format!("{is} {to} for all")
         } else {
             format!("{ranges} from {from} ({}) to {to} ({})", low.0, high.0)
         })
     };
-    let rates = range(rates, rate, ["Received rates are", "Received rates range"]);
-    let waits = range(waits, ms, ["queueing delay p95 is", "queueing delay p95"]);
+    let rates = range(rates, rate_range, ["Received rates are", "Received rates range"]);
+    let waits = range(
+        waits,
+        |low, high| time_range_us(low * 1e3, high * 1e3),
+        ["queueing delay p95 is", "queueing delay p95"],
+    );
     match (rates, waits) {
         (Some(rates), Some(waits)) => format!("{rates}; {waits}."),
         (Some(rates), None) => format!("{rates}."),

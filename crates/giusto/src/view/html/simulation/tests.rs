@@ -282,7 +282,7 @@ fn a_headline_states_rates_and_delays() {
     let tcp = flow("tcp", "tcp", 1.0, 60.0);
     assert_eq!(
         of(&[call, tcp.clone()]),
-        "gcc:libwebrtc received 2.800 Mbit/s beside 1 other flow at 40.0 ms queueing delay (p95) and 120 ms frame delay (p95)."
+        "gcc:libwebrtc received 2.80 Mbit/s beside 1 other flow at 40.0 ms queueing delay (p95) and 120 ms frame delay (p95)."
     );
     assert_eq!(
         of(&[flow("voice", "cbr", 0.1, 3.0), tcp.clone()]),
@@ -290,12 +290,12 @@ fn a_headline_states_rates_and_delays() {
     );
     assert_eq!(
         of(&[flow("cubic", "tcp", 2.0, 50.0), tcp]),
-        "Received rates range from 1.000 Mbit/s (tcp) to 2.000 Mbit/s (cubic); queueing delay p95 from 50.0 ms (cubic) to 60.0 ms (tcp). Utilisation of wire was 94.0 %."
+        "Received rates range from 1.00 (tcp) to 2.00 Mbit/s (cubic); queueing delay p95 from 50.0 (cubic) to 60.0 ms (tcp). Utilisation of wire was 94.0 %."
     );
     let same = [flow("a", "cbr", 1.0, 97.38), flow("b", "cbr", 1.5, 97.41)];
     assert_eq!(
         of(&same),
-        "Received rates range from 1.000 Mbit/s (a) to 1.500 Mbit/s (b); queueing delay p95 is 97.4 ms for all. Utilisation of wire was 94.0 %."
+        "Received rates range from 1.00 (a) to 1.50 Mbit/s (b); queueing delay p95 is 97.4 ms for all. Utilisation of wire was 94.0 %."
     );
     assert_eq!(of(&[]), "The scenario has no flows.");
 }

@@ -1,0 +1,82 @@
+//! The groups of flags in the help of commands that have many.
+
+use clap::Command;
+
+/// A group: its heading, and its flags by the names of their fields.
+type Group = (&'static str, &'static [&'static str]);
+
+const PACING: Group =
+    ("Pacing", &["mode", "packets_per_cycle", "catch_up", "burst", "max_burst_rate", "spin", "realtime"]);
+
+#[rustfmt::skip]
+const COMMANDS: &[(&str, &[Group])] = &[
+    ("send", &[
+        ("Stream", &["rate", "size", "payload", "layer", "strategy", "rtp", "raw", "profile", "ptime", "wav", "seed"]),
+        PACING,
+        ("Length", &["duration", "count", "bytes", "streams"]),
+        ("Network", &["dscp", "ecn", "dont_fragment"]),
+        ("Far end", &["port", "one_way", "protocol", "reverse", "bidir", "key_file", "timestamps"]),
+        ("Output", &["interval", "verbose", "live", "no_open", "json_lines", "csv", "wide", "json"]),
+    ]),
+    ("recv", &[
+        ("Service", &["port", "once", "accept", "idle", "duration", "no_offload", "stateless", "dscp"]),
+        ("Senders", &["key_file", "accept_unauthenticated", "allow", "deny"]),
+        ("Limits", &["max_streams", "max_streams_per_host", "max_unannounced", "max_reverse", "max_bytes",
+                     "max_lifetime", "max_rate"]),
+        ("Output", &["metrics", "interval", "verbose", "live", "no_open", "json_lines", "csv", "wide", "json"]),
+    ]),
+    ("call", &[
+        ("Far end", &["listen", "browser", "once", "max_calls", "key_file", "silence"]),
+        ("Rate control", &["controller", "max_rate", "start_rate", "min_rate", "feedback", "delay_target", "ecn"]),
+        ("Media", &["video", "audio", "encoder", "media", "encoder_command", "frame_rate", "repair", "scenario", "flow",
+                    "set", "seed"]),
+        ("Call", &["save", "duration", "reverse", "bidir", "calls"]),
+        ("Output", &["interval", "trace", "session_log", "pcap", "out", "live", "no_open", "wide", "json"]),
+    ]),
+    ("cbr", &[
+        ("Streams", &["rate", "size", "strategy", "duration", "repeat", "quick", "layer", "dont_fragment"]),
+        PACING,
+        ("Comparison", &["against", "against_path"]),
+        ("Output", &["out", "live", "no_open", "json_lines", "csv", "wide", "json"]),
+    ]),
+];
+
+/// `command` with the flags of its subcommands in groups.
+pub(crate) fn grouped(command: Command) -> Command {
+    COMMANDS.iter().fold(command, |command, (name, groups)| {
+        command.mut_subcommand(name, |subcommand| {
+            subcommand.mut_args(|flag| {
+                let own = groups.iter().find(|(_, flags)| flags.contains(&flag.get_id().as_str()));
+                match own {
+                    Some((heading, _)) => flag.help_heading(*heading),
+                    None => flag,
+                }
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_help_of_commands_with_many_flags_is_in_groups() {
+        const MANY: usize = 15;
+        let command = grouped(crate::Cli::command());
+        for subcommand in command.get_subcommands() {
+            let name = subcommand.get_name();
+            let flags: Vec<_> = subcommand.get_arguments().filter(|flag| !flag.is_positional()).collect();
+            let groups = COMMANDS.iter().find(|(own, _)| *own == name).map(|(_, groups)| *groups);
+            assert_eq!(groups.is_some(), flags.len() > MANY, "{name} has {} flags", flags.len());
+            for flag in flags.iter().filter(|_| groups.is_some()) {
+                assert!(flag.get_help_heading().is_some(), "{name}: {flag}");
+            }
+            for id in groups.iter().flat_map(|groups| groups.iter()).flat_map(|(_, flags)| flags.iter()) {
+                assert!(flags.iter().any(|flag| flag.get_id() == *id), "{name} has no {id}");
+            }
+        }
+    }
+}
