@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the packages of giusto: an archive with a static binary, a Debian package, a wheel and an sdist (`make dist`)."""
+"""Builds the packages of giusto, `make dist`: archive with a static binary, Debian package, wheel and sdist."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from email.utils import formatdate
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class Builder:
         self.made: list[Path] = []
         self.tools = toolchain.tools(self.scratch / "tools")
 
-    def run(self, command: list[str | Path], made: Toolchain, folder: Path) -> None:
+    def run(self, command: Sequence[str | Path], made: Toolchain, folder: Path) -> None:
         """Runs a command of the tools with a toolchain."""
         ours = {
             "PATH": f"{self.tools}:{os.environ['PATH']}",
@@ -85,7 +86,13 @@ class Builder:
         for shell, name in SHELLS.items():
             (folder / "completions" / name).write_text(output(program, "completions", shell) + "\n")
         subprocess.run([program, "man", folder / "man/man1"], check=True)
-        for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "packaging/Containerfile", "packaging/giusto-recv.service"]:
+        for file in [
+            "README.md",
+            "LICENSE-MIT",
+            "LICENSE-APACHE",
+            "packaging/Containerfile",
+            "packaging/giusto-recv.service",
+        ]:
             shutil.copy(ROOT / file, folder)
         text = self.licences("giusto-cli", f"{self.arch}-unknown-linux-{libc}")
         (folder / "THIRD-PARTY-LICENSES.txt").write_text(text)
@@ -126,10 +133,16 @@ class Builder:
         for word, text in texts.items():
             copyright.write_text(copyright.read_text().replace(word, text))
         date = formatdate(self.time)
-        entry = f"giusto ({self.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- giusto <giusto@example.org>  {date}\n"
+        entry = f"giusto ({self.version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
+        entry += f" -- giusto <giusto@example.org>  {date}\n"
         (folder / "debian/changelog").write_text(entry)
         environment = os.environ | {"DEB_HOST_ARCH": DEBIAN[self.arch], "SOURCE_DATE_EPOCH": str(self.time)}
-        subprocess.run(["dpkg-architecture", "-a", DEBIAN[self.arch], "-c", "debian/rules", "binary"], cwd=folder, env=environment, check=True)
+        subprocess.run(
+            ["dpkg-architecture", "-a", DEBIAN[self.arch], "-c", "debian/rules", "binary"],
+            cwd=folder,
+            env=environment,
+            check=True,
+        )
         built = self.scratch / f"giusto_{self.version}_{DEBIAN[self.arch]}.deb"
         self.made.append(Path(shutil.move(built, self.out / built.name)))
 
@@ -147,7 +160,9 @@ class Builder:
         out = self.scratch / "wheel"
         shutil.rmtree(out, ignore_errors=True)
         build = ["maturin", "build", "--zig", "--compatibility", "manylinux2014", "--target", target]
-        self.run([*build, "--profile", self.profile, "--out", out], toolchain.for_target(target, self.scratch), unpacked)
+        self.run(
+            [*build, "--profile", self.profile, "--out", out], toolchain.for_target(target, self.scratch), unpacked
+        )
         self.take(out)
 
     def sdist(self) -> None:
@@ -181,7 +196,9 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(kinds)}; all without one")
     parser.add_argument("--arch", default=HOST, choices=DEBIAN)
     parser.add_argument("--profile", default="dist", help="cargo profile")
-    parser.add_argument("--binary", type=Path, help="package this binary, which need not be static, instead of building one")
+    parser.add_argument(
+        "--binary", type=Path, help="package this binary, which need not be static, instead of building one"
+    )
     args = parser.parse_args()
     wanted = args.packages or kinds
     if unknown := set(wanted) - set(kinds):

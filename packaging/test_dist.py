@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs each package of `make dist` in a place that has nothing else of giusto, and uses it there (`make test-dist`)."""
+"""Installs each package of `make dist` in a place that has nothing else of giusto and uses it: `make test-dist`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def install(program: str, *packages: str) -> None:
     """Installs a program of Debian that is missing."""
     if shutil.which(program) is None:
         command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
-        if os.geteuid() != 0 or shutil.which("apt-get") is None or subprocess.run(command, capture_output=True).returncode:
+        if (
+            os.geteuid() != 0
+            or shutil.which("apt-get") is None
+            or subprocess.run(command, capture_output=True).returncode
+        ):
             raise Skipped(f"{program} is missing, and apt-get cannot install it")
 
 
@@ -91,7 +95,9 @@ def use(place: Place, version: str) -> None:
 def explore(place: Place) -> None:
     """The page of `giusto explore` is served until Ctrl-C."""
     command = place.command("explore", "--no-open", network="host")
-    with subprocess.Popen(command, cwd=place.work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=place.work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             said = ""
@@ -151,7 +157,13 @@ class Tests:
         self.root()
         check(["sha256sum", "--check", "--ignore-missing", "SHA256SUMS"], self.packages)
         unpacked = self.unpacked("archive", scratch / "unpacked")
-        for name in ("completions/giusto.bash", "man/man1/giusto.1", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt", "README.md"):
+        for name in (
+            "completions/giusto.bash",
+            "man/man1/giusto.1",
+            "LICENSE-MIT",
+            "THIRD-PARTY-LICENSES.txt",
+            "README.md",
+        ):
             assert (unpacked / name).stat().st_size > 100, name
         if not unpacked.name.endswith("-musl"):
             raise Skipped("the binary is not static: it is not run in an empty root")
@@ -165,7 +177,15 @@ class Tests:
         self.root()
         install("buildah", "buildah")
         unpacked = self.unpacked("container", scratch / "unpacked")
-        buildah: list[str | Path] = ["buildah", "--root", scratch / "storage", "--runroot", scratch / "run", "--storage-driver", "vfs"]
+        buildah: list[str | Path] = [
+            "buildah",
+            "--root",
+            scratch / "storage",
+            "--runroot",
+            scratch / "run",
+            "--storage-driver",
+            "vfs",
+        ]
         check([*buildah, "build", "--isolation", "chroot", "--tag", "giusto", unpacked])
         config = json.loads(check([*buildah, "inspect", "--type", "image", "giusto"]))["OCIv1"]["config"]
         assert config["Entrypoint"] == ["/usr/bin/giusto"] and config["WorkingDir"] == "/data"
@@ -189,10 +209,9 @@ class Tests:
         install("debootstrap", "debootstrap")
         kept = self.target / "packaging/minbase"
         if not (kept / "usr/bin/apt-get").exists():
-            release = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
             shutil.rmtree(kept, ignore_errors=True)
             try:
-                check(["debootstrap", "--variant=minbase", release["VERSION_CODENAME"].strip('"'), kept])
+                check(["debootstrap", "--variant=minbase", platform.freedesktop_os_release()["VERSION_CODENAME"], kept])
             except AssertionError as why:
                 raise Skipped(f"debootstrap: {why}") from why
         root = scratch / "root"

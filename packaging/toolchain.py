@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import glob
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -37,7 +38,9 @@ def output(*command: str | Path, **more: object) -> str:
 def works(*command: str) -> bool:
     """Whether a command can be run and succeeds."""
     try:
-        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300).returncode == 0
+        return (
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300).returncode == 0
+        )
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return False
 
@@ -58,7 +61,7 @@ def c_library_licences(folder: Path) -> list[Path]:
 
 @functools.cache
 def for_target(target: str, scratch: Path) -> Toolchain:
-    """The toolchain for `target`: cargo's own if it has the standard library of the target, or else Debian's source of it."""
+    """The toolchain for `target`: cargo's own with the standard library of the target, or else Debian's source of it."""
     own = Path(output("rustc", "--print", "sysroot"))
     has_target = (own / "lib/rustlib" / target / "lib").is_dir()
     if has_target or works("rustup", "target", "add", target):
@@ -67,7 +70,7 @@ def for_target(target: str, scratch: Path) -> Toolchain:
 
 
 def debian(target: str, folder: Path) -> Toolchain:
-    """Debian's compiler, which compiles Debian's source of the standard library. Neither is installed: they lie in `folder`."""
+    """Debian's compiler, for Debian's source of the standard library. Both lie in `folder` and are not installed."""
     compiler = folder / "usr/bin/rustc"
     if not compiler.exists():
         why = f"rustup cannot add {target}, and Debian's source of the standard library cannot be had"
@@ -88,7 +91,7 @@ def debian(target: str, folder: Path) -> Toolchain:
             package.unlink()
     environment = {
         "RUSTC": str(compiler),
-        "LD_LIBRARY_PATH": str(folder / "usr/lib/x86_64-linux-gnu"),
+        "LD_LIBRARY_PATH": str(folder / f"usr/lib/{platform.machine()}-linux-gnu"),
         # Lets a stable compiler compile its standard library, whose start files and C library zig has.
         "RUSTC_BOOTSTRAP": "1",
         "RUSTFLAGS": "-Clink-self-contained=no",
