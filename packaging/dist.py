@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -39,7 +40,11 @@ class Builder:
         # Equal sources give equal packages: their files have the time of the last commit.
         self.time = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct", cwd=ROOT))
         self.made: list[Path] = []
-        self.tools = toolchain.tools(self.scratch / "tools")
+
+    @functools.cached_property
+    def tools(self) -> Path:
+        """The folder of the tools' programs."""
+        return toolchain.tools(self.scratch / "tools")
 
     def run(self, command: Sequence[str | Path], made: Toolchain, folder: Path) -> None:
         """Runs a command of the tools with a toolchain."""
@@ -64,15 +69,15 @@ class Builder:
         """The licences of all that a binary for `target` contains."""
         system = toolchain.for_target(target, self.scratch).licences
         if target.endswith("musl"):
-            system = system + toolchain.c_library_licences(self.tools.parent)
+            system = system | toolchain.c_library_licences(self.tools.parent)
         return licences.text(ROOT, package, target, system)
 
     def staged(self) -> Path:
         """The folder that the archive has: the binary and what belongs to it."""
         binary = self.binary()
-        libc = "musl" if is_static(binary) else "gnu"
+        libc = "musl" if is_musl(binary) else "gnu"
         if libc == "gnu" and not self.given:
-            raise SystemExit(f"{binary}: is not static")
+            raise SystemExit(f"{binary}: is not a static binary of musl")
         folder = self.scratch / f"giusto-{self.version}-{self.arch}-linux-{libc}"
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "completions").mkdir(parents=True)
@@ -86,14 +91,12 @@ class Builder:
         for shell, name in SHELLS.items():
             (folder / "completions" / name).write_text(output(program, "completions", shell) + "\n")
         subprocess.run([program, "man", folder / "man/man1"], check=True)
-        for file in [
-            "README.md",
-            "LICENSE-MIT",
-            "LICENSE-APACHE",
-            "packaging/Containerfile",
-            "packaging/giusto-recv.service",
-        ]:
-            shutil.copy(ROOT / file, folder)
+        for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"]:
+            shutil.copy(ROOT / name, folder)
+        for name in ["Containerfile", "giusto-recv.service"]:
+            shutil.copy(ROOT / "packaging" / name, folder)
+        # The help of the command names pages of it.
+        shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("notebooks"))
         text = self.licences("giusto-cli", f"{self.arch}-unknown-linux-{libc}")
         (folder / "THIRD-PARTY-LICENSES.txt").write_text(text)
         return folder
@@ -184,10 +187,10 @@ class Builder:
         (self.out / "SHA256SUMS").write_text("".join(lines))
 
 
-def is_static(binary: Path) -> bool:
-    """Whether no dynamic linker is named in a binary."""
-    headers = output("readelf", "--program-headers", "--wide", binary, env=os.environ | {"LC_ALL": "C"})
-    return "INTERP" not in headers
+def is_musl(binary: Path) -> bool:
+    """Whether a binary is static, without the dynamic linker and the note that glibc puts into its programs."""
+    parts = output("readelf", "--program-headers", "--notes", "--wide", binary, env=os.environ | {"LC_ALL": "C"})
+    return "INTERP" not in parts and "NT_GNU_ABI_TAG" not in parts
 
 
 def main() -> None:

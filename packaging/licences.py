@@ -15,18 +15,14 @@ NAMES = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
 
 def crates(root: Path, package: str, target: str) -> list[dict[str, Any]]:
     """The crates of others that `package` contains on `target`."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
-    found = json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
-    packages = {entry["id"]: entry for entry in found["packages"]}
-    nodes = {entry["id"]: entry for entry in found["resolve"]["nodes"]}
-    left, seen = [entry["id"] for entry in found["packages"] if entry["name"] == package], set()
-    while left:
-        name = left.pop()
-        if name not in seen:
-            seen.add(name)
-            # The kind of a normal dependency is null.
-            left += [one["pkg"] for one in nodes[name]["deps"] if any(k["kind"] is None for k in one["dep_kinds"])]
-    others = [packages[name] for name in seen if packages[name]["source"]]
+
+    def cargo(*words: str) -> str:
+        return subprocess.run(["cargo", *words], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    tree = cargo("tree", "--locked", "--package", package, "--target", target, "--edges", "normal", "--prefix", "none")
+    contained = {tuple(line.split()[:2]) for line in tree.splitlines()}
+    known = json.loads(cargo("metadata", "--locked", "--format-version", "1"))["packages"]
+    others = [crate for crate in known if crate["source"] and (crate["name"], f"v{crate['version']}") in contained]
     return sorted(others, key=lambda crate: (crate["name"], crate["version"]))
 
 
@@ -36,19 +32,16 @@ def notices(folder: Path) -> list[str]:
     return [file.read_text(errors="replace").strip() for file in files if file.is_file()]
 
 
-def of_system(files: list[Path]) -> list[tuple[str, str]]:
-    """Names and texts of the licences of standard library and C library."""
-    texts = []
-    for file in files:
-        text = file.read_text(errors="replace")
-        if file.suffix == ".html":
-            text = html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", text, flags=re.DOTALL))
-            text = re.sub(r"\n\s*\n\s*\n+", "\n\n", text)
-        texts.append((file.name, text.strip()))
-    return texts
+def plain(file: Path) -> str:
+    """The text of a file, also of an HTML page."""
+    text = file.read_text(errors="replace")
+    if file.suffix == ".html":
+        text = html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", "", text, flags=re.DOTALL))
+        text = re.sub(r"\n\s*\n\s*\n+", "\n\n", text)
+    return text.strip()
 
 
-def text(root: Path, package: str, target: str, system: list[Path]) -> str:
+def text(root: Path, package: str, target: str, system: dict[str, Path]) -> str:
     """One text; a licence that several crates have word for word is printed once."""
     holders: dict[str, list[str]] = {}
     table = []
@@ -61,12 +54,11 @@ def text(root: Path, package: str, target: str, system: list[Path]) -> str:
         for notice in found:
             names = holders.setdefault(notice, [])
             names.extend([] if name in names else [name])
-    charts = root / "crates/giusto/assets/plotly/LICENSE"
-    table.append("Plotly.js, in pages: MIT")
-    holders.setdefault(charts.read_text().strip(), []).append("Plotly.js")
+    more = {"Plotly.js, in pages": root / "crates/giusto/assets/plotly/LICENSE", **system}
+    for name, file in more.items():
+        table.append(f"{name}: see below")
+        holders.setdefault(plain(file), []).append(name)
     parts = ["giusto contains the following software of others.", "\n".join(table)]
-    for name, notice in of_system(system):
-        holders.setdefault(notice, []).append(name)
     rule = "=" * 100
     parts += [f"{rule}\n{', '.join(names)}\n{rule}\n\n{notice}" for notice, names in holders.items()]
     return "\n\n".join(parts) + "\n"

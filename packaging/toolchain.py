@@ -25,8 +25,8 @@ class Toolchain:
 
     environment: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
-    # Licences of the standard library.
-    licences: list[Path] = field(default_factory=list)
+    # Files with the licences of what is not a crate.
+    licences: dict[str, Path] = field(default_factory=dict)
 
 
 def output(*command: str | Path, **more: object) -> str:
@@ -53,10 +53,10 @@ def tools(folder: Path) -> Path:
     return folder / "bin"
 
 
-def c_library_licences(folder: Path) -> list[Path]:
+def c_library_licences(folder: Path) -> dict[str, Path]:
     """Licences of the parts that zig links into a static binary."""
     zig = Path(glob.glob(str(folder / "lib/python3*/site-packages/ziglang"))[0])
-    return [zig / "lib/libc/musl/COPYRIGHT", zig / "LICENSE"]
+    return {"musl, the C library": zig / "lib/libc/musl/COPYRIGHT", "compiler runtime of zig": zig / "LICENSE"}
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def for_target(target: str, scratch: Path) -> Toolchain:
     own = Path(output("rustc", "--print", "sysroot"))
     has_target = (own / "lib/rustlib" / target / "lib").is_dir()
     if has_target or works("rustup", "target", "add", target):
-        return Toolchain(licences=sorted((own / "share/doc/rust").glob("COPYRIGHT-library.*")))
+        return Toolchain(licences=library_licence(own / "share/doc/rust/COPYRIGHT-library.html"))
     return debian(target, scratch / "debian")
 
 
@@ -96,5 +96,10 @@ def debian(target: str, folder: Path) -> Toolchain:
         "RUSTC_BOOTSTRAP": "1",
         "RUSTFLAGS": "-Clink-self-contained=no",
     }
-    licences = sorted(folder.glob("usr/share/doc/libstd-rust-web-*/copyright"))
-    return Toolchain(environment, ["-Zbuild-std=std,panic_abort"], licences[:1])
+    licences = library_licence(*folder.glob("usr/share/doc/libstd-rust-web-*/copyright"))
+    return Toolchain(environment, ["-Zbuild-std=std,panic_abort"], licences)
+
+
+def library_licence(*files: Path) -> dict[str, Path]:
+    """The licences of Rust's standard library, where the toolchain has them."""
+    return {"standard library of Rust": file for file in files if file.is_file()}
