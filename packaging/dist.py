@@ -37,7 +37,7 @@ class Builder:
         self.out = self.target_folder / "packages"
         self.scratch = self.target_folder / "packaging"
         self.out.mkdir(parents=True, exist_ok=True)
-        # Equal sources give equal packages: their files have the time of the last commit.
+        # Equal binaries give equal packages: files have the time of the last commit.
         self.time = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct", cwd=ROOT))
         self.made: list[Path] = []
 
