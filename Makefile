@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python lint bench deny fuzz docs
+.PHONY: test test-rust test-python lint bench deny fuzz docs dist test-dist
 
 test: test-rust test-python
 
@@ -50,3 +50,13 @@ fuzz:
 		mkdir -p corpus/$$target && \
 		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) \
 			|| exit 1; done
+
+# Packages, in target/packages: all of them, or PACKAGES="archive deb wheel sdist". See docs/how-to/install.md.
+ARCH ?= $(shell uname -m)
+PACKAGES ?=
+dist:
+	$(PYTHON) packaging/dist.py --arch $(ARCH) $(DIST_FLAGS) $(PACKAGES)
+
+# Installs each package that is there in a clean place and runs it.
+test-dist:
+	$(PYTHON) packaging/test_dist.py $(PACKAGES)

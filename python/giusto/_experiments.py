@@ -97,7 +97,7 @@ def sweep(
     Parameters
     ----------
     scenario
-        A `Scenario`, the path of a scenario file, or its text (a string of several lines).
+        A `Scenario`, the path of a scenario file, its text (a string of several lines), or the name of a built-in scenario.
     set
         Values of each setting by its path: ``{"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}``. A value may be a controller, a list
         or a table, such as that of `rate_steps`.

@@ -26,7 +26,7 @@ def run(
     Parameters
     ----------
     scenario
-        A `Scenario`, the path of a scenario file, or its text (a string of several lines).
+        A `Scenario`, the path of a scenario file, its text (a string of several lines), or the name of a built-in scenario.
     seed
         Random seed, 0 to 2^64 - 1. Default: that of the scenario.
     set

@@ -151,7 +151,7 @@ class Scenario:
         Parameters
         ----------
         path
-            TOML file. Trace files are looked for in its folder.
+            TOML file, whose trace files are looked for in its folder, or the name of a built-in scenario, such as ``"codel"``.
         controllers
             Controllers of your own that the file may name.
         """
@@ -224,7 +224,7 @@ class Scenario:
 
 
 def scenario_of(scenario: Scenario | str | os.PathLike[str]) -> Scenario:
-    """Return the scenario; a string of several lines is TOML, any other string is a path."""
+    """Return the scenario; a string of several lines is TOML, any other string is a path or a built-in name."""
     if isinstance(scenario, Scenario):
         return scenario
     if isinstance(scenario, str) and "\n" in scenario:

@@ -22,9 +22,10 @@ use giusto::{
         save::{SavedGap, SavedVideo},
     },
     capture::CallCapture,
+    explore,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
-    scenario::{Document, MOST_VIDEOS, Setting},
+    scenario::{MOST_VIDEOS, Setting},
     view::{
         call::text as call_text,
         format::{brief_rate, count, plural, rate, rate_range, time_us},
@@ -72,7 +73,7 @@ const MAX_RECORDS: usize = 1_000;
   giusto call --listen 0.0.0.0                     serves calls on port 5004
   giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
   giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
-  giusto call 192.0.2.7 --scenario scenarios/media.toml --json
+  giusto call 192.0.2.7 --scenario media --json
   giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
   giusto call 192.0.2.7 -t 60 --live               shows target, decisions and delays in a browser
   giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
@@ -556,7 +557,7 @@ fn live_line(live: &Live) -> String {
 fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
     let invalid = |error: PlanError| anyhow::Error::from(UsageError::new(error));
     if let Some(file) = &args.scenario {
-        let scenario = Document::load(file).and_then(|document| document.scenario(&args.set));
+        let scenario = explore::load(file).and_then(|document| document.scenario(&args.set));
         let scenario = scenario.map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
         let seed = args.seed.unwrap_or(scenario.seed());
         let mut plan = CallPlan::from_scenario(&scenario, args.flow.as_deref(), seed).map_err(invalid)?;

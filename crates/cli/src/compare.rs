@@ -17,14 +17,14 @@ use crate::{
     usage::UsageError,
 };
 use giusto::{
-    live,
+    explore, live,
     record::TimelineOptions,
     run::{
         RecordOptions,
         comparison::{self, Comparison, Contender, Controllers, Run},
         timed,
     },
-    scenario::{Document, Setting},
+    scenario::Setting,
     view::{comparison::text, files::Files, html},
 };
 use giusto_units::TimeDelta;
@@ -32,18 +32,18 @@ use giusto_units::TimeDelta;
 /// Flags of `giusto compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto compare scenarios/compare.toml --out side-by-side
-  giusto compare scenarios/media.toml --controller gcc:remb,scream:v2 --set bottleneck.queue=codel
-  giusto compare scenarios/media-vs-cubic.toml --controller all --json
-  giusto compare scenarios/rfc8867/5.4-same-algorithm.toml --flow s1
-  giusto compare scenarios/rfc8867/5.1-variable-capacity.toml --live --out parity
+  giusto compare media-step --out side-by-side
+  giusto compare media --controller gcc:remb,scream:v2 --set bottleneck.queue=codel
+  giusto compare media-vs-cubic --controller all --json
+  giusto compare rfc8867/5.4-same-algorithm --flow s1
+  giusto compare rfc8867/5.1-variable-capacity --live --out parity
 
 Everything else is the same in all runs, including the seed. Where a controller does not support the scenario's feedback, it
 gets feedback that it supports; an option or receiver-limit that it does not support is omitted. The output notes this.
 Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage; 3 with --live: this machine was overloaded,
 and figures of real time cannot be trusted.")]
 pub(crate) struct CompareArgs {
-    /// Scenario
+    /// Scenario file, or name of a built-in scenario
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -82,7 +82,7 @@ pub(crate) struct CompareArgs {
 }
 
 pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let document = Document::load(&args.file).map_err(UsageError::from)?;
+    let document = explore::load(&args.file).map_err(UsageError::from)?;
     let controllers = args.controller.clone().unwrap_or_default();
     let contenders = comparison::contenders(&document, &args.set, &controllers, args.flow.as_deref())
         .map_err(UsageError::from)?;

@@ -41,15 +41,15 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Flags of `giusto explore`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto explore scenarios/media.toml
+  giusto explore media
   giusto explore
-  giusto explore scenarios/media-vs-cubic.toml --controller gcc:libwebrtc,scream:v2 --seeds 10
-  giusto explore scenarios/media.toml --set bottleneck.rate=2M --no-open
+  giusto explore media-vs-cubic --controller gcc:libwebrtc,scream:v2 --seeds 10
+  giusto explore media --set bottleneck.rate=2M --no-open
 
 The page is served on loopback until Ctrl-C. Its address holds a random token: whoever has it can run scenarios here.
 docs/how-to/explore.md describes the page.")]
 pub(crate) struct ExploreArgs {
-    /// Scenario; without it the page begins with a gallery of scenarios
+    /// Scenario file, or name of a built-in scenario; without it the page begins with a gallery of scenarios
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -75,7 +75,7 @@ pub(crate) struct ExploreArgs {
 }
 
 pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
-    let document = args.file.as_ref().map(Document::load).transpose().map_err(UsageError::from)?;
+    let document = args.file.as_ref().map(explore::load).transpose().map_err(UsageError::from)?;
     if document.as_ref().is_some_and(Document::is_city) {
         misuse!("a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
     }

@@ -22,17 +22,18 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
+    explore,
     link::{self, CommandOptions, Ends, LinkError, LinkOptions, LinkPlan, LinkRun, LiveLinks, Ready},
-    scenario::{Document, Setting},
+    scenario::Setting,
     view::{files::Files, format::rate, html, tables},
 };
 
 /// Flags of `giusto link`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto link scenarios/codel.toml -- sh -c 'ping -c 5 $GIUSTO_FAR'
-  giusto link scenarios/one-cubic.toml --far 'iperf3 -s' -- sh -c 'iperf3 -c $GIUSTO_FAR -t 10'
-  giusto link scenarios/first.toml --relay 127.0.0.1:5000=127.0.0.1:6000 --out call
+  giusto link codel -- sh -c 'ping -c 5 $GIUSTO_FAR'
+  giusto link one-cubic --far 'iperf3 -s' -- sh -c 'iperf3 -c $GIUSTO_FAR -t 10'
+  giusto link first --relay 127.0.0.1:5000=127.0.0.1:6000 --out call
 
 COMMAND runs in a network namespace of its own. Its only way out leads across the links to the host's side, whose addresses
 are GIUSTO_FAR and GIUSTO_FAR6 in its environment. Without the rights of root the far side is a namespace too: start the program
@@ -42,7 +43,7 @@ The flows of FILE are not sent; the first one says between which nodes the progr
 
 Exit status: that of COMMAND if it is not 0; 3 if the packets were later than --max-lateness or the link was too slow.")]
 pub(crate) struct LinkArgs {
-    /// Scenario with the links
+    /// Scenario with the links: a file, or the name of a built-in one
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -144,9 +145,8 @@ fn unavailable(error: &LinkError) -> anyhow::Error {
 }
 
 pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
-    let scenario = Document::load(&args.file)
-        .and_then(|document| document.links(&args.set))
-        .map_err(UsageError::from)?;
+    let scenario =
+        explore::load(&args.file).and_then(|document| document.links(&args.set)).map_err(UsageError::from)?;
     let seed = args.seed.unwrap_or(scenario.seed());
     let ends = Ends { from: args.from.clone(), to: args.to.clone() };
     let plan = LinkPlan::new(&scenario, seed, &ends)

@@ -25,7 +25,7 @@ use giusto::{
 /// Flags of `giusto replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto sim scenarios/media.toml --session-log call.jsonl
+  giusto sim media --session-log call.jsonl
   giusto replay call.jsonl
   giusto replay call.jsonl --controller gcc:libwebrtc,scream:v2 --out replay.html
   giusto replay call.jsonl --controller all --json

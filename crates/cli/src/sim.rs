@@ -22,9 +22,10 @@ use crate::{
 use giusto::{
     capture::{ChromeTrace, Outputs},
     city::CityRun,
+    explore,
     record::{RunRecord, TimelineOptions},
     run::{RecordOptions, timed},
-    scenario::{CityScenario, Document, Scenario, Setting},
+    scenario::{CityScenario, Scenario, Setting},
     view::{
         city,
         files::Files,
@@ -38,19 +39,19 @@ use giusto::{
 /// Flags of `giusto sim`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto sim scenarios/first.toml
-  giusto sim scenarios/codel.toml --set bottleneck.rate=2M --set tcp.count=3 --seed 7
-  giusto sim scenarios/codel.toml --out codel --trace parquet
-  giusto sim scenarios/*.toml --json
-  giusto sim scenarios/media.toml --why 12.3s
-  giusto sim scenarios/media.toml --pcap call.pcapng --chrome-trace call.json
-  giusto sim scenarios/media.toml --session-log call.jsonl && giusto replay call.jsonl --controller scream:v2
-  giusto sim scenarios/rfc8869/2.1-downlink.toml --set city.users-per-cell=7 --set city.controller=scream:v2
+  giusto sim first
+  giusto sim codel --set bottleneck.rate=2M --set tcp.count=3 --seed 7
+  giusto sim codel --out codel --trace parquet
+  giusto sim mine/*.toml --json
+  giusto sim media --why 12.3s
+  giusto sim media --pcap call.pcapng --chrome-trace call.json
+  giusto sim media --session-log call.jsonl && giusto replay call.jsonl --controller scream:v2
+  giusto sim rfc8869/2.1-downlink --set city.users-per-cell=7 --set city.controller=scream:v2
 
 Exit status: 0 all expectations are met, 1 an expectation is not met, 2 the scenario cannot be used.
 docs/reference/scenario.md lists what --set can change.")]
 pub(crate) struct SimArgs {
-    /// Scenarios
+    /// Scenario files, or names of built-in scenarios
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -272,7 +273,7 @@ fn city(
 /// Reads all scenarios, or reports all errors in them.
 fn scenarios(args: &SimArgs) -> Result<Vec<Planned>, UsageError> {
     let read = |file: &PathBuf| {
-        let document = Document::load(file)?;
+        let document = explore::load(file)?;
         if document.is_city() {
             document.city(&args.set).map(|city| Planned::City(Box::new(city)))
         } else {

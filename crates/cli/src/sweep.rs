@@ -18,6 +18,7 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
+    explore,
     run::{
         Parallel, Shard,
         sweep::{
@@ -25,7 +26,6 @@ use giusto::{
             Whole,
         },
     },
-    scenario::Document,
     view::sweep::{self as view, Summary},
 };
 
@@ -35,10 +35,10 @@ const NAMED: usize = 10;
 /// Flags of `giusto sweep`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  giusto sweep scenarios/codel.toml --seeds 1..30
-  giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates
-  giusto sweep scenarios/codel.toml --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
-  giusto sweep scenarios/codel.toml --seeds 1..1000 --shard 2/8 --out part-2
+  giusto sweep codel --seeds 1..30
+  giusto sweep codel --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates
+  giusto sweep codel --set bottleneck.rate=1M,5M,20M --set bottleneck.queue.target=5ms,15ms --out rates --resume
+  giusto sweep codel --seeds 1..1000 --shard 2/8 --out part-2
   giusto merge part-* --out whole
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
@@ -46,7 +46,7 @@ Shard I/N is the runs I, I + N, I + 2 N, …, on every machine; part.json in its
 Expectations were written for the values of the file: they are judged in runs whose varied settings are as in the file.
 Exit status: 0 all expectations that are judged are met, 1 a run failed or such an expectation is not met, 2 wrong usage.")]
 pub(crate) struct SweepArgs {
-    /// Scenario
+    /// Scenario file, or name of a built-in scenario
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -94,7 +94,7 @@ struct Printed<'a> {
 }
 
 pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let document = Document::load(&args.file).map_err(UsageError::from)?;
+    let document = explore::load(&args.file).map_err(UsageError::from)?;
     let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() };
     sweep.check().map_err(UsageError::new)?;
     let planned = sweep.plan_unless(&mut || stop.load(Ordering::Relaxed)).map_err(UsageError::from)?;

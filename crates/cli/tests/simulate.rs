@@ -46,6 +46,28 @@ fn with(line: &str, instead_of: &str) -> String {
 }
 
 #[test]
+fn built_in_scenarios_run_by_name_where_there_is_no_such_file() {
+    let folder = Folder::with(GOOD);
+    // With a trace, in a folder of the gallery, and beside the results of an earlier run.
+    for name in ["rate-trace", "lessons/02-fq-codel", "first", "first"] {
+        let output =
+            folder.run(&["sim", name, "--set", "duration=12s", "--set", "expect=[]", "--out", "first"]);
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+    }
+    assert!(folder.run(&["sweep", "codel", "--set", "duration=12s", "--seeds", "1..2"]).status.success());
+    // A file comes first.
+    fs::write(folder.path("codel"), GOOD).unwrap();
+    assert_eq!(json(&folder.run(&["sim", "codel", "--json"]))["flows"][0]["id"], "voice");
+
+    let output = folder.run(&["sim", "scenarios/codel.toml", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    let (known, unknown) =
+        ("no such file: the built-in scenario is called \"codel\"\n", "nothing: cannot be read");
+    assert!(text(&output.stderr).contains(known), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(unknown), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     let rate = "rate = \"1 Mbit/s\"";
     insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: must be above 0 bit/s, found "0 Mbit/s""#);

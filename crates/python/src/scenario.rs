@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use giusto::scenario::{self, Setting};
+use giusto::{
+    explore,
+    scenario::{self, Setting},
+};
 use giusto_congestion::Algorithm;
 use pyo3::{prelude::*, types::PyType};
 
@@ -30,10 +33,10 @@ impl Document {
         Ok(Self(scenario::Document::parse(text, name)?))
     }
 
-    /// Reads a file.
+    /// Reads a file, or the built-in scenario of this name where there is none.
     #[staticmethod]
     fn load(path: PathBuf) -> Outcome<Self> {
-        Ok(Self(scenario::Document::load(path)?))
+        Ok(Self(explore::load(path)?))
     }
 
     /// The text.

@@ -1,9 +1,11 @@
 //! The scenarios of the repository, within the program.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::ExploreError;
-use crate::scenario::{Document, Lesson, Setting, Step};
+use crate::scenario::{Document, Lesson, ScenarioError, Setting, Step};
 
 /// A scenario of the gallery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -133,6 +135,20 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "rfc8869/3.2-varying-20",
 ];
 
+/// Scenarios of a city, which are run by their names, too.
+const CITIES: &[(&str, &str)] = &scenarios![
+    "rfc8869/2.1-downlink-far",
+    "rfc8869/2.1-downlink-fast",
+    "rfc8869/2.1-downlink-no-aqm",
+    "rfc8869/2.1-downlink",
+    "rfc8869/2.1-uplink-far",
+    "rfc8869/2.1-uplink-fast",
+    "rfc8869/2.1-uplink-no-aqm",
+    "rfc8869/2.1-uplink",
+    "rfc8869/2.2-downlink",
+    "rfc8869/2.2-uplink",
+];
+
 /// The traces that they read, by the names that their files give them.
 const TRACES: [(&str, &str); 4] = [
     ("traces/half-seconds.csv", include_str!("../../scenarios/traces/half-seconds.csv")),
@@ -161,8 +177,37 @@ pub(super) fn document(name: &str) -> Result<Document, ExploreError> {
             "scenario: the gallery has no \"{name}\": take a name from it"
         )));
     };
+    Ok(built_in(name, text)?)
+}
+
+fn built_in(name: &str, text: &str) -> Result<Document, ScenarioError> {
     let traces = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
     Ok(Document::parse(text, &format!("{name}.toml"))?.with_traces(traces))
+}
+
+/// Reads the scenario file at `path`; `-` is standard input. Where there is no such file, a name of the gallery or of a city of the
+/// repository, such as `codel` or `rfc8869/2.1-downlink`, is that scenario.
+///
+/// # Errors
+///
+/// [`ScenarioError`]: there is no such file and no such name, it cannot be read, or it is not TOML.
+pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
+    let path = path.as_ref();
+    // A folder may have the name of the scenario whose results it holds.
+    if path.is_dir() || !(path == "-" || path.exists()) {
+        let file = path.strip_prefix("scenarios").unwrap_or(path).to_string_lossy();
+        let mut known = SCENARIOS.iter().chain(CITIES);
+        match known.find(|(known, _)| path == *known || file.strip_suffix(".toml") == Some(*known)) {
+            Some((name, text)) if path == *name => return built_in(name, text),
+            Some((name, _)) => {
+                let text =
+                    format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
+                return Err(ScenarioError::new(vec![text]));
+            }
+            None => {}
+        }
+    }
+    Document::load(path)
 }
 
 #[cfg(test)]
@@ -171,8 +216,8 @@ mod tests {
 
     use super::*;
 
-    /// The scenario files of the repository that can be explored.
-    fn in_repository() -> BTreeSet<String> {
+    /// The scenario files of the repository: those of cities, or the others.
+    fn in_repository(of_cities: bool) -> BTreeSet<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let mut found = BTreeSet::new();
         for folder in [root.clone(), root.join("rfc8867"), root.join("rfc8869"), root.join("lessons")] {
@@ -181,8 +226,8 @@ mod tests {
                 if file.extension().is_some_and(|extension| extension == "toml") {
                     let text = fs::read_to_string(&file).unwrap();
                     let name = file.strip_prefix(&root).unwrap().with_extension("");
-                    let is_left_out = text.contains("[city]");
-                    found.extend((!is_left_out).then(|| name.display().to_string()));
+                    let is_wanted = text.contains("[city]") == of_cities;
+                    found.extend(is_wanted.then(|| name.display().to_string()));
                 }
             }
         }
@@ -191,8 +236,10 @@ mod tests {
 
     #[test]
     fn the_gallery_holds_the_scenarios_of_the_repository() {
-        let listed: BTreeSet<String> = SCENARIOS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(listed, in_repository());
+        for (list, of_cities) in [(SCENARIOS, false), (CITIES, true)] {
+            let listed: BTreeSet<String> = list.iter().map(|(name, _)| (*name).to_owned()).collect();
+            assert_eq!(listed, in_repository(of_cities));
+        }
     }
 
     #[test]

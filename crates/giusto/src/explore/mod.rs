@@ -28,4 +28,4 @@ mod gallery;
 
 pub use answer::{ExploreError, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
-pub use gallery::{Entry, Guide, entries};
+pub use gallery::{Entry, Guide, entries, load};
