@@ -1,0 +1,399 @@
+//! `giusto call`: two processes hold a media session, and both print its record.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+use std::{
+    fs,
+    process::{Child, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use crate::common::{
+    giusto, json,
+    process::Listener,
+    relay::{Relay, Way},
+    run, text,
+};
+use serde_json::Value;
+
+/// A listener for one call on a free port of 127.0.0.1.
+fn listener(args: &[&str]) -> Listener {
+    Listener::of(&[&["call", "--listen", "127.0.0.1:0", "--once", "--json"], args].concat())
+}
+
+fn caller(to: &str, args: &[&str]) -> Child {
+    let mut command = giusto(&[&["call", to, "--json"], args].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The record and the exit status of a caller. A machine that others use may make its figures doubtful.
+fn called(output: &Output) -> Value {
+    let record = json(output);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{} {record}", text(&output.stderr));
+    assert_eq!(record["call"]["error"], Value::Null, "{record}");
+    record
+}
+
+/// The records of caller and listener of a call with these flags.
+fn both(args: &[&str], listening: &[&str]) -> (Value, Value) {
+    let listener = listener(listening);
+    let caller = caller(&listener.address.to_string(), args);
+    let record = called(&caller.wait_with_output().unwrap());
+    let (listened, code) = listener.result();
+    assert!(matches!(code, 0 | 3), "{listened}");
+    (record, listened)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn both_ends_print_the_record_of_the_session() {
+    let flags = ["--controller", "gcc:libwebrtc", "--max-rate", "600k", "--duration", "4s"];
+    let (caller, listener) = both(&flags, &[]);
+    for record in [&caller, &listener] {
+        let [flow] = record["flows"].as_array().unwrap().as_slice() else { panic!("{record}") };
+        let fields = ["scenario", "seed", "duration_s", "wall_s", "events", "interrupted", "links", "checks"];
+        assert!(fields.iter().all(|field| !record[field].is_null()), "{record}");
+        assert_eq!((&flow["kind"], &flow["controller"]), (&"media".into(), &"gcc:libwebrtc".into()));
+        assert_eq!((&flow["feedback"], &record["duration_s"]), (&"transport-wide".into(), &4.0.into()));
+        // What was sent has arrived: nothing is between the two.
+        assert_eq!((&flow["lost_packets"], &flow["duplicate_packets"]), (&0.into(), &0.into()), "{record}");
+        assert!(flow["sent_packets"] == flow["received_packets"] && number(&flow["sent_packets"]) > 100.0);
+        let (sent, received) = (number(&flow["sent_rate_bps"]), number(&flow["received_rate_bps"]));
+        assert!((200e3..=660e3).contains(&sent) && (sent - received).abs() < 30e3, "{sent} {received}");
+        // 30 frames a second.
+        assert!((90.0..=125.0).contains(&number(&flow["frames"])), "{record}");
+        let stream = &flow["streams"][0];
+        assert_eq!((&stream["id"], &stream["frames"]), (&"video".into(), &flow["frames"]), "{record}");
+        let delay = &flow["frame_delay_ms"];
+        assert!((0.0..500.0).contains(&number(&delay["p50"])), "{record}");
+        let round_trip = &record["call"]["round_trip_ms"];
+        assert!((0.0..500.0).contains(&number(&round_trip["p50"])), "{record}");
+    }
+    assert_eq!((&caller["call"]["role"], &listener["call"]["role"]), (&"caller".into(), &"listener".into()));
+    assert!(number(&caller["flows"][0]["target_rate_bps"]) > 200e3);
+    assert_eq!(listener["flows"][0]["decisions"], Value::Null);
+}
+
+#[test]
+fn both_ends_send_several_streams() {
+    let flags =
+        ["--bidir", "--video", "2", "--audio", "--max-rate", "500k", "-t", "3", "--feedback", "rfc8888"];
+    let (caller, listener) = both(&[&flags[..], &["--ecn", "ect1"]].concat(), &[]);
+    for record in [&caller, &listener] {
+        let flows = record["flows"].as_array().unwrap();
+        let ids: Vec<&str> = flows.iter().map(|flow| flow["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, ["call", "call:reverse"]);
+        for flow in flows {
+            assert_eq!(flow["feedback"], "rfc8888");
+            let streams: Vec<_> = flow["streams"].as_array().unwrap().iter().collect();
+            let ids: Vec<&str> = streams.iter().map(|stream| stream["id"].as_str().unwrap()).collect();
+            assert_eq!(ids, ["audio", "video-1", "video-2"]);
+            // 50 frames of audio and 30 of video a second; those at the end may be on their way.
+            assert!((130.0..=153.0).contains(&number(&streams[0]["frames"])), "{record}");
+            assert!((70.0..=95.0).contains(&number(&streams[1]["frames"])), "{record}");
+        }
+    }
+    let [there, back] = [0, 1].map(|flow| &listener["flows"][flow]);
+    assert_eq!(there["lost_packets"], 0, "{there}");
+    assert!(number(&back["sent_packets"]) > 200.0 && number(&there["received_packets"]) > 200.0);
+}
+
+#[test]
+fn the_listener_sends_when_it_is_asked_to_and_not_too_fast() {
+    let (caller, listener) = both(&["-R", "-t", "3", "--max-rate", "2M"], &["--max-rate", "300k"]);
+    for record in [&caller, &listener] {
+        let [flow] = record["flows"].as_array().unwrap().as_slice() else { panic!("{record}") };
+        assert_eq!((&flow["id"], &flow["from"]), (&"call:reverse".into(), &"listener".into()));
+        let rate = number(&flow["received_rate_bps"]);
+        assert!((150e3..400e3).contains(&rate), "{record}");
+    }
+}
+
+#[test]
+fn a_scenario_gives_the_media() {
+    let folder = crate::common::Folder::with(
+        r#"
+        name = "two-cameras"
+        duration = "2 s"
+        warmup = "500 ms"
+        [[link]]
+        id = "path"
+        from = "a"
+        to = "b"
+        rate = "3 Mbit/s"
+        duplex = true
+        [[flow]]
+        id = "meeting"
+        kind = "media"
+        controller = "scream:v2"
+        video = { model = "perfect", max = "400 kbit/s" }
+        audio = "20 kbit/s"
+        "#,
+    );
+    let listener = listener(&[]);
+    let to = listener.address.to_string();
+    let page = folder.path("call.html");
+    let trace = folder.path("call.csv");
+    let args = ["--scenario", "s.toml", "--out", page.to_str().unwrap(), "--trace", trace.to_str().unwrap()];
+    let output = folder.command(&[&["call", &to, "--json"], &args[..]].concat()).output().unwrap();
+    let record = called(&output);
+    assert_eq!(
+        (&record["scenario"], &record["flows"][0]["controller"]),
+        (&"two-cameras".into(), &"scream:v2".into())
+    );
+    assert_eq!((&record["flows"][0]["from_s"], &record["flows"][0]["to_s"]), (&0.5.into(), &2.0.into()));
+    let (listened, _) = listener.result();
+    assert_eq!(listened["flows"][0]["from_s"], 0.5);
+    let streams = listened["flows"][0]["streams"].as_array().unwrap();
+    assert_eq!(streams.len(), 2, "{listened}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("two-cameras") && page.contains("scream:v2"));
+    // The caller does not know the received rate over time, nor the links.
+    assert!(page.contains("flows/0/sent_rate_bps") && !page.contains("flows/0/received_rate_bps"));
+    assert!(!page.contains("Network"));
+    let trace = fs::read_to_string(trace).unwrap();
+    let sent = trace.lines().filter(|line| line.contains("sent") && line.contains("call")).count();
+    assert!(sent as f64 >= number(&record["flows"][0]["sent_packets"]), "{sent}");
+}
+
+/// The sizes of the frames that arrived in a call with this video, in bytes.
+fn sizes_in_a_call(video: &str) -> Vec<u64> {
+    let folder = crate::common::Folder::with(&format!(
+        r#"
+        duration = "2 s"
+        [[link]]
+        id = "path"
+        from = "a"
+        to = "b"
+        rate = "9 Mbit/s"
+        duplex = true
+        [[flow]]
+        id = "camera"
+        kind = "media"
+        controller = "scream:v2"
+        video = {video}
+        "#
+    ));
+    let trace = folder.path("call.csv");
+    let listener = listener(&["--trace", trace.to_str().unwrap()]);
+    let to = listener.address.to_string();
+    let output = folder.command(&["call", &to, "--json", "--scenario", "s.toml"]).output().unwrap();
+    called(&output);
+    listener.result();
+    let trace = fs::read_to_string(trace).unwrap();
+    let mut lines = trace.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let place = |name: &str| names.iter().position(|own| *own == name).unwrap();
+    let (event, size) = (place("event"), place("size_bytes"));
+    lines.filter(|line| line[event] == "frame").map(|line| line[size].parse().unwrap()).collect()
+}
+
+#[test]
+fn recorded_and_fixed_video_are_sent_as_in_a_simulation() {
+    let recorded = [3000, 900, 1100, 1000];
+    let frames = sizes_in_a_call(
+        r#"{ model = "recorded", sizes = [3000, 900, 1100, 1000], adapts = false, skip-after = "never", discard-after = "never" }"#,
+    );
+    // Loopback loses nothing, and a busy machine is only late.
+    assert!((20..=60).contains(&frames.len()), "{frames:?}");
+    let expected: Vec<u64> = recorded.iter().copied().cycle().take(frames.len()).collect();
+    assert_eq!(frames, expected);
+    let frames = sizes_in_a_call(r#"{ model = "fixed", rate = "320 kbit/s", size = "800 B" }"#);
+    // 50 packets a second of one size, each a frame.
+    assert!((30..=100).contains(&frames.len()) && frames.iter().all(|size| *size == 800), "{frames:?}");
+}
+
+#[test]
+fn keys_authenticate_every_datagram() {
+    let folder = crate::common::Folder::with("");
+    let [ours, theirs] = ["11", "22"].map(|byte| {
+        let path = folder.path(byte);
+        fs::write(&path, format!("1 {}", byte.repeat(32))).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let flags = ["--key-file", &ours, "-t", "2", "--max-rate", "300k"];
+    let listener = listener(&["--key-file", &ours]);
+    // One datagram in four is changed on the way.
+    let relay = Relay::to(listener.address);
+    let changed = Arc::new(AtomicU64::new(0));
+    let (count, mut number_of) = (changed.clone(), 0_usize);
+    relay.set(Box::new(move |way, bytes| {
+        number_of += 1;
+        let mut bytes = bytes.to_vec();
+        if way == Way::Forth && bytes[0] >= 128 && number_of.is_multiple_of(4) {
+            // In the number or the MAC: every datagram ends with these 24 bytes.
+            let at = bytes.len() - 1 - number_of % 24;
+            bytes[at] ^= 4;
+            count.fetch_add(1, Relaxed);
+        }
+        vec![(Duration::ZERO, bytes)]
+    }));
+    let caller = caller(&relay.address.to_string(), &flags);
+    let record = called(&caller.wait_with_output().unwrap());
+    assert_eq!(record["call"]["authenticated"], true);
+    let (listened, _) = listener.result();
+    let (flow, changed) = (&listened["flows"][0], changed.load(Relaxed));
+    assert!(changed > 10);
+    assert_eq!(flow["sent_packets"], flow["received_packets"].as_u64().unwrap() + changed, "{listened}");
+    assert_eq!(listened["call"]["ignored"]["unauthenticated_packets"], changed, "{listened}");
+    drop(relay);
+
+    let listener =
+        crate::common::process::Listener::of(&["call", "--listen", "127.0.0.1:0", "--key-file", &ours]);
+    let to = listener.address.to_string();
+    for (keys, error) in [
+        (&["--key-file", &theirs][..], "did not prove that it has the same key"),
+        (&[], "accepts only authenticated calls"),
+    ] {
+        let output = run(&[&["call", &to, "-t", "1"], keys].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(error), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn errors_name_the_fix() {
+    for (args, code, error) in [
+        (&["call"][..], 2, "HOST"),
+        (&["call", "127.0.0.1:1", "--video", "0"], 2, "needs --audio"),
+        (&["call", "127.0.0.1:1", "--controller", "vegas"], 2, "vegas"),
+        (&["call", "127.0.0.1:1", "--controller", "scream:d00", "--feedback", "remb"], 2, "feedback"),
+        (&["call", "127.0.0.1:1", "--max-rate", "0"], 2, "above 0"),
+        (&["call", "127.0.0.1:1", "--scenario", "missing.toml"], 2, "missing.toml"),
+        (&["call", "--listen", "127.0.0.1:0", "--bidir"], 2, "--bidir"),
+        (&["call", "--listen", "192.0.2.1:5004"], 2, "choose another address"),
+        (&["call", "127.0.0.1:9"], 1, "giusto call --listen"),
+    ] {
+        let output = run(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(error) && message.starts_with("error: "), "{args:?}: {message}");
+    }
+}
+
+#[test]
+fn a_recorded_call_is_replayed_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("call.jsonl");
+    let flags = ["--controller", "gcc:libwebrtc", "--max-rate", "600k", "--duration", "2s", "--session-log"];
+    let (record, _) = both(&[&flags[..], &[log.to_str().unwrap()]].concat(), &[]);
+    assert!(number(&record["flows"][0]["sent_packets"]) > 50.0, "{record}");
+    let replayed = run(&["replay", log.to_str().unwrap()]);
+    assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    // One changed number parts them.
+    let whole = fs::read_to_string(&log).unwrap();
+    let cut: Vec<&str> = whole.lines().collect();
+    let less: Vec<&str> =
+        cut.iter().enumerate().filter(|(line, _)| line % 40 != 39).map(|(_, text)| *text).collect();
+    fs::write(&log, less.join("\n")).unwrap();
+    assert_ne!(run(&["replay", log.to_str().unwrap()]).status.code(), Some(0));
+}
+
+/// A call of 12 s across a link that its controller fills.
+const ONE_CALL: &str = r#"
+duration = "12 s"
+warmup = "4 s"
+link = [{ id = "path", from = "a", to = "b", rate = "1 Mbit/s", delay = "20 ms",
+          queue = { kind = "drop-tail", limit = "300 ms" }, reverse = { rate = "unlimited" } }]
+flow = [{ id = "meeting", kind = "media", from = "a", to = "b", start-rate = "600 kbit/s", video = { model = "perfect" } }]
+"#;
+
+/// Whether the figures of `run` in real time can be trusted; if not, says that `test` is skipped.
+fn is_punctual(run: &Value, test: &str) -> bool {
+    let doubts = run["real_time"]["doubts"].as_array().unwrap();
+    if let Some(doubt) = doubts.first() {
+        eprintln!("SKIPPED {test}: {doubt}");
+    }
+    doubts.is_empty()
+}
+
+/// The same scenario, simulated, and in real time: a call across the links.
+#[test]
+fn a_call_across_the_links_does_what_the_simulation_does() {
+    let folder = crate::common::Folder::with(ONE_CALL);
+    let output = folder.run(&["compare", "s.toml", "--live", "--controller", "gcc:libwebrtc", "--json"]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let compared = json(&output);
+    let [simulated, live] = compared["runs"].as_array().unwrap().as_slice() else { panic!("{compared}") };
+    let [parity] = compared["parity"].as_array().unwrap().as_slice() else { panic!("{compared}") };
+    assert_eq!((&simulated["live"], &live["live"]), (&Value::Null, &true.into()));
+    // What is the same at any speed of the machine.
+    for key in ["controller", "feedback", "scenario", "seed", "duration_s"] {
+        assert_eq!(simulated[key], live[key], "{key}");
+    }
+    let [flows, links] = ["flows", "links"].map(|key| [&simulated[key][0], &live[key][0]]);
+    for key in ["id", "group", "kind", "controller", "feedback", "from", "to", "path", "from_s", "to_s"] {
+        assert_eq!(flows[0][key], flows[1][key], "{key}");
+    }
+    assert_eq!((&links[0]["id"], &links[0]["rate"]), (&links[1]["id"], &links[1]["rate"]));
+    // Each figure is that of the end that measures it, and they fit together.
+    let flow = flows[1];
+    let [sent, received, lost] =
+        ["sent_packets", "received_packets", "lost_packets"].map(|key| flow[key].as_u64().unwrap());
+    assert!(sent > 500 && (sent - 60..=sent).contains(&(received + lost)), "{flow}");
+    let [sent, received, target] =
+        ["sent_rate_bps", "received_rate_bps", "target_rate_bps"].map(|key| number(&flow[key]));
+    assert!((300e3..1.2e6).contains(&target) && (sent / received - 1.0).abs() < 0.1, "{flow}");
+    let delay = |kind: &str| number(&flow[kind]["p50"]);
+    // 20 ms of propagation and 10 ms of transmission of a full packet; a frame has several.
+    assert!(delay("delay_ms") >= 20.0 + delay("queue_delay_ms"), "{flow}");
+    assert!(delay("frame_delay_ms") > delay("delay_ms"), "{flow}");
+    assert!(links[1]["offered_packets"].as_u64() >= flow["received_packets"].as_u64(), "{}", links[1]);
+    assert_eq!(parity["received_rate_bps"][1], flow["received_rate_bps"]);
+    assert_eq!(output.status.code() == Some(3), !parity["doubts"].is_null(), "{parity}");
+    println!("{parity}");
+    if is_punctual(live, "a_call_across_the_links_does_what_the_simulation_does") {
+        assert_eq!(parity["within_tolerance"], true, "{parity}");
+        assert!(number(&parity["frame_delay_mean_difference_ms"]).abs() < 10.0, "{parity}");
+        let targets = parity["target_rate_bps"].as_array().unwrap();
+        assert!((number(&targets[1]) / number(&targets[0]) - 1.0).abs() < 0.05, "{parity}");
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_keeps_what_was_measured() {
+    let folder = crate::common::Folder::with(ONE_CALL);
+    let mut command =
+        folder.command(&["compare", "s.toml", "--live", "--controller", "fixed,scream:v2", "--json"]);
+    let compare = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    crate::common::process::signal(&compare, "INT");
+    let output = compare.wait_with_output().unwrap();
+    let compared = json(&output);
+    assert_eq!(compared["interrupted"], true, "{compared}");
+    // On a busy machine the call may not have begun.
+    let live = compared["runs"].as_array().unwrap().iter().find(|run| run["live"] == true);
+    if let Some(live) = live {
+        assert!((0.1..11.0).contains(&number(&live["duration_s"])), "{live}");
+        assert_eq!(live["interrupted"], true);
+    }
+}
+
+#[test]
+fn a_live_comparison_needs_one_media_flow_alone() {
+    for (flow, error) in [
+        (
+            r#"{ id = "noise", kind = "poisson", rate = "50 kbit/s", size = "200 B" }"#,
+            "flow noise is of kind poisson",
+        ),
+        (r#"{ id = "second", kind = "media", from = "a", to = "b" }"#, "flow second is a further media flow"),
+    ] {
+        let folder = crate::common::Folder::with(
+            &ONE_CALL.replace("model = \"perfect\" } }]", &format!("model = \"perfect\" }} }}, {flow}]")),
+        );
+        let output = folder.run(&["compare", "s.toml", "--live"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(
+            message.contains(error) && message.contains("use a scenario with this flow alone"),
+            "{message}"
+        );
+    }
+}

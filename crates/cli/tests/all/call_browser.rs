@@ -1,0 +1,140 @@
+//! `giusto call --browser`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use crate::common::{run, text};
+
+#[test]
+fn flags_that_browsers_do_not_have_are_refused_by_name() {
+    for (flags, complaint) in [
+        (&["--once"][..], "--once: not supported with --browser: leave it out, or use --listen"),
+        (&["--audio"], "--audio: not supported with --browser"),
+        (&["--key-file", "keys"], "--key-file: not supported with --browser"),
+        (&["--scenario", "s.toml"], "--scenario: not supported with --browser"),
+        (&["--save", "a.ivf"], "--save: not supported with --browser: leave it out, or use --listen"),
+        (&["192.0.2.1"], "cannot be used with"),
+    ] {
+        let output = run(&[&["call", "--browser"], flags].concat());
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {printed}");
+        assert!(printed.contains(complaint) && printed.lines().count() == 1, "{flags:?}: {printed}");
+    }
+}
+
+#[cfg(not(feature = "browser"))]
+#[test]
+fn without_webrtc_the_message_says_how_to_get_it() {
+    let output = run(&["call", "--browser", "--media", "a.ivf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--features browser"), "{}", text(&output.stderr));
+}
+
+#[cfg(feature = "browser")]
+mod with_webrtc {
+    use std::{
+        fs,
+        io::{BufRead as _, BufReader, Write as _},
+        net::SocketAddr,
+        process::{Child, Command, Stdio},
+    };
+
+    use crate::common::{Folder, giusto, json, process::Running, run, text};
+
+    const TEST: &str = "chromium_and_giusto_agree_on_a_call";
+
+    fn data(name: &str) -> String {
+        format!("{}/../webrtc/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    }
+
+    #[test]
+    fn media_that_browsers_cannot_decode_are_refused() {
+        let folder = Folder::with("");
+        fs::write(folder.path("a.txt"), "no video").unwrap();
+        for (flags, complaint) in [
+            (vec!["--repair", "flexfec", "--media", "a.ivf"], "--repair"),
+            (vec![], "--browser needs --media"),
+            (vec!["--media", "missing.ivf"], "missing.ivf"),
+            (vec!["--media", "a.txt"], "a.txt"),
+        ] {
+            let output = folder.run(&[&["call", "--browser"], &flags[..]].concat());
+            let printed = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{flags:?}: {printed}");
+            assert!(printed.contains(complaint), "{flags:?}: {printed}");
+        }
+        let output = run(&["call", "--browser", "--listen", "192.0.2.1:9", "--media", &data("low.ivf")]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("192.0.2.1:9"), "{}", text(&output.stderr));
+    }
+
+    /// Ends the browser with the test.
+    struct Chromium(Child);
+
+    impl Drop for Chromium {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn chromium(profile: &str, address: SocketAddr) -> Option<Chromium> {
+        let mut command = Command::new("chromium");
+        command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+        command.arg("--autoplay-policy=no-user-gesture-required").arg(format!("--user-data-dir={profile}"));
+        command.arg(format!("http://{address}/?auto"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => Some(Chromium(child)),
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "SKIPPED {TEST}: no chromium is installed ({error})");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn chromium_and_giusto_agree_on_a_call() {
+        let folder = Folder::with("");
+        let media = [data("low.ivf"), data("high.ivf")].join(",");
+        let mut command = giusto(&["call", "--browser", "--listen", "127.0.0.1:0", "--media", &media]);
+        command.args(["--max-rate", "1M", "-t", "5", "--json", "--out", "r.html", "--trace", "t.csv"]);
+        command.args(["--session-log", "log.jsonl"]).current_dir(folder.path(""));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let caller = Running(child);
+        let mut lines = stderr.lines();
+        let first = lines.next().unwrap().unwrap();
+        let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
+        let profile = folder.path("profile").display().to_string();
+        let Some(browser) = chromium(&profile, address.parse().unwrap()) else { return };
+        let said: Vec<String> = lines.map(Result::unwrap).collect();
+        let output = caller.output();
+        drop(browser);
+        // 3: this machine was overloaded.
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");
+        let record = json(&output);
+        let (flow, browser) = (&record["flows"][0], &record["browser"]);
+        let stream = &flow["streams"][0];
+        let count = |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{record}"));
+        assert_eq!((&flow["id"], &flow["to"]), (&"call".into(), &"browser".into()));
+        assert_eq!(record["call"]["error"], serde_json::Value::Null);
+        // What the browser has counted, and what left here: the last packets may come after its last sample.
+        let (sent, received) = (count(&flow["sent_packets"]), count(&flow["received_packets"]));
+        assert!(received > 20 && received <= sent && received == count(&browser["received_packets"]));
+        let lost = browser["lost_packets"].as_i64().unwrap_or_else(|| panic!("{browser}")).max(0) as u64;
+        assert_eq!(count(&flow["lost_packets"]), lost.min(sent - received));
+        assert!(stream["repair"]["requested_packets"].is_u64(), "{stream}");
+        let (decoded, frames) = (count(&browser["frames_decoded"]), count(&record["connection"]["frames"]));
+        assert!(decoded >= 10 && decoded <= frames, "{decoded} of {frames}");
+        assert!(flow["decisions"].as_u64().unwrap() >= 1 && flow["target_rate_bps"].as_f64().unwrap() > 0.0);
+        assert!(browser["samples"].as_array().unwrap().len() > 10);
+        assert_eq!(record["connection"]["end"], "ended here");
+        assert!(said.iter().any(|line| line.starts_with("connected to 127.0.0.1:")), "{said:?}");
+        assert!(said.iter().any(|line| line.contains(" s: sent ") && line.contains("received ")), "{said:?}");
+
+        let page = fs::read_to_string(folder.path("r.html")).unwrap();
+        assert!(page.contains("Rates at both ends") && page.contains("received by the browser"));
+        assert!(fs::read_to_string(folder.path("t.csv")).unwrap().lines().count() > 100);
+        let log = folder.path("log.jsonl").display().to_string();
+        let replayed = run(&["replay", &log, "--json"]);
+        assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    }
+}

@@ -1,0 +1,205 @@
+//! `giusto compare`, as users and scripts run it.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::fs;
+
+use crate::common::{Folder, json, text};
+use serde_json::Value;
+
+/// A call and noise.
+const CALL: &str = r#"duration = "8 s"
+[[link]]
+id = "wire"
+from = "here"
+to = "there"
+rate = { steps = [["0 s", "1 Mbit/s"], ["4 s", "300 kbit/s"]] }
+delay = "20 ms"
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+from = "here"
+to = "there"
+[[flow]]
+id = "noise"
+kind = "poisson"
+from = "here"
+to = "there"
+rate = "50 kbit/s"
+size = "200 B"
+[[expect]]
+flow = "call"
+metric = "loss"
+max = 0.0
+"#;
+
+/// `value` without the wall time.
+fn without_wall(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.remove("wall_s");
+            fields.values_mut().for_each(|field| *field = without_wall(field.take()));
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                *element = without_wall(element.take());
+            }
+        }
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn the_json_has_the_fields_that_others_rely_on() {
+    let output = Folder::with(CALL).run(&["compare", "s.toml", "--json", "--seed", "7"]);
+    // What was expected of one controller is nobody's failure here.
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_eq!((&result["scenario"], &result["seed"]), (&"s".into(), &"7".into()));
+    assert_eq!(result["interrupted"], false);
+    let runs = result["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run["controller"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "fixed",
+            "gcc:libwebrtc+giusto",
+            "gcc:remb",
+            "scream:d00+giusto",
+            "scream:rfc8298+giusto",
+            "scream:v2"
+        ]
+    );
+    assert_eq!(runs[1]["feedback"], serde_json::json!({ "call": "transport-wide" }));
+    for (run, name) in runs.iter().zip(names) {
+        assert_eq!(run["flows"][0]["controller"], name);
+        assert_eq!(run["seed"], "7");
+        for field in ["target_rate_bps", "received_rate_bps", "loss_ratio", "feedback_rate_bps"] {
+            assert!(run["flows"][0][field].is_number(), "{name}: {field}");
+        }
+        assert_eq!(run["checks"].as_array().unwrap().len(), 1);
+    }
+    // The link falls to the start rate, which leaves nothing for the noise.
+    assert!(runs.iter().any(|run| run["checks"][0]["passed"] == false));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_and_another_seed_does_not() {
+    let folder = Folder::with(CALL);
+    let run = |seed: &str| {
+        let args = ["compare", "s.toml", "--json", "--controller", "gcc:remb,fixed", "--seed", seed];
+        let output = text(&folder.run(&args).stdout);
+        output.lines().filter(|line| !line.contains("\"wall_s\"")).collect::<String>()
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7").replace("\"seed\": \"7\"", ""), run("8").replace("\"seed\": \"8\"", ""));
+}
+
+#[test]
+fn each_run_equals_giusto_sim_with_this_controller() {
+    let folder = Folder::with(CALL);
+    let compare = [
+        "compare",
+        "s.toml",
+        "--json",
+        "--controller",
+        "scream:v2,gcc:libwebrtc+giusto",
+        "--set",
+        "wire.delay=35ms",
+    ];
+    let compared = without_wall(json(&folder.run(&compare)));
+    for run in compared["runs"].as_array().unwrap() {
+        let controller = run["controller"].as_str().unwrap();
+        let setting = format!("call.controller={controller}");
+        let alone = folder.run(&["sim", "s.toml", "--json", "--set", "wire.delay=35ms", "--set", &setting]);
+        let mut run = run.clone();
+        let fields = run.as_object_mut().unwrap();
+        fields.remove("controller");
+        fields.remove("feedback");
+        assert_eq!(run, without_wall(json(&alone)), "{controller}");
+    }
+}
+
+#[test]
+fn out_writes_the_result_and_a_self_contained_page() {
+    let folder =
+        Folder::with(&CALL.replace("kind = \"media\"", "kind = \"media\"\nfeedback = \"transport-wide\""));
+    let args = ["compare", "s.toml", "--out", "out", "--controller", "fixed,gcc:remb", "--json"];
+    let output = folder.run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let written: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
+    // The file also has the timelines.
+    let mut without = written.clone();
+    for run in without["runs"].as_array_mut().unwrap() {
+        let timeline = run.as_object_mut().unwrap().remove("timeline").unwrap();
+        assert_eq!(timeline["flows"][0]["id"], "call");
+    }
+    assert_eq!(without, json(&output));
+    assert_eq!(written["runs"][1]["feedback"]["call"], "remb");
+    let note = "gcc:remb cannot use transport-wide, the feedback of call in the scenario: it gets remb.";
+    assert_eq!(written["notes"], serde_json::json!([note]));
+    let html = fs::read_to_string(folder.path("out/report.html")).unwrap();
+    for part in ["fixed: target and rates", "gcc:remb: target and rates", "decision in force", note] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    assert!(html.len() < 1_500_000, "{} B", html.len());
+    let shown = text(&folder.run(&args[..6]).stdout);
+    assert!(shown.contains("s, seed 1: 2 controllers") && shown.contains(note), "{shown}");
+}
+
+#[test]
+fn an_error_is_one_line_with_the_fix() {
+    let complaint = |file: &str, more: &[&str]| {
+        let folder = Folder::with(file);
+        let output = folder.run(&[&["compare", "s.toml", "--out", "out"], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "");
+        assert!(!folder.path("out").exists());
+        text(&output.stderr).trim_end().to_owned()
+    };
+    let unknown = complaint(CALL, &["--controller", "gcc:libwebrct"]);
+    assert!(
+        unknown.contains(
+            "unknown controller \"gcc:libwebrct\": expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"
+        ),
+        "{unknown}"
+    );
+    assert_eq!(unknown.lines().count(), 1);
+    assert!(
+        complaint(CALL, &["--controller", "fixed,fixed"]).contains("fixed is given twice: leave one out")
+    );
+    assert_eq!(
+        complaint(CALL, &["--flow", "noise"]),
+        "error: --flow noise: no such flow is of kind media: known are call"
+    );
+    assert_eq!(
+        complaint(&CALL.replace("kind = \"media\"", "kind = \"tcp\""), &[]),
+        "error: s: no flow has a controller that can be chosen: compare a scenario with a flow of kind media"
+    );
+    assert!(complaint(CALL, &["--set", "wire.rate=fast"]).starts_with("error: s.toml: --set wire.rate=fast"));
+}
+
+#[test]
+fn a_setting_that_some_controllers_lack_stops_none_of_them() {
+    let folder = Folder::with(CALL);
+    let args =
+        ["compare", "s.toml", "--json", "--controller", "fixed,scream:v2", "--set", "call.delay-target=30ms"];
+    let output = folder.run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
+    let notes = result["notes"].as_array().unwrap();
+    assert!(
+        matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("at no delay: fixed.")),
+        "{notes:?}"
+    );
+    // The controller that supports it gets it: its run equals that of `giusto sim`.
+    let set = ["--set", "call.controller=scream:v2", "--set", "call.delay-target=30ms"];
+    let alone = json(&folder.run(&[&["sim", "s.toml", "--json"], &set[..]].concat()));
+    let together = &result["runs"][1]["flows"];
+    assert_eq!(together, &alone["flows"]);
+    let without = json(&folder.run(&["sim", "s.toml", "--json", "--set", "call.controller=scream:v2"]));
+    assert_ne!(together, &without["flows"]);
+}

@@ -1,0 +1,223 @@
+//! The figures in the documents are those of the runs that the documents name.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::{fs, path::PathBuf};
+
+use crate::common::{Folder, json, run, text};
+use serde_json::Value;
+
+/// A path in the repository.
+fn repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(repository(path)).unwrap()
+}
+
+/// A document whose sentences are looked for without regard to its line breaks.
+struct Page(&'static str, String);
+
+impl Page {
+    fn new(path: &'static str) -> Self {
+        Self(path, one_line(&read(path)))
+    }
+
+    fn says(&self, wanted: &str) {
+        assert!(self.1.contains(&one_line(wanted)), "{} does not say: {wanted}", self.0);
+    }
+}
+
+/// Without line breaks, and without the signs of a comment at the beginning of lines.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(|line| line.trim_start_matches('#').trim());
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+/// The blocks of a language in a page.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    page.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// A scenario of the repository with settings.
+fn simulated(scenario: &str, settings: &[&str]) -> Value {
+    let file = repository(scenario);
+    let mut args = vec!["sim", file.to_str().unwrap(), "--json"];
+    args.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+    json(&run(&args))
+}
+
+fn check(run: &Value, place: usize) -> f64 {
+    run["checks"][place]["value"].as_f64().unwrap()
+}
+
+#[test]
+fn the_tutorial_shows_the_figures_of_its_runs() {
+    let (text_of_page, page) = (read("docs/tutorial.md"), Page::new("docs/tutorial.md"));
+    let blocks = blocks(&text_of_page, "toml");
+    let folder = Folder::with(blocks[0]);
+    let alone = json(&folder.run(&["sim", "s.toml", "--json"]));
+    let call = &alone["flows"][0];
+    assert_eq!((&call["sent_packets"], &call["delay_ms"]["max"]), (&1200.into(), &20.32.into()));
+    assert_eq!(call["received_packets"], 1200);
+    page.says("all 1,200 packets arrived, each with a one-way delay of 20.3 ms: 0.32 ms to transmit");
+
+    let duplex = |blocks: &[&str]| {
+        let text = blocks.join("\n");
+        Folder::with(&text.replacen("delay = \"20 ms\"", "delay = \"20 ms\"\nduplex = true", 1))
+    };
+    let beside = json(&duplex(&blocks[..2]).run(&["sim", "s.toml", "--json"]));
+    let longest = beside["flows"][0]["queue_delay_ms"]["max"].as_f64().unwrap();
+    assert!((290.0..300.0).contains(&longest), "{longest}");
+    page.says("The queueing delay of the call is now up to 300 ms");
+
+    let folder = duplex(&blocks);
+    let p95 = |queue: &str, status: i32| {
+        let output = folder.run(&["sim", "s.toml", "--json", "--set", &format!("home.queue={queue}")]);
+        assert_eq!(output.status.code(), Some(status), "{queue}");
+        json(&output)["flows"][0]["queue_delay_ms"]["p95"].as_f64().unwrap()
+    };
+    page.says(&format!("the first expectation fails: the 95th percentile is {:.0} ms", p95("drop-tail", 1)));
+    let [codel, fq_codel] = ["codel", "fq-codel"].map(|queue| p95(queue, 0));
+    page.says(&format!("With CoDel the 95th percentile is {codel:.1} ms, with FQ-CoDel {fq_codel:.1} ms"));
+
+    let output = folder.run(&["sim", "s.toml", "--set", "home.rate=0 Mbit/s"]);
+    page.says(&text(&output.stderr).replace("s.toml", "call.toml"));
+
+    // The queue of the file is drop-tail: runs with another one are not judged.
+    let sweep = ["sweep", "s.toml", "--set", "home.queue=drop-tail,codel,fq-codel", "--seeds", "1..10"];
+    let output = folder.run(&sweep);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    let repeat = "giusto sim s.toml --seed 7 --set home.queue=drop-tail";
+    assert!(message.contains(&format!("expectation not met: {repeat}: ")), "{message}");
+    page.says(&repeat.replace("s.toml", "call.toml"));
+    assert!(message.contains("20 of 30 runs have other values and are not judged"), "{message}");
+    assert!(!message.contains("--set home.queue=codel"), "{message}");
+}
+
+#[test]
+fn the_scenario_and_the_sweep_of_the_readme_succeed() {
+    let page = read("README.md");
+    let folder = Folder::with(blocks(&page, "toml")[0]);
+    assert_eq!(folder.run(&["sim", "s.toml"]).status.code(), Some(0));
+
+    let command =
+        page.lines().find_map(|line| line.strip_prefix("| `giusto sweep ")?.split_once('`')).unwrap().0;
+    let mut args: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    args[0] = repository(&args[0]).to_str().unwrap().to_owned();
+    // The first seeds are enough: a debug build is slow.
+    let seeds = args.last_mut().unwrap();
+    assert_eq!(*seeds, "1..30");
+    "1..4".clone_into(seeds);
+    let args: Vec<&str> = std::iter::once("sweep").chain(args.iter().map(String::as_str)).collect();
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("4 of 8 runs have other values and are not judged"));
+}
+
+#[test]
+fn the_decisions_in_the_documents_are_those_of_the_run() {
+    let media = repository("scenarios/media.toml");
+    let why = |more: &[&str]| {
+        let args = [&["sim", media.to_str().unwrap(), "--why", "2.6s"], more].concat();
+        text(&run(&args).stdout)
+    };
+    let shown = why(&[]);
+    let page = read("docs/reference/controllers.md");
+    let quoted = blocks(&page, "text").into_iter().find(|block| block.contains("over-use")).unwrap();
+    assert!(quoted.lines().count() == 2 && shown.contains(quoted), "{quoted}{shown}");
+
+    let shown = why(&["--set", "call.controller=gcc:libwebrtc+giusto"]);
+    let decided = |at: &str| {
+        let line = shown
+            .lines()
+            .find(|line| line.contains(&format!(" {at} s ")))
+            .unwrap_or_else(|| panic!("{shown}"));
+        line.trim_start_matches('>').split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // TIME s FROM → TO Mbit/s delay: SIGNAL, trend TREND ms above threshold THRESHOLD ms
+    let (rise, fall) = (decided("2.452"), decided("2.652"));
+    let [reached, left, trend, threshold] = [&rise[4], &fall[4], &fall[9], &fall[13]];
+    let page = Page::new("docs/explanation/gcc.md");
+    page.says(&format!("300 ms, to {reached} Mbit/s at 2.452 s. At 2.652 s"));
+    page.says(&format!("= {trend} ms and exceeds the threshold of {threshold} ms."));
+    page.says(&format!("− 0.005 = {left} Mbit/s."));
+}
+
+#[test]
+fn the_replays_in_the_documents_are_those_of_the_recordings() {
+    let page = Page::new("docs/how-to/record-and-replay.md");
+    for (recording, row) in [("chromium-gcc", "README.md)"), ("chromium-gcc-rfc8888", "| RFC 8888")] {
+        let log = repository(&format!("crates/giusto/tests/data/{recording}.rtclog"));
+        let replay =
+            json(&run(&["replay", log.to_str().unwrap(), "--controller", "gcc:libwebrtc", "--json"]));
+        let kbps = |of: &Value| of["mean_target_bps"].as_f64().unwrap() / 1e3;
+        let [recorded, replayed] = [&replay["recorded"], &replay["controllers"][0]];
+        let apart = replayed["apart_ratio"].as_f64().unwrap() * 100.0;
+        page.says(&format!(
+            "{row} | {:.0} kbit/s | {:.0} kbit/s | {apart:.1} % |",
+            kbps(recorded),
+            kbps(replayed)
+        ));
+    }
+}
+
+#[test]
+fn the_equilibrium_in_the_documents_is_that_of_the_run() {
+    let run = simulated("scenarios/nada-priority.toml", &[]);
+    Page::new("docs/explanation/nada.md").says(&format!(
+        "give {:.2} and {:.2} Mbit/s of 3 from 60 s on, and a queueing delay of {:.0} ms",
+        check(&run, 0) / 1e6,
+        check(&run, 1) / 1e6,
+        run["flows"][0]["queue_delay_ms"]["p50"].as_f64().unwrap()
+    ));
+}
+
+#[test]
+fn the_delays_of_scream_in_the_documents_are_those_of_the_runs() {
+    let of = |target: &str, lag: &str| {
+        let set = [format!("call.delay-target={target}"), format!("call.video.lag={lag}")];
+        let run = simulated("scenarios/scream-fifo.toml", &[&set[0], &set[1]]);
+        let used = run["links"][0]["utilisation_ratio"].as_f64().unwrap() * 100.0;
+        (used, run["flows"][0]["queue_delay_ms"]["p95"].as_f64().unwrap())
+    };
+    let page = Page::new("docs/explanation/scream.md");
+    let ((used, p95), (late, late_p95)) = (of("60 ms", "0 ms"), of("60 ms", "100 ms"));
+    page.says(&format!(
+        "`scream:v2` uses {used:.0} % at a delay p95 of {p95:.0} ms; with an encoder lag of 100 ms it uses {late:.0} % at {late_p95:.0} ms."
+    ));
+    let ((used, p95), (late, late_p95)) = (of("20 ms", "0 ms"), of("20 ms", "100 ms"));
+    page.says(&format!("this becomes {used:.0} % at {p95:.0} ms, and {late:.0} % at {late_p95:.0} ms."));
+    let (_, slightly_late) = of("20 ms", "20 ms");
+    let file = Page::new("scenarios/scream-fifo.toml");
+    file.says(&format!("with 20 ms as the target the link is as full, and the queue {p95:.0} ms."));
+    file.says(&format!("with 20 ms of lag it is {slightly_late:.0} ms"));
+
+    let run = simulated("scenarios/scream-l4s.toml", &[]);
+    let (used, p95) = (check(&run, 0) * 100.0, check(&run, 1));
+    page.says(&format!("(`scream-l4s.toml`) it uses {used:.0} % at a delay p95 of {p95:.1} ms"));
+}
+
+/// Pages quote the scoreboard, which `giusto reproduce rfc8867` writes.
+#[test]
+fn quoted_scores_are_those_of_the_scoreboard() {
+    let board = read("docs/reproduce/rfc8867.md");
+    let cells = |start: &str| {
+        let line = board.lines().find(|line| line.starts_with(start)).unwrap();
+        line.trim_matches('|').split('|').map(|cell| cell.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    };
+    let (names, scores) = (cells("|case|of|"), cells("|all|"));
+    let score = |name: &str| &scores[names.iter().position(|known| known == name).unwrap()];
+    let page = Page::new("docs/explanation/scream.md");
+    for name in ["scream:rfc8298", "scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"] {
+        page.says(&format!("| `{name}` | {}", score(name)));
+    }
+    let of = &scores[1];
+    let page = Page::new("docs/explanation/baselines.md");
+    page.says(&format!("Of the {of} expectations"));
+    page.says(&format!("`copa` meets {}. `bbr` meets {}", score("copa"), score("bbr")));
+    let [plain, own] = ["gcc:libwebrtc", "gcc:libwebrtc+giusto"].map(score);
+    Page::new("docs/explanation/gcc.md").says(&format!("| {plain} of {of} | {own} |"));
+}

@@ -1,0 +1,662 @@
+//! The habits of the people who use the command: short flags, bare numbers, intervals, forms of output, exit statuses.
+//!
+//! No test depends on how fast this machine is.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpStream, UdpSocket},
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use crate::common::{
+    assert_measured, giusto, intervals_and_results, json,
+    process::{Listener, signal},
+    run, text, total,
+};
+use serde_json::Value;
+
+/// A `giusto recv`; killed at the end of the test.
+struct Receiver(Listener);
+
+impl Receiver {
+    fn start(address: &str, args: &[&str]) -> Self {
+        Self(Listener::start(&[&[address], args].concat()))
+    }
+
+    fn to(&self) -> String {
+        self.0.address.to_string()
+    }
+
+    /// The address of the metrics of a receiver with --metrics.
+    fn metrics(&self) -> String {
+        let line = self.0.next_line();
+        line.strip_prefix("metrics at http://").unwrap().trim_end_matches("/metrics").to_owned()
+    }
+
+    /// Its next line on standard output.
+    fn line(&mut self) -> String {
+        let stdout = self.0.process.0.stdout.as_mut().unwrap();
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        // Byte by byte: what follows is left for `rest`.
+        while byte != *b"\n" && stdout.read(&mut byte).unwrap() > 0 {
+            line.push(byte[0]);
+        }
+        text(&line)
+    }
+
+    fn rest(self) -> (String, i32) {
+        let output = self.0.process.output();
+        (text(&output.stdout), output.status.code().unwrap_or(-1))
+    }
+}
+
+#[test]
+fn the_far_end_sends_with_reverse_and_both_with_bidir() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--json", "--duration", "20s"]);
+    let to = receiver.to();
+    let output = run(&["send", &to, "-R", "-b", "1M", "-l", "500", "--count", "200", "-J", "-i", "0.3"]);
+    let reversed = json(&output);
+    assert_eq!(reversed["received_packets"], 200, "{reversed}");
+    assert_eq!((&reversed["sent_packets"], &reversed["lost_packets"]), (&200.into(), &0.into()));
+    assert_eq!(total(reversed["intervals"].as_array().unwrap(), "received_packets"), 200);
+
+    let both = json(&run(&["send", &to, "--bidir", "-b", "1M", "-l", "500", "--count", "100", "-J"]));
+    let runs = both["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{both}");
+    assert!(runs.iter().all(|run| run["received_packets"] == 100 && run["lost_packets"] == 0), "{both}");
+
+    for (args, error) in [
+        (&["-R", "-b", "200M"][..], "it sends at most 100 Mbit/s"),
+        (&["-R", "--rtp"], "--rtp: not supported with --reverse"),
+        (&["--bidir", "--one-way"], "--one-way: not supported with --bidir"),
+        (&["-R", "--protocol", "stamp"], "--reverse: not supported with --protocol stamp"),
+    ] {
+        let output = run(&[&["send", &to], args].concat());
+        assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
+    }
+    receiver.0.process.signal("INT");
+    let (stdout, status) = receiver.rest();
+    let seen: Value = serde_json::from_str(&stdout).unwrap();
+    assert_measured(Some(status), &seen);
+    let runs = seen["runs"].as_array().unwrap();
+    // Two that it sent, and one that it received.
+    assert_eq!(runs.len(), 3, "{seen}");
+    assert_eq!(runs.iter().filter(|run| run["to"].is_string()).count(), 2, "{seen}");
+    assert_eq!(seen["unmeasured_datagrams"]["forged"], 0, "{seen}");
+}
+
+#[test]
+fn short_flags_mean_the_long_ones() {
+    let receiver = Receiver::start("127.0.0.1:0", &[]);
+    let port = receiver.0.address.port().to_string();
+    let output =
+        run(&["send", "127.0.0.1", "-p", &port, "-b", "1000000", "-l", "500", "-n", "5000", "-P", "2", "-J"]);
+    let all = json(&output);
+    let runs = all["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!((&run["rate_bps"], &run["size_bytes"]), (&Value::from(1_000_000), &Value::from(500)));
+        assert_eq!((&run["sent_packets"], &run["received_packets"]), (&Value::from(10), &Value::from(10)));
+    }
+    let cbr = json(&run(&["cbr", "-b", "1M", "-l", "200", "-t", "0.3", "-J"]));
+    assert_eq!(cbr["runs"][0]["sent_packets"], 188);
+    let twice = run(&["send", "127.0.0.1:1", "-p", "2"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("--port: \"127.0.0.1:1\" has another port"));
+}
+
+#[test]
+fn a_number_without_a_unit_is_in_seconds() {
+    for (flag, bare, zero) in [("--duration", "0.3", true), ("-t", "0.3", true), ("-t", "300ms", true)] {
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let sent = json(&run(&[
+            "send",
+            &nobody,
+            "--one-way",
+            "--raw",
+            "-b",
+            "800k",
+            "-l",
+            "100",
+            flag,
+            bare,
+            "--json",
+        ]));
+        assert_eq!((sent["sent_packets"].as_u64(), zero), (Some(300), true), "{flag} {bare}");
+    }
+    for args in [
+        &["recv", "127.0.0.1:0", "--idle", "0.01"][..],
+        &["recv", "127.0.0.1:0", "--interval", "0.01"],
+        &["send", "127.0.0.1:9", "--interval", "0.1"],
+        &["send", "127.0.0.1:9", "--profile", "g711", "--ptime", "7"],
+    ] {
+        let output = run(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains("must be at least") || message.contains("--ptime"), "{args:?}: {message}");
+    }
+    // Scenario files keep their strictness.
+    let strict = run(&["sim", "../../scenarios/first.toml", "--set", "duration=10"]);
+    assert_eq!(strict.status.code(), Some(2), "{}", text(&strict.stderr));
+}
+
+#[test]
+fn wrong_numbers_get_a_message_about_the_value() {
+    let send = [
+        "--rate",
+        "-b",
+        "--size",
+        "-l",
+        "--duration",
+        "-t",
+        "--count",
+        "--bytes",
+        "-n",
+        "--streams",
+        "-P",
+        "--port",
+    ]
+    .into_iter()
+    .chain([
+        "--dscp",
+        "--seed",
+        "--ptime",
+        "--interval",
+        "-i",
+        "--packets-per-cycle",
+        "--max-burst-rate",
+        "--realtime",
+    ])
+    .chain(["--burst"])
+    .map(|flag| vec!["send", "127.0.0.1:9", flag]);
+    let recv = [
+        "--idle",
+        "--duration",
+        "--max-streams",
+        "--max-streams-per-host",
+        "--max-rate",
+        "--port",
+        "--interval",
+        "--metrics",
+    ]
+    .map(|flag| vec!["recv", "127.0.0.1:0", flag]);
+    let cbr = ["--rate", "--size", "--duration", "--repeat"].map(|flag| vec!["cbr", flag]);
+    let file = "../../scenarios/first.toml";
+    let others = [
+        vec!["sim", file, "--seed"],
+        vec!["sim", file, "--why"],
+        vec!["compare", file, "--seed"],
+        vec!["sweep", file, "--jobs"],
+        vec!["sweep", file, "--seeds"],
+    ];
+    for args in send.chain(recv).chain(cbr).chain(others) {
+        for value in ["-5", "-5M", "-0.5s", "NaN", "-inf", "inf", "1e400", "99999999999999999999999"] {
+            let args = [&args[..], &[value]].concat();
+            let output = run(&args);
+            let message = text(&output.stderr);
+            // As many bytes as anyone may name are not too many: the system refuses them.
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+            assert!(message.contains(value.trim_start_matches('-')), "{args:?}: {message}");
+            assert!(!message.contains("unexpected argument"), "{args:?}: {message}");
+            assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_negative_number_in_place_of_an_address_is_named() {
+    for (args, wanted, number) in [
+        (&["send", "-5"][..], "HOST[:PORT]", "-5"),
+        (&["send", "-5M", "--count", "1"], "HOST[:PORT]", "-5M"),
+        (&["send", "127.0.0.1:9", "-5"], "HOST[:PORT]", "-5"),
+        (&["recv", "-1"], "ADDR", "-1"),
+        (&["cbr", "-3"], "a flag", "-3"),
+    ] {
+        let output = run(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        let named = format!("found the negative number \"{number}\"");
+        assert!(message.contains(wanted) && message.contains(&named), "{args:?}: {message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+    }
+    // Behind a group of short flags, too, the message is about the value.
+    let output = run(&["send", "127.0.0.1:9", "-Rt", "-1"]);
+    assert!(text(&output.stderr).contains("must not be negative, found \"-1\""), "{}", text(&output.stderr));
+}
+
+#[test]
+fn flags_without_effect_are_refused() {
+    for (args, message) in [
+        (&["recv", "--accept", "stamp", "--idle", "3"][..], "--idle: not supported with --accept stamp"),
+        (
+            &["recv", "--stateless"],
+            "--stateless: not supported with giusto streams: leave it out, or use --accept stamp",
+        ),
+        (&["recv", "--max-unannounced", "3"], "--max-unannounced: not supported with giusto streams"),
+        (
+            &["recv", "--accept", "iperf3", "--max-streams-per-host", "3"],
+            "--max-streams-per-host: not supported",
+        ),
+        (&["send", "h", "--timestamps", "ptp"], "--timestamps: not supported with giusto streams"),
+        (&["send", "h", "--reverse", "--dscp", "46"], "--dscp: not supported with --reverse"),
+        (
+            &["send", "h", "--protocol", "iperf3", "-R", "--mode", "eco"],
+            "--mode: not supported with --protocol iperf3 --reverse",
+        ),
+        (&["send", "h", "--one-way", "--key-file", "k"], "--key-file: not supported with --one-way"),
+    ] {
+        let output = run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with(&format!("error: {message}")), "{args:?}: {error}");
+        assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn multicast_groups_are_refused_by_name() {
+    for args in [
+        &["recv", "239.1.1.1"][..],
+        &["recv", "[ff02::1]:5005", "--accept", "rtp"],
+        &["recv", "239.1.1.1:5201", "--accept", "iperf3"],
+        &["recv", "239.1.1.1", "--accept", "stamp"],
+        &["recv", "127.0.0.1:0", "--metrics", "239.1.1.1:9105"],
+        &["call", "--listen", "239.1.1.1"],
+        &["call", "[::ffff:239.1.1.1]:5008"],
+        &["send", "239.1.1.1:5005"],
+        &["send", "239.1.1.1", "--reverse"],
+        &["send", "239.1.1.1", "--protocol", "iperf3"],
+        &["send", "239.1.1.1", "--protocol", "stamp"],
+    ] {
+        let mut command = giusto(args);
+        let output = command.output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        let is_named = ["239.1.1.1", "ff02::1"].iter().any(|group| error.contains(group));
+        assert!(
+            is_named && error.contains(" is a multicast group, which is not supported: "),
+            "{args:?}: {error}"
+        );
+    }
+}
+
+/// Who can read the file can forge what it authenticates.
+#[test]
+fn a_key_file_that_all_may_read_gets_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys");
+    fs::write(&path, format!("1 {}\n", "07".repeat(32))).unwrap();
+    let file = path.display().to_string();
+    let warning =
+        format!("warning: --key-file {file}: every user of this machine may read it: use chmod 600 {file}");
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (mode, warned) in [(0o644, true), (0o604, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let stamp = ["recv", "127.0.0.1:0", "--accept", "stamp"];
+        for command in [&["send", &nobody][..], &["recv", "127.0.0.1:0"], &stamp] {
+            let output = run(&[command, &["--key-file", &file, "-t", "0.1"]].concat());
+            let error = text(&output.stderr);
+            assert_eq!(error.matches(&warning).count(), usize::from(warned), "{command:?} {mode:o}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_largest_values_do_no_harm() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for args in [
+        &["--duration", "292 years"][..],
+        &["--rate", "18446744073709551615"],
+        &["--max-burst-rate", "18446744073709551615"],
+        &["--burst", "18446744073709551615"],
+        &["--bytes", "18446744073709551615"],
+        &["--duration", "9223372036"],
+        &["--seed", "18446744073709551615"],
+    ] {
+        let output = run(&[&["send", &nobody, "--one-way", "--raw", "--count", "3"], args].concat());
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 2 | 3)), "{args:?}: {code:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn intervals_add_up_to_the_result_at_both_ends() {
+    let flags = ["--interval", "0.5", "--json-lines"];
+    let mut receiver = Receiver::start("127.0.0.1:0", &[&["--once"], &flags[..]].concat());
+    let to = receiver.to();
+    let mut send = giusto(&[&["send", &to, "-b", "800k", "-l", "500", "-t", "2.2"], &flags[..]].concat());
+    let mut sender = send.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first interval is there before the run has ended.
+    let first = receiver.line();
+    assert!(first.contains("\"interval\""), "{first}");
+    assert!(sender.try_wait().unwrap().is_none(), "the interval came after the end");
+    let sent = text(&sender.wait_with_output().unwrap().stdout);
+    let (rest, code) = receiver.rest();
+    let received = first + &rest;
+    assert_eq!(code, 0, "{received}");
+    for (end, lines) in [("sender", &sent), ("receiver", &received)] {
+        let (intervals, results) = intervals_and_results(lines);
+        assert!(results.len() == 1 && intervals.len() >= 2, "{end}: {lines}");
+        let result = &results[0];
+        for field in ["received_packets", "lost_packets"] {
+            assert_eq!(total(&intervals, field), result[field].as_i64().unwrap(), "{end}: {field}: {lines}");
+        }
+        assert_eq!(result["received_packets"], 440, "{end}");
+        assert_eq!(total(&intervals, "received_bytes"), 440 * 500, "{end}: {lines}");
+        for pair in intervals.windows(2) {
+            assert_eq!(pair[0]["end_s"], pair[1]["start_s"], "{end}: {lines}");
+            assert!(pair[0]["end_s"].as_f64() > pair[0]["start_s"].as_f64(), "{end}: {lines}");
+        }
+        assert!(lines.lines().last().unwrap().starts_with("{\"result\""), "{end}: {lines}");
+    }
+    let (intervals, _) = intervals_and_results(&sent);
+    assert_eq!((total(&intervals, "sent_packets"), total(&intervals, "sent_bytes")), (440, 220_000));
+}
+
+#[test]
+fn text_leads_with_four_lines_in_80_columns() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-i", "0.5"]);
+    let to = receiver.to();
+    let output = run(&["send", &to, "-b", "1M", "-t", "1.2", "-i", "0.5"]);
+    let (received, _) = receiver.rest();
+    let sent = text(&output.stdout);
+    for lines in [&sent, &received] {
+        assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
+        assert_eq!(lines.matches("interval").count(), 1, "{lines}");
+        let names: Vec<&str> =
+            lines.lines().filter_map(|line| line.split_once("  ").map(|(name, _)| name)).collect();
+        let four = names.windows(4).any(|names| names == ["rate", "loss", "jitter", "delay"].map(|n| n));
+        assert!(four || lines.contains("warning: "), "{lines}");
+        assert!(!lines.contains("gap error"), "{lines}");
+    }
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "--verbose"]);
+    let to = receiver.to();
+    let verbose = text(&run(&["send", &to, "--count", "20", "-v"]).stdout);
+    assert!(verbose.contains("gap error") && receiver.rest().0.contains("gap error"), "{verbose}");
+}
+
+#[test]
+fn csv_has_one_header_and_a_row_for_each_record() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "--csv"]);
+    let to = receiver.to();
+    let sent = run(&["send", &to, "-b", "800k", "-l", "500", "-t", "1.2", "-i", "0.5", "--csv"]);
+    let cbr = run(&["cbr", "-b", "1M", "-l", "200,400", "-t", "0.2", "--csv"]);
+    for (table, results, intervals) in
+        [(sent.stdout, 1, 1..=4), (receiver.rest().0.into_bytes(), 1, 0..=0), (cbr.stdout, 2, 0..=0)]
+    {
+        let mut reader = csv::Reader::from_reader(&table[..]);
+        let names = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let of = |kind: &str| rows.iter().filter(|row| &row[0] == kind).count();
+        assert_eq!(of("result"), results, "{}", text(&table));
+        assert!(intervals.contains(&of("interval")) && of("result") + of("interval") == rows.len());
+        let column = names.iter().position(|name| name == "received_packets").unwrap();
+        assert!(rows.last().unwrap()[column].parse::<u64>().unwrap() > 0);
+        for name in names
+            .iter()
+            .filter(|name| name.contains("rate") || name.contains("delay") || name.contains("error"))
+        {
+            assert!(["_bps", "_ms", "_us", "_basis"].iter().any(|unit| name.ends_with(unit)), "{name}");
+        }
+    }
+    for pair in [["--csv", "--json"], ["--json-lines", "--json"], ["--csv", "--json-lines"]] {
+        for args in [&["send", "127.0.0.1:9"][..], &["recv", "127.0.0.1:0"], &["cbr"]] {
+            assert_eq!(run(&[args, &pair[..]].concat()).status.code(), Some(2), "{args:?} {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn json_holds_the_intervals_too() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-J", "-i", "0.5"]);
+    let to = receiver.to();
+    let sent = json(&run(&["send", &to, "-b", "1M", "-t", "1.2", "-i", "0.5", "-J"]));
+    let received: Value = serde_json::from_str(&receiver.rest().0).unwrap();
+    for end in [sent, received] {
+        assert!(!end["intervals"].as_array().unwrap().is_empty(), "{end}");
+        assert_eq!(end["strategy"], "grid");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_a_live_run() {
+    let receiver = Receiver::start("127.0.0.1:0", &[]);
+    let to = receiver.to();
+    let mut send = giusto(&["send", &to, "-t", "60", "-i", "0.5"]);
+    let mut sender = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(sender.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(lines);
+    let code = sender.wait().unwrap().code();
+    assert!(matches!(code, Some(0 | 3)), "{code:?}");
+    // Without a reader of its messages nothing panics either.
+    for args in [&["completions", "bash"][..], &["--help"], &["frobnicate"], &["send", "127.0.0.1:"]] {
+        let mut command = giusto(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert!(matches!(child.wait().unwrap().code(), Some(0 | 2)), "{args:?}");
+    }
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = giusto(&["cbr", "-b", "1M", "-l", "200", "-t", "0.1"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("standard output cannot be written"));
+}
+
+#[test]
+fn an_interrupted_list_of_runs_is_printed() {
+    for form in ["--json", "--csv"] {
+        let mut cbr = giusto(&["cbr", "-b", "100k,200k,300k", "-l", "200", "-t", "20", form]);
+        let child = cbr.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        signal(&child, "INT");
+        let output = child.wait_with_output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+        if form == "--json" {
+            let all = json(&output);
+            assert_eq!((&all["interrupted"], all["runs"].as_array().unwrap().len()), (&Value::from(true), 1));
+            assert_eq!(all["runs"][0]["ended"], "interrupted");
+        } else {
+            assert_eq!(text(&output.stdout).lines().count(), 2, "{}", text(&output.stdout));
+        }
+    }
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED an_interrupted_list_of_runs_is_printed: iperf3 is not installed");
+        return;
+    }
+    let mut cbr =
+        giusto(&["cbr", "-b", "1M", "-l", "200", "-t", "1", "--repeat", "20", "--against", "iperf3"]);
+    let child = cbr.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2200));
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("grid") && table.contains("interrupted: "), "{table}");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    // An interrupted STAMP sender waits 2 s for late answers.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap().to_string();
+    let interrupted = |pause: &str| {
+        let mut send = giusto(&["send", &to, "--protocol", "stamp", "-t", "60"]);
+        let child = send.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        let id = child.id();
+        let twice = format!("kill -INT {id}; {pause} kill -TERM {id}");
+        assert!(Command::new("sh").args(["-c", &twice]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    // On a busy machine the second signal may come too late: a few attempts.
+    let at_once = (0..5).any(|_| interrupted("sleep 0.5;") == (Some(130), String::new()));
+    assert!(at_once);
+    // `timeout` sends its signal to the program and to the process group: that is one request.
+    let printed = (0..5).any(|_| {
+        let (status, stdout) = interrupted("");
+        status == Some(1) && stdout.contains("packets")
+    });
+    assert!(printed);
+}
+
+#[test]
+fn reports_that_cannot_be_written_fail_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().to_str().unwrap();
+    let file = "../../scenarios/first.toml";
+    for args in [
+        &["demo", "--out", "/proc/demo.html"][..],
+        &["demo", "--out", directory],
+        &["demo", "--out", "/no/such/place/demo.html"],
+        &["cbr", "--out", "/proc/cbr.html"],
+        &["cbr", "--out", directory],
+        &["sim", file, "--out", "/proc"],
+        &["sim", file, "--out", "/proc/new"],
+        &["sim", file, "--out", "/dev/null"],
+        &["compare", "../../scenarios/compare.toml", "--out", "/proc"],
+        &["sweep", file, "--out", "/proc"],
+        &["reproduce", "shaper", "--out", "/proc/x.html"],
+        &["reproduce", "rrtcc", "--markdown", "/proc/x.md"],
+        &["reproduce", "rfc8867", "--out", "/proc"],
+        &["reproduce", "scream-lte", "--out", "/proc/x.html"],
+        &["man", "/proc/man"],
+    ] {
+        let output = run(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        // Nothing has been measured: there is no result.
+        assert!(output.stdout.is_empty(), "{args:?}: {}", text(&output.stdout));
+        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+    }
+    // A file system that is read-only also for root.
+    fs::write(folder.path().join("old.html"), "old").unwrap();
+    let program = env!("CARGO_BIN_EXE_giusto");
+    for target in ["new.html", "old.html"] {
+        let script = format!(
+            "mount --bind {directory} {directory} && mount -o remount,ro,bind {directory} || exit 77; \
+             exec {program} demo --out {directory}/{target}"
+        );
+        let output = Command::new("unshare").args(["-rm", "sh", "-c", &script]).output();
+        match output {
+            Ok(output)
+                if !matches!(output.status.code(), Some(77 | 126 | 127))
+                    && !text(&output.stderr).contains("unshare") =>
+            {
+                assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+                assert!(output.stdout.is_empty());
+            }
+            _ => eprintln!("SKIPPED reports_that_cannot_be_written_fail_before_the_run: no mount namespace"),
+        }
+    }
+}
+
+#[test]
+fn localhost_is_found_in_either_family() {
+    let ipv6 = UdpSocket::bind("[::1]:0").is_ok();
+    for listen in ["127.0.0.1:0", "[::]:0"] {
+        if listen.starts_with('[') && !ipv6 {
+            eprintln!("SKIPPED localhost_is_found_in_either_family: no IPv6");
+            continue;
+        }
+        let receiver = Receiver::start(listen, &[]);
+        let to = format!("localhost:{}", receiver.0.address.port());
+        let sent = json(&run(&["send", &to, "--count", "5", "-J"]));
+        assert_eq!(sent["received_packets"], 5, "{listen}");
+        // Where the name has an IPv6 address first.
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = folder.path().join("hosts");
+        fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
+        let script = format!(
+            "mount --bind {} /etc/hosts || exit 77; exec {} send {to} --count 5 -J",
+            hosts.display(),
+            env!("CARGO_BIN_EXE_giusto")
+        );
+        match Command::new("unshare").args(["-rm", "sh", "-c", &script]).output() {
+            Ok(output) if output.status.success() => {
+                assert_eq!(json(&output)["received_packets"], 5, "{listen}");
+            }
+            Ok(output) if text(&output.stderr).starts_with("error") => {
+                panic!("{listen}: {}", text(&output.stderr));
+            }
+            _ => eprintln!("SKIPPED localhost_is_found_in_either_family: no mount namespace"),
+        }
+    }
+}
+
+#[test]
+fn a_missing_receiver_gets_advice() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // Bound, but not giusto.
+    let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for to in [nobody, deaf.local_addr().unwrap().to_string()] {
+        let output = run(&["send", &to, "--rate", "1M"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        for advice in [&to[..], "giusto recv", "firewall", "--protocol iperf3", "--one-way"] {
+            assert!(message.contains(advice), "{advice}: {message}");
+        }
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_served_and_harm_no_stream() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--metrics", "127.0.0.1:0"]);
+    let metrics = receiver.metrics();
+    assert!(get(&metrics, "/").starts_with("HTTP/1.1 404 "));
+    // Clients that say nothing, or half of a request, and stay.
+    let mut hostile: Vec<_> = (0..20).map(|_| TcpStream::connect(&metrics).unwrap()).collect();
+    for client in &mut hostile {
+        // It may have been closed already.
+        let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nA: ");
+    }
+    let to = receiver.to();
+    let sent = json(&run(&["send", &to, "-b", "1M", "-l", "500", "--count", "200", "-J"]));
+    assert_eq!((&sent["received_packets"], &sent["lost_packets"]), (&Value::from(200), &Value::from(0)));
+    drop(hostile);
+    // Counts are renewed four times a second; slots become free after a while.
+    let page = (0..200).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        let mut client = TcpStream::connect(&metrics).ok()?;
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).ok()?;
+        answer.contains("\ngiusto_received_packets_total 200\n").then_some(answer)
+    });
+    let page = page.expect("200 datagrams received");
+    for wanted in [
+        "HTTP/1.1 200 OK\r\n",
+        "application/openmetrics-text",
+        "\ngiusto_opened_streams_total 1\n",
+        "\ngiusto_lost_packets 0\n",
+    ] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    let taken = run(&["recv", "127.0.0.1:0", "--metrics", &metrics]);
+    assert_eq!(taken.status.code(), Some(2), "{}", text(&taken.stderr));
+    assert!(text(&taken.stderr).contains("--metrics 127.0.0.1:"), "{}", text(&taken.stderr));
+}
+
+#[test]
+fn the_rule_for_bare_numbers_is_in_the_help() {
+    let help = text(&run(&["--help"]).stdout);
+    assert!(help.contains("A number without a unit is in bit/s, seconds or bytes"), "{help}");
+    for command in ["send", "recv", "cbr"] {
+        let help = text(&run(&[command, "--help"]).stdout);
+        assert!(help.contains("-J, --json") && help.contains("-t, --duration"), "{help}");
+    }
+}

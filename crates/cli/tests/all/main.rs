@@ -1,0 +1,38 @@
+//! Tests of the command. One program, so that those that wait for the clock wait side by side.
+
+mod common;
+
+mod attack;
+mod benchmark;
+mod call;
+mod call_browser;
+mod call_capture;
+mod call_faults;
+mod call_media;
+mod city;
+mod command;
+mod compare;
+mod documents;
+mod explore;
+mod fragments;
+mod habits;
+mod iperf3;
+mod link;
+mod link_chromium;
+mod live;
+mod load;
+mod lte;
+mod outage;
+mod pages;
+mod published;
+mod replay;
+mod rfc8867;
+mod rtp_senders;
+mod safety;
+mod signals;
+mod simulate;
+mod stamp;
+mod sweep;
+mod terminal;
+mod trust;
+mod wire;

@@ -1,0 +1,246 @@
+//! What a newcomer sees in a terminal: tables that fit, first lines, errors and progress.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
+
+use std::{
+    io::{BufRead, BufReader},
+    net::{TcpListener, UdpSocket},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use crate::common::{Folder, assert_measured_text, run, text};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// Media, TCP and voice that share a link.
+const SHARED: &str = r#"duration = "6 s"
+[[link]]
+id = "bottleneck"
+from = "here"
+to = "there"
+rate = "3 Mbit/s"
+delay = "20 ms"
+duplex = true
+[[flow]]
+id = "call"
+kind = "media"
+controller = "gcc:libwebrtc+giusto"
+audio = {}
+[[flow]]
+id = "download"
+kind = "tcp"
+[[flow]]
+id = "voice"
+kind = "cbr"
+rate = "64 kbit/s"
+size = "200 B"
+"#;
+
+fn in_columns(folder: &Folder, columns: &str, args: &[&str]) -> String {
+    let output = folder.command(args).env("COLUMNS", columns).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The lines of a text that belong to tables: the two above a rule, it, and those below it up to an empty line or a sentence.
+fn table_lines(printed: &str) -> Vec<&str> {
+    let lines: Vec<&str> = printed.lines().collect();
+    let mut found = Vec::new();
+    for (place, _) in lines.iter().enumerate().filter(|(_, line)| line.starts_with('─')) {
+        found.extend(lines[place.saturating_sub(2)..].iter().take(3));
+        found.extend(lines[place + 1..].iter().take_while(|line| !line.is_empty() && !line.ends_with('.')));
+    }
+    found
+}
+
+fn assert_fits(printed: &str, columns: usize) {
+    let lines = table_lines(printed);
+    assert!(!lines.is_empty(), "{printed}");
+    for line in lines {
+        assert!(line.chars().count() <= columns, "{columns} columns: {line}\n{printed}");
+    }
+}
+
+#[test]
+fn tables_fit_the_terminal_and_wide_prints_all_columns() {
+    let folder = Folder::with(SHARED);
+    // Of each command: what a narrow terminal must show, and what only a wide one has.
+    let commands: [(&[&str], &[&str], &[&str]); 4] = [
+        (
+            &["sim", "s.toml"],
+            &["received", "loss", "queueing delay ms", "utilisation"],
+            &["goodput", "marked"],
+        ),
+        (
+            &["compare", "s.toml", "--controller", "fixed,nada,gcc:libwebrtc+giusto"],
+            &["received", "target", "loss", "queueing delay"],
+            &["changes", "feedback"],
+        ),
+        (
+            &["sweep", "s.toml", "--set", "bottleneck.rate=2M,3M", "--seeds", "1,2"],
+            &["bottleneck.rate", "flow", "received", "queueing delay"],
+            &["delay p50"],
+        ),
+        (
+            &[
+                "benchmark",
+                "--scenarios",
+                "2",
+                "--controller",
+                "fixed,nada,gcc:libwebrtc+giusto,scream:v2,bbr,copa",
+            ],
+            &["utility", "use", "frame delay"],
+            &["p10"],
+        ),
+    ];
+    for (args, narrow, wide) in commands {
+        for columns in [80, 100, 140, 200] {
+            let printed = in_columns(&folder, &columns.to_string(), args);
+            assert_fits(&printed, columns);
+            narrow.iter().for_each(|name| assert!(printed.contains(name), "{columns}: {name}: {printed}"));
+        }
+        let printed = in_columns(&folder, "80", args);
+        assert!(printed.contains("--wide shows "), "{printed}");
+        // Neither --wide nor what no terminal reads leaves out anything.
+        let all = text(&folder.run(args).stdout);
+        let asked = in_columns(&folder, "80", &[args, &["--wide"]].concat());
+        for all in [&all, &asked] {
+            wide.iter().for_each(|name| assert!(all.contains(name), "{name}: {all}"));
+            assert!(!all.contains("--wide shows "), "{all}");
+        }
+    }
+}
+
+#[test]
+fn a_call_prints_four_lines_and_tables_that_fit() {
+    let folder = Folder::with(SHARED);
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut listener = folder.command(&["call", "--listen", &port, "--once"]);
+    let listener =
+        listener.env("COLUMNS", "80").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let call =
+        || folder.command(&["call", &port, "-t", "2", "--audio"]).env("COLUMNS", "80").output().unwrap();
+    // The listener may not be there yet.
+    let caller = (0..20).map(|_| call()).find(|output| output.status.code() != Some(1)).unwrap();
+    let listener = listener.wait_with_output().unwrap();
+    for output in [caller, listener] {
+        assert_measured_text(&output);
+        let printed = text(&output.stdout);
+        let lines = printed.lines().skip_while(|line| line.starts_with("warning: ") || line.is_empty());
+        let lines: Vec<&str> = lines.take(4).collect();
+        let names: Vec<&str> = lines.iter().map(|line| &line[..line.find(' ').unwrap()]).collect();
+        assert_eq!(names, ["rate", "loss", "delay", "frames"], "{printed}");
+        assert!(lines[0].contains("bit/s received"), "{printed}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{printed}");
+        assert_fits(&printed, 80);
+        assert!(!printed.contains(" 0.000") && !printed.contains(" –  –"), "{printed}");
+    }
+}
+
+#[test]
+fn a_call_to_a_closed_port_fails_at_once() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = run(&["call", &port.to_string(), "-t", "60"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.starts_with(&format!("error: {port}: no program listens at the port")), "{error}");
+}
+
+#[test]
+fn a_port_in_use_is_wrong_usage_in_all_commands() {
+    let (udp, tcp) = loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
+            break (udp, tcp);
+        }
+    };
+    let folder = Folder::with(SHARED);
+    let address = tcp.local_addr().unwrap().to_string();
+    let port = udp.local_addr().unwrap().port().to_string();
+    let (live, relay) = (format!("--live={port}"), format!("{address}=127.0.0.1:9"));
+    for args in [
+        &["recv", &address][..],
+        &["recv", &address, "--accept", "iperf3"],
+        &["recv", &address, "--accept", "stamp"],
+        &["recv", "127.0.0.1:0", "--metrics", &address],
+        &["recv", "127.0.0.1:0", &live, "--no-open"],
+        &["call", "--listen", &address],
+        &["call", "--listen", "127.0.0.1:0", &live, "--no-open"],
+        &["send", "127.0.0.1:9", "--one-way", "-t", "1", &live, "--no-open"],
+        &["cbr", "--quick", &live, "--no-open"],
+        &["explore", "--port", &port, "--no-open"],
+        &["link", "s.toml", "--from", "here", "--to", "there", "--relay", &relay],
+    ] {
+        let output = folder.run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains("error: ") && error.contains("Address already in use"), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_in_one_way() {
+    let folder = Folder::with(SHARED);
+    for (flag, args) in [
+        ("", &["sim", "none"][..]),
+        ("", &["sweep", "none"]),
+        ("", &["compare", "none"]),
+        ("", &["link", "none", "--", "true"]),
+        ("", &["explore", "none"]),
+        ("", &["replay", "none"]),
+        ("", &["merge", "none"]),
+        ("", &["call", "127.0.0.1", "--scenario", "none"]),
+        ("--media ", &["call", "127.0.0.1", "--media", "none"]),
+        ("--key-file ", &["call", "127.0.0.1", "--key-file", "none"]),
+        ("--key-file ", &["recv", "127.0.0.1:0", "--key-file", "none"]),
+        ("--key-file ", &["send", "127.0.0.1", "--key-file", "none"]),
+        ("--payload trace:", &["send", "127.0.0.1", "--payload", "trace:none"]),
+        ("--wav ", &["send", "127.0.0.1", "--profile", "g711", "--wav", "none"]),
+        ("--resume ", &["reproduce", "scream-lte", "--quick", "--resume", "none"]),
+    ] {
+        let output = folder.run(args);
+        let expected = format!(
+            "error: {flag}none: cannot be read (No such file or directory (os error 2)): check the name\n"
+        );
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected), "{args:?}");
+    }
+}
+
+#[test]
+fn a_merge_names_failed_runs_by_commands_that_repeat_them() {
+    let file = format!(
+        "{SHARED}[[expect]]\nflow = \"voice\"\nmetric = \"delay-p95\"\nmin = \"0 ms\"\nmax = \"1 ms\"\n"
+    );
+    let folder = Folder::with(&file);
+    for (shard, out) in [("1/2", "1"), ("2/2", "2")] {
+        let args =
+            ["sweep", "s.toml", "--set", "duration=1s", "--seeds", "1,2", "--shard", shard, "--out", out];
+        assert_eq!(folder.run(&args).status.code(), Some(1));
+    }
+    let merged = folder.run(&["merge", "1", "2"]);
+    let message = text(&merged.stderr);
+    assert_eq!(merged.status.code(), Some(1), "{message}");
+    let command = "giusto sim s.toml --seed 2 --set duration=1s";
+    assert!(message.contains(&format!("expectation not met: {command}: flow voice: delay-p95")), "{message}");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    assert_eq!(folder.run(&words).status.code(), Some(1));
+}
+
+#[test]
+fn a_reproduction_of_minutes_shows_its_progress_without_a_terminal() {
+    let folder = Folder::with(SHARED);
+    let mut command = folder.command(&["reproduce", "scream-lte", "--quick", "--json"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{line}");
+    // Before that it is no news.
+    assert!(began.elapsed() >= Duration::from_secs(4), "{line}");
+    let (share, rest) = line.split_once(" %: ").unwrap_or_else(|| panic!("{line}"));
+    assert!(share.parse::<u64>().unwrap() < 100 && rest.contains(" runs"), "{line}");
+}

@@ -1,0 +1,235 @@
+//! What a receiver loses itself: it reads what arrives as fast as other programs do, and says what it did not read in time. It is no loss
+//! of the path. No test depends on how fast this machine is: on loopback, all that is lost is lost at an end.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes are stopped for a time")]
+
+use std::{
+    io::Write,
+    net::TcpListener,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use crate::common::{
+    giusto, json,
+    process::{Listener, Running},
+    run, text,
+};
+use serde_json::Value;
+
+/// 20,000 datagrams a second of 44 B, and of 200 B.
+const STREAMS: [[&str; 4]; 2] = [["-b", "7040k", "-l", "44"], ["-b", "32M", "-l", "200"]];
+/// Sequence numbers of RTP have 16 bits: slow enough to tell how many are missing.
+const SLOWER: [&str; 4] = ["-b", "3M", "-l", "44"];
+/// How often a busy machine may spoil a comparison.
+const ATTEMPTS: usize = 3;
+/// So much fills the largest receive buffer several times.
+const STANDS: Duration = Duration::from_secs(2);
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+/// All that is lost was lost in the receiver's buffer, and said to be. Returns the number.
+#[track_caller]
+fn assert_own_loss(run: &Value) -> u64 {
+    let [lost, dropped] = ["lost_packets", "kernel_dropped_packets"].map(|name| count(&run[name]));
+    assert_eq!(lost, dropped, "{run}");
+    let doubt = run["doubts"][0].as_str().unwrap_or_default();
+    let said = format!("{lost} lost, all in the receiver's buffer, not on the path");
+    assert_eq!(doubt.starts_with(&said), lost > 0, "{run}");
+    assert!(count(&run["received_packets"]) > 0, "{run}");
+    lost
+}
+
+/// The same of a result whose receiver was stopped.
+#[track_caller]
+fn assert_doubted(code: Option<i32>, run: &Value) {
+    assert!(assert_own_loss(run) > 1_000, "{run}");
+    assert_eq!(code, Some(3), "{run}");
+}
+
+/// Stops a process for a time in the middle of a stream.
+fn stop_for_a_while(process: &Running) {
+    thread::sleep(Duration::from_millis(700));
+    process.signal("STOP");
+    thread::sleep(STANDS);
+    process.signal("CONT");
+}
+
+fn start(args: &[&str]) -> Running {
+    Running(giusto(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// The iperf3 on the path, with its output; without one the test says that it is skipped.
+fn iperf3(test: &str) -> Option<Command> {
+    let program = std::env::var("GIUSTO_TEST_IPERF3").unwrap_or("iperf3".to_owned());
+    if Command::new(&program).arg("--version").stdout(Stdio::null()).status().is_err() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {program} is not installed");
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    Some(command)
+}
+
+/// An `iperf3 -s` for one test, and its address.
+fn iperf3_server(test: &str) -> Option<(Running, String)> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = iperf3(test)?;
+    let server = Running(command.args(["-s", "-1", "-p", &port.to_string()]).spawn().unwrap());
+    let listens = || {
+        let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+        sockets.into_iter().flatten().any(|all| all.contains(&format!(":{port:04X} 0000")))
+    };
+    while !listens() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Some((server, format!("127.0.0.1:{port}")))
+}
+
+#[test]
+fn both_ends_know_what_a_stopped_receiver_lost() {
+    let receiver = Listener::start(&["127.0.0.1:0", "--once"]);
+    let to = receiver.address.to_string();
+    let sender = start(&[&["send", &to, "-t", "4", "--json"], &STREAMS[0][..]].concat());
+    stop_for_a_while(&receiver.process);
+    let sent = sender.output();
+    assert_doubted(sent.status.code(), &json(&sent));
+    let lost = count(&json(&sent)["lost_packets"]);
+    let received = receiver.process.output();
+    let printed = text(&received.stdout);
+    let first = format!("warning: {lost} lost, all in the receiver's buffer, not on the path: ");
+    assert!(printed.starts_with(&first), "{printed}");
+    assert_eq!(received.status.code(), Some(3), "{printed}");
+}
+
+#[test]
+fn a_stopped_receiver_of_rtp_knows_what_it_lost() {
+    // It is not idle while what has arrived is not read.
+    let receiver = Listener::start(&["127.0.0.1:0", "--accept", "rtp", "--idle", "1s", "--once", "--json"]);
+    let to = receiver.address.to_string();
+    let sender = start(&[&["send", &to, "-t", "4", "--one-way", "--rtp"], &SLOWER[..]].concat());
+    stop_for_a_while(&receiver.process);
+    let sent = sender.output();
+    assert!(matches!(sent.status.code(), Some(0 | 3)), "{}", text(&sent.stdout));
+    let (received, code) = receiver.result();
+    assert_doubted(Some(code), &received);
+    let arrived = count(&received["received_packets"]) + count(&received["lost_packets"]);
+    assert!(arrived > 20_000, "{received}");
+}
+
+#[test]
+fn stopped_ends_of_iperf3_know_what_they_lost() {
+    let Some(mut client) = iperf3("stopped_ends_of_iperf3_know_what_they_lost") else { return };
+    let server = Listener::start(&["--accept", "iperf3", "127.0.0.1:0", "--once", "--json"]);
+    let port = server.address.port().to_string();
+    client.args(["-c", "127.0.0.1", "-p", &port, "-u", "-t", "4"]).args(STREAMS[0]);
+    let client = Running(client.spawn().unwrap());
+    assert!(server.next_line().contains("1 stream from the client"));
+    stop_for_a_while(&server.process);
+    drop(client.output());
+    let (received, code) = server.result();
+    assert_doubted(Some(code), &received);
+
+    let (_server, to) = iperf3_server("stopped_ends_of_iperf3_know_what_they_lost").unwrap();
+    let flags = ["--protocol", "iperf3", "-R", "-t", "4", "--json"];
+    let receiver = start(&[&["send", &to], &flags[..], &STREAMS[0]].concat());
+    stop_for_a_while(&receiver);
+    let received = receiver.output();
+    assert_doubted(received.status.code(), &json(&received));
+}
+
+#[test]
+fn a_stopped_reflector_knows_what_it_lost() {
+    let reflector = Listener::start(&["127.0.0.1:0", "--accept", "stamp"]);
+    let to = reflector.address.to_string();
+    let sender =
+        start(&[&["send", &to, "--protocol", "stamp", "-t", "4", "--json"], &STREAMS[0][..]].concat());
+    stop_for_a_while(&reflector.process);
+    let sent = json(&sender.output());
+    reflector.process.signal("INT");
+    let reflected = reflector.process.output();
+    let printed = text(&reflected.stdout);
+    let doubt = printed.strip_prefix("warning: ").unwrap_or_else(|| panic!("{printed}"));
+    let (dropped, rest) = doubt.split_once(' ').unwrap();
+    assert!(rest.starts_with("lost in the reflector's buffer, not on the path: "), "{printed}");
+    assert_eq!(reflected.status.code(), Some(3), "{printed}");
+    // To the sender, it is loss on the way there. It may also have lost answers itself.
+    let lost = count(&sent["lost_packets"]) - count(&sent["kernel_dropped_packets"]);
+    assert_eq!(dropped.parse::<u64>().unwrap(), lost, "{printed} {sent}");
+    assert!(lost > 1_000, "{sent}");
+}
+
+#[test]
+fn what_is_not_read_in_time_is_all_that_is_lost() {
+    for stream in STREAMS {
+        for format in [&[][..], &["--rtp", "--one-way"]] {
+            let kind: &[&str] = if format.is_empty() { &[] } else { &["--accept", "rtp", "--idle", "1s"] };
+            let receiver = Listener::start(&[&["127.0.0.1:0", "--once", "--json"], kind].concat());
+            let to = receiver.address.to_string();
+            let sent = run(&[&["send", &to, "-t", "1", "--json"], &stream[..], format].concat());
+            let (received, code) = receiver.result();
+            assert_own_loss(&received);
+            assert!(matches!(code, 0 | 3), "{received}");
+            if format.is_empty() {
+                assert_own_loss(&json(&sent));
+            }
+        }
+        let reflector = Listener::start(&["127.0.0.1:0", "--accept", "stamp", "--json"]);
+        let to = reflector.address.to_string();
+        let sent =
+            json(&run(&[&["send", &to, "--protocol", "stamp", "-t", "1", "--json"], &stream[..]].concat()));
+        reflector.process.signal("INT");
+        let (reflected, _) = reflector.result();
+        let own = count(&sent["kernel_dropped_packets"])
+            + count(&reflected["unanswered_packets"]["kernel_dropped"]);
+        assert_eq!(
+            count(&sent["lost_packets"]),
+            own + count(&reflected["unsent_packets"]),
+            "{sent} {reflected}"
+        );
+    }
+}
+
+/// A test with iperf3 in both directions: the loss at giusto's end, and at that of iperf3.
+type Role = fn(&[&str]) -> [u64; 2];
+
+/// Loss at giusto's end, and at that of iperf3, in one test in both directions.
+fn losses(runs: &Value) -> [u64; 2] {
+    let runs = runs["runs"].as_array().unwrap();
+    let received = runs.iter().find(|run| run["from"].is_string()).unwrap();
+    let sent = runs.iter().find(|run| !run["from"].is_string()).unwrap();
+    assert_own_loss(received);
+    [&received["lost_packets"], &sent["far_end"]["lost_packets"]].map(count)
+}
+
+#[test]
+fn giusto_loses_no_more_than_iperf3() {
+    const NAME: &str = "giusto_loses_no_more_than_iperf3";
+    let as_client = |stream: &[&str]| {
+        let (_server, to) = iperf3_server(NAME).unwrap();
+        let flags = ["--protocol", "iperf3", "--bidir", "-t", "1", "--json"];
+        losses(&json(&run(&[&["send", &to], &flags[..], stream].concat())))
+    };
+    let as_server = |stream: &[&str]| {
+        let server = Listener::start(&["--accept", "iperf3", "127.0.0.1:0", "--once", "--json"]);
+        let port = server.address.port().to_string();
+        let mut client = iperf3(NAME).unwrap();
+        let client = client.args(["-c", "127.0.0.1", "-p", &port, "-u", "--bidir", "-t", "1"]).args(stream);
+        assert!(client.output().unwrap().status.success());
+        losses(&server.result().0)
+    };
+    if iperf3(NAME).is_none() {
+        return;
+    }
+    let roles: [Role; 2] = [as_client, as_server];
+    for (role, stream) in roles.iter().flat_map(|role| STREAMS.map(|stream| (role, stream))) {
+        let mut seen: Vec<[u64; 2]> = Vec::new();
+        while seen.last().is_none_or(|[ours, theirs]| ours > theirs) {
+            assert!(seen.len() < ATTEMPTS, "{stream:?}: [giusto, iperf3] lost {seen:?}");
+            seen.push(role(&stream));
+        }
+    }
+}
