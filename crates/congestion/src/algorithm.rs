@@ -1,6 +1,7 @@
 //! Controllers by name.
 
-use std::{
+use alloc::{borrow::ToOwned, boxed::Box, string::String, vec::Vec};
+use core::{
     cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},

@@ -1,5 +1,7 @@
 //! The interface of a congestion controller.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, Timestamp};
 
 use crate::{
@@ -18,7 +20,7 @@ use crate::{
 /// [`target`](Self::target), [`next_probe`](Self::next_probe) and [`next_timeout`](Self::next_timeout) again.
 ///
 /// `Box<dyn Controller>` is `Clone`.
-pub trait Controller: Send + Sync + std::fmt::Debug {
+pub trait Controller: Send + Sync + core::fmt::Debug {
     /// Handles a packet that has left.
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
 

@@ -1,5 +1,7 @@
 //! One row of the table of controllers.
 
+use alloc::boxed::Box;
+
 use crate::{
     controller::Controller,
     limits::{Limits, Options},

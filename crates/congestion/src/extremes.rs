@@ -1,6 +1,6 @@
 //! Minimum of the samples of a time window.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

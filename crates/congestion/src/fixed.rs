@@ -1,5 +1,7 @@
 //! `fixed`: a constant rate, the baseline of every comparison.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, Timestamp};
 
 use crate::{

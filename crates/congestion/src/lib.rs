@@ -17,8 +17,12 @@
 //!
 //! Types are `#[non_exhaustive]`, so that a field more breaks no program: construct them with `new`, `default` and `with_…`; read and
 //! assign their fields.
+#![cfg_attr(not(test), no_std)]
 #![warn(unnameable_types)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
+
+#[macro_use]
+extern crate alloc;
 
 mod acknowledgement;
 mod algorithm;

@@ -30,6 +30,8 @@
 //! # Ok::<(), giusto_congestion::UnknownAlgorithm>(())
 //! ```
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, Timestamp};
 
 use crate::{
@@ -96,7 +98,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Receives the calls of a controller and its answers, in order.
-pub trait Log: Send + Sync + std::fmt::Debug {
+pub trait Log: Send + Sync + core::fmt::Debug {
     /// Handles a call, before the controller handles it.
     fn on_call(&mut self, now: Timestamp, call: &Call<'_>);
 

@@ -1,5 +1,7 @@
 //! The table of all controllers. Adding a controller adds one row.
 
+use alloc::boxed::Box;
+
 #[cfg(feature = "thesis")]
 use crate::gcc::thesis::ThesisController;
 use crate::{

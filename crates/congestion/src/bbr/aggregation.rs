@@ -1,6 +1,6 @@
 //! Data acknowledged in bursts (draft §5.5.9). Here it mainly allows for the interval of feedback.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

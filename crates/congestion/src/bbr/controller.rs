@@ -1,6 +1,8 @@
 //! The controller `bbr`.
 
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use alloc::{boxed::Box, vec::Vec};
+
+use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp, math};
 
 use super::{
     config::Config,
@@ -133,7 +135,7 @@ impl Bbr {
     /// Handles the packets of a report one by one: losses first, then arrivals.
     fn on_packets(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let (mut lost, mut marked) = (0.0, 0.0);
-        let (mut rtt, mut acked) = (None, std::mem::take(&mut self.acked));
+        let (mut rtt, mut acked) = (None, core::mem::take(&mut self.acked));
         acked.clear();
         self.acknowledgements.on_report(now, self.config.min_rtt_window, feedback.packets);
         for packet in feedback.packets {
@@ -166,7 +168,7 @@ impl Bbr {
 }
 
 fn bits(bytes_per_second: f64) -> DataRate {
-    DataRate::from_bps((bytes_per_second * 8.0).round() as u64)
+    DataRate::from_bps(math::round(bytes_per_second * 8.0) as u64)
 }
 
 impl Controller for Bbr {
@@ -203,7 +205,7 @@ impl Controller for Bbr {
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
         let now = self.begin(now);
         self.processed = now;
-        if std::mem::take(&mut self.is_pending) {
+        if core::mem::take(&mut self.is_pending) {
             self.settle(queue.size.as_bytes() as f64);
         }
         if self.flight.gives_up(now) {

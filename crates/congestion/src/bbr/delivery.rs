@@ -1,6 +1,6 @@
 //! Delivery-rate samples (draft §4.1).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -1,5 +1,7 @@
 //! The long-term bound of the data in flight (draft §5.3.3.5, §5.3.3.9 and §5.5.10.2).
 
+use giusto_units::math;
+
 use super::config::Config;
 
 /// `inflight_longterm`: the flight that caused too many losses while it probed for bandwidth, and its growth in `ProbeBW_UP`. In bytes.
@@ -60,7 +62,7 @@ impl LongTerm {
     pub(super) fn grow(&mut self, acked: f64, packet: f64) {
         self.acked += acked;
         if self.acked >= self.quota {
-            let steps = (self.acked / self.quota).floor();
+            let steps = math::floor(self.acked / self.quota);
             self.acked -= steps * self.quota;
             self.flight += steps * packet;
         }

@@ -1,5 +1,7 @@
 //! The controller `copa`.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -184,7 +186,7 @@ impl Controller for Copa {
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
         let now = self.decided.advance(now);
         self.processed = now;
-        if std::mem::take(&mut self.is_pending) {
+        if core::mem::take(&mut self.is_pending) {
             self.settle(queue.size.as_bytes() as f64);
         }
         if self.flight.gives_up(now) {

@@ -1,6 +1,6 @@
 //! The velocity (NSDI 2018 §2.1, step 4).
 
-use std::cmp::Ordering;
+use core::cmp::Ordering;
 
 /// Speeds up the changes of the window while they have one direction.
 #[derive(Debug, Clone)]

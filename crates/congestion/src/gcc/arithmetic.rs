@@ -1,6 +1,6 @@
 //! Arithmetic of rates and times that several parts use.
 
-use giusto_units::{DataRate, Timestamp};
+use giusto_units::{DataRate, Timestamp, math};
 
 /// Stands for "no limit" where rates are compared.
 pub(super) const UNLIMITED: DataRate = DataRate::from_bps(u64::MAX);
@@ -19,7 +19,7 @@ impl Forward {
 
 /// `rate` times `factor`, to the nearest bit per second; zero if the factor is not a number.
 pub(super) fn scaled(rate: DataRate, factor: f64) -> DataRate {
-    DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64)
+    DataRate::from_bps(math::round(rate.as_bps() as f64 * factor) as u64)
 }
 
 /// The sum of two rates, at most [`UNLIMITED`].

@@ -1,5 +1,7 @@
 //! The packets of a feedback message in order of arrival.
 
+use alloc::vec::Vec;
+
 use giusto_units::{DataSize, PeerTimestamp, Timestamp};
 
 use crate::feedback::PacketReport;
@@ -39,7 +41,7 @@ impl ByArrival {
                 if earlier.arrival <= later.arrival {
                     break;
                 }
-                std::mem::swap(earlier, later);
+                core::mem::swap(earlier, later);
                 to -= 1;
                 moves -= 1;
                 if moves == 0 {

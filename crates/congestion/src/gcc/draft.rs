@@ -1,5 +1,7 @@
 //! `gcc:draft-02`: Google Congestion Control at the sender, as specified in draft-ietf-rmcat-gcc-02.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -237,7 +239,7 @@ impl Controller for Draft {
         }
         let (now, _) = self.settled.advance(now);
         let mut fresh = Self::new(self.config).expect(VALIDATED);
-        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = fresh;
         self.settled.restart(now, self.config.limits);
     }

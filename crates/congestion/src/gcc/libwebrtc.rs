@@ -6,6 +6,8 @@ mod lock_up;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
+
 pub use config::{Config, ConfigError};
 
 use giusto_units::{DataRate, Timestamp};
@@ -374,7 +376,7 @@ impl Controller for Libwebrtc {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         let limits = limits.ordered();
-        let old = std::mem::replace(&mut self.config.limits, limits);
+        let old = core::mem::replace(&mut self.config.limits, limits);
         if !self.settled.has_begun() {
             *self = Self::new(self.config.clone()).expect(VALIDATED);
             return;
@@ -406,7 +408,7 @@ impl Controller for Libwebrtc {
         }
         let now = self.begin(now);
         let fresh = Self::new(self.config.clone()).expect(VALIDATED);
-        let old = std::mem::replace(self, fresh);
+        let old = core::mem::replace(self, fresh);
         self.settled = old.settled;
         self.settled.restart(now, self.config.limits);
         self.application_limited = old.application_limited;

@@ -1,5 +1,7 @@
 //! `gcc:remb`: sender of congestion control whose delay-based estimator is at the receiver.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -162,7 +164,7 @@ impl Controller for ReceiverDriven {
         }
         let (now, _) = self.settled.advance(now);
         let mut fresh = Self::new(self.config);
-        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = fresh;
         self.settled.restart(now, self.config.limits);
     }

@@ -49,7 +49,7 @@ impl Settled {
     /// The later of `now` and the latest time of an earlier call, and whether this is the first call.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, bool) {
         self.now = self.now.max(now);
-        let first = !std::mem::replace(&mut self.begun, true);
+        let first = !core::mem::replace(&mut self.begun, true);
         if first {
             self.decision.at = self.now;
         }

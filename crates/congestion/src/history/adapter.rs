@@ -1,5 +1,7 @@
 //! Converts RTCP messages to feedback for a controller.
 
+use alloc::vec::Vec;
+
 use giusto_rtp::{
     NtpShort, NtpShortUnwrapper, NtpTimestamp,
     rtcp::{
@@ -131,9 +133,7 @@ impl History {
                 Packet::TransportFeedback(feedback) => self.on_transport_feedback(feedback),
                 Packet::CongestionFeedback(feedback) => self.on_congestion_feedback(feedback),
                 Packet::ScreamFeedback(feedback) => {
-                    if self.on_scream_feedback(feedback) {
-                        news.extension = Some(Extension::SourceQuench);
-                    }
+                    news.extension = self.on_scream_feedback(feedback).or(news.extension);
                 }
                 Packet::Remb(remb) if self.is_for_us(remb) => news.receiver_estimate = Some(remb.bitrate),
                 Packet::NadaFeedback(feedback) => {
@@ -276,11 +276,11 @@ impl History {
     }
 
     /// Returns whether the receiver requests a lower rate.
-    fn on_scream_feedback(&mut self, message: &ScreamFeedback) -> bool {
-        let Some(source) = self.sources.iter().find(|source| source.ssrc == message.media_ssrc) else {
-            return false;
-        };
-        self.scream.on_message(message, &source.numbers, &mut self.packets, &mut self.reports) == Some(true)
+    fn on_scream_feedback(&mut self, message: &ScreamFeedback) -> Option<Extension> {
+        let source = self.sources.iter().find(|source| source.ssrc == message.media_ssrc)?;
+        let (packets, reports) = (&mut self.packets, &mut self.reports);
+        let asks = self.scream.on_message(message, &source.numbers, packets, reports)?;
+        asks.then_some(Extension::SourceQuench)
     }
 
     /// Adds the losses of all sources, and takes the maximum RTT.

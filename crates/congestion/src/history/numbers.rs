@@ -1,6 +1,6 @@
 //! Maps 16-bit sequence numbers to packets of the history.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::packets::{MORE_MISSING, Packets};
 
@@ -39,7 +39,7 @@ impl Numbers {
             self.first = next + ahead as u64;
             self.packets.push_back(number);
         } else if ahead < MAX {
-            self.packets.extend(std::iter::repeat_n(NONE, ahead));
+            self.packets.extend(core::iter::repeat_n(NONE, ahead));
             self.packets.push_back(number);
             let excess = self.packets.len().saturating_sub(MAX);
             self.packets.drain(..excess);

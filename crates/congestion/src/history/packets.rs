@@ -1,6 +1,6 @@
 //! Sent packets, and whether each has arrived.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 

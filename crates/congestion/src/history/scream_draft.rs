@@ -9,6 +9,8 @@
 //! | ECN echo | the latest new packets are marked, as many as the count has increased by: the message does not identify them |
 //! | a reordered message | received packets only; its ECN echo, its Q bit and its gaps are out of date |
 
+use alloc::vec::Vec;
+
 use giusto_rtp::rtcp::{ReceptionTimeUnwrapper, ScreamFeedback};
 use giusto_units::Ecn;
 

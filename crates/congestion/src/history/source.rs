@@ -69,7 +69,7 @@ impl Source {
         let is_new = before.stamp != Some(stamp);
         let round_trip = block.round_trip(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
         self.reported = Some(Reported { count, lost: block.cumulative_lost, stamp: Some(stamp) });
-        if std::mem::take(&mut self.skips_report) {
+        if core::mem::take(&mut self.skips_report) {
             return None;
         }
         Some(BlockNews { lost, expected, round_trip })

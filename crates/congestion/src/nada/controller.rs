@@ -1,6 +1,8 @@
 //! The controller `nada` (RFC 8698 §4.3 and §5.2).
 
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use alloc::{boxed::Box, vec::Vec};
+
+use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp, math};
 
 use super::{
     config::Config,
@@ -68,7 +70,7 @@ impl Nada {
 
     /// The reference rate (`r_ref`).
     pub fn reference_rate(&self) -> DataRate {
-        DataRate::from_bps(self.reference.bps().round() as u64)
+        DataRate::from_bps(math::round(self.reference.bps()) as u64)
     }
 
     /// The latest report, of the receiver or computed here.
@@ -137,7 +139,7 @@ impl Controller for Nada {
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
         let now = self.begin(now);
         self.processed = now;
-        if let Some(report) = self.report.filter(|_| std::mem::take(&mut self.is_pending)) {
+        if let Some(report) = self.report.filter(|_| core::mem::take(&mut self.is_pending)) {
             self.queue = queue.size;
             self.settle(self.cause(&report));
         }
@@ -188,7 +190,11 @@ impl Controller for Nada {
     fn target(&self) -> Target {
         let media = self.decided.target();
         let sending = shaping::shaped(&self.config, self.reference.bps(), self.queue).sending;
-        Target { media, pacing: DataRate::from_bps(sending.round() as u64).max(media), ..Target::default() }
+        Target {
+            media,
+            pacing: DataRate::from_bps(math::round(sending) as u64).max(media),
+            ..Target::default()
+        }
     }
 
     fn decision(&self) -> &Decision {
@@ -240,7 +246,7 @@ impl PacketsAtSender {
             let missing = in_order.then(|| {
                 let skipped = place.saturating_sub(above(self.highest)) as u64;
                 self.highest = Some(sequence);
-                std::mem::take(&mut self.missing) + skipped
+                core::mem::take(&mut self.missing) + skipped
             });
             let delay =
                 packet.arrival.map_or(TimeDelta::ZERO, |arrival| -arrival.apparent_delay(packet.sent.at));

@@ -1,6 +1,6 @@
 //! Base delay and queueing delay (RFC 8698 §5.1.1).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -1,6 +1,6 @@
 //! Average loss interval (RFC 8698 §4.2, after RFC 5348 §5.4).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Weights of the latest intervals (RFC 5348 §5.4, n = 8).
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
@@ -37,7 +37,7 @@ impl LossIntervals {
             intervals.zip(WEIGHTS).map(|(interval, weight)| interval as f64 * weight).sum::<f64>()
         };
         let with_open = weighted(
-            &mut std::iter::once(self.open).chain(self.closed.iter().copied()).take(self.closed.len()),
+            &mut core::iter::once(self.open).chain(self.closed.iter().copied()).take(self.closed.len()),
         );
         let without = weighted(&mut self.closed.iter().copied());
         let total: f64 = WEIGHTS.iter().take(self.closed.len()).sum();

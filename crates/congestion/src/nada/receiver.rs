@@ -1,7 +1,7 @@
 //! The receiver (RFC 8698 §4.2 and §5.1): delay, losses, marks and rate of the received packets, and the report to the sender.
 
 use giusto_rtp::rtcp::NadaFeedback;
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp, math};
 
 use super::{
     config::{DelaySamples, RatioSmoothing, ReceiverConfig},
@@ -45,7 +45,7 @@ impl Report {
     /// The report as a message of the receiver with this SSRC. The signal is rounded to 100 µs.
     pub fn to_message(&self, sender_ssrc: u32) -> NadaFeedback {
         let signal =
-            (self.signal_ms * UNITS_PER_MS).round().clamp(0.0, f64::from(NadaFeedback::MAX_SIGNAL)) as u16;
+            math::round(self.signal_ms * UNITS_PER_MS).clamp(0.0, f64::from(NadaFeedback::MAX_SIGNAL)) as u16;
         NadaFeedback { sender_ssrc, gradual: self.mode == RateMode::Gradual, signal, received: self.received }
     }
 

@@ -1,6 +1,6 @@
 //! Packets of the observation window (RFC 8698 §5.1.2 and §5.1.3).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 

@@ -1,6 +1,8 @@
 //! Adjusts the delay target to flows that compete for the queue (RFC 8298 §4.1.2.3).
 
-use std::collections::VecDeque;
+use giusto_units::math;
+
+use alloc::collections::VecDeque;
 
 /// Number of samples of the variance. The mean uses the last 50.
 ///
@@ -56,7 +58,7 @@ impl DelayTarget {
         let mean = self.samples.iter().sum::<f64>() / HISTORY as f64;
         let variance =
             self.samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum::<f64>() / HISTORY as f64;
-        let wanted = (recent + variance.sqrt()) * self.min;
+        let wanted = (recent + math::sqrt(variance)) * self.min;
         if loss_events > LOSS_EVENTS {
             (1.5 * wanted).max(faded)
         } else if variance < CALM {

@@ -48,6 +48,8 @@ mod media_rate;
 mod streams;
 mod window;
 
+use alloc::boxed::Box;
+
 pub use config::Config;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};

@@ -1,6 +1,6 @@
 //! The media rate within its limits, and the decision that led to it.
 
-use giusto_units::{DataRate, Timestamp};
+use giusto_units::{DataRate, Timestamp, math};
 
 use crate::{
     limits::Limits,
@@ -65,7 +65,7 @@ impl Decided {
 
     /// Sets the target to `bps` because of `cause`.
     pub(crate) fn settle(&mut self, bps: f64, cause: Cause) {
-        let rate = DataRate::from_bps(bps.round() as u64);
+        let rate = DataRate::from_bps(math::round(bps) as u64);
         let to = rate.min(self.max).max(self.min);
         if to != self.target {
             let cause = if to == rate { cause } else { Cause::Limit };

@@ -1,6 +1,6 @@
 //! Estimates the capacity of the path while the queueing delay is above its target.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 

@@ -1,6 +1,6 @@
 //! Loss detection with a reordering window (RFC 8298 §4.1.2.4).
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use giusto_units::{TimeDelta, Timestamp, math};
 
@@ -99,7 +99,7 @@ impl Losses {
 
     /// Reduces the share by the RTTs that have passed.
     fn pass(&mut self, now: Timestamp, round_trip: f64) {
-        let rounds = (now.saturating_since(self.round).as_seconds() / round_trip).floor();
+        let rounds = math::floor(now.saturating_since(self.round).as_seconds() / round_trip);
         if rounds >= 1.0 {
             self.event_rate *= math::pow(1.0 - RATE_WEIGHT, rounds);
             self.round = now;

@@ -1,6 +1,6 @@
 //! Queueing delay on the path, from two clocks with unknown offset (RFC 6817 §2.4.2, §3.1).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 

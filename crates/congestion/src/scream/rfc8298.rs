@@ -83,6 +83,8 @@ mod media_rate;
 mod trend;
 mod window;
 
+use alloc::boxed::Box;
+
 pub use config::Config;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};

@@ -47,6 +47,8 @@ mod sending;
 mod silence;
 mod window;
 
+use alloc::boxed::Box;
+
 pub use losses::LossesConfig;
 pub use marks::MarksConfig;
 pub use media_rate::MediaRateConfig;
@@ -289,7 +291,7 @@ impl ScreamV2 {
 
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now);
-        if !std::mem::replace(&mut self.begun, true) {
+        if !core::mem::replace(&mut self.begun, true) {
             self.decision.at = self.now;
             self.looked = self.now;
         }
@@ -353,7 +355,7 @@ impl ScreamV2 {
         if !self.window.is_due(now, self.flight.round_trip()) {
             return None;
         }
-        let Pending { lost, marked } = std::mem::take(&mut self.pending);
+        let Pending { lost, marked } = core::mem::take(&mut self.pending);
         let waits = self.delay.average() > self.delay.target() / 4.0;
         if lost && self.losses.is_policer() && !waits {
             self.window.police(self.config.losses.policer_beta);

@@ -1,6 +1,6 @@
 //! The packets that arrived lately, in bins: what the estimators of queue and rate look at.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta};
 

@@ -1,6 +1,6 @@
 //! Base delay: the delay of the path without queues.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -1,5 +1,7 @@
 //! The controller `tempo`: composes the estimators and the laws.
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -247,7 +249,7 @@ impl Tempo {
     // ---- laws -----------------------------------------------------------------------------------------------------------
 
     fn control(&mut self, path: &Path) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Grow);
+        let phase = core::mem::replace(&mut self.phase, Phase::Grow);
         self.phase = match phase {
             Phase::Grow if path.is_congested() => {
                 self.cause = delay_cause(path, Signal::OverUse);

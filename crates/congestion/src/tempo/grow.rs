@@ -4,7 +4,7 @@
 //! bounded part of what was safe before. Trains that show room shorten this, trains at the capacity stop it. An additive term makes
 //! flows equal: who has little grows by a larger share, and all yield the same share.
 
-use std::f64::consts::LN_2;
+use core::f64::consts::LN_2;
 
 use giusto_units::math;
 
@@ -112,7 +112,8 @@ impl Grow {
         if rate > HEADROOM * used + ALLOWANCE {
             return None;
         }
-        let additive = if l4s.is_some() { L4S_ADDITIVE } else { 1.0 } * ADDITIVE * (rate * 1e6).sqrt() * dt;
+        let additive =
+            if l4s.is_some() { L4S_ADDITIVE } else { 1.0 } * ADDITIVE * math::sqrt(rate * 1e6) * dt;
         Some(rate * math::exp(exponent * dt) + additive)
     }
 }

@@ -164,7 +164,7 @@ impl LossLaw {
         if after < 0.0 {
             return next.min(below);
         }
-        let growth = BELOW_CEILING * math::exp(std::f64::consts::LN_2 * 0.7 * after);
+        let growth = BELOW_CEILING * math::exp(core::f64::consts::LN_2 * 0.7 * after);
         next.min(below * (1.0 + growth.min(MOST_BELOW_CEILING) * path.step.as_seconds()))
     }
 

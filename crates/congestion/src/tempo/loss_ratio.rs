@@ -1,8 +1,8 @@
 //! Loss ratio: what was lost of what was sent in the latest second, without packets that may still arrive.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp, math};
 
 /// Packets are counted in bins of their departure, so that the work of a feedback does not grow with the rate.
 const BIN: TimeDelta = TimeDelta::from_millis(20);
@@ -39,7 +39,7 @@ pub(super) struct LossRatio {
 impl LossRatio {
     /// Standard deviation of the ratio, if runs of losses are independent.
     pub(super) fn deviation(&self) -> f64 {
-        (self.ratio * (1.0 - self.ratio) * self.burst / self.packets.max(1.0)).sqrt()
+        math::sqrt(self.ratio * (1.0 - self.ratio) * self.burst / self.packets.max(1.0))
     }
 }
 

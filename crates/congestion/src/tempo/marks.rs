@@ -115,7 +115,7 @@ impl Marks {
     pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
         let latest = self.latest.filter(|_| self.is_l4s(now))?;
         let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
-        Some((GROWTH * math::exp(std::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
+        Some((GROWTH * math::exp(core::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
 
     /// Whether marks are graded.

@@ -1,6 +1,6 @@
 //! Train rate: how fast the packets of one frame arrive, which leave faster than the media rate.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 

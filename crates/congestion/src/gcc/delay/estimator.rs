@@ -187,7 +187,7 @@ impl DelayEstimator {
 
     /// Processes the packets of one feedback message, in any order. Lost packets are ignored.
     pub(crate) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) -> Signal {
-        let mut by_arrival = std::mem::take(&mut self.by_arrival);
+        let mut by_arrival = core::mem::take(&mut self.by_arrival);
         by_arrival.fill(packets);
         by_arrival.order_simultaneous();
         let signal = self.on_arrived(now, by_arrival.packets());

@@ -28,8 +28,9 @@
 //!   threshold for ever. libwebrtc multiplied the estimate by min(n, 60) when it used such a filter
 //!   (`overuse_detector.cc`). [`KalmanConfig::amplification`] enables this.
 
+use alloc::collections::VecDeque;
+
 use giusto_units::math;
-use std::collections::VecDeque;
 
 use super::{
     filter::{FilterOutput, amplification},
@@ -138,7 +139,7 @@ impl Kalman {
     fn update_noise(&mut self, innovation: f64, interval_ms: f64) {
         let Some(min_ms) = self.intervals.push(interval_ms) else { return };
         let kept = kept_share(self.config.noise_smoothing, min_ms);
-        let bound = self.config.outlier_deviations * self.noise_variance.sqrt();
+        let bound = self.config.outlier_deviations * math::sqrt(self.noise_variance);
         let bounded = innovation.clamp(-bound, bound);
         self.noise_variance = (kept * self.noise_variance + (1.0 - kept) * bounded * bounded)
             .max(self.config.min_noise_variance);

@@ -15,6 +15,8 @@
 //! In libwebrtc rounding may make the covariance indefinite, which it logs. Here it is updated in Joseph's
 //! form, `(I − K h) E (I − K h)ᵀ + K R Kᵀ`, which is equal in exact arithmetic and a sum of squares.
 
+use giusto_units::math;
+
 use super::{
     filter::{FilterOutput, amplification},
     grouping::GroupDelta,
@@ -153,7 +155,7 @@ impl KalmanTwoState {
     }
 
     fn update_noise(&mut self, innovation: f64, interval_ms: f64, samples: u32) {
-        let bound = self.config.outlier_deviations * self.noise_variance.sqrt();
+        let bound = self.config.outlier_deviations * math::sqrt(self.noise_variance);
         let bounded = innovation.clamp(-bound, bound);
         let starting = samples <= self.config.startup_groups;
         let share = if starting { self.config.startup_noise_smoothing } else { self.config.noise_smoothing };
@@ -193,7 +195,7 @@ impl Covariance {
         // Rounding may make a variance slightly negative, or a correlation slightly larger than one.
         self.slope = self.slope.max(0.0);
         self.offset = self.offset.max(0.0);
-        let max = (self.slope * self.offset).sqrt();
+        let max = math::sqrt(self.slope * self.offset);
         self.mixed = cross.clamp(-max, max);
         gains
     }

@@ -15,6 +15,8 @@
 //! supported. Arrival times have nanosecond resolution and are not rounded to milliseconds: rounding alone
 //! can look like over-use.
 
+use alloc::vec::Vec;
+
 use giusto_units::PeerTimestamp;
 
 use super::{

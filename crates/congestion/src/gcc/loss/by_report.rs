@@ -8,9 +8,9 @@
 //! | [`ReportConfig::draft`] | the draft §6 | ×1.05 per report | once per report |
 //! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, used without packet feedback | to 1.08 times the minimum of the last second, + 1 kbit/s | once per report and per 300 ms + RTT |
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
 use crate::gcc::arithmetic::{UNLIMITED, scaled, sum};
 use crate::{feedback::LossReport, target::Cause};
@@ -218,7 +218,7 @@ impl ByReport {
         }
         // A whole number of packets again: the ratio of two whole numbers is seldom exact. NaN counts as no
         // loss.
-        let lost = (report.ratio.clamp(-1.0, 1.0) * report.expected_packets as f64).round();
+        let lost = math::round(report.ratio.clamp(-1.0, 1.0) * report.expected_packets as f64);
         self.gathered_lost += if lost.is_nan() { 0.0 } else { lost };
         self.gathered_expected = self.gathered_expected.saturating_add(report.expected_packets);
         if self.gathered_expected < self.config.min_packets {
@@ -283,7 +283,7 @@ impl ByReport {
     fn share(&self, lost: f64, expected: u64) -> f64 {
         let share = (lost / expected as f64).min(1.0);
         match self.config.loss_steps.filter(|&steps| steps > 0).map(f64::from) {
-            Some(steps) => (lost * steps / expected as f64).floor().min(steps - 1.0) / steps,
+            Some(steps) => math::floor(lost * steps / expected as f64).min(steps - 1.0) / steps,
             None => share,
         }
     }
@@ -319,7 +319,7 @@ impl ByReport {
     fn raise(&mut self) {
         let to = match self.config.increase {
             Increase::PerReport { factor, plus } => {
-                if !std::mem::take(&mut self.may_increase) {
+                if !core::mem::take(&mut self.may_increase) {
                     return;
                 }
                 sum(scaled(self.rate, factor), plus)
@@ -340,7 +340,7 @@ impl ByReport {
         let round_trip = if config.decrease_waits_round_trip { self.round_trip } else { TimeDelta::ZERO };
         let pause = config.decrease_interval + round_trip;
         let rested = self.last_decrease.is_none_or(|last| now.saturating_since(last) >= pause);
-        if !rested || !std::mem::take(&mut self.may_decrease) {
+        if !rested || !core::mem::take(&mut self.may_decrease) {
             return;
         }
         self.last_decrease = Some(now);

@@ -105,7 +105,7 @@ impl StandingQueue {
             return;
         }
         self.since = Some(now);
-        let window = std::mem::take(&mut self.window);
+        let window = core::mem::take(&mut self.window);
         self.full = self.judge(now, window);
     }
 

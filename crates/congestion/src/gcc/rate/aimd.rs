@@ -169,7 +169,7 @@ impl Aimd {
 
     /// The delay-based rate.
     pub(crate) fn rate(&self) -> DataRate {
-        DataRate::from_bps(self.rate.round() as u64)
+        DataRate::from_bps(math::round(self.rate) as u64)
     }
 
     /// The state of the rate control.
@@ -198,7 +198,7 @@ impl Aimd {
     /// Size of a typical packet at this rate: a frame, divided into the minimum number of packets.
     fn packet_bits(&self) -> f64 {
         let frame = self.rate / self.config.frame_rate;
-        frame / (frame / self.config.packet_size.as_bits() as f64).ceil().max(1.0)
+        frame / math::ceil(frame / self.config.packet_size.as_bits() as f64).max(1.0)
     }
 
     fn response_seconds(&self) -> f64 {
@@ -287,7 +287,7 @@ impl Aimd {
         let offset = self.config.decrease_offset.as_bps() as f64;
         let share = arrived * self.config.decrease;
         let mut rate = if share > offset { share - offset } else { share };
-        let sample = DataRate::from_bps(arrived.round() as u64);
+        let sample = DataRate::from_bps(math::round(arrived) as u64);
         match &mut self.past {
             Past::Convergence(convergence) => convergence.on_decrease(sample),
             Past::Capacity(capacity) => {

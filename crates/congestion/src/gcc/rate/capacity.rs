@@ -1,6 +1,6 @@
 //! Estimate of the path's capacity, as in libwebrtc.
 
-use giusto_units::DataRate;
+use giusto_units::{DataRate, math};
 
 /// Configuration of the estimate of the path's capacity. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,7 +68,7 @@ impl Capacity {
     }
 
     fn width(&self, mean_kbps: f64) -> f64 {
-        self.config.deviations * (self.variance * mean_kbps).sqrt()
+        self.config.deviations * math::sqrt(self.variance * mean_kbps)
     }
 
     fn add(&mut self, sample: DataRate, weight: f64) {
@@ -82,7 +82,7 @@ impl Capacity {
 }
 
 fn from_kbps(kbps: f64) -> DataRate {
-    DataRate::from_bps((kbps * 1e3).round() as u64)
+    DataRate::from_bps(math::round(kbps * 1e3) as u64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Estimate of the path's capacity, as in the draft.
 
-use giusto_units::DataRate;
+use giusto_units::{DataRate, math};
 
 /// When the rate is near the one at which the path was full. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +64,7 @@ impl Convergence {
             return false;
         }
         let distance = received.as_bps() as f64 - self.mean_bps;
-        let width = self.config.deviations * self.variance.sqrt();
+        let width = self.config.deviations * math::sqrt(self.variance);
         if distance > width {
             *self = Self::new(self.config);
         }
@@ -74,13 +74,13 @@ impl Convergence {
     /// The mean, once the statistics are valid.
     #[cfg(test)]
     pub(super) fn mean(&self) -> Option<DataRate> {
-        (self.samples >= self.config.samples).then(|| DataRate::from_bps(self.mean_bps.round() as u64))
+        (self.samples >= self.config.samples).then(|| DataRate::from_bps(math::round(self.mean_bps) as u64))
     }
 
     /// The deviation in bit/s, once the statistics are valid.
     #[cfg(test)]
     pub(super) fn deviation_bps(&self) -> Option<f64> {
-        (self.samples >= self.config.samples).then(|| self.variance.sqrt())
+        (self.samples >= self.config.samples).then(|| math::sqrt(self.variance))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Computes the rate that a probe has measured.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 

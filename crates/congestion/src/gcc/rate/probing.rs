@@ -6,7 +6,7 @@ mod tests;
 
 pub use config::ProbingConfig;
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -133,7 +133,7 @@ impl Probing {
     /// Later calls change both rates.
     pub(crate) fn start(&mut self, now: Timestamp, start: DataRate, max: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
-        let before = std::mem::replace(&mut self.max, max.unwrap_or(self.config.max));
+        let before = core::mem::replace(&mut self.max, max.unwrap_or(self.config.max));
         if self.state == State::Beginning {
             self.estimate = start;
             self.drop = Drop { at: now, before: DataRate::ZERO, probed: now };
@@ -195,7 +195,7 @@ impl Probing {
     pub(crate) fn on_allocation(&mut self, now: Timestamp, rate: Option<DataRate>) -> ProbeOutcome {
         let now = self.clock.clamp(now);
         let rate = rate.filter(|&rate| rate > DataRate::ZERO);
-        let changed = std::mem::replace(&mut self.allocated, rate) != rate;
+        let changed = core::mem::replace(&mut self.allocated, rate) != rate;
         let Some(rate) = rate else { return ProbeOutcome::None };
         let due = changed
             && self.state == State::Complete
@@ -311,7 +311,7 @@ impl Probing {
             Constraint::None => {}
             Constraint::LossRising => max = max.min(scaled(self.estimate, self.config.loss_limited)),
             forbidding => {
-                let is_suppression_reported = std::mem::replace(&mut self.is_suppression_reported, true);
+                let is_suppression_reported = core::mem::replace(&mut self.is_suppression_reported, true);
                 return if is_suppression_reported {
                     ProbeOutcome::None
                 } else {

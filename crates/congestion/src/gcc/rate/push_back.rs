@@ -1,6 +1,6 @@
 //! Reduces the frame rate while more data are in flight than a congestion window permits.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 

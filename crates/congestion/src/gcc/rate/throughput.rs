@@ -1,6 +1,6 @@
 //! Received rate from packet reports.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
@@ -149,7 +149,7 @@ impl RobustThroughput {
             packets: self.window.len(),
         };
         // Most blocks contain no late packet.
-        let add = |span: &mut Span, packets: std::ops::Range<usize>| {
+        let add = |span: &mut Span, packets: core::ops::Range<usize>| {
             for packet in self.window.range(packets) {
                 if packet.sent < since {
                     span.sum = span.sum.saturating_sub(packet.size);

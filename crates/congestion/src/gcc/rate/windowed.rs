@@ -1,6 +1,6 @@
 //! Received rate, as the draft measures it.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
 

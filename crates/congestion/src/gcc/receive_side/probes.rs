@@ -3,7 +3,7 @@
 //! Probes are not marked, so packets count as a probe if several in a row were sent at the same interval
 //! (libwebrtc, `remote_bitrate_estimator_abs_send_time.cc`).
 
-use std::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 

@@ -33,7 +33,7 @@
 //! - A ceiling of 1.5·R. The draft has it, the thesis does not mention it: [`aimd`] does not use it,
 //!   [`AimdConfig::thesis`] does.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 

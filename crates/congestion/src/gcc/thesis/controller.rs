@@ -1,5 +1,7 @@
 //! `gcc:thesis`: the algorithm of the thesis as a controller.
 
+use alloc::{boxed::Box, vec::Vec};
+
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::algorithm::{REPORT_INTERVAL, Thesis, ThesisConfig};
@@ -46,13 +48,13 @@ impl ThesisController {
 
     /// `gcc:thesis`: the constants of the thesis, within `limits`.
     pub(crate) fn within(limits: Limits) -> Self {
-        Self::new(ThesisConfig::default(), limits)
+        Self::new(&ThesisConfig::default(), limits)
     }
 
     /// A controller within `limits`, which replace those of Table 7.
-    pub(crate) fn new(config: ThesisConfig, limits: Limits) -> Self {
+    pub(crate) fn new(config: &ThesisConfig, limits: Limits) -> Self {
         let limits = limits.ordered();
-        let mut config = config;
+        let mut config = *config;
         (config.aimd.min, config.aimd.max) = (limits.min, limits.max);
         (config.loss.min, config.loss.max) = (limits.min, limits.max);
         let back_off = RoundTripConfig { limit: REPORT_INTERVAL * 3, ..RoundTripConfig::default() };
@@ -147,7 +149,7 @@ impl Controller for ThesisController {
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.limits = limits.ordered();
         if !self.settled.has_begun() {
-            *self = Self::new(self.config, self.limits);
+            *self = Self::new(&self.config, self.limits);
             return;
         }
         let now = self.begin(now);
@@ -160,8 +162,8 @@ impl Controller for ThesisController {
             return;
         }
         let now = self.begin(now);
-        let mut fresh = Self::new(self.config, self.limits);
-        std::mem::swap(&mut fresh.settled, &mut self.settled);
+        let mut fresh = Self::new(&self.config, self.limits);
+        core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = Self { collected_to: self.collected_to, report_at: now + REPORT_INTERVAL, ..fresh };
         self.settled.restart(now, self.limits);
     }
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn feedback_is_processed_every_3_s_as_one_report() {
-        let mut controller = ThesisController::new(ThesisConfig::default(), LIMITS);
+        let mut controller = ThesisController::new(&ThesisConfig::default(), LIMITS);
         let mut alone = Thesis::new(ThesisConfig::default(), LIMITS.start);
         controller.on_timeout(Timestamp::ZERO, &QueueState::default());
         let size = DataSize::from_bytes(45_000);

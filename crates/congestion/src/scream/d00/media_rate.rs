@@ -1,6 +1,6 @@
 //! Media rate of one source (draft-johansson-rmcat-scream-cc-00 §9.1.6).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

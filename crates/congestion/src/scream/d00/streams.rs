@@ -12,7 +12,9 @@
 //! - when a source pauses or resumes, the total is divided again. What the remaining sources cannot use is
 //!   kept for those that resume.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use alloc::vec::Vec;
+
+use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
 use super::{config::Config, media_rate::MediaRate};
 use crate::feedback::{QueueState, StreamState};
@@ -85,7 +87,7 @@ impl MediaRates {
         let adapts = |state: &StreamState| state.usable.0 != state.usable.1;
         if states.iter().filter(|state| adapts(state)).count() < 2 {
             if !self.streams.is_empty() {
-                let rate = self.bps() + std::mem::take(&mut self.spare);
+                let rate = self.bps() + core::mem::take(&mut self.spare);
                 self.whole.set(self.limits, rate);
                 self.streams.clear();
                 self.targets.clear();
@@ -96,7 +98,7 @@ impl MediaRates {
         let is_open = |state: &StreamState| adapts(state) && !state.paused;
         let were = self.streams.iter().map(Stream::is_open);
         let are_same = self.streams.len() == states.len() && were.eq(states.iter().map(is_open));
-        let mut before = std::mem::take(&mut self.streams).into_iter();
+        let mut before = core::mem::take(&mut self.streams).into_iter();
         for &state in states {
             let rate = before.next().and_then(|stream| stream.rate);
             let begun = || MediaRate::new(self.config, self.limits, 0.0);
@@ -185,7 +187,7 @@ impl MediaRates {
     fn aim(&mut self) {
         self.targets.clear();
         self.targets
-            .extend(self.streams.iter().map(|stream| DataRate::from_bps(stream.bps().round() as u64)));
+            .extend(self.streams.iter().map(|stream| DataRate::from_bps(math::round(stream.bps()) as u64)));
     }
 
     /// Divides `bps`: first to sources that do not adapt, then by priority to the others.

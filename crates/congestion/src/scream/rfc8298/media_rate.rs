@@ -1,6 +1,6 @@
 //! Media rate (RFC 8298 §4.1.3).
 
-use std::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -129,7 +129,7 @@ impl MediaRate {
 
     /// Stores the current rate as the congestion point.
     pub(super) fn on_congestion(&mut self) {
-        if std::mem::take(&mut self.risen) {
+        if core::mem::take(&mut self.risen) {
             self.inflection = self.target.max(1.0);
         }
     }
@@ -144,7 +144,7 @@ impl MediaRate {
         let measured = self.measure(time, queue);
         (self.begun, self.sent, self.acknowledged) = (Some(now), DataSize::ZERO, DataSize::ZERO);
         (self.waiting, self.min_waiting) = (queue.size, None);
-        let stalled = std::mem::take(&mut self.stalled);
+        let stalled = core::mem::take(&mut self.stalled);
         let measured = measured.filter(|_| !stalled)?;
         let before = self.target;
         let mut moved = self.adjust(&measured, seen);

@@ -1,6 +1,6 @@
 //! Trend of the queueing delay (RFC 8298 §4.1.2, `update_variables`).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Number of samples in `qdelay_fraction_hist`.
 const HISTORY: usize = 20;

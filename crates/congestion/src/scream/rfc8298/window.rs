@@ -1,6 +1,6 @@
 //! Congestion window (RFC 8298 §4.1.2.2).
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 

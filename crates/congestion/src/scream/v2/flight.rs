@@ -43,7 +43,7 @@ impl Flight {
             now.saturating_since(round).as_seconds() >= self.round_trip.unwrap_or(self.presumed.as_seconds())
         });
         if has_ended {
-            *before = std::mem::take(present);
+            *before = core::mem::take(present);
         }
         *present = in_flight.max(*present);
         if has_ended || self.round.is_none() {

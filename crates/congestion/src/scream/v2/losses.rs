@@ -1,6 +1,6 @@
 //! Loss detection and loss rate.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -1,6 +1,6 @@
 //! Queueing delay in the network.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 

@@ -98,7 +98,7 @@ impl Silence {
         if self.since.is_none_or(|since| now.saturating_since(since) < interval) {
             return false;
         }
-        let has_sent = std::mem::replace(&mut self.has_sent, false);
+        let has_sent = core::mem::replace(&mut self.has_sent, false);
         self.written_off = self.in_flight;
         self.is_lifted = waits && !has_sent;
         // If the queue is empty, no feedback is missing until something is sent.

@@ -172,7 +172,7 @@ impl ReferenceWindow {
         let relative = (self.window - self.inflection) / self.inflection * self.config.inflection_scale;
         self.distance = (relative * relative).clamp(0.1, 1.0);
         let Some(congestion) = congestion else { return };
-        if std::mem::replace(&mut self.may_move, false) {
+        if core::mem::replace(&mut self.may_move, false) {
             self.inflection = self.window;
         }
         if matches!(congestion, Congestion::Loss | Congestion::Mark) {

@@ -1,5 +1,7 @@
 //! The candidate bandwidths.
 
+use alloc::vec::Vec;
+
 use giusto_units::{DataRate, TimeDelta};
 
 use super::LossModel;

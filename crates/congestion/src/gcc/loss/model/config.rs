@@ -1,5 +1,7 @@
 //! Constants of the model, and their validation.
 
+use alloc::{string::String, string::ToString, vec::Vec};
+
 use giusto_units::{DataRate, TimeDelta};
 
 /// Unit in which loss is counted.
@@ -311,7 +313,7 @@ fn require(
     valid: bool,
     field: &'static str,
     range: &'static str,
-    found: &dyn std::fmt::Display,
+    found: &dyn core::fmt::Display,
 ) -> Result<(), InvalidConfig> {
     if valid { Ok(()) } else { Err(InvalidConfig { field, range, found: found.to_string() }) }
 }

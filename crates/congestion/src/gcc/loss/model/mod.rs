@@ -30,6 +30,8 @@ pub(super) mod tests;
 #[cfg(test)]
 mod vectors;
 
+use alloc::vec::Vec;
+
 pub use config::{InvalidConfig, Measure, ModelConfig};
 pub(crate) use state::LossState;
 
@@ -197,7 +199,7 @@ impl LossModel {
 
     /// The candidate that explains the observations best; of equal ones, the one with the higher bandwidth.
     fn best(&mut self, application_limited: bool) -> Path {
-        let mut candidates = std::mem::take(&mut self.scratch);
+        let mut candidates = core::mem::take(&mut self.scratch);
         self.candidates(application_limited, &mut candidates);
         let objective = Objective { config: &self.config, observations: &self.observations };
         let mut best = (f64::MIN, self.path);

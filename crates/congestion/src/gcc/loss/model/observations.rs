@@ -1,5 +1,7 @@
 //! Packet fates per 250 ms of send time, and the average loss.
 
+use alloc::vec::Vec;
+
 use giusto_units::{DataRate, DataSize, Timestamp, math};
 
 use super::config::{Measure, ModelConfig};
@@ -257,7 +259,7 @@ impl Weighed {
 }
 
 fn weigh(size: DataSize, weight: f64) -> u64 {
-    (size.as_bytes() as f64 * weight).round() as u64
+    math::round(size.as_bytes() as f64 * weight) as u64
 }
 
 fn thousands(size: DataSize) -> f64 {
