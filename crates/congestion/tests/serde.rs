@@ -1,10 +1,6 @@
 //! The feature `serde` covers every public value type.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a source that cannot be read fails the test"
-)]
+#![expect(clippy::unwrap_used, reason = "a source that cannot be read fails the test")]
 
 use std::{fs, path::Path};
 

@@ -39,7 +39,7 @@ impl Media {
         algorithm: Option<&ThesisConfig>,
         stop: Timestamp,
     ) -> Self {
-        let thesis = algorithm.map(|config| Thesis::new(*config, START));
+        let thesis = algorithm.map(|config| Thesis::new(config, START));
         let decision = Decision::new(Timestamp::ZERO, START, Cause::Start);
         Self {
             flow,

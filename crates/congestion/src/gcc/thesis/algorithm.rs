@@ -175,10 +175,10 @@ pub struct Thesis {
 
 impl Thesis {
     /// Both estimates start at `start`.
-    pub fn new(config: ThesisConfig, start: DataRate) -> Self {
+    pub fn new(config: &ThesisConfig, start: DataRate) -> Self {
         Self {
-            config,
-            delay: Delay::new(&config),
+            config: *config,
+            delay: Delay::new(config),
             aimd: Aimd::new(config.aimd, start),
             loss: ByReport::new(config.loss, start),
             fates: VecDeque::new(),
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_loss_controller_is_that_of_section_2_2_2_4() {
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         // By hand: 20 % of the last 0.5 s: × 0.9; 10 %: the same; none: × 1.05 + 1000.
         for (number, (lost, rate)) in
             [(2, 6_480_000), (1, 6_480_000), (0, 6_805_000), (0, 7_146_250)].into_iter().enumerate()
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_bounds_of_table_7_hold() {
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         for number in 0..10 {
             thesis.on_report(seconds(3 * (number + 1)), &report(number, 10));
         }
@@ -422,7 +422,7 @@ mod tests {
             // From the second packet on, 50 ms per packet: 58 steps, then 118.
             (Pace::Packet, [58, 118, 178].map(|steps| 7.2e6 * 1.08_f64.powf(f64::from(steps) * 0.05))),
         ] {
-            let mut thesis = Thesis::new(ThesisConfig { pace, ..ThesisConfig::default() }, START);
+            let mut thesis = Thesis::new(&ThesisConfig { pace, ..ThesisConfig::default() }, START);
             for (number, rate) in rates.into_iter().enumerate() {
                 thesis.on_report(seconds(3 * (number as u64 + 1)), &report(number as u64, 0));
                 let found = thesis.delay_based().as_bps() as f64;
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_trend_of_zero_keeps_the_rate() {
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         for number in 0..4 {
             let packets: Vec<_> = report(number, 0)
                 .iter()
@@ -454,7 +454,7 @@ mod tests {
     /// threshold does not change, and `A_r` is β·R. Arrivals are 90 ms apart: six within 0.5 s, 4.32 Mbit/s.
     #[test]
     fn growth_above_the_threshold_per_packet_is_over_use() {
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         let packets: Vec<_> = (0..60).map(|k| packet(k, k * 50_000, Some(k * 90_000 + 10_000))).collect();
         thesis.on_report(seconds(3), &packets);
         let Detection { signal, trend_ms, .. } = thesis.detection();
@@ -474,10 +474,10 @@ mod tests {
             packet(1, 50_000, Some(1_060_000)),
             packet(2, 100_000, Some(1_110_000)),
         ];
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         thesis.on_report(seconds(3), &packets[..2]);
         assert_eq!(thesis.detection().signal, Signal::OverUse);
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         thesis.on_report(seconds(3), &packets);
         let Detection { signal, trend_ms, threshold_ms } = thesis.detection();
         assert!(trend_ms > threshold_ms, "{trend_ms} and {threshold_ms}");
@@ -487,7 +487,7 @@ mod tests {
     /// The threshold follows `th + Δt·K·(|m| − th)`, where m comes from an independent filter.
     #[test]
     fn the_threshold_moves_by_table_6() {
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         let mut filter = KalmanTwoState::new(super::filter());
         let mut threshold: f64 = 12.5;
         // The delay varies within the threshold, and then exceeds it by less than 15 ms.
@@ -510,7 +510,7 @@ mod tests {
             threshold = (threshold + elapsed * gain * (m - threshold)).max(6.0);
             thesis.on_report(seconds(k), packets.last().map(std::slice::from_ref).unwrap());
             if k == 1 {
-                thesis = Thesis::new(ThesisConfig::default(), START);
+                thesis = Thesis::new(&ThesisConfig::default(), START);
                 thesis.on_report(seconds(1), &packets);
             }
             let found = thesis.delay.detector.threshold_ms();
@@ -522,7 +522,7 @@ mod tests {
     #[test]
     fn a_lost_packet_repeats_the_previous_delay_variation() {
         let run = |lost: bool| {
-            let mut thesis = Thesis::new(ThesisConfig::default(), START);
+            let mut thesis = Thesis::new(&ThesisConfig::default(), START);
             let mut packets = vec![packet(0, 0, Some(10_000)), packet(1, 50_000, Some(90_000))];
             if lost {
                 packets.extend((2..6).map(|k| packet(k, k * 50_000, None)));
@@ -543,7 +543,7 @@ mod tests {
         let again = (0..4).map(|_| filter.on_delta(&delta, Signal::Normal).raw).last().unwrap();
         assert!(with > without && (with - again).abs() < 1e-12, "{without}, {with}, {again}");
         // Losses before any difference have no effect.
-        let mut thesis = Thesis::new(ThesisConfig::default(), START);
+        let mut thesis = Thesis::new(&ThesisConfig::default(), START);
         thesis.on_report(
             seconds(3),
             &[packet(0, 0, None), packet(1, 50_000, Some(60_000)), packet(2, 100_000, None)],
@@ -557,7 +557,7 @@ mod tests {
             [(LossWindow::Last(WINDOW), 0.0), (LossWindow::Report, 0.1), (LossWindow::All, 0.3)]
         {
             let mut thesis =
-                Thesis::new(ThesisConfig { loss_window: window, ..ThesisConfig::default() }, START);
+                Thesis::new(&ThesisConfig { loss_window: window, ..ThesisConfig::default() }, START);
             thesis.on_report(seconds(3), &report(0, 5));
             let mut second = report(1, 0);
             for packet in second.iter_mut().take(6) {

@@ -61,7 +61,7 @@ impl ThesisController {
         Self {
             config,
             limits,
-            thesis: Thesis::new(config, limits.start),
+            thesis: Thesis::new(&config, limits.start),
             settled: Settled::new(limits, back_off),
             gathered: Vec::new(),
             collected_to: None,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn feedback_is_processed_every_3_s_as_one_report() {
         let mut controller = ThesisController::new(&ThesisConfig::default(), LIMITS);
-        let mut alone = Thesis::new(ThesisConfig::default(), LIMITS.start);
+        let mut alone = Thesis::new(&ThesisConfig::default(), LIMITS.start);
         controller.on_timeout(Timestamp::ZERO, &QueueState::default());
         let size = DataSize::from_bytes(45_000);
         let packets: Vec<PacketReport> = (0..40)
