@@ -157,6 +157,7 @@ const addCharts = () => {
   figures.forEach((figure) => figure.classList.remove("full"));
   plots.replaceChildren(...figures);
   closeGroup(plots);
+  measure();
   tabulate(true);
 };
 const redraw = (quantity) => {
@@ -278,6 +279,7 @@ const showResult = (report) => {
   finding = report.headline;
   nowPart.hidden = true;
   resultPart.replaceChildren(...report.sections.map(({ kind, content }) => makers[kind](content)));
+  measure();
 };
 
 const showFailure = (error) => { if (error) finding = `The run failed: ${error}`; };

@@ -103,14 +103,14 @@ pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
         of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
     let mut columns: Vec<Column<Row<'_>>> = vec![
         Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
-        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
         Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
-        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
         Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |(_, stream)| {
             quantiles(stream.frame_delay_ms)
         }),
+        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
         Column::number("skipped frames", 0, |(_, stream)| or_unknown(stream.skipped_frames, count)),
         Column::number("discarded packets", 0, |(_, stream)| or_unknown(stream.discarded_packets, count)),
+        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
     ];
     if rows.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
         columns.push(Column::number("late frames", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
@@ -175,7 +175,12 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Series> {
     let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
     for run in runs {
         let kind = kind(&run.first);
-        let event = Event { x: run.first.at_s, y: run.first.to_bps as f64, text: run.in_words() };
+        let event = Event {
+            x: run.first.at_s,
+            y: run.first.to_bps as f64,
+            text: run.in_words(),
+            label: String::new(),
+        };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, events)) => events.push(event),
             None => kinds.push((kind, vec![event])),

@@ -103,6 +103,28 @@ fn a_page_shows_each_flow_and_each_busy_link() {
 }
 
 #[test]
+fn tables_begin_with_what_matters() {
+    let page = report(&run(1));
+    let heads = page.sections.iter().filter_map(|section| match section {
+        Section::Table(table) => Some((table.title.as_str(), table.columns.get(..3)?)),
+        _ => None,
+    });
+    let heads: Vec<_> =
+        heads.map(|(title, columns)| (title, [0, 1, 2].map(|place| columns[place].name.as_str()))).collect();
+    let wanted = [
+        ("Flows", ["flow", "received rate", "loss"]),
+        ("Links", ["link", "utilisation", "queueing delay (ms) mean / p95 / max"]),
+    ];
+    assert_eq!(heads, wanted);
+    // What a narrow terminal leaves out stands last.
+    let columns: [Column<()>; 4] = [("a", 0), ("b", 3), ("c-\nd", 0), ("e", 1)]
+        .map(|(header, dispensable)| Column::words(header, dispensable, |()| String::new()));
+    let names: Vec<_> =
+        Table::of("", "", &columns, []).columns.into_iter().map(|column| column.name).collect();
+    assert_eq!(names, ["a", "cd", "e", "b"]);
+}
+
+#[test]
 fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
     let mut record = run(1);
     let delay = |signal| Cause::Delay { signal, trend_ms: 14.2, threshold_ms: 12.5 };
