@@ -7,13 +7,12 @@ use giusto_sim::record::keep_largest_changes;
 
 use super::{
     SimulationPage,
-    plots::{MAX_LINES, capacity, chart, window, with_lines},
+    plots::{MAX_LINES, capacities, chart, window, with_lines},
     quantiles,
 };
 use crate::{
     record::{DecisionRecord, FlowRecord, FlowTimeline, StreamRecord},
     view::{
-        comparison::bottleneck,
         decision::{cause_name, decision_in_words, signal_name},
         format::{count, or_unknown, plural, rate, short},
         html::{Chart, Event, Gaps, Series, Table},
@@ -36,7 +35,7 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     own.flatten().chain([frame_delays(page)]).collect()
 }
 
-/// Target, sent and received rate of a flow, with its decisions and the capacity of the bottleneck.
+/// Target, sent and received rate of a flow, with its decisions and the capacity of its path.
 pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all: usize) -> Option<Chart> {
     let flow = page.timeline.flows.get(place)?;
     let media = flow.media.as_ref()?;
@@ -64,11 +63,10 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
     let lines = known.map(|(name, column, _)| {
         Series::line(name, page.column(&format!("timeline/flows/{place}/{column}")))
     });
-    let limit = bottleneck(page.record, own).and_then(|link| capacity(page, link));
     let title = format!("{}: target and rates", flow.id);
     let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
     let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
-    Some(with_lines(chart, lines.into_iter().chain(marks).chain(limit)))
+    Some(with_lines(chart, lines.into_iter().chain(marks).chain(capacities(page, own))))
 }
 
 /// The goodput of each stream of a flow, if it has several videos.

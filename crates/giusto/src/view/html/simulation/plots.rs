@@ -3,7 +3,8 @@
 use giusto_units::TimeDelta;
 
 use super::SimulationPage;
-use crate::record::{FlowTimeline, LinkRecord, Overview};
+use crate::record::{FlowRecord, FlowTimeline, LinkRecord, Overview};
+use crate::view::comparison::bottleneck;
 use crate::view::html::{Chart, Gaps, Points, Series};
 
 /// Lines of one chart.
@@ -33,7 +34,7 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
         });
         with_lines(chart(page, title, caption, axis), lines)
     });
-    [rates(page, overview, &busy)]
+    [rates(page, overview)]
         .into_iter()
         .chain(goodput(page, overview))
         .chain([delays(page, overview), distribution(page)])
@@ -75,9 +76,25 @@ pub(in crate::view::html) fn window(page: &SimulationPage<'_>) -> TimeDelta {
 }
 
 /// The capacity of a link over time; `None` without a limit.
-pub(in crate::view::html) fn capacity(page: &SimulationPage<'_>, link: &LinkRecord) -> Option<Series> {
+fn capacity(page: &SimulationPage<'_>, link: &LinkRecord) -> Option<Series> {
     link.capacity_bps?;
     Some(Series::limit(format!("capacity of {}", link.id), page.link_column(&link.id, "capacity_bps")?))
+}
+
+/// The capacities that bound `flow`: of its path the slowest link, and those that are slower at times.
+pub(in crate::view::html) fn capacities(page: &SimulationPage<'_>, flow: &FlowRecord) -> Vec<Series> {
+    bounds(page, flow).into_iter().filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect()
+}
+
+fn bounds<'a>(page: &SimulationPage<'a>, flow: &FlowRecord) -> Vec<&'a LinkRecord> {
+    let Some(slowest) = bottleneck(page.record, flow) else { return Vec::new() };
+    let column = |link: &LinkRecord| {
+        let own = page.timeline.links.iter().find(|own| own.id == link.id);
+        own.into_iter().flat_map(|own| own.capacity_bps.iter().map(|bps| bps.unwrap_or(f64::INFINITY)))
+    };
+    let is_slower = |link: &&LinkRecord| column(link).zip(column(slowest)).any(|(own, other)| own < other);
+    let on_path = flow.path.iter().filter_map(|id| page.record.links.iter().find(|link| link.id == *id));
+    std::iter::once(slowest).chain(on_path.filter(is_slower)).collect()
 }
 
 /// A line for each flow or group, or for the largest and the rest: a column of their timelines.
@@ -97,14 +114,26 @@ pub(in crate::view::html) fn name(flow: &FlowTimeline) -> String {
     if flow.members > 1 { format!("{} × {}", flow.members, flow.id) } else { flow.id.clone() }
 }
 
-fn rates(page: &SimulationPage<'_>, overview: &Overview, busy: &[&LinkRecord]) -> Chart {
+fn rates(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
+    let drawn: Vec<&FlowTimeline> =
+        overview.largest.iter().filter_map(|&place| page.timeline.flows.get(place)).collect();
     let mut lines = flow_lines((page, overview), "received_rate_bps", Gaps::Break);
-    if (2..MAX_LINES).contains(&lines.len()) {
+    let is_drawn = |flow: &&FlowRecord| drawn.iter().any(|own| own.id == flow.id || own.id == flow.group);
+    let bounds: Vec<Vec<&str>> = page
+        .record
+        .flows
+        .iter()
+        .filter(is_drawn)
+        .map(|flow| bounds(page, flow).into_iter().map(|link| link.id.as_str()).collect())
+        .collect();
+    // The sum is that of flows that share a link.
+    let share = bounds.iter().all(|own| bounds.first() == Some(own));
+    if share && (2..MAX_LINES).contains(&lines.len()) {
         lines.push(Series::line("all together", page.column("overview/all/received_rate_bps")));
     }
-    let limits: Vec<Series> =
-        busy.iter().filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect();
-    let bound = if limits.is_empty() { "" } else { " The dashed line is the capacity of the link." };
+    let limits = busiest(page).into_iter().filter(|link| bounds.iter().flatten().any(|id| *id == link.id));
+    let limits: Vec<Series> = limits.filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect();
+    let bound = if limits.is_empty() { "" } else { " A dashed line is the capacity of a link." };
     let caption = format!("All headers included, as a moving mean.{bound}");
     let chart = chart(page, "Received rate", caption, ("rate", "bit/s")).with_full_width();
     with_lines(chart, lines.into_iter().chain(limits))
