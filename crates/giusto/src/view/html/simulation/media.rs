@@ -7,7 +7,7 @@ use giusto_sim::record::keep_largest_changes;
 
 use super::{
     SimulationPage,
-    plots::{MAX_LINES, capacities, chart, window, with_lines},
+    plots::{MAX_LINES, capacities, chart, received_rate, window, with_lines},
     quantiles,
 };
 use crate::{
@@ -53,16 +53,16 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
     if all > MAX_FLOWS {
         let _ = write!(caption, " Of {all} media flows the first {MAX_FLOWS} have a chart like this.");
     }
-    // An end of a call has measured one of the two rates.
+    // Only the sender of a call has a target and a sent rate.
+    let column = |column: &str, is_known: bool| {
+        is_known.then(|| page.column(&format!("timeline/flows/{place}/{column}")))
+    };
     let columns = [
-        ("target", "media/target_rate_bps", media.target_rate_bps.iter().all(Option::is_none)),
-        ("sent", "sent_rate_bps", flow.sent_rate_bps.is_empty()),
-        ("received", "received_rate_bps", flow.received_rate_bps.is_empty()),
+        ("target", column("media/target_rate_bps", media.target_rate_bps.iter().any(Option::is_some))),
+        ("sent", column("sent_rate_bps", !flow.sent_rate_bps.is_empty())),
+        ("received", received_rate(page, place)),
     ];
-    let known = columns.into_iter().filter(|(.., is_unknown)| !is_unknown);
-    let lines = known.map(|(name, column, _)| {
-        Series::line(name, page.column(&format!("timeline/flows/{place}/{column}")))
-    });
+    let lines = columns.into_iter().filter_map(|(name, points)| Some(Series::line(name, points?)));
     let title = format!("{}: target and rates", flow.id);
     let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
     let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
