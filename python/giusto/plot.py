@@ -33,7 +33,7 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     run
         A record with a timeline.
     link
-        The link whose capacity is drawn. Default: the one of the lowest mean capacity, the bottleneck.
+        The link whose capacity is drawn. Default: of those on the flows' paths the one of the lowest mean capacity, the bottleneck.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -
     flow
         The flow.
     link
-        The link whose capacity in the first run is drawn. Default: its bottleneck.
+        The link whose capacity in the first run is drawn. Default: the bottleneck of the flow's path.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -
         raise ValueError("no run to draw: give at least one")
     figure, (rates, delays) = _axes()
     first = next(iter(runs.values()))
-    _capacity(rates, first, link)
+    _capacity(rates, first, link, flow)
     for number, (name, run) in enumerate(runs.items()):
         known = _names(run.flows_over_time, "flow")
         if flow not in known:
@@ -157,9 +157,10 @@ def _look(number: int) -> tuple[str, str]:
     return _COLOURS[number % len(_COLOURS)], _STYLES[number % len(_STYLES)]
 
 
-def _capacity(axes: Axes, run: RunRecord, link: str | None) -> None:
-    """Draw the capacity of a link as a shaded step, if it has one."""
-    limited = [own for own in run.links if own.capacity_bps is not None]
+def _capacity(axes: Axes, run: RunRecord, link: str | None, flow: str | None = None) -> None:
+    """Draw the capacity of a link as a shaded step, if it has one: by default of the narrowest on the path of a flow, or of all."""
+    paths = {own for known in run.flows if flow in (None, known.id) for own in known.path}
+    limited = [own for own in run.links if own.capacity_bps is not None and own.id in paths]
     if link is not None:
         limited = [run.link(link)]
     if not limited:

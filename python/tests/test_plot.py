@@ -36,6 +36,13 @@ def test_a_run_is_drawn_with_units_and_capacity(media: str, tmp_path: Path) -> N
     assert (tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_the_capacity_is_that_of_the_flows_own_direction(scenarios: Path) -> None:
+    record = giusto.run(scenarios / "asymmetric.toml")
+    for figure in (record.plot(), giusto.plot.compare({"one": record}, "tcp")):
+        [shade] = figure.axes[0].collections
+        assert shade.get_label() == "capacity of down"
+
+
 def test_runs_are_compared(media: str) -> None:
     names = ["gcc:libwebrtc", "scream:v2", "fixed"]
     runs = {name: giusto.run(media, set={"call.controller": name}) for name in names}

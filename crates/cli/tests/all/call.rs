@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
+    collections::BTreeMap,
     fs,
     process::{Child, Output, Stdio},
     sync::{
@@ -161,6 +162,59 @@ fn a_scenario_gives_the_media() {
     let trace = fs::read_to_string(trace).unwrap();
     let sent = trace.lines().filter(|line| line.contains("sent") && line.contains("call")).count();
     assert!(sent as f64 >= number(&record["flows"][0]["sent_packets"]), "{sent}");
+}
+
+/// The JSON of a script element of a page.
+fn embedded(page: &str, id: &str) -> Value {
+    let (_, rest) = page.split_once(&format!("<script type=\"application/json\" id=\"{id}\">")).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// The values of the first line of each chart over time of a page, by its title.
+fn drawn(page: &str) -> BTreeMap<String, Vec<f64>> {
+    let (model, record) = (embedded(page, "page"), embedded(page, "record"));
+    let sections = model["sections"].as_array().unwrap().iter();
+    let charts = sections.filter(|section| section["kind"] == "chart").map(|section| &section["content"]);
+    let line = |chart: &Value| {
+        let y = record.pointer(chart["series"][0]["points"]["y"].as_str()?)?;
+        let known = y.as_array()?.iter().filter_map(Value::as_f64).collect();
+        Some((chart["title"].as_str()?.to_owned(), known))
+    };
+    charts.filter_map(line).collect()
+}
+
+#[test]
+fn the_pages_of_both_ends_draw_what_each_end_learns() {
+    const BACK: Duration = Duration::from_millis(40);
+    let folder = tempfile::tempdir().unwrap();
+    let pages = ["caller.html", "listener.html"].map(|name| folder.path().join(name));
+    let [own, far] = pages.each_ref().map(|path| path.to_str().unwrap());
+    let listener = listener(&["--out", far]);
+    // One packet of media in twenty is lost, and answers take 40 ms.
+    let relay = Relay::to(listener.address);
+    let mut number_of = 0_usize;
+    relay.set(Box::new(move |way, bytes| {
+        let is_media = way == Way::Forth && bytes[0] >= 128 && !(192..=223).contains(&bytes[1]);
+        number_of += usize::from(is_media);
+        let delay = if way == Way::Back { BACK } else { Duration::ZERO };
+        if is_media && number_of.is_multiple_of(20) { Vec::new() } else { vec![(delay, bytes.to_vec())] }
+    }));
+    let flags =
+        ["--controller", "fixed", "--start-rate", "400k", "-t", "5", "--repair", "none", "--out", own];
+    let record = called(&caller(&relay.address.to_string(), &flags).wait_with_output().unwrap());
+    listener.result();
+    let [own, far] = pages.map(|path| drawn(&fs::read_to_string(path).unwrap()));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    for page in [&own, &far] {
+        let loss = mean(&page["Loss"]);
+        assert!((0.02..0.10).contains(&loss), "{page:?}");
+        let rates = &page["Received rate"];
+        let wanted = number(&record["flows"][0]["received_rate_bps"]);
+        assert!(rates.len() > 5 && (0.7..1.4).contains(&(mean(rates) / wanted)), "{wanted}: {rates:?}");
+        let rtt = &page["Round-trip time"];
+        assert!(rtt.len() > 3 && rtt.iter().all(|ms| (40.0..10_000.0).contains(ms)), "{rtt:?}");
+    }
+    assert!(far["Frame delay"].len() > 50 && !own.contains_key("Frame delay"), "{far:?}");
 }
 
 /// The sizes of the frames that arrived in a call with this video, in bytes.

@@ -195,6 +195,13 @@ fn the_events_of_a_call_have_target_queue_and_decisions() {
         let rates = values(&events, "coarse", quantity);
         assert!(rates.len() >= 3 && (100e3..1.2e6).contains(&mean(&rates)), "{quantity}: {rates:?}");
     }
+    for quantity in ["frame_delay_ms", "rtt_ms", "loss_ratio"] {
+        let known = values(&events, "coarse", quantity);
+        assert!(
+            known.len() >= 3 && known.iter().all(|value| (0.0..5_000.0).contains(value)),
+            "{quantity}: {known:?}"
+        );
+    }
     let decisions: Vec<&Value> =
         events.iter().filter(|(name, _)| name == "decision").map(|(_, decision)| decision).collect();
     let before = events[0].1["decisions"].as_array().unwrap();

@@ -14,7 +14,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use super::{
     numbers::Numbers,
     outgoing::{OutgoingPacket, RtpId},
-    packets::Packets,
+    packets::{Packets, Reported},
     scream_draft::ScreamDraft,
     source::Source,
 };
@@ -183,6 +183,11 @@ impl History {
     /// Bytes of packets that are not reported, and after which no packet is reported.
     pub fn in_flight(&self) -> DataSize {
         self.packets.in_flight()
+    }
+
+    /// What feedback has reported so far.
+    pub fn reported(&self) -> Reported {
+        self.packets.reported()
     }
 
     fn advance(&mut self, now: Timestamp) -> Timestamp {

@@ -47,3 +47,4 @@ mod tests;
 
 pub use adapter::History;
 pub use outgoing::{OutgoingPacket, RtpId};
+pub use packets::Reported;

@@ -31,6 +31,19 @@ pub(super) struct Packets {
     in_flight: DataSize,
     /// Packets below this number are not in flight: they were reported, or a later packet was.
     settled: u64,
+    reported: Reported,
+}
+
+/// What feedback has reported so far of the packets that were sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reported {
+    /// Packets that have arrived.
+    pub packets: u64,
+    /// Their size, headers included.
+    pub size: DataSize,
+    /// Packets that were reported as lost and not as arrived afterwards.
+    pub lost_packets: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +68,10 @@ impl Packets {
     /// Bytes of packets that are not reported, and after which no packet is reported.
     pub(super) fn in_flight(&self) -> DataSize {
         self.in_flight
+    }
+
+    pub(super) fn reported(&self) -> Reported {
+        self.reported
     }
 
     /// The number of the oldest packet in flight. Of the earlier ones only the missing ones are stored.
@@ -148,6 +165,13 @@ impl Packets {
         if entry.fate != Fate::Unknown && (entry.fate, fate) != (Fate::Lost, Fate::Arrived) {
             return None;
         }
+        if fate == Fate::Arrived {
+            self.reported.packets += 1;
+            self.reported.size += entry.sent.size;
+            self.reported.lost_packets -= u64::from(entry.fate == Fate::Lost);
+        } else {
+            self.reported.lost_packets += 1;
+        }
         entry.fate = fate;
         let report = PacketReport { sent: entry.sent, arrival, ecn };
         if sequence < self.first {
@@ -216,9 +240,11 @@ mod tests {
         let mut history = sent(3);
         assert_eq!(history.on_report(1, None, Ecn::NotEct).unwrap().sent.sequence, 1);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None);
+        assert_eq!(history.reported(), Reported { lost_packets: 1, ..Reported::default() });
         assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct).unwrap().arrival, Some(arrived(50)));
         assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct), None);
         assert_eq!(history.on_report(1, None, Ecn::NotEct), None, "what has arrived is not lost");
+        assert_eq!(history.reported(), Reported { packets: 1, size: SIZE, lost_packets: 0 });
     }
 
     #[test]

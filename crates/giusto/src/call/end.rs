@@ -419,12 +419,16 @@ impl Shown {
             return common;
         };
         let totals = side.totals();
-        let round_trip = calls.round_trips(self.call).and_then(|all| all.quantile(0.5));
-        let common = StreamState { round_trip, ..common };
+        let common = StreamState { round_trip: side.round_trip(), ..common };
         if self.sends {
+            let (at, reported) = side.reported();
+            let at = began + (at - Timestamp::ZERO);
+            let received = (reported.size > DataSize::ZERO)
+                .then(|| Counts::of_media(at, began, reported.packets, reported.size, reported.lost_packets));
             let size = DataSize::from_bytes(totals.sent_bytes);
             return StreamState {
                 sent: Some(SentState { packets: totals.sent_packets, size }),
+                received,
                 target: totals.target,
                 sender_queue: side.sender_queue(Timestamp::ZERO + (now - began)),
                 ..common

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::Decision;
+use giusto_congestion::{Decision, history::Reported};
 use giusto_session::{
     call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
     media::{Datagram, MediaReceiver, Payload, SourceFigures},
@@ -35,6 +35,9 @@ use crate::{
 
 /// The number of times that a call's gauges are recorded.
 const GAUGES: i64 = 500;
+
+/// The time over which the rate and the loss that feedback reports are taken.
+const REPORTED_OVER: TimeDelta = TimeDelta::from_millis(250);
 
 /// Losses noticed at once that the record over time shows.
 const MAX_LOSSES: u64 = 1_000;
@@ -105,6 +108,10 @@ pub struct CallSide {
     trace: Option<TraceFile>,
     next_gauges: Timestamp,
     gauges_every: TimeDelta,
+    /// What feedback had reported of what this end sends when it was last taken.
+    reported: (Timestamp, Reported),
+    /// The latest round-trip time.
+    round_trip: Option<TimeDelta>,
     /// To be added to the difference of a time of ours and one of the far end.
     correction: Option<TimeDelta>,
     /// Messages that the socket has dropped since the call began.
@@ -206,6 +213,8 @@ impl CallSide {
             trace,
             next_gauges: Timestamp::ZERO,
             gauges_every: (config.duration / GAUGES).max(TimeDelta::from_millis(1)),
+            reported: (Timestamp::ZERO, Reported::default()),
+            round_trip: None,
             correction: None,
             dropped: 0,
             live: SideTotals::default(),
@@ -225,6 +234,16 @@ impl CallSide {
     pub(crate) fn sender_queue(&self, now: Timestamp) -> Option<TimeDelta> {
         let sender = self.sender.as_ref().and_then(|media| media.endpoint().sender());
         sender.map(|sender| sender.queue(now).oldest)
+    }
+
+    /// What feedback has reported of what this end sends, and when.
+    pub(crate) fn reported(&self) -> (Timestamp, Reported) {
+        self.reported
+    }
+
+    /// The latest round-trip time.
+    pub(crate) fn round_trip(&self) -> Option<TimeDelta> {
+        self.round_trip
     }
 
     /// What the controller has decided since the last call, if a page shows it: the newest.
@@ -340,6 +359,28 @@ impl CallSide {
         }
     }
 
+    /// Records the rate and the loss at the far end, as feedback reports them.
+    fn take_reports(&mut self, now: Timestamp) {
+        let Some(sender) = self.sender.as_ref().and_then(|media| media.endpoint().sender()) else { return };
+        let ((since, before), reported) = (self.reported, sender.reported());
+        let span = now.saturating_since(since);
+        if reported == before || span < REPORTED_OVER {
+            return;
+        }
+        self.reported = (now, reported);
+        let size = reported.size.saturating_sub(before.size);
+        let arrived = reported.packets.saturating_sub(before.packets);
+        let lost = reported.lost_packets.saturating_sub(before.lost_packets);
+        let [flow, _] = self.outgoing;
+        if size > DataSize::ZERO {
+            let rate = size.as_bits() as f64 / span.as_seconds();
+            self.recorder.on_gauge(now, flow, REPORTED_RATE, rate);
+        }
+        if let Some(loss) = ratio(lost, arrived) {
+            self.recorder.on_gauge(now, flow, REPORTED_LOSS, loss);
+        }
+    }
+
     fn take_gauges(&mut self, now: Timestamp) {
         if now < self.next_gauges {
             return;
@@ -416,6 +457,7 @@ impl CallMedia for CallSide {
             let packet = self.packet(now, self.outgoing[1], size, (0, ecn));
             let Some(sender) = &mut self.sender else { return };
             sender.handle_packet(now, &packet, &body);
+            self.take_reports(now);
             // The record counts feedback where it is sent; this end sees where it arrives.
             self.recorder.on_event(now, &Event::Sent { packet });
             if let Some(trace) = &mut self.trace {
@@ -463,6 +505,12 @@ impl CallMedia for CallSide {
 
     fn on_clock(&mut self, correction: TimeDelta) {
         self.correction = Some(correction);
+    }
+
+    fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
+        self.round_trip = Some(round_trip);
+        let [flow, _] = if self.sender.is_some() { self.outgoing } else { self.incoming };
+        self.recorder.on_gauge(now, flow, RTT, round_trip.as_millis());
     }
 
     fn stop(&mut self, now: Timestamp) {
@@ -524,6 +572,11 @@ impl RecordedRun for Alone {
         None
     }
 }
+
+/// The gauges of a call: the rate and the loss at the far end as its feedback reports them, and the round-trip time.
+pub(crate) const REPORTED_RATE: &str = "reported_rate_bps";
+pub(crate) const REPORTED_LOSS: &str = "reported_loss_ratio";
+const RTT: &str = "rtt_ms";
 
 /// The ids of the two flows in a record.
 pub(crate) const FORWARD_ID: &str = "call";

@@ -21,14 +21,17 @@ use super::{
     gallery,
 };
 use crate::{
-    record::{FlowTimeline, LinkTimeline, RunRecord, TimelineOptions},
+    record::{FlowTimeline, RunRecord, TimelineOptions},
     run::{
         RecordOptions,
         comparison::{self, Comparison, Controllers, Run},
         timed,
     },
     scenario::{Document, FlowKind, Scenario, ScenarioError, Setting},
-    view::html::{self, Explored, Report},
+    view::{
+        comparison::bottleneck,
+        html::{self, Explored, Report},
+    },
 };
 
 /// The most seeds of a question.
@@ -137,7 +140,7 @@ pub enum Update {
 /// A small picture: rates over time, in bit/s.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sketch {
-    /// The capacity of the slowest link; empty without one.
+    /// The capacity of the slowest link on the path of the first flow that has one; empty without one.
     pub capacity_bps: Vec<Option<f64>>,
     /// The received rate of each flow.
     pub flows_bps: Vec<Vec<f64>>,
@@ -146,9 +149,8 @@ pub struct Sketch {
 impl Sketch {
     fn of(record: &RunRecord) -> Self {
         let Some(timeline) = &record.timeline else { return Self::default() };
-        let limited = timeline.links.iter().filter(|link| link.capacity_bps.iter().any(Option::is_some));
-        let mean = |link: &&LinkTimeline| link.capacity_bps.iter().flatten().sum::<f64>();
-        let slowest = limited.min_by(|a, b| mean(a).total_cmp(&mean(b)));
+        let slowest = record.flows.iter().find_map(|flow| bottleneck(record, flow));
+        let slowest = slowest.and_then(|slowest| timeline.links.iter().find(|link| link.id == slowest.id));
         let rates = |flow: &FlowTimeline| flow.received_rate_bps.iter().map(|&bps| bps as f64).collect();
         Self {
             capacity_bps: slowest.map(|link| link.capacity_bps.clone()).unwrap_or_default(),

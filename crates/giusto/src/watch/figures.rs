@@ -29,27 +29,30 @@ pub enum Quantity {
     /// Of these, those that the receiver's socket buffer dropped, over lost and received packets of the interval; from the first such
     /// packet on.
     BufferLossRatio,
-    /// The mean one-way delay of the packets, or frames, of the interval, in ms; at a sender of datagrams, the median of all so far.
+    /// The mean one-way delay of the packets of the interval, in ms; at a sender of datagrams, the median of all so far.
     DelayMs,
+    /// The mean delay of the frames of the interval, in ms.
+    FrameDelayMs,
     /// What the mean one-way delay exceeds the minimum of the stream by, in ms.
     QueueDelayMs,
     /// The age of the oldest packet in the sender's queue at the end of the interval, in ms.
     SenderQueueMs,
     /// Interarrival jitter at the end of the interval, in ms (RFC 3550 §6.4.1).
     JitterMs,
-    /// The round-trip time, the median of all so far, in ms.
+    /// The round-trip time, in ms: of a call the latest, else the median of all so far.
     RttMs,
 }
 
 impl Quantity {
     /// All, in the order of a sample.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::SentRateBps,
         Self::ReceivedRateBps,
         Self::TargetRateBps,
         Self::LossRatio,
         Self::BufferLossRatio,
         Self::DelayMs,
+        Self::FrameDelayMs,
         Self::QueueDelayMs,
         Self::SenderQueueMs,
         Self::JitterMs,
@@ -96,6 +99,7 @@ impl Level {
         });
         let of = |value: fn(&IntervalFigures) -> Option<f64>| figures.as_ref().and_then(value);
         let (delay, queue) = self.delays(stream.delay).unzip();
+        let is_of_frames = matches!(stream.delay, Some(DelayState::Frames(..)));
         self.at = now;
         self.sent = stream.sent.unwrap_or_default();
         self.delay = stream.delay;
@@ -106,7 +110,8 @@ impl Level {
             stream.target.map(|target| target.as_bps() as f64),
             of(|figures| figures.loss_ratio),
             of(IntervalFigures::buffer_loss_ratio).filter(|_| news.is_some_and(|counts| counts.has_drops())),
-            delay.map(ms),
+            delay.filter(|_| !is_of_frames).map(ms),
+            delay.filter(|_| is_of_frames).map(ms),
             queue.flatten().map(ms),
             stream.sender_queue.map(ms),
             of(|figures| figures.jitter_ms),
@@ -240,13 +245,14 @@ mod tests {
     use super::*;
     use crate::measured::interval::Counts;
 
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 11] = [
         "sent_rate_bps",
         "received_rate_bps",
         "target_rate_bps",
         "loss_ratio",
         "buffer_loss_ratio",
         "delay_ms",
+        "frame_delay_ms",
         "queue_delay_ms",
         "sender_queue_ms",
         "jitter_ms",
@@ -367,7 +373,8 @@ mod tests {
         assert_eq!(column(fine, "sent_rate_bps")[1..], [Some(1e6); 10]);
         let received: Vec<bool> = column(fine, "received_rate_bps").iter().map(Option::is_some).collect();
         assert_eq!(received, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1].map(|known| known == 1));
-        assert_eq!(column(fine, "delay_ms")[5], Some(20.0));
+        assert_eq!(column(fine, "frame_delay_ms")[5], Some(20.0));
+        assert_eq!(column(fine, "delay_ms"), [None; 11]);
         assert_eq!(column(fine, "target_rate_bps")[0], Some(1.2e6));
         let last = &history["decisions"][10];
         assert_eq!((&last["t"], &last["to_bps"]), (&serde_json::json!(1.0), &serde_json::json!(2)));

@@ -372,6 +372,14 @@ impl<M: CallMedia> End<M> {
                 if self.pings.contains(&ping_sent_ns) =>
             {
                 self.pings.retain(|sent| *sent != ping_sent_ns);
+                let round_trip = now.saturating_since(Timestamp::from_nanos(ping_sent_ns))
+                    - TimeDelta::from_nanos(
+                        sent_ns.saturating_sub(received_ns).try_into().unwrap_or(i64::MAX),
+                    );
+                let media_time = self.media_time(now);
+                if let Some(media) = &mut self.media {
+                    media.on_round_trip(media_time, round_trip.max(TimeDelta::ZERO));
+                }
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),
                     server_received: PeerTimestamp::from_nanos(received_ns),

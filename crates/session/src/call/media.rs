@@ -30,6 +30,11 @@ pub trait CallMedia {
         let _ = correction;
     }
 
+    /// A round-trip time was measured. The default ignores it.
+    fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
+        let _ = (now, round_trip);
+    }
+
     /// Stops sending media, with a BYE.
     fn stop(&mut self, now: Timestamp);
 

@@ -47,6 +47,9 @@ impl MediaSender {
         }
         if let Some(loss) = feedback.loss {
             self.streams.repairs().on_loss(loss.ratio);
+            let lost = (loss.ratio * loss.expected_packets as f64).round() as u64;
+            self.by_reports.lost_packets += lost;
+            self.by_reports.packets += loss.expected_packets.saturating_sub(lost);
         }
         self.controller.on_feedback(now, &feedback);
         self.settle(now);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_congestion::{
     Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, RtpId, Target,
+    history::Reported,
 };
 use giusto_pace::media::{self, Pacer, Permit};
 use giusto_rtp::{
@@ -67,6 +68,8 @@ pub struct MediaSender {
     due: Option<Timestamp>,
     decision: Decision,
     pub(super) history: History,
+    /// What receiver reports say, of packets of unknown size.
+    pub(super) by_reports: Reported,
     next_transport_sequence: u16,
     /// Time at which the next padding may be sent, with [`Target::padding`].
     padding_at: Timestamp,
@@ -109,6 +112,7 @@ impl MediaSender {
             due: None,
             decision,
             history: History::new().with_ecn(config.ecn),
+            by_reports: Reported::default(),
             next_transport_sequence: 0,
             padding_at: Timestamp::ZERO,
             report_at: None,
@@ -131,6 +135,13 @@ impl MediaSender {
     /// The queues of all paced streams together.
     pub fn queue(&self, now: Timestamp) -> QueueState {
         self.streams.totals().state(now.max(self.now))
+    }
+
+    /// What feedback has reported so far of the packets that were sent. Without reports of single packets it is what receiver reports
+    /// count; the size is then zero.
+    pub fn reported(&self) -> Reported {
+        let reported = self.history.reported();
+        if reported == Reported::default() { self.by_reports } else { reported }
     }
 
     /// Bytes in flight: sent, not reported, and not followed by a reported packet.

@@ -103,9 +103,12 @@ fn wave(phase: f64, points: u32) -> Vec<(f64, f64)> {
 fn tables(hostile: &str, long: &str) -> [Table; 3] {
     let mut columns = vec![Column::words("case")];
     columns.extend((0..14).map(|number| Column::number(format!("controller {number}"))));
+    columns.push(Column::number("one-way delay (ms) p50 / p95 / p99 / max"));
+    columns.push(Column::number("nowhere known"));
     let row = |case: &str| {
         let cells = (0..14).map(|number| Cell::toned(format!("{number} of 14"), Tone::Fair));
-        std::iter::once(Cell::from(case)).chain(cells).collect()
+        let last = ["1 / 2 / 3 / 4", "–"].map(Cell::from);
+        std::iter::once(Cell::from(case)).chain(cells).chain(last).collect()
     };
     let rows = vec![row("5.1"), row(long), row(hostile)];
     let wide = Table { title: "Wide".to_owned(), caption: long.to_owned(), columns, rows, folded: true };
@@ -124,6 +127,41 @@ fn tables(hostile: &str, long: &str) -> [Table; 3] {
     let rows = vec![cells.into_iter().chain([Cell::toned("met", Tone::Good)]).collect()];
     let expectations = Table { title: "Expectations".to_owned(), columns, rows, ..Table::default() };
     [wide, list, expectations]
+}
+
+/// Sixteen names at points of which many are close together, two in one place, and some at the edges.
+fn named_points() -> Chart {
+    let places = [
+        (230.0, 0.91),
+        (151.0, 0.6),
+        (122.0, 0.41),
+        (122.0, 0.41),
+        (122.5, 0.35),
+        (353.0, 0.82),
+        (347.0, 0.69),
+        (363.0, 0.69),
+        (437.0, 0.9),
+        (101.0, 0.1),
+        (98.8, 0.07),
+        (320.0, 0.93),
+        (489.0, 0.98),
+        (637.0, 0.23),
+        (637.0, 0.23),
+        (1812.0, 0.66),
+    ];
+    let event = |(place, (x, y)): (usize, (f64, f64))| Event {
+        x,
+        y,
+        text: "here".to_owned(),
+        label: format!("scream:rfc8298+{place}"),
+    };
+    let events = places.into_iter().enumerate().map(event).collect();
+    Chart::new("Named points", "")
+        .with_axes("delay (ms)", "use")
+        .with_log_x()
+        .with_full_width()
+        .with_series(Series::Events { name: String::new(), events })
+        .with_mark(Mark::AtY(1.0, "fair share".to_owned()))
 }
 
 /// Every kind of section, chart and text, with more series than there are colours.
@@ -168,10 +206,11 @@ fn gallery() -> Report {
         Chart::new("Histogram", "").with_axes("gap (µs)", "packets").with_log_y().with_series(steps);
     histogram.y.range = Some((0.5, 2000.0));
     report.push(histogram.with_mark(Mark::AtX(12.5, "ideal".to_owned())));
+    report.push(named_points());
     let referenced = Points::in_record("/timeline/t_s", "/flows/0/timeline/received_rate_bps").scaled(1e-6);
     let events = ["over-use", "loss", "probe"].map(|kind| Series::Events {
         name: kind.to_owned(),
-        events: vec![Event { x: 1.5, y: 2.0, text: format!("{kind}: {long}") }],
+        events: vec![Event { x: 1.5, y: 2.0, text: format!("{kind}: {long}"), label: String::new() }],
     });
     let capacity = Series::limit("capacity of the bottleneck", vec![(0.0, 3.5), (2.0, 2.5), (3.0, 2.5)]);
     let record = axes(Chart::new("From the record", "")).with_series(Series::line("received", referenced));
@@ -225,7 +264,7 @@ fn gallery() -> Report {
 #[test]
 fn a_page_of_every_kind_of_section_is_readable() {
     let html = gallery().to_html();
-    let Some(found) = check("gallery", &html, 12) else { return };
+    let Some(found) = check("gallery", &html, 13) else { return };
     // Where four cards fit into a row, the fifth is not alone in the next.
     let tablet = Inspector::start("gallery").unwrap().open(&html, Look { width: 1100, dark: false });
     assert_eq!(tablet["problems"], json!([]));
@@ -239,6 +278,7 @@ fn a_page_of_every_kind_of_section_is_readable() {
         assert!(text.contains(wanted), "{wanted}");
     }
     assert_eq!(found["tables"], 3);
+    assert!(text.contains("one-way delay") && !text.contains("nowhere known"));
     let chart = |title: &str| {
         let charts = found["charts"].as_array().unwrap().iter();
         charts.clone().find(|chart| chart["title"] == title).unwrap()
@@ -329,6 +369,12 @@ fn the_checks_find_faults() {
     let words = "a sentence that does not fit into one line on a phone".to_owned();
     let rows = vec![vec![Cell::from("a"), Cell::from(words)]];
     report.push(Table { columns: ["a", "b"].map(Column::words).to_vec(), rows, ..Table::default() });
+    report.push(named_points());
+    let head = ["a", "one-way delay (ms) p50 / p95 / p99 / max", "c", "d", "e", "f"];
+    let columns = head.map(Column::number).to_vec();
+    let cells =
+        ["12", "1.0", "12,345,678", "12,345,678", "12,345,678", "12,345,678"].map(Cell::from).to_vec();
+    report.push(Table { title: "Numbers".to_owned(), columns, rows: vec![cells], ..Table::default() });
     let html = report.to_html();
     let mut problems = |html: &str| browser.open(html, Look::ALL[1])["problems"].to_string();
     let missing = problems(&html);
@@ -342,6 +388,9 @@ fn the_checks_find_faults() {
             ".list, .list tr, .list td { display: revert !important; white-space: nowrap !important }",
             "scrolls sideways",
         ),
+        (".plot:has(svg) { margin-top: 40px }", "changes its height"),
+        (".annotation-text { font-size: 60px !important }", "names of points overlap"),
+        ("thead th { min-width: 0 !important }", "px high"),
     ];
     for (style, wanted) in faults {
         let found = problems(&html.replace("</style>", &format!("{style}</style>")));

@@ -2,7 +2,7 @@
 // Inspects a page, and leaves what it finds in `found`: {width, dark, charts, tables, text, problems}.
 // It stands before all other scripts, so that it receives their errors.
 (() => {
-  const MIN_PLOT_SHARE = 0.55, MIN_PLOT_HEIGHT = 150, MIN_CONTRAST = 4.5, MIN_DRAWN_TEXT = 8, TOLERANCE = 1.5;
+  const MIN_PLOT_SHARE = 0.55, MIN_PLOT_HEIGHT = 150, MIN_CONTRAST = 4.5, MIN_DRAWN_TEXT = 8, MAX_HEAD_HEIGHT = 100, TOLERANCE = 1.5;
   const problems = [];
   const say = (...parts) => problems.push(parts.join(" "));
   addEventListener("error", (event) => say("error:", event.message));
@@ -79,12 +79,21 @@
       const boxes = [...plot.querySelectorAll(ticks)].map((text) => text.getBoundingClientRect());
       boxes.forEach((box, place) => { if (place && overlap(box, boxes[place - 1])) say("tick labels overlap in", name); });
     }
+    const boxes = [...plot.querySelectorAll(".annotation-text")].map((text) => text.getBoundingClientRect());
+    const names = model.series.flatMap(({ events }) => events?.filter(({ label }) => label) ?? []);
+    if (boxes.length !== names.length) say(boxes.length, "of", names.length, "points have their names in", name);
+    if (boxes.some((box, place) => boxes.slice(place + 1).some((other) => overlap(box, other)))) say("names of points overlap in", name);
     return undefined;
   };
 
   const checkScroll = (box) => {
     if (!box.clientWidth || box.closest(".cursor")) return;
     const overflows = box.scrollWidth > box.clientWidth + 1;
+    const { clientHeight } = box.querySelector("thead");
+    if (!box.querySelector(".list") && clientHeight > MAX_HEAD_HEIGHT) say("the head of", box.getAttribute("aria-label"), "is", clientHeight, "px high");
+    const named = (cell) => !cell.textContent || getComputedStyle(cell, "::before").content !== "none";
+    const cells = [...box.querySelectorAll(".list td:not(:nth-child(2):last-child)")];
+    if (innerWidth <= 560 && !cells.every(named)) say("values without their names in", box.getAttribute("aria-label"));
     if (overflows && box.querySelector(".list")) say(box.getAttribute("aria-label"), "scrolls sideways");
     const hint = box.parentElement.querySelector(".hint");
     if (overflows !== (getComputedStyle(hint).display !== "none")) say("scroll hint is wrong at", box.getAttribute("aria-label"));
@@ -110,9 +119,15 @@
   };
 
   const settled = () => new Promise((resolve) => { setTimeout(resolve, 400); });
+  const height = () => document.documentElement.scrollHeight;
+  let before;
+  addEventListener("DOMContentLoaded", () => { before = height(); });
   addEventListener("load", async () => {
-    document.querySelectorAll("details").forEach((details) => { details.open = true; });
     await loaded.catch(() => {});
+    renderAll();
+    await settled();
+    if (Math.abs(height() - before) > TOLERANCE) say("the page changes its height from", before, "to", height(), "px");
+    document.querySelectorAll("details").forEach((details) => { details.open = true; });
     renderAll();
     await settled();
     const main = document.querySelector("main");

@@ -175,4 +175,7 @@ fn a_sketch_shows_each_flow() {
     assert_eq!(sketch.flows_bps.len(), 2);
     assert!((40..=90).contains(&sketch.capacity_bps.len()), "{}", sketch.capacity_bps.len());
     assert!(sketch.flows_bps.iter().all(|rates| rates.iter().any(|&rate| rate > 0.0)));
+    // The way back has 100 kbit/s.
+    let capacity = explorer().sketch("asymmetric").unwrap().capacity_bps;
+    assert!(capacity.iter().all(|&bps| bps == Some(20e6)), "{capacity:?}");
 }

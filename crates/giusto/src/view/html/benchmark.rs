@@ -116,21 +116,22 @@ fn utilities(ranked: &[&ControllerSummary]) -> Chart {
 }
 
 fn pareto(ranked: &[&ControllerSummary]) -> Chart {
-    let mut chart = Chart::new(
+    let chart = Chart::new(
         "Use against frame delay",
         "Medians over all runs. The better, the further to the upper left.",
     )
     .with_axes("frame delay p95 (ms)", "use of the fair capacity")
     .with_log_x()
+    .with_full_width()
     .with_mark(Mark::AtY(1.0, "fair share".to_owned()));
-    for own in ranked {
+    let event = |own: &&ControllerSummary| {
         let FamilySummary { utilisation_ratio, frame_delay_p95_ms, .. } = own.all;
+        let label = own.name.clone();
         let text =
-            format!("{}: use {utilisation_ratio:.2}, frame delay {} ms", own.name, short(frame_delay_p95_ms));
-        let event = Event { x: frame_delay_p95_ms, y: utilisation_ratio, text };
-        chart = chart.with_series(Series::Events { name: own.name.clone(), events: vec![event] });
-    }
-    chart
+            format!("{label}: use {utilisation_ratio:.2}, frame delay {} ms", short(frame_delay_p95_ms));
+        Event { x: frame_delay_p95_ms, y: utilisation_ratio, text, label }
+    };
+    chart.with_series(Series::Events { name: String::new(), events: ranked.iter().map(event).collect() })
 }
 
 fn overview(ranked: &[&ControllerSummary]) -> Table {
@@ -186,8 +187,7 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
         let utility =
             |own: &ControllerSummary| own.families.get(family.name()).map_or(0.0, |own| own.utility);
         own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
-        let cell =
-            |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", breakable(&own.name), utility(own)));
+        let cell = |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", own.name, utility(own)));
         let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
         (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect())
     };
@@ -205,11 +205,6 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
 
 fn two(value: f64) -> String {
     format!("{value:.2}")
-}
-
-/// A name that may be broken into lines at its signs, by zero-width spaces.
-fn breakable(name: &str) -> String {
-    name.replace(':', ":\u{200b}").replace('+', "\u{200b}+")
 }
 
 /// A row for each family, a column for each controller.
@@ -236,7 +231,7 @@ fn by_family(
 }
 
 fn columns(first: &str, ranked: &[&ControllerSummary]) -> Vec<Column> {
-    let names = ranked.iter().map(|own| Column::number(breakable(&own.name)));
+    let names = ranked.iter().map(|own| Column::number(own.name.clone()));
     std::iter::once(Column::words(first)).chain(names).collect()
 }
 

@@ -197,6 +197,9 @@ pub struct Event {
     pub y: f64,
     /// The text that is shown while the pointer is over the mark.
     pub text: String,
+    /// The name that stands beside the mark, if any. All marks of a chart have one or none has.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub label: String,
 }
 
 /// A straight line across the chart, such as a target, with its name in the legend.

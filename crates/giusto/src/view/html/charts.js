@@ -24,7 +24,7 @@ const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
 // Breaks a text into lines that are at most `most` pixels wide.
 const wrapped = (text, most) => text.split("\n").flatMap((part) => {
   const lines = [""];
-  for (const word of part.split(/(?<=[ ,/-])/)) {
+  for (const word of part.split(/(?<=[ ,/:-])|(?=\+)/)) {
     const joined = lines.at(-1) + word;
     if (lines.at(-1) === "" || textWidth(joined.trimEnd(), FONT) <= most) lines[lines.length - 1] = joined;
     else lines.push(word);
@@ -276,6 +276,59 @@ const labelledLayout = (chart, layout) => {
   Object.assign(layout, { bargap: 14 / slots, scattermode: "group", scattergap: 0.3, hovermode: "closest", dragmode: false });
 };
 
+// The points of a chart that have names.
+const named = (chart) => chart.series.flatMap(({ events }) => events?.filter(({ label }) => label) ?? []);
+
+// Where the names of points stand, in pixels from their points: as near as they cover neither each other, nor a point, nor the edge.
+const placeNames = (points, width, height) => {
+  const LINE = 14, GAP = 6, RADIUS = 5, RINGS = 30, DIRECTIONS = 24;
+  const boxOf = (x, y, half, high) => ({ left: x - half, right: x + half, top: y - high, bottom: y + high });
+  const taken = points.map(({ x, y }) => boxOf(x, y, RADIUS, RADIUS));
+  const isFree = (box) => box.left >= 0 && box.right <= width && box.top >= 0 && box.bottom <= height
+    && !taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+  const crowd = ({ x, y }) => points.filter((other) => Math.hypot(x - other.x, y - other.y) < 4 * LINE).length;
+  const places = points.map(() => null);
+  // Crowds last: the names around them have found their places.
+  [...points.keys()].sort((a, b) => crowd(points[a]) - crowd(points[b])).forEach((index) => {
+    const { x, y, name } = points[index], half = textWidth(name, FONT - 1) / 2 + 2, beside = half + GAP;
+    const choices = [[beside, 0], [-beside, 0], [0, -LINE / 2 - GAP], [0, LINE / 2 + GAP]];
+    for (let place = 0; place < RINGS * DIRECTIONS; place++) {
+      const angle = 2 * Math.PI * place / DIRECTIONS, far = LINE * (1 + Math.floor(place / DIRECTIONS) / 2);
+      const [across, down] = [Math.cos(angle), Math.sin(angle)];
+      choices.push([across * (far + half), down * (far + LINE / 2)]);
+    }
+    const found = choices.findIndex(([dx, dy]) => isFree(boxOf(x + dx, y + dy, half, LINE / 2)));
+    const [dx, dy] = choices[Math.max(found, 0)];
+    taken.push(boxOf(x + dx, y + dy, half, LINE / 2));
+    places[index] = { dx, dy, isFar: found > 3 };
+  });
+  return places;
+};
+
+// Writes the names of points into a chart, with a line to those that do not fit beside their points.
+const nameEvents = (chart, layout) => {
+  const events = named(chart), { l, r, t, b } = layout.margin = { l: 44, r: 12, t: 12, b: 46 };
+  const [width, height] = [layout.width - l - r, layout.height - t - b];
+  const scaled = [chart.x, chart.y].map(({ logarithmic }) => (value) => (logarithmic ? Math.log10(value) : value));
+  const rangeOf = (axis, values) => {
+    const [low, high] = [Math.min(...values.map(scaled[axis])), Math.max(...values.map(scaled[axis]))];
+    const room = Math.max(high - low, 1e-6) * 0.06;
+    return [low - room, high + room];
+  };
+  const marks = (axis) => chart.marks.filter((mark) => mark.axis === axis).map(({ at }) => at[0]);
+  const ranges = [rangeOf(0, [...events.map(({ x }) => x), ...marks("x")]), rangeOf(1, [...events.map(({ y }) => y), ...marks("y")])];
+  const share = (axis, value) => (scaled[axis](value) - ranges[axis][0]) / (ranges[axis][1] - ranges[axis][0]);
+  const points = events.map(({ x, y, label }) => ({ name: label, x: share(0, x) * width, y: (1 - share(1, y)) * height }));
+  Object.assign(layout.xaxis, { range: ranges[0], automargin: false, fixedrange: true });
+  Object.assign(layout.yaxis, { range: ranges[1], automargin: false, fixedrange: true });
+  layout.hovermode = "closest";
+  layout.annotations = placeNames(points, width, height).map(({ dx, dy, isFar }, index) => ({
+    x: scaled[0](events[index].x), y: scaled[1](events[index].y), text: literal(events[index].label),
+    font: { color: css("--ink"), size: FONT - 1 }, xanchor: "center", yanchor: "middle", borderpad: 0, showarrow: isFar,
+    ...(isFar ? { ax: dx, ay: dy, arrowhead: 0, arrowwidth: 1, arrowcolor: css("--soft"), standoff: 5 } : { xshift: dx, yshift: -dy }),
+  }));
+};
+
 // A chart as a figure of the chart library, for the place that it has on the page.
 const figureOf = ({ model: chart, plot, hidden, cursor, keyed, styles }) => {
   const narrow = plot.clientWidth < 520;
@@ -294,6 +347,7 @@ const figureOf = ({ model: chart, plot, hidden, cursor, keyed, styles }) => {
     layout.xaxis = axisOf(chart.x, extentOf(data.flatMap(({ x }) => x)), layout.width / TICK_WIDTH);
     layout.yaxis = axisOf(untitled, extentOf(data.flatMap(({ y }) => y)), layout.height / TICK_HEIGHT - 3);
   }
+  if (named(chart).length) nameEvents(chart, layout);
   layout.shapes = chart.marks.map(({ axis, at: [value] }, index) => {
     const { colour, dash, width } = styles.marks[index];
     const upright = axis === "x" || labelled;
@@ -378,27 +432,42 @@ const described = (chart) => {
 const entries = new Map();
 let ready = false;
 
-const render = (entry) => {
-  if (!ready || !entry.plot.clientWidth) return;
-  entry.width = entry.plot.clientWidth;
+// Gives a chart its legend and its height, which the page has before the chart is drawn.
+const prepare = (entry) => {
+  if (entry.fresh) entry.model = resolved(entry.model);
+  entry.fresh = false;
+  if (entry.axisTitle) entry.axisTitle.textContent = entry.model.y.title;
+  entry.styles = stylesOf(entry);
+  // A legend that stays keeps the focus of its buttons.
+  const key = JSON.stringify([entry.styles, entry.model.series.map(({ name }) => name)]);
+  if (entry.key !== key) entry.legend.replaceChildren(...legendOf(entry));
+  entry.key = key;
+  if (!isLabelled(entry.model)) return;
+  const layout = { width: entry.plot.clientWidth };
+  labelledLayout(entry.model, layout);
+  entry.plot.style.height = `${layout.height}px`;
+};
+
+const attempt = (entry, action) => {
+  if (!entry.plot.clientWidth) return;
   try {
-    if (entry.fresh) entry.model = resolved(entry.model);
-    entry.fresh = false;
-    if (entry.axisTitle) entry.axisTitle.textContent = entry.model.y.title;
-    entry.styles = stylesOf(entry);
-    // A legend that stays keeps the focus of its buttons.
-    const key = JSON.stringify([entry.styles, entry.model.series.map(({ name }) => name)]);
-    if (entry.key !== key) entry.legend.replaceChildren(...legendOf(entry));
-    entry.key = key;
-    const { data, layout, config } = figureOf(entry);
-    if (isLabelled(entry.model)) entry.plot.style.height = `${layout.height}px`;
-    Plotly.react(entry.plot, data, layout, config);
-    if (!entry.drawn) entry.onDrawn?.(entry);
-    Object.assign(entry, { drawn: true, stale: false });
+    action();
   } catch (error) {
     console.error(error);
     entry.plot.replaceChildren(make("p", {}, `This chart cannot be drawn: ${error.message}.`));
   }
+};
+
+const render = (entry) => {
+  if (!ready) return;
+  attempt(entry, () => {
+    entry.width = entry.plot.clientWidth;
+    prepare(entry);
+    const { data, layout, config } = figureOf(entry);
+    Plotly.react(entry.plot, data, layout, config);
+    if (!entry.drawn) entry.onDrawn?.(entry);
+    Object.assign(entry, { drawn: true, stale: false });
+  });
 };
 const renderAll = () => entries.forEach(render);
 
@@ -412,7 +481,8 @@ const nearby = new IntersectionObserver((changes) => changes.forEach(({ target, 
 }), { rootMargin: "800px" });
 const resized = sizeObserver((plot) => {
   const entry = entries.get(plot);
-  if (entry?.drawn && entry.width !== plot.clientWidth) render(entry);
+  if (entry && !entry.drawn) attempt(entry, () => prepare(entry));
+  else if (entry && entry.width !== plot.clientWidth) render(entry);
 });
 
 const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
@@ -425,7 +495,7 @@ const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
   entries.set(plot, { model, plot, legend, axisTitle, cursor, onDrawn, keyed, hidden: new Set(), fresh: true, drawn: false, seen: false });
   nearby.observe(plot);
   resized.observe(plot);
-  const style = `sheet${wide ? " full" : ""}${keyed ? " low" : ""}${labelled ? " labelled" : ""}`;
+  const style = `sheet${wide ? " full" : ""}${keyed ? " low" : ""}${labelled ? " labelled" : ""}${named(model).length ? " named" : ""}`;
   const caption = make("figcaption", { class: "caption" }, ...words(model.caption));
   return make("figure", { class: style, "aria-labelledby": title.id }, title, caption, axisTitle, plot, legend);
 };

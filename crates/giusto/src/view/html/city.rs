@@ -117,6 +117,7 @@ fn life(call: &CallLog) -> Vec<Chart> {
             x: handover.time_s,
             y: sinr_at(handover.time_s),
             text: format!("handover from cell {} to cell {}", handover.from, handover.to),
+            label: String::new(),
         })
         .collect();
     let number = call.number;

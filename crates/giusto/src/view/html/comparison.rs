@@ -12,7 +12,7 @@ use super::{
     simulation::{
         SimulationPage,
         media::target,
-        plots::{capacity, chart, window, with_lines},
+        plots::{capacities, chart, window, with_lines},
     },
 };
 use crate::{
@@ -303,12 +303,12 @@ impl Quantity {
             None if self.kind == Kind::Link => "No link of the path has a limited rate.".to_owned(),
             _ => self.caption.replace("{window}", &window(first).to_string()),
         };
-        let limit = link.filter(|_| self.kind == Kind::Rate).and_then(|link| capacity(first, link));
         if let Some(link) = link {
             caption = caption.replace("{link}", &link.id);
-            if limit.is_some() {
-                let _ = write!(caption, " The dashed line is the capacity of {}.", link.id);
-            }
+        }
+        let limits = if self.kind == Kind::Rate { limits(flow, runs, lines, record) } else { Vec::new() };
+        if !limits.is_empty() {
+            caption.push_str(" A dashed line is the capacity of a link.");
         }
         let title = match several {
             Some(flow) if self.kind != Kind::Link => format!("{flow}: {}", self.title.to_lowercase()),
@@ -332,8 +332,32 @@ impl Quantity {
             let points = points.filter(is_known).unwrap_or_else(|| Vec::new().into());
             Series::line(line.clone(), points.with_gaps(self.gaps))
         });
-        Some(with_lines(chart(first, title, caption, self.axis), series.chain(limit)))
+        Some(with_lines(chart(first, title, caption, self.axis), series.chain(limits)))
     }
+}
+
+/// The capacities that bound `flow` in each of the runs; one that is the same in several runs is drawn once.
+fn limits(flow: &FlowRecord, runs: &[FlowInRun<'_>], lines: &[String], record: &Value) -> Vec<Series> {
+    let mut drawn: Vec<(String, &[Value], Series)> = Vec::new();
+    for ((page, _), line) in runs.iter().zip(lines) {
+        let own = page.record.flows.iter().find(|own| own.id == flow.id);
+        for limit in own.into_iter().flat_map(|own| capacities(page, own)) {
+            let Series::Limit { name, points } = limit else { continue };
+            let Points::InRecord { y, .. } = &points else { continue };
+            let column = record.pointer(y).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            // A run that was ended early has fewer windows.
+            let is_same = |(known, values, _): &(String, &[Value], Series)| {
+                *known == name && values.iter().zip(column).all(|(a, b)| a == b)
+            };
+            if drawn.iter().any(is_same) {
+                continue;
+            }
+            let is_first = drawn.iter().all(|(known, ..)| *known != name);
+            let title = if is_first { name.clone() } else { format!("{name}, {line}") };
+            drawn.push((name, column, Series::limit(title, points)));
+        }
+    }
+    drawn.into_iter().map(|(.., limit)| limit).collect()
 }
 
 /// In words, the decisions that hold at the `positions` of the cursor, and the last decrease before each.

@@ -255,33 +255,10 @@ fn together(comparison: &Comparison, record: &Value) -> Vec<Section> {
             Group { charts, ..group }
         });
         let start_at = place(linked.start_at).unwrap_or(0);
-        let charts = linked.charts.into_iter().filter(|chart| has_values(record, chart));
-        let charts = charts.map(|chart| with_capacities(comparison, record, chart)).collect();
+        let charts = linked.charts.into_iter().filter(|chart| has_values(record, chart)).collect();
         Linked { groups: groups.collect(), start_at, charts, of: "run", ..linked }
     });
     linked.filter(|linked| !linked.charts.is_empty()).map(Section::from).into_iter().collect()
-}
-
-/// The chart with the capacities of all runs: links of one id may differ between two scenarios.
-fn with_capacities(comparison: &Comparison, record: &Value, mut chart: Chart) -> Chart {
-    let limits = chart.series.iter().filter_map(|series| match series {
-        Series::Limit { name, points: Points::InRecord { y, .. } } => Some((name.clone(), y.clone())),
-        _ => None,
-    });
-    for (name, first) in limits.collect::<Vec<_>>() {
-        let Some(id) = name.strip_prefix("capacity of ") else { continue };
-        let mut known: Vec<&Value> = record.pointer(&first).into_iter().collect();
-        for (number, run) in comparison.runs.iter().enumerate() {
-            let page = SimulationPage::new(&run.result, format!("/runs/{number}"));
-            let Some(points) = page.link_column(id, "capacity_bps") else { continue };
-            let Points::InRecord { y, .. } = &points else { continue };
-            if let Some(column) = record.pointer(y).filter(|column| !known.contains(column)) {
-                known.push(column);
-                chart.series.push(Series::limit(format!("{name}, {}", run.label()), points));
-            }
-        }
-    }
-    chart
 }
 
 /// Adds to each line over time the range of the other seeds' runs.

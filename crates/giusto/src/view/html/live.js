@@ -3,16 +3,17 @@
 
 // Of each quantity, in the order of the page: title, caption, unit. The server says which place each has in a sample.
 const QUANTITIES = {
-  received_rate_bps: ["Received rate", "At the receiver, in each interval, at the layer that was asked for.", "bit/s"],
+  received_rate_bps: ["Received rate", "At the receiver, in each interval, at the layer that was asked for; of what a call sends, as its feedback reports it.", "bit/s"],
   sent_rate_bps: ["Sent rate", "At the sender, in each interval, at the layer that was asked for.", "bit/s"],
   target_rate_bps: ["Target rate", "Of the congestion controller.", "bit/s"],
   loss_ratio: ["Loss", "Packets newly missing over those newly missing and received, in each interval.", "ratio"],
   buffer_loss_ratio: ["Loss in the receiver's buffer", "The part of the loss that reached the receiver: the path did not lose it.", "ratio"],
-  delay_ms: ["One-way delay", "Mean of the packets, or frames, of each interval; at a sender, the median of all so far.", "ms"],
+  delay_ms: ["One-way delay", "Mean of the packets of each interval; at a sender, the median of all so far.", "ms"],
+  frame_delay_ms: ["Frame delay", "From the capture of a frame until it arrived complete: the mean of each interval.", "ms"],
   queue_delay_ms: ["Queueing delay", "What the mean one-way delay of each interval exceeds the minimum of the stream by.", "ms"],
   sender_queue_ms: ["Sender's queue", "Age of the oldest packet in the sender's queue.", "ms"],
   jitter_ms: ["Jitter", "Interarrival jitter (RFC 3550).", "ms"],
-  rtt_ms: ["Round-trip time", "Median of all so far.", "ms"],
+  rtt_ms: ["Round-trip time", "Of a call the latest, else the median of all so far.", "ms"],
 };
 // Samples that are kept of each stream: a minute of tenths of a second, ten minutes of seconds.
 const KEPT = 600;
@@ -157,6 +158,7 @@ const addCharts = () => {
   figures.forEach((figure) => figure.classList.remove("full"));
   plots.replaceChildren(...figures);
   closeGroup(plots);
+  measure();
   tabulate(true);
 };
 const redraw = (quantity) => {
@@ -236,8 +238,11 @@ const tabulate = (columnsChanged = false) => {
 const summary = () => {
   const open = [...streams.values()].filter(({ closed }) => closed == null);
   if (!streams.size) return state === "ended" ? "There were no streams." : AWAITS;
+  // What the far end of a call receives is not added to what this end does.
+  const incoming = open.filter(({ known }) => !known.has("sent_rate_bps"));
   const sum = (quantity) => {
-    const values = open.map(({ fine }) => newest(fine, column(quantity))).filter((value) => value != null);
+    const from = quantity === "received_rate_bps" && incoming.length ? incoming : open;
+    const values = from.map(({ fine }) => newest(fine, column(quantity))).filter((value) => value != null);
     return values.length ? values.reduce((all, value) => all + value, 0) : null;
   };
   const count = open.length + more;
@@ -278,6 +283,7 @@ const showResult = (report) => {
   finding = report.headline;
   nowPart.hidden = true;
   resultPart.replaceChildren(...report.sections.map(({ kind, content }) => makers[kind](content)));
+  measure();
 };
 
 const showFailure = (error) => { if (error) finding = `The run failed: ${error}`; };

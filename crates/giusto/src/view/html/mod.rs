@@ -235,15 +235,18 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with the columns of a table for the terminal and a row for each of `rows`.
+    /// A table with the columns of a table for the terminal and a row for each of `rows`. The columns that a narrow terminal leaves out
+    /// stand last: a narrow window shows the first ones.
     fn of<'a, T: 'a>(
         title: &str,
         caption: impl Into<String>,
         columns: &[super::table::Column<T>],
         rows: impl IntoIterator<Item = &'a T>,
     ) -> Self {
+        let mut columns: Vec<_> = columns.iter().collect();
+        columns.sort_by_key(|column| column.dispensable);
         let head = columns.iter().map(|column| Column {
-            name: column.header.replace('\n', " "),
+            name: column.header.replace("-\n", "").replace('\n', " "),
             numeric: column.alignment == comfy_table::CellAlignment::Right,
         });
         let row = |row: &T| columns.iter().map(|column| Cell::from((column.cell)(row))).collect();

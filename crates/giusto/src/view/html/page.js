@@ -29,7 +29,9 @@ const draw = (tag, attributes, ...children) => {
   return element;
 };
 
-const words = (text) => text.split("`").map((part, index) => (index % 2 ? make("code", {}, part) : part));
+// A name such as gcc:libwebrtc+giusto may be broken at its signs.
+const breakable = (text) => text.split(/(?<=\w:)(?=\w)|(?<=\w)(?=\+)/).flatMap((part, index) => (index ? [make("wbr"), part] : part));
+const words = (text) => text.split("`").flatMap((part, index) => (index % 2 ? make("code", {}, part) : breakable(part)));
 
 const toned = (text, tone) => {
   if (!TONES[tone]) return words(text);
@@ -50,14 +52,23 @@ const textWidth = (text, size) => {
 };
 
 // Calls `resized` with each element whose size changes, in the next frame: what changes the layout must not run in the observer.
-const sizeObserver = (resized) => new ResizeObserver((changes) => requestAnimationFrame(() => (
-  changes.forEach(({ target }) => resized(target))
-)));
+// An element that is new on the page is measured before it is painted, so that nothing jumps.
+const unmeasured = [];
+const sizeObserver = (resized) => {
+  const observer = new ResizeObserver((changes) => requestAnimationFrame(() => changes.forEach(({ target }) => resized(target))));
+  return {
+    observe: (target) => { unmeasured.push(() => resized(target)); observer.observe(target); },
+    unobserve: (target) => observer.unobserve(target),
+  };
+};
+const measure = () => unmeasured.splice(0).forEach((size) => size());
 
 // A box that scrolls sideways has a hint.
 const overflowWatcher = sizeObserver((target) => {
   const box = target.closest(".scroll");
-  box.classList.toggle("overflows", box.scrollWidth > box.clientWidth + 1);
+  box.classList.remove("tight", "overflows");
+  // First the words of the first column are broken.
+  for (const style of ["tight", "overflows"]) box.classList.toggle(style, box.scrollWidth > box.clientWidth + 1);
 });
 const scrollBox = (content, label) => {
   const box = make("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, content);
@@ -76,11 +87,15 @@ const cards = (content) => {
     make("dd", { class: "note" }, card.note),
   )));
   sizeObserver(() => {
+    if (!list.clientWidth) return;
     const rows = Math.ceil(content.length / Math.max(Math.floor(list.clientWidth / CARD_WIDTH), 2));
     list.style.setProperty("--columns", Math.ceil(content.length / rows));
   }).observe(list);
   return list;
 };
+
+// A cell without a value.
+const EMPTY = /^[–/\s]*$/;
 
 const cellClass = (column, text) => {
   if (column?.numeric) return "n";
@@ -89,13 +104,22 @@ const cellClass = (column, text) => {
 };
 
 const table = (content) => {
-  const { title, caption, columns, rows, folded } = content;
+  const { title, caption, folded } = content;
+  // A column without a value in any row is left out.
+  const hasValues = (place) => place === 0 || !content.rows.length || content.rows.some((cells) => !EMPTY.test(cells[place]?.text ?? ""));
+  const kept = (list) => list.filter((_, place) => hasValues(place));
+  const columns = kept(content.columns), rows = content.rows.map(kept);
   const isList = columns.length <= MAX_LIST_COLUMNS;
-  const head = columns.map((column) => make("th", { scope: "col", class: column.numeric && "n" }, column.name));
+  const head = columns.map(({ name, numeric }) => {
+    const style = [numeric && "n", name.length > SHORT_CELL && "wide"].filter(Boolean).join(" ");
+    return make("th", { scope: "col", class: style || null }, ...breakable(name));
+  });
   const row = (cells) => make("tr", {}, ...cells.map((cell, place) => {
     const column = columns[place], first = place === 0;
-    const attributes = { scope: first && "row", class: cellClass(column, cell.text), "data-name": column?.numeric && column.name };
-    return make(first ? "th" : "td", attributes, ...toned(cell.text, cell.tone));
+    const attributes = { scope: first && "row", class: cellClass(column, cell.text), "data-name": columns.length > 2 && cell.text ? column?.name : null };
+    const element = make(first ? "th" : "td", attributes, ...toned(cell.text, cell.tone));
+    if (first) element.style.minWidth = `min(${cell.text.length}ch, 38vw, 17rem)`;
+    return element;
   }));
   const grid = make(
     "table", { class: isList && "list" },
@@ -348,6 +372,7 @@ const drawSections = (sections, place) => {
     return element;
   });
   closeGroup(group);
+  measure();
   return drawn;
 };
 

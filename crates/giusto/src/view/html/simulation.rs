@@ -226,18 +226,18 @@ fn checks_table(checks: &[Check]) -> Table {
 fn flows_table(flows: &[FlowRecord]) -> Table {
     let columns: [Column<FlowRecord>; 9] = [
         Column::words("flow", 0, |flow| flow.id.clone()),
-        Column::words("kind", 0, |flow| match &flow.controller {
-            Some(controller) => format!("{}, {controller}", flow.kind),
-            None => flow.kind.clone(),
-        }),
-        Column::number("sent rate", 0, |flow| rate(flow.sent_rate_bps)),
         Column::number("received rate", 0, |flow| rate(flow.received_rate_bps)),
-        Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
         Column::number("loss", 0, |flow| or_unknown(flow.loss_ratio, percent)),
-        Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
         Column::number("one-way delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.delay_ms)),
         Column::number("queueing delay (ms)\np50 / p95 / p99 / max", 0, |flow| {
             quantiles(flow.queue_delay_ms)
+        }),
+        Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
+        Column::number("sent rate", 0, |flow| rate(flow.sent_rate_bps)),
+        Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
+        Column::words("kind", 0, |flow| match &flow.controller {
+            Some(controller) => format!("{}, {controller}", flow.kind),
+            None => flow.kind.clone(),
         }),
     ];
     let caption =
@@ -250,12 +250,12 @@ fn media_table(flows: &[FlowRecord]) -> Option<Table> {
     let media: Vec<&FlowRecord> = flows.iter().filter(|flow| is_media(flow)).collect();
     let columns: [Column<&FlowRecord>; 7] = [
         Column::words("flow", 0, |flow| flow.id.clone()),
-        Column::words("controller", 0, |flow| flow.controller.clone().unwrap_or_default()),
         Column::number("target rate", 0, |flow| or_unknown(flow.target_rate_bps, rate)),
-        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
-        Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
         Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.frame_delay_ms)),
+        Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
+        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
         Column::number("feedback rate", 0, |flow| or_unknown(flow.feedback_rate_bps, rate)),
+        Column::words("controller", 0, |flow| flow.controller.clone().unwrap_or_default()),
     ];
     let caption = "The target rate is its mean over time. Frame delay is the time from the capture of a frame until it arrived complete.";
     (!media.is_empty()).then(|| Table::of("Media", caption, &columns, &media))
@@ -264,15 +264,15 @@ fn media_table(flows: &[FlowRecord]) -> Option<Table> {
 fn links_table(page: &SimulationPage<'_>) -> Table {
     let columns: [Column<&LinkRecord>; 8] = [
         Column::words("link", 0, |link| link.id.clone()),
-        Column::words("rate, delay and queue", 0, |link| parts(link).join("; ")),
         Column::number("utilisation", 0, |link| or_unknown(link.utilisation_ratio, percent)),
-        Column::number("offered packets", 0, |link| count(link.offered_packets)),
-        Column::number("delivered", 0, |link| count(link.delivered_packets)),
-        Column::number("dropped", 0, |link| count(link.dropped_packets)),
-        Column::number("marked", 0, |link| count(link.marked_packets)),
         Column::number("queueing delay (ms)\nmean / p95 / max", 0, |link| {
             or_unknown(link.queue_delay_ms, |delay| [delay.mean, delay.p95, delay.max].map(short).join(" / "))
         }),
+        Column::number("dropped packets", 0, |link| count(link.dropped_packets)),
+        Column::number("marked", 0, |link| count(link.marked_packets)),
+        Column::number("delivered", 0, |link| count(link.delivered_packets)),
+        Column::number("offered", 0, |link| count(link.offered_packets)),
+        Column::words("rate, delay and queue", 0, |link| parts(link).join("; ")),
     ];
     let (shown, all) = (page.shown_links(), page.record.links.len());
     let caption = if shown.len() < all {
@@ -347,7 +347,7 @@ fn how_measured(record: &RunRecord) -> Prose {
     ];
     let run = if is_call(record) {
         format!(
-            "The call lasted {}. Each end measured what it saw; at the end the two exchanged totals.",
+            "The call lasted {}. Each end measured what it saw, its sender the rate and the loss at the far end as feedback reported them; at the end the two exchanged totals.",
             time_us(record.duration_s * 1e6)
         )
     } else if let Some(real_time) = &record.real_time {

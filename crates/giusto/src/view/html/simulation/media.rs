@@ -7,13 +7,12 @@ use giusto_sim::record::keep_largest_changes;
 
 use super::{
     SimulationPage,
-    plots::{MAX_LINES, capacity, chart, window, with_lines},
+    plots::{MAX_LINES, capacities, chart, received_rate, window, with_lines},
     quantiles,
 };
 use crate::{
     record::{DecisionRecord, FlowRecord, FlowTimeline, StreamRecord},
     view::{
-        comparison::bottleneck,
         decision::{cause_name, decision_in_words, signal_name},
         format::{count, or_unknown, plural, rate, short},
         html::{Chart, Event, Gaps, Series, Table},
@@ -36,7 +35,7 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     own.flatten().chain([frame_delays(page)]).collect()
 }
 
-/// Target, sent and received rate of a flow, with its decisions and the capacity of the bottleneck.
+/// Target, sent and received rate of a flow, with its decisions and the capacity of its path.
 pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all: usize) -> Option<Chart> {
     let flow = page.timeline.flows.get(place)?;
     let media = flow.media.as_ref()?;
@@ -54,21 +53,20 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
     if all > MAX_FLOWS {
         let _ = write!(caption, " Of {all} media flows the first {MAX_FLOWS} have a chart like this.");
     }
-    // An end of a call has measured one of the two rates.
+    // Only the sender of a call has a target and a sent rate.
+    let column = |column: &str, is_known: bool| {
+        is_known.then(|| page.column(&format!("timeline/flows/{place}/{column}")))
+    };
     let columns = [
-        ("target", "media/target_rate_bps", media.target_rate_bps.iter().all(Option::is_none)),
-        ("sent", "sent_rate_bps", flow.sent_rate_bps.is_empty()),
-        ("received", "received_rate_bps", flow.received_rate_bps.is_empty()),
+        ("target", column("media/target_rate_bps", media.target_rate_bps.iter().any(Option::is_some))),
+        ("sent", column("sent_rate_bps", !flow.sent_rate_bps.is_empty())),
+        ("received", received_rate(page, place)),
     ];
-    let known = columns.into_iter().filter(|(.., is_unknown)| !is_unknown);
-    let lines = known.map(|(name, column, _)| {
-        Series::line(name, page.column(&format!("timeline/flows/{place}/{column}")))
-    });
-    let limit = bottleneck(page.record, own).and_then(|link| capacity(page, link));
+    let lines = columns.into_iter().filter_map(|(name, points)| Some(Series::line(name, points?)));
     let title = format!("{}: target and rates", flow.id);
     let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
     let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
-    Some(with_lines(chart, lines.into_iter().chain(marks).chain(limit)))
+    Some(with_lines(chart, lines.into_iter().chain(marks).chain(capacities(page, own))))
 }
 
 /// The goodput of each stream of a flow, if it has several videos.
@@ -103,14 +101,14 @@ pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
         of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
     let mut columns: Vec<Column<Row<'_>>> = vec![
         Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
-        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
         Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
-        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
         Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |(_, stream)| {
             quantiles(stream.frame_delay_ms)
         }),
+        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
         Column::number("skipped frames", 0, |(_, stream)| or_unknown(stream.skipped_frames, count)),
         Column::number("discarded packets", 0, |(_, stream)| or_unknown(stream.discarded_packets, count)),
+        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
     ];
     if rows.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
         columns.push(Column::number("late frames", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
@@ -175,7 +173,12 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Series> {
     let mut kinds: Vec<(String, Vec<Event>)> = Vec::new();
     for run in runs {
         let kind = kind(&run.first);
-        let event = Event { x: run.first.at_s, y: run.first.to_bps as f64, text: run.in_words() };
+        let event = Event {
+            x: run.first.at_s,
+            y: run.first.to_bps as f64,
+            text: run.in_words(),
+            label: String::new(),
+        };
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, events)) => events.push(event),
             None => kinds.push((kind, vec![event])),

@@ -2,8 +2,10 @@
 
 use giusto_units::TimeDelta;
 
-use super::SimulationPage;
-use crate::record::{FlowTimeline, LinkRecord, Overview};
+use super::{SimulationPage, is_call};
+use crate::call::side::{REPORTED_LOSS, REPORTED_RATE};
+use crate::record::{FlowRecord, FlowTimeline, LinkRecord, Overview};
+use crate::view::comparison::bottleneck;
 use crate::view::html::{Chart, Gaps, Points, Series};
 
 /// Lines of one chart.
@@ -13,7 +15,7 @@ pub(in crate::view::html) const MAX_LINES: usize = 6;
 const MAX_CAPACITIES: usize = 2;
 
 /// Kinds of gauges that are drawn: those that senders report first.
-const MAX_GAUGES: usize = 2;
+const MAX_GAUGES: usize = 3;
 
 pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Chart> {
     let busy = busiest(page);
@@ -33,10 +35,11 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
         });
         with_lines(chart(page, title, caption, axis), lines)
     });
-    [rates(page, overview, &busy)]
+    [rates(page, overview)]
         .into_iter()
         .chain(goodput(page, overview))
         .chain([delays(page, overview), distribution(page)])
+        .chain(losses(page))
         .chain(queues)
         .chain([drops(page, overview)])
         .chain(gauges(page))
@@ -75,9 +78,25 @@ pub(in crate::view::html) fn window(page: &SimulationPage<'_>) -> TimeDelta {
 }
 
 /// The capacity of a link over time; `None` without a limit.
-pub(in crate::view::html) fn capacity(page: &SimulationPage<'_>, link: &LinkRecord) -> Option<Series> {
+fn capacity(page: &SimulationPage<'_>, link: &LinkRecord) -> Option<Series> {
     link.capacity_bps?;
     Some(Series::limit(format!("capacity of {}", link.id), page.link_column(&link.id, "capacity_bps")?))
+}
+
+/// The capacities that bound `flow`: of its path the slowest link, and those that are slower at times.
+pub(in crate::view::html) fn capacities(page: &SimulationPage<'_>, flow: &FlowRecord) -> Vec<Series> {
+    bounds(page, flow).into_iter().filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect()
+}
+
+fn bounds<'a>(page: &SimulationPage<'a>, flow: &FlowRecord) -> Vec<&'a LinkRecord> {
+    let Some(slowest) = bottleneck(page.record, flow) else { return Vec::new() };
+    let column = |link: &LinkRecord| {
+        let own = page.timeline.links.iter().find(|own| own.id == link.id);
+        own.into_iter().flat_map(|own| own.capacity_bps.iter().map(|bps| bps.unwrap_or(f64::INFINITY)))
+    };
+    let is_slower = |link: &&LinkRecord| column(link).zip(column(slowest)).any(|(own, other)| own < other);
+    let on_path = flow.path.iter().filter_map(|id| page.record.links.iter().find(|link| link.id == *id));
+    std::iter::once(slowest).chain(on_path.filter(is_slower)).collect()
 }
 
 /// A line for each flow or group, or for the largest and the rest: a column of their timelines.
@@ -97,14 +116,56 @@ pub(in crate::view::html) fn name(flow: &FlowTimeline) -> String {
     if flow.members > 1 { format!("{} × {}", flow.members, flow.id) } else { flow.id.clone() }
 }
 
-fn rates(page: &SimulationPage<'_>, overview: &Overview, busy: &[&LinkRecord]) -> Chart {
-    let mut lines = flow_lines((page, overview), "received_rate_bps", Gaps::Break);
-    if (2..MAX_LINES).contains(&lines.len()) {
+/// A quantity that a flow reports, over time.
+fn gauge(page: &SimulationPage<'_>, place: usize, name: &str) -> Option<Points> {
+    let flow = page.timeline.flows.get(place)?;
+    let own = flow.gauges.iter().position(|gauge| gauge.name == name)?;
+    Some(page.column(&format!("timeline/flows/{place}/gauges/{own}/mean")).with_gaps(Gaps::Bridge))
+}
+
+/// The received rate of a flow over time: of what this end of a call sends, as feedback reports it.
+pub(super) fn received_rate(page: &SimulationPage<'_>, place: usize) -> Option<Points> {
+    let is_measured = !page.timeline.flows.get(place)?.received_rate_bps.is_empty();
+    let measured = || page.column(&format!("timeline/flows/{place}/received_rate_bps"));
+    if is_measured { Some(measured()) } else { gauge(page, place, REPORTED_RATE) }
+}
+
+/// The loss of each flow of a call.
+fn losses(page: &SimulationPage<'_>) -> Option<Chart> {
+    let own = |(place, flow): (usize, &FlowTimeline)| {
+        let measured = || page.column(&format!("timeline/flows/{place}/loss_ratio"));
+        Series::line(name(flow), gauge(page, place, REPORTED_LOSS).unwrap_or_else(measured))
+    };
+    let caption = "Lost packets over lost and received packets, as a moving mean.";
+    let lines = || page.timeline.flows.iter().enumerate().map(own);
+    is_call(page.record).then(|| with_lines(chart(page, "Loss", caption, ("loss", "ratio")), lines()))
+}
+
+fn rates(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
+    let drawn: Vec<(usize, &FlowTimeline)> =
+        overview.largest.iter().filter_map(|&place| Some((place, page.timeline.flows.get(place)?))).collect();
+    let own = drawn.iter().filter_map(|&(place, flow)| Some((name(flow), received_rate(page, place)?)));
+    let others = overview.others.iter().map(|others| {
+        (format!("{} others", others.members), page.column("overview/others/received_rate_bps"))
+    });
+    let mut lines: Vec<Series> = own.chain(others).map(|(name, points)| Series::line(name, points)).collect();
+    let is_drawn =
+        |flow: &&FlowRecord| drawn.iter().any(|(_, own)| own.id == flow.id || own.id == flow.group);
+    let bounds: Vec<Vec<&str>> = page
+        .record
+        .flows
+        .iter()
+        .filter(is_drawn)
+        .map(|flow| bounds(page, flow).into_iter().map(|link| link.id.as_str()).collect())
+        .collect();
+    // The sum is that of flows that share a link.
+    let share = !is_call(page.record) && bounds.iter().all(|own| bounds.first() == Some(own));
+    if share && (2..MAX_LINES).contains(&lines.len()) {
         lines.push(Series::line("all together", page.column("overview/all/received_rate_bps")));
     }
-    let limits: Vec<Series> =
-        busy.iter().filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect();
-    let bound = if limits.is_empty() { "" } else { " The dashed line is the capacity of the link." };
+    let limits = busiest(page).into_iter().filter(|link| bounds.iter().flatten().any(|id| *id == link.id));
+    let limits: Vec<Series> = limits.filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect();
+    let bound = if limits.is_empty() { "" } else { " A dashed line is the capacity of a link." };
     let caption = format!("All headers included, as a moving mean.{bound}");
     let chart = chart(page, "Received rate", caption, ("rate", "bit/s")).with_full_width();
     with_lines(chart, lines.into_iter().chain(limits))
@@ -164,20 +225,22 @@ fn distribution(page: &SimulationPage<'_>) -> Chart {
 fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
     let flows = &page.timeline.flows;
     let mut names: Vec<&str> = Vec::new();
-    for gauge in flows.iter().flat_map(|flow| &flow.gauges) {
+    let gauges = flows.iter().flat_map(|flow| &flow.gauges);
+    for gauge in gauges.filter(|gauge| ![REPORTED_RATE, REPORTED_LOSS].contains(&gauge.name.as_str())) {
         if !names.contains(&gauge.name.as_str()) {
             names.push(&gauge.name);
         }
     }
     let of_name = |name: &&str| {
         let (quantity, unit, factor) = quantity_and_unit(name);
-        let caption = format!("As reported by the sender: the mean within {} each.", window(page));
+        let caption = format!("As reported: the mean within {} each.", window(page));
         let lines = flows.iter().enumerate().filter_map(|(place, flow)| {
-            let own = flow.gauges.iter().position(|gauge| gauge.name == *name)?;
-            let points = page.column(&format!("timeline/flows/{place}/gauges/{own}/mean"));
-            Some(Series::line(flow.id.clone(), points.scaled(factor).with_gaps(Gaps::Bridge)))
+            Some(Series::line(flow.id.clone(), gauge(page, place, name)?.scaled(factor)))
         });
-        with_lines(chart(page, &*quantity, caption, (&*quantity, unit)), lines.take(MAX_LINES))
+        let mut letters = quantity.chars();
+        let title: String =
+            letters.next().into_iter().flat_map(char::to_uppercase).chain(letters.clone()).collect();
+        with_lines(chart(page, title, caption, (&*quantity, unit)), lines.take(MAX_LINES))
     };
     names.iter().take(MAX_GAUGES).map(of_name).collect()
 }
@@ -198,7 +261,8 @@ fn quantity_and_unit(name: &str) -> (String, &'static str, f64) {
     let unit = UNITS.iter().find(|(known, ..)| *known == suffix);
     let (quantity, unit, factor) =
         unit.map_or((name, "", 1.0), |(_, unit, factor)| (quantity, *unit, *factor));
-    (quantity.replace('_', " "), unit, factor)
+    let words = quantity.split('_').map(|word| if word == "rtt" { "round-trip time" } else { word });
+    (words.collect::<Vec<_>>().join(" "), unit, factor)
 }
 
 #[cfg(test)]
@@ -208,7 +272,8 @@ mod tests {
     #[test]
     fn gauges_have_units() {
         assert_eq!(quantity_and_unit("cwnd_bytes"), ("cwnd".to_owned(), "B", 1.0));
-        assert_eq!(quantity_and_unit("smoothed_rtt_ms"), ("smoothed rtt".to_owned(), "s", 1e-3));
+        assert_eq!(quantity_and_unit("smoothed_rtt_ms"), ("smoothed round-trip time".to_owned(), "s", 1e-3));
+        assert_eq!(quantity_and_unit("srtt_ms"), ("srtt".to_owned(), "s", 1e-3));
         assert_eq!(quantity_and_unit("target_rate_bps"), ("target rate".to_owned(), "bit/s", 1.0));
         assert_eq!(quantity_and_unit("phase"), ("phase".to_owned(), "", 1.0));
     }

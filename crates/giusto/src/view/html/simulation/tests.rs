@@ -103,6 +103,100 @@ fn a_page_shows_each_flow_and_each_busy_link() {
 }
 
 #[test]
+fn tables_begin_with_what_matters() {
+    let page = report(&run(1));
+    let heads = page.sections.iter().filter_map(|section| match section {
+        Section::Table(table) => Some((table.title.as_str(), table.columns.get(..3)?)),
+        _ => None,
+    });
+    let heads: Vec<_> =
+        heads.map(|(title, columns)| (title, [0, 1, 2].map(|place| columns[place].name.as_str()))).collect();
+    let wanted = [
+        ("Flows", ["flow", "received rate", "loss"]),
+        ("Links", ["link", "utilisation", "queueing delay (ms) mean / p95 / max"]),
+    ];
+    assert_eq!(heads, wanted);
+    // What a narrow terminal leaves out stands last.
+    let columns: [Column<()>; 4] = [("a", 0), ("b", 3), ("c-\nd", 0), ("e", 1)]
+        .map(|(header, dispensable)| Column::words(header, dispensable, |()| String::new()));
+    let names: Vec<_> =
+        Table::of("", "", &columns, []).columns.into_iter().map(|column| column.name).collect();
+    assert_eq!(names, ["a", "cd", "e", "b"]);
+}
+
+/// The series of the chart of received rates.
+fn received(text: &str) -> Vec<String> {
+    let scenario = Scenario::parse(text, "test.toml").unwrap();
+    let options = RecordOptions::with_timeline(TimelineOptions::default());
+    let record = run::simulate(&scenario, 1, options, &mut ());
+    charts(&report(&record)).into_iter().find(|(title, _)| *title == "Received rate").unwrap().1
+}
+
+#[test]
+fn a_rate_is_drawn_with_the_capacity_of_its_own_direction() {
+    let text = |flows: &str| {
+        format!(
+            r#"
+            duration = "5 s"
+            [[link]]
+            id = "down"
+            from = "server"
+            to = "home"
+            rate = "10 Mbit/s"
+            reverse = {{ rate = "50 kbit/s", queue = {{ kind = "drop-tail", limit = "20 packets" }} }}
+            {flows}
+            "#
+        )
+    };
+    let tcp = |id: &str, from: &str, to: &str| {
+        format!(
+            "[[flow]]\nid = {id:?}\nkind = \"tcp\"\ncontrol = \"new-reno\"\nfrom = {from:?}\nto = {to:?}\n"
+        )
+    };
+    // The queue of the acknowledgements is the longest, but they are not drawn.
+    let (download, upload) = (tcp("download", "server", "home"), tcp("upload", "home", "server"));
+    assert_eq!(received(&text(&download)), ["download", "capacity of down"]);
+    assert_eq!(received(&text(&upload)), ["upload", "capacity of down:reverse"]);
+    // The other direction is hardly used: the upload's queue delays the acknowledgements of the download.
+    let both = ["download", "upload", "capacity of down:reverse"];
+    assert_eq!(received(&text(&(download + &upload))), both);
+}
+
+#[test]
+fn links_that_are_the_slowest_at_different_times_are_both_drawn() {
+    let text = r#"
+        duration = "6 s"
+        [[link]]
+        id = "first"
+        from = "here"
+        to = "middle"
+        rate = { steps = [["0 s", "1 Mbit/s"], ["2 s", "5 Mbit/s"]] }
+        duplex = true
+        [[link]]
+        id = "second"
+        from = "middle"
+        to = "there"
+        rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"]] }
+        duplex = true
+        [[link]]
+        id = "third"
+        from = "there"
+        to = "end"
+        rate = "5 Mbit/s"
+        duplex = true
+        [[flow]]
+        id = "tcp"
+        kind = "tcp"
+        control = "new-reno"
+        from = "here"
+        to = "end"
+    "#;
+    let mut drawn = received(text);
+    drawn.sort();
+    assert_eq!(drawn, ["capacity of first", "capacity of second", "tcp"]);
+}
+
+#[test]
 fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
     let mut record = run(1);
     let delay = |signal| Cause::Delay { signal, trend_ms: 14.2, threshold_ms: 12.5 };
