@@ -60,7 +60,7 @@ pub use controller::Controller;
 pub use drain::QueueDrain;
 pub use feedback::{Extension, Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};
 pub use fixed::Fixed;
-pub use history::{History, OutgoingPacket, RtpId};
+pub use history::{History, OutgoingPacket, Reported, RtpId};
 pub use limits::{Limits, Options};
 pub use requirements::{FeedbackKind, PacerSettings, Requirements, Staleness};
 pub use target::{Cause, Decision, Probe, Signal, Target};

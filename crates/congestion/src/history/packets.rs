@@ -36,6 +36,7 @@ pub(super) struct Packets {
 
 /// What feedback has reported so far of the packets that were sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Reported {
     /// Packets that have arrived.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_congestion::{Decision, history::Reported};
+use giusto_congestion::{Decision, Reported};
 use giusto_session::{
     call::{CallMedia, EndFigures, ReceivedFigures, ReceivedStream, SentFigures},
     media::{Datagram, MediaReceiver, Payload, SourceFigures},

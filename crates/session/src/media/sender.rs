@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use giusto_congestion::{
-    Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, RtpId, Target,
-    history::Reported,
+    Controller, Decision, History, Limits, OutgoingPacket, Probe, QueueState, Reported, RtpId, Target,
 };
 use giusto_pace::media::{self, Pacer, Permit};
 use giusto_rtp::{
