@@ -189,7 +189,10 @@ fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
     assert!(complaint(&unknown).contains("FILE:2: feedback reports packet 7, which is not in the log"));
     fs::remove_file(&path).unwrap();
     let missing = run(&path, &["fixed"]).unwrap_err().to_string();
-    assert!(missing.contains("call.jsonl: cannot be read (No such file") && missing.contains("check the name"), "{missing}");
+    assert!(
+        missing.contains("call.jsonl: cannot be read (No such file") && missing.contains("check the name"),
+        "{missing}"
+    );
 }
 
 #[test]
