@@ -279,7 +279,7 @@ impl Task {
 
     /// Its whole seconds.
     fn steps(&self) -> u64 {
-        self.city().map_or(0, |spec| city::end(&spec).as_nanos() as u64 / SECOND_NS)
+        self.city().map_or(0, |spec| city::end(&spec).as_nanos() / SECOND_NS)
     }
 
     /// Makes the run; `None` if it was interrupted.
@@ -290,7 +290,7 @@ impl Task {
         }
         let mut is_stopped = false;
         let record = city::run(&spec, |now| {
-            if (now.as_nanos() as u64).is_multiple_of(SECOND_NS) {
+            if now.as_nanos().is_multiple_of(SECOND_NS) {
                 step();
             }
             let next = watch();
