@@ -32,8 +32,8 @@ const COLUMNS: &[Column<Line>] = &[
     Column::number("published", 0, |[item, _]| in_unit(item.published, &item.unit)),
     Column::number("sleep\nrounds up", 0, |[item, _]| bare(item, item.ours)),
     Column::words("", 0, |[item, _]| item.verdict().to_owned()),
-    Column::number("sleep\nto ticks", 0, |[_, item]| bare(item, item.ours)),
-    Column::words("", 0, |[_, item]| item.verdict().to_owned()),
+    Column::number("sleep\nto ticks", 1, |[_, item]| bare(item, item.ours)),
+    Column::words("", 1, |[_, item]| item.verdict().to_owned()),
 ];
 
 const DT0: Algorithm = Algorithm::DT0;

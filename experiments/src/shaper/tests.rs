@@ -30,7 +30,7 @@ fn statements_have_these_verdicts() {
     Fig. 5: sleep(2 ms)                      10 ms         10  agrees                10  agrees
     Fig. 6a: close up to 200 B               1.000      1.000  agrees             1.000  agrees
     Fig. 6a: far at 200 to 500 B             1.000      1.000  agrees             1.000  agrees
-    the same, DT0 as printed                 1.000      0.000  not comparable     0.000  not comparable
+    the same, DT0 as printed                 1.000          0  not comparable         0  not comparable
     Fig. 6a: close above 900 B               1.000      1.000  agrees             0.100  differs
     Fig. 6a: throughput, 1000 B        100,000 B/s     99,900  agrees            99,980  agrees
     Fig. 6b: close up to               150,000 B/s    150,000  agrees            75,000  differs
@@ -49,7 +49,7 @@ fn statements_have_these_verdicts() {
     Fig. 12: DT1 close to ideal              1.000      1.000  agrees             1.000  agrees
     Fig. 12: DT2 close to ideal              1.000      0.824  differs            0.750  differs
     Fig. 12: AT0 close to ideal              1.000      1.000  agrees             1.000  agrees
-    §4: DT2 burstier than DT1                1.000      0.125  differs            0.000  differs
+    §4: DT2 burstier than DT1                1.000      0.125  differs                0  differs
     Fig. 14: gaps, AT0, first 10 s          500 ms        501  agrees               501  agrees
     Fig. 14: gaps, AT0, later                 0 ms          2  agrees                 2  agrees
     Fig. 14: gaps, AT1, first 10 s          500 ms        501  agrees               501  agrees

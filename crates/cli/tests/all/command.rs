@@ -103,7 +103,8 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
         assert!(message.contains(expected), "{args:?}: {message}");
-        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+        let lines = message.trim_end().lines().filter(|line| !line.starts_with("  tip: "));
+        assert_eq!(lines.count(), 1, "{args:?}: {message}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }

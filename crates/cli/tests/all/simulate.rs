@@ -465,7 +465,8 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
     let message = text(&output.stderr);
     assert!(message.contains("wrote merged/flows.csv\nwrote merged/links.csv\n"), "{message}");
     assert!(
-        message.contains("expectation not met: --seed 4 --set wire.loss=1: flow voice: loss"),
+        message
+            .contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
         "{message}"
     );
     // All but the time that the runs took.

@@ -100,7 +100,9 @@ fn tables_fit_the_terminal_and_wide_prints_all_columns() {
         for columns in [80, 100, 140, 200] {
             let printed = in_columns(&folder, &columns.to_string(), args);
             assert_fits(&printed, columns);
-            narrow.iter().for_each(|name| assert!(printed.contains(name), "{columns}: {name}: {printed}"));
+            for name in narrow {
+                assert!(printed.contains(name), "{columns}: {name}: {printed}");
+            }
         }
         let printed = in_columns(&folder, "80", args);
         assert!(printed.contains("--wide shows "), "{printed}");
@@ -108,7 +110,9 @@ fn tables_fit_the_terminal_and_wide_prints_all_columns() {
         let all = text(&folder.run(args).stdout);
         let asked = in_columns(&folder, "80", &[args, &["--wide"]].concat());
         for all in [&all, &asked] {
-            wide.iter().for_each(|name| assert!(all.contains(name), "{name}: {all}"));
+            for name in wide {
+                assert!(all.contains(name), "{name}: {all}");
+            }
             assert!(!all.contains("--wide shows "), "{all}");
         }
     }

@@ -188,7 +188,10 @@ fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
     assert!(complaint(&unknown).contains("FILE:2: feedback reports packet 7, which is not in the log"));
     fs::remove_file(&path).unwrap();
     let missing = run(&path, &["fixed"]).unwrap_err().to_string();
-    assert!(missing.contains("cannot read the recording") && missing.contains("give the FILE"), "{missing}");
+    assert!(
+        missing.contains("call.jsonl: cannot be read (No such file") && missing.contains("check the name"),
+        "{missing}"
+    );
 }
 
 #[test]

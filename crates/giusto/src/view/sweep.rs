@@ -267,23 +267,28 @@ pub fn links_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, A
     columns::batch(&link_columns(paths, outcome), &link_rows(&outcome.finished))
 }
 
+/// A column of the table of means.
+type Shown = (Head, fn(&Summary) -> String);
+
 /// Means over the seeds with their confidence intervals, one row for each combination and flow; the table is at most `width` characters
 /// wide if possible.
 pub fn text(paths: &[String], finished: &[Finished], width: u16) -> String {
     let summaries = summaries(finished);
     let mut heads: Vec<Head> = paths.iter().map(|path| Head::words(path, 0)).collect();
     heads.push(Head::words("flow", 0));
-    let figures: [(Head, fn(&Summary) -> String); 7] = [
+    let mut figures: Vec<Shown> = vec![
         (Head::number("runs", 3), |row| row.runs.to_string()),
         (Head::number("received\nMbit/s", 0), |row| interval(row.received_rate_bps, mbits)),
         (Head::number("loss", 2), |row| interval(row.loss_ratio, percent)),
         (Head::number("delay p50\nms", 5), |row| interval(row.delay_p50_ms, short)),
         (Head::number("delay p95\nms", 4), |row| interval(row.delay_p95_ms, short)),
         (Head::number("queueing delay\np95 ms", 0), |row| interval(row.queue_delay_p95_ms, short)),
-        (Head::number("frame delay\np95 ms", 1), |row| interval(row.frame_delay_p95_ms, short)),
     ];
-    let has_frames = summaries.iter().any(|row| row.frame_delay_p95_ms.is_some());
-    let figures = &figures[..if has_frames { figures.len() } else { figures.len() - 1 }];
+    if summaries.iter().any(|row| row.frame_delay_p95_ms.is_some()) {
+        let frame_delay: Shown =
+            (Head::number("frame delay\np95 ms", 1), |row| interval(row.frame_delay_p95_ms, short));
+        figures.push(frame_delay);
+    }
     heads.extend(figures.iter().map(|(head, _)| head.clone()));
     let rows = summaries.iter().map(|row| {
         let parameters = paths.iter().map(|path| row.parameters.get(path).cloned().unwrap_or_default());

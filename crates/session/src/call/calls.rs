@@ -391,7 +391,9 @@ impl<M: CallMedia> Calls<M> {
                 ended.push(id);
             }
         }
-        ended.into_iter().for_each(|id| self.touch(id));
+        for id in ended {
+            self.touch(id);
+        }
     }
 
     fn listens(&self) -> bool {
