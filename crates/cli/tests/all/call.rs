@@ -199,8 +199,7 @@ fn the_pages_of_both_ends_draw_what_each_end_learns() {
         let delay = if way == Way::Back { BACK } else { Duration::ZERO };
         if is_media && number_of.is_multiple_of(20) { Vec::new() } else { vec![(delay, bytes.to_vec())] }
     }));
-    let flags =
-        ["--controller", "fixed", "--start-rate", "400k", "-t", "5", "--repair", "none", "--out", own];
+    let flags = ["--start-rate", "400k", "--max-rate", "500k", "-t", "5", "--repair", "none", "--out", own];
     let record = called(&caller(&relay.address.to_string(), &flags).wait_with_output().unwrap());
     listener.result();
     let [own, far] = pages.map(|path| drawn(&fs::read_to_string(path).unwrap()));

@@ -14,8 +14,8 @@ pub(in crate::view::html) const MAX_LINES: usize = 6;
 /// Capacities that are drawn into one chart.
 const MAX_CAPACITIES: usize = 2;
 
-/// Kinds of gauges that are drawn: those that senders report first.
-const MAX_GAUGES: usize = 3;
+/// Kinds of gauges that are drawn: those that senders report first, and of a call the round-trip time.
+const MAX_GAUGES: usize = 2;
 
 pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Chart> {
     let busy = busiest(page);
@@ -242,7 +242,7 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
             letters.next().into_iter().flat_map(char::to_uppercase).chain(letters.clone()).collect();
         with_lines(chart(page, title, caption, (&*quantity, unit)), lines.take(MAX_LINES))
     };
-    names.iter().take(MAX_GAUGES).map(of_name).collect()
+    names.iter().take(MAX_GAUGES + usize::from(is_call(page.record))).map(of_name).collect()
 }
 
 /// `cwnd_bytes` is `cwnd` in B: the unit stands last in a name. The factor converts values to the unit.
