@@ -11,9 +11,9 @@ const MAX_SHARE: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ShapedRates {
     /// `r_vin`: target rate of the encoder.
-    pub video: f64,
+    pub(super) video: f64,
     /// `r_send`: rate at which queued packets are sent.
-    pub sending: f64,
+    pub(super) sending: f64,
 }
 
 /// The rates for a reference rate and a sender's queue (`buffer_len`).

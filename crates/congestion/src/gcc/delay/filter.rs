@@ -5,11 +5,11 @@
 pub(crate) struct FilterOutput {
     /// The estimated trend: milliseconds of delay per group (Kalman filters), or milliseconds per millisecond
     /// (trend line). Used to decide whether the trend falls.
-    pub raw: f64,
+    pub(crate) raw: f64,
     /// The value that is compared with the threshold, in milliseconds: `raw` times the filter's gains.
-    pub trend_ms: f64,
+    pub(crate) trend_ms: f64,
     /// Number of delay variations that the estimate is based on.
-    pub samples: u32,
+    pub(crate) samples: u32,
 }
 
 /// `min(samples, limit)`: the factor by which a filter amplifies its estimate. 1 without a limit.

@@ -76,26 +76,26 @@ impl Default for GroupingConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReceivedPacket {
     /// Send time.
-    pub sent: Timestamp,
+    pub(crate) sent: Timestamp,
     /// Arrival time on the receiver's clock.
-    pub arrival: PeerTimestamp,
+    pub(crate) arrival: PeerTimestamp,
     /// Packet size.
-    pub size: DataSize,
+    pub(crate) size: DataSize,
 }
 
 /// Difference between a group and the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupDelta {
     /// Difference of the departure times. Negative if a burst was joined out of order.
-    pub departure: TimeDelta,
+    pub(crate) departure: TimeDelta,
     /// Difference of the arrival times. Never negative.
-    pub arrival: TimeDelta,
+    pub(crate) arrival: TimeDelta,
     /// Difference of the sizes, in bytes.
-    pub size_bytes: i64,
+    pub(crate) size_bytes: i64,
     /// Arrival time of its last packet: `t(i)` of draft-ietf-rmcat-gcc-02 §5.1.
-    pub arrived_at: PeerTimestamp,
+    pub(crate) arrived_at: PeerTimestamp,
     /// Arrival time of the packet that completed it: the time that libwebrtc's filters use.
-    pub closed_at: PeerTimestamp,
+    pub(crate) closed_at: PeerTimestamp,
 }
 
 impl GroupDelta {

@@ -16,24 +16,24 @@ use crate::target::{Cause, Decision, Signal};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct DelayReading {
     /// The signal.
-    pub signal: Signal,
+    pub(crate) signal: Signal,
     /// The delay trend, in the detector's scaled milliseconds.
-    pub trend_ms: f64,
+    pub(crate) trend_ms: f64,
     /// The threshold with which it was compared, in the same unit.
-    pub threshold_ms: f64,
+    pub(crate) threshold_ms: f64,
 }
 
 /// Input of a rate update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Observation {
     /// The result of the delay detector.
-    pub delay: DelayReading,
+    pub(crate) delay: DelayReading,
     /// The received rate, if known.
-    pub acknowledged: Option<DataRate>,
+    pub(crate) acknowledged: Option<DataRate>,
     /// The result of a probe that has just completed.
-    pub probe: Option<DataRate>,
+    pub(crate) probe: Option<DataRate>,
     /// Whether the sender is application-limited.
-    pub application_limited: bool,
+    pub(crate) application_limited: bool,
 }
 
 /// State of the rate control.

@@ -82,17 +82,17 @@ pub(super) enum Congestion {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Path {
     /// The smoothed RTT.
-    pub round_trip: TimeDelta,
+    pub(super) round_trip: TimeDelta,
     /// Maximum bytes in flight in this round trip and the previous one, and in the previous one alone.
-    pub in_flight: (DataSize, DataSize),
+    pub(super) in_flight: (DataSize, DataSize),
     /// Whether the queue is short: at most a quarter of the delay target.
-    pub is_short: bool,
+    pub(super) is_short: bool,
     /// 1 if the delay is constant, 0 if it varies too much.
-    pub steadiness: f64,
+    pub(super) steadiness: f64,
     /// Whether the target was already reduced to less than the margin's share of the received rate.
-    pub is_low: bool,
+    pub(super) is_low: bool,
     /// Whether the target is at its maximum: growth has no effect.
-    pub is_at_max: bool,
+    pub(super) is_at_max: bool,
 }
 
 /// The reference window (§"Reference Window Update").

@@ -48,9 +48,9 @@ use crate::{feedback::PacketReport, target::Cause};
 pub(crate) struct LossEstimate {
     /// The rate: within the configured limits and never above the delay-based rate. `None` if neither is
     /// known yet.
-    pub rate: Option<DataRate>,
+    pub(crate) rate: Option<DataRate>,
     /// What limits the rate.
-    pub state: LossState,
+    pub(crate) state: LossState,
 }
 
 /// The loss model.
