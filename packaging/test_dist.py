@@ -52,7 +52,7 @@ def install(program: str, *packages: str) -> None:
 def check(command: list[str | Path], folder: Path | None = None, statuses: tuple[int, ...] = (0,)) -> str:
     """Standard output of a command that must end with one of `statuses`, with nothing of this shell's Python."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "GIUSTO"))}
-    done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, timeout=3600)
     words = " ".join(str(word) for word in command)
     assert done.returncode in statuses, f"{words}: status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
