@@ -20,6 +20,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from dist import DEBIAN
+
 ROOT = Path(__file__).resolve().parent.parent
 # Runs a program in the folder $0 as its root, in namespaces of its own. `host` keeps the machine's network.
 ENTER = """set -e
@@ -130,7 +132,7 @@ class Tests:
         self.names = {
             "archive": f"giusto-{version}-{machine}-linux-*.tar.gz",
             "container": f"giusto-{version}-{machine}-linux-musl.tar.gz",
-            "deb": f"giusto_{version}_*.deb",
+            "deb": f"giusto_{version}_{DEBIAN[machine]}.deb",
             "wheel": f"giusto-{version}-*{machine}.whl",
             "sdist": f"giusto-{version}.tar.gz",
         }
