@@ -3,11 +3,13 @@ CARGO ?= cargo
 
 .PHONY: test test-rust test-python lint bench deny fuzz docs dist test-dist
 
-test: test-rust test-python
+# Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
+test:
+	$(MAKE) -j 2 test-rust test-python
 
-# The tests include the optional WebRTC of `giusto call --browser`.
+# The tests include the optional WebRTC of `giusto call --browser`. Most of them wait for a clock, hence two for each processor.
 test-rust:
-	$(CARGO) test --workspace --locked --features giusto-cli/browser
+	RUST_TEST_THREADS=$$(( 2 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. The profile is that of the other tests, whose crates it takes where their features agree.

@@ -740,6 +740,7 @@ impl Controller for PythonController {
         });
         let object = copied.unwrap_or_else(|error| {
             self.raised.set(error);
+            #[allow(clippy::redundant_closure_for_method_calls, reason = "the method has one lifetime")]
             Python::attach(|py| py.None())
         });
         Box::new(Self {

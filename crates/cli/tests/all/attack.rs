@@ -1,8 +1,6 @@
 //! Attacks on real processes, each in a network namespace of its own: forgery, replay, exhaustion, corruption, ICMP, pipes.
 //!
 //! The measured stream must come out as without the attack, and the counts must add up.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},

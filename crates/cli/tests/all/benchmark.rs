@@ -1,5 +1,4 @@
 //! `giusto benchmark` and `giusto merge`, as users and scripts run them.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::fs;
 

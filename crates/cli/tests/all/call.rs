@@ -1,6 +1,4 @@
 //! `giusto call`: two processes hold a media session, and both print its record.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     collections::BTreeMap,
@@ -367,11 +365,12 @@ fn is_punctual(run: &Value, test: &str) -> bool {
     doubts.is_empty()
 }
 
-/// The same scenario, simulated, and in real time: a call across the links.
+/// The same scenario, simulated, and in real time: a call across the links. With GCC a few microseconds can change a decision, and with it
+/// the queue by more than the tolerance.
 #[test]
 fn a_call_across_the_links_does_what_the_simulation_does() {
     let folder = crate::common::Folder::with(ONE_CALL);
-    let output = folder.run(&["compare", "s.toml", "--live", "--controller", "gcc:libwebrtc", "--json"]);
+    let output = folder.run(&["compare", "s.toml", "--live", "--controller", "tempo", "--json"]);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
     let compared = json(&output);
     let [simulated, live] = compared["runs"].as_array().unwrap().as_slice() else { panic!("{compared}") };

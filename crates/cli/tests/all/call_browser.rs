@@ -1,5 +1,4 @@
 //! `giusto call --browser`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use crate::common::{run, text};
 

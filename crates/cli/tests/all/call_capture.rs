@@ -1,5 +1,4 @@
 //! `giusto call --pcap`, read by tshark.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{fs, io::Write, process::Command};
 

@@ -1,5 +1,4 @@
 //! `giusto call` with real video: from files and from encoders, saved at the far end.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
     fs,

@@ -1,5 +1,4 @@
 //! `giusto sim` with a city, as users and scripts run it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use crate::common::{Folder, json, text};
 

@@ -1,8 +1,6 @@
 //! The `giusto` command: real processes and real sockets, on loopback.
 //!
 //! No test depends on how fast this machine is: rates and times are compared with each other, or bounded widely on both sides.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{net::UdpSocket, process::Stdio, time::Duration};
 

@@ -1,5 +1,4 @@
 //! The figures in the documents are those of the runs that the documents name.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{fs, path::PathBuf};
 

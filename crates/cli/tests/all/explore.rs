@@ -1,6 +1,4 @@
 //! `giusto explore` in a headless Chromium: a reader turns values, draws a rate, saves a scenario and runs it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     fs,

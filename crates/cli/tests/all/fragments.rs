@@ -1,5 +1,4 @@
 //! Datagrams that are longer than the MTU of the path, in a network namespace.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
     io::{BufRead, BufReader},

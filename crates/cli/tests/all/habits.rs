@@ -1,8 +1,6 @@
 //! The habits of the people who use the command: short flags, bare numbers, intervals, forms of output, exit statuses.
 //!
 //! No test depends on how fast this machine is.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     fs,

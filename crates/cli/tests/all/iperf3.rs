@@ -1,8 +1,6 @@
 //! `giusto send --protocol iperf3` and `giusto recv --accept iperf3` against the installed iperf3, on loopback.
 //!
 //! `GIUSTO_TEST_IPERF3` names another iperf3, such as one of the newest version. No test depends on how fast this machine is.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     fs,

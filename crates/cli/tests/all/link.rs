@@ -1,6 +1,4 @@
 //! `giusto link`: programs across a scenario's links, each test in a network namespace of its own.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "tests measure with the clock of the standard library")]
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,5 +1,4 @@
 //! A call between two Chromiums across `giusto link`, by the scripts of `tools/chromium`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
     env, fs,

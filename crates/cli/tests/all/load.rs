@@ -1,6 +1,4 @@
 //! `giusto cbr` and `giusto call` beside twelve threads that never sleep.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "the load and the control need the machine's clock")]
 
 use std::{
     io::Write,

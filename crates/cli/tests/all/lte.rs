@@ -1,5 +1,4 @@
 //! `giusto lte`, as users and scripts run it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::fs;
 

@@ -1,4 +1,6 @@
 //! Tests of the command. One program, so that those that wait for the clock wait side by side.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "processes and pages are given time")]
 
 mod common;
 

@@ -1,6 +1,4 @@
 //! An interface that is down for half a second ends no run, and what was not sent meanwhile is said.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "the outage takes its time")]
 
 use std::{
     process::{Child, Stdio},

@@ -1,5 +1,4 @@
 //! `giusto sim --session-log`, `--pcap` and `--chrome-trace`, and `giusto replay`, as users run them.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{fs, io::Write, process::Command};
 

@@ -1,5 +1,4 @@
 //! `giusto reproduce rfc8867`, as users and scripts run it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use crate::common::{giusto, json, run, text};
 use serde_json::Value;

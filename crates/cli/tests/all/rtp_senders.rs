@@ -1,6 +1,4 @@
 //! `GStreamer` and `FFmpeg` as RTP senders into `giusto recv`, each in a network namespace of its own.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to end")]
 
 use std::{
     io::Write,

@@ -1,6 +1,4 @@
 //! `giusto recv` among unknown senders: keys, prefixes, limits, and output that is not read.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     fs,

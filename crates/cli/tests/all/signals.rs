@@ -1,6 +1,4 @@
 //! SIGTERM ends every command soon, by the clock on the wall, with its result so far.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     io::Read,

@@ -1,7 +1,5 @@
 //! STAMP: `giusto send --protocol stamp` and `giusto recv --accept stamp` as real processes on loopback, with each other, with a
 //! path that drops packets, and with stamp-suite, another implementation.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     collections::BTreeMap,

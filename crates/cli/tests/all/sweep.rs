@@ -1,5 +1,4 @@
 //! Which expectations `giusto sweep` judges.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use crate::common::{Folder, json, text};
 use serde_json::Value;

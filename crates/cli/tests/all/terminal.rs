@@ -1,6 +1,4 @@
 //! What a newcomer sees in a terminal: tables that fit, first lines, errors and progress.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are given time to get going")]
 
 use std::{
     io::{BufRead, BufReader},

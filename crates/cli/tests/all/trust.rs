@@ -2,8 +2,6 @@
 //!
 //! The process is stopped for 40 ms about twice a second, as the scheduler of a busy machine does. Most of its wake-ups are in time:
 //! the median does not show it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are stopped for a time")]
 
 use std::{
     fs,

@@ -1,7 +1,5 @@
 //! What a receiver loses itself: it reads what arrives as fast as other programs do, and says what it did not read in time. It is no loss
 //! of the path. No test depends on how fast this machine is: on loopback, all that is lost is lost at an end.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
-#![allow(clippy::disallowed_methods, reason = "processes are stopped for a time")]
 
 use std::{
     io::Write,

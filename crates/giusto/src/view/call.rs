@@ -3,7 +3,7 @@
 use crate::{
     call::CallRecord,
     record::{Distribution, FlowRecord},
-    view::format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_us},
+    view::format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_range_us},
 };
 
 /// Four lines for each direction with media, those that this end sent first. Lines have at most 80 characters.
@@ -66,13 +66,17 @@ fn loss(flow: &FlowRecord) -> String {
 
 fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
     let median_and_p95 = |delay: Distribution| {
-        let [p50, p95] = [delay.p50, delay.p95].map(|ms| time_us(ms * 1e3));
-        format!("{p50} median, {p95} p95")
+        let [p50, p95] = time_range_us(delay.p50 * 1e3, delay.p95 * 1e3);
+        format!("{p50}, {p95}")
     };
     let frame = flow.frame_delay_ms.map(|delay| format!("frame {}", median_and_p95(delay)));
     let round_trip = round_trip_ms.map(|delay| format!("round trip {}", median_and_p95(delay)));
     let known: Vec<String> = [frame, round_trip].into_iter().flatten().collect();
-    if known.is_empty() { "unknown: no frame arrived".to_owned() } else { known.join("; ") }
+    if known.is_empty() {
+        "unknown: no frame arrived".to_owned()
+    } else {
+        format!("{} (median, p95)", known.join("; "))
+    }
 }
 
 fn frames(flow: &FlowRecord) -> String {
@@ -131,7 +135,7 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         rate     779 kbit/s received, 1776 sent, target 1800
         loss     1 of 1,234 packets (0.08 %)
-        delay    frame 123 ms median, 1.2 s p95; round trip 123 ms median, 999 ms p95
+        delay    frame 0.12, 1.23 s; round trip 123, 999 ms (median, p95)
         frames   300 complete
         ");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

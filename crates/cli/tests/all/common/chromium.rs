@@ -1,5 +1,4 @@
 //! A headless Chromium, driven by the Chrome `DevTools` Protocol.
-#![allow(clippy::disallowed_methods, reason = "pages are given time to get going")]
 
 use std::{
     env,

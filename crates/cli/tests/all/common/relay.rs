@@ -1,5 +1,4 @@
 //! A UDP relay between two programs that does with each datagram what a test wants.
-#![allow(clippy::disallowed_methods, reason = "datagrams are delayed in real time")]
 
 use std::{
     net::{SocketAddr, UdpSocket},

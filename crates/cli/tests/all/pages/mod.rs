@@ -1,5 +1,4 @@
 //! Opens pages of every kind in a headless browser and checks how they look: on a desktop and a phone, light and dark.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 mod invented;
 

@@ -205,7 +205,7 @@ impl Stream {
         }
         let mut relation = estimate;
         (relation.at, relation.offset) = (now, TimeDelta::from_nanos(offset));
-        relation.uncertainty = relation.uncertainty + self.media.clock.unit();
+        relation.uncertainty += self.media.clock.unit();
         if theirs.is_some() {
             self.meter.on_clock(&relation);
         } else {

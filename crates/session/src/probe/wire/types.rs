@@ -51,7 +51,7 @@ impl ClockIdentity {
     pub fn calendar(&self, theirs: &Self, mut estimate: ClockEstimate) -> ClockEstimate {
         let origins = i128::from(theirs.origin_unix_ns) - i128::from(self.origin_unix_ns);
         let origins = i64::try_from(origins).unwrap_or(if origins < 0 { i64::MIN } else { i64::MAX });
-        estimate.offset = estimate.offset + TimeDelta::from_nanos(origins);
+        estimate.offset += TimeDelta::from_nanos(origins);
         estimate
     }
 }
