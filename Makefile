@@ -12,7 +12,7 @@ test-rust:
 	RUST_TEST_THREADS=$$(( 2 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
-# need, they are skipped by name. The profile is that of the other tests, whose crates it takes where their features agree.
+# need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
@@ -26,7 +26,7 @@ test-python:
 		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
 	. $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-args="--profile dev" . && \
+		--config-settings=build-args="--profile dev --features giusto-cli/browser" . && \
 	python -m pytest
 
 lint: docs
