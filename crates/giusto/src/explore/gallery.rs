@@ -194,11 +194,13 @@ fn built_in(name: &str, text: &str) -> Result<Document, ScenarioError> {
 pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
     let path = path.as_ref();
     // A folder may have the name of the scenario whose results it holds.
-    if path.is_dir() || !(path == "-" || path.exists()) {
+    if path.is_dir() || !(path.as_os_str() == "-" || path.exists()) {
         let file = path.strip_prefix("scenarios").unwrap_or(path).to_string_lossy();
         let mut known = SCENARIOS.iter().chain(CITIES);
-        match known.find(|(known, _)| path == *known || file.strip_suffix(".toml") == Some(*known)) {
-            Some((name, text)) if path == *name => return built_in(name, text),
+        match known
+            .find(|(known, _)| path.as_os_str() == *known || file.strip_suffix(".toml") == Some(*known))
+        {
+            Some((name, text)) if path.as_os_str() == *name => return built_in(name, text),
             Some((name, _)) => {
                 let text =
                     format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
