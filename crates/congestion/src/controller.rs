@@ -76,7 +76,7 @@ pub trait Controller: Send + Sync + core::fmt::Debug {
     /// The latest decision and its cause. A change of the target makes a new one; so does a suppressed probe.
     fn decision(&self) -> &Decision;
 
-    /// A controller of its own in the same state: what either is told later does not change the other. Usually
+    /// A copy in the same state. Later calls to one do not change the other. For a type that is `Clone`:
     /// `Box::new(self.clone())`.
     fn clone_box(&self) -> Box<dyn Controller>;
 }
