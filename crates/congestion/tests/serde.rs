@@ -1,7 +1,6 @@
 //! The feature `serde` writes values as it reads them.
 
 #![cfg(feature = "serde")]
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 #[test]
 fn values_are_read_as_they_were_written() {
