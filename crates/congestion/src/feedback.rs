@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::nada;
+use crate::nada_report::Report;
 
 /// A packet that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl<'a> Feedback<'a> {
 #[non_exhaustive]
 pub enum Extension {
     /// The receiver's report of NADA (RFC 8698 §5.3).
-    Nada(nada::Report),
+    Nada(Report),
     /// The receiver requests a lower rate (source quench bit of draft-johansson-rmcat-scream-cc-00 §3).
     SourceQuench,
 }

@@ -45,6 +45,7 @@ pub mod internals;
 mod limits;
 pub mod log;
 pub mod nada;
+mod nada_report;
 mod requirements;
 #[cfg(test)]
 mod runtime;

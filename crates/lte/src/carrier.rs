@@ -1,9 +1,9 @@
 //! The carrier: bandwidth, resource blocks and their groups.
 
-use crate::{
-    mac::MAX_GROUPS,
-    radio::link::{DOWNLINK_ELEMENTS, UPLINK_ELEMENTS},
-};
+use crate::radio::link::{DOWNLINK_ELEMENTS, UPLINK_ELEMENTS};
+
+/// Number of resource block groups of the widest carrier (25 of 4 blocks in 20 MHz, TS 36.213 table 7.1.6.1-1).
+pub const MAX_GROUPS: usize = 25;
 
 /// Bandwidths in MHz and their resource blocks (TS 36.101 table 5.6-1).
 pub const BANDWIDTHS: [(f64, u32); 6] = [(1.4, 6), (3.0, 15), (5.0, 25), (10.0, 50), (15.0, 75), (20.0, 100)];

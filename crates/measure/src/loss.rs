@@ -133,6 +133,16 @@ impl LossRuns {
     }
 }
 
+/// `BurstR`: the mean length of loss bursts divided by that of random losses at the same ratio (G.107 §7.5).
+///
+/// Random losses come in runs of 1 / (1 − loss ratio) packets on average, so the result is
+/// `mean_burst_packets` · (1 − `loss_ratio`): 1 for random loss, more for bursts. If there are no losses, or
+/// only losses, it is 1.
+pub fn burst_ratio(mean_burst_packets: f64, loss_ratio: f64) -> f64 {
+    let ratio = mean_burst_packets * (1.0 - loss_ratio);
+    if ratio.is_finite() && ratio > 0.0 { ratio } else { 1.0 }
+}
+
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {

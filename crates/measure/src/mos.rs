@@ -29,12 +29,13 @@
 //! assert_eq!((rating.mos * 100.0).round(), 362.0);
 //! ```
 
-pub(crate) mod codec;
+mod codec;
 mod e_model;
 mod quality;
 
 pub use self::{
-    codec::{CodecImpairment, MosScale, burst_ratio},
+    codec::{CodecImpairment, MosScale},
     e_model::{EModel, Rating, Satisfaction, r_to_mos},
     quality::{VoicePath, VoiceQuality},
 };
+pub use crate::loss::burst_ratio;

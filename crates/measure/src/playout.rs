@@ -43,7 +43,7 @@ use giusto_units::{TimeDelta, Timestamp, UnitError};
 use hdrhistogram::Histogram;
 
 use self::{adaptive::DelayEstimate, losses::LossRuns};
-use crate::mos::codec::burst_ratio;
+use crate::loss::burst_ratio;
 
 /// Playout delay of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp, math};
 
 use super::{
     config::Config,
-    receiver::{RateMode, ReceivedMedia, Receiver, Report},
+    receiver::{ReceivedMedia, Receiver},
     reference_rate::{self, ReferenceRate},
     shaping,
 };
@@ -15,6 +15,7 @@ use crate::{
     feedback::{Extension, Feedback, PacketReport, QueueState, SentPacket},
     gcc::rate::{RoundTripBackOff, round_trip::propagation},
     limits::Limits,
+    nada_report::{RateMode, Report},
     requirements::{FeedbackKind, PacerSettings, Requirements},
     scream::decided::Decided,
     target::{Cause, Decision, Signal, Target},

@@ -41,6 +41,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use crate::nada_report::{RateMode, Report};
 pub use config::{Config, DelaySamples, RatioSmoothing, ReceiverConfig};
 pub use controller::Nada;
-pub use receiver::{RateMode, ReceivedMedia, Receiver, Report};
+pub use receiver::{ReceivedMedia, Receiver};

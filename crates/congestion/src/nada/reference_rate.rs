@@ -2,10 +2,8 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{
-    config::Config,
-    receiver::{RateMode, Report},
-};
+use super::config::Config;
+use crate::nada_report::{RateMode, Report};
 
 /// Relative increase in one step of the accelerated ramp-up (equation 3).
 pub(super) fn ramp_up_gain(config: &Config, round_trip: TimeDelta) -> f64 {

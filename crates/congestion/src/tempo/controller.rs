@@ -7,6 +7,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use super::{
     arrivals::Arrivals,
     base_delay::BaseDelay,
+    bps,
     compete::{Compete, Competed, segment},
     config::Config,
     delivery_rate::delivery_rate,
@@ -15,7 +16,7 @@ use super::{
     loss::{LossLaw, MAX_USUAL, PACING, SMOOTH},
     loss_ratio::Losses,
     marks::{Marked, Marks},
-    path::{Path, bps},
+    path::Path,
     sharing::Sharing,
     silence::Silence,
     standing_queue::StandingQueue,

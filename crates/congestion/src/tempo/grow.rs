@@ -8,7 +8,7 @@ use core::f64::consts::LN_2;
 
 use giusto_units::math;
 
-use super::path::{Path, bps};
+use super::{bps, path::Path};
 
 /// First exponent after each change of the law, per second: less than the additive part, which makes flows equal.
 const MIN_EXPONENT: f64 = 0.01;

@@ -6,7 +6,7 @@
 
 use giusto_units::{TimeDelta, Timestamp, math};
 
-use super::path::{Path, bps};
+use super::{bps, path::Path};
 
 /// An experiment lasts this and 1.5 round trips: the loss of packets sent in it is measured over a second.
 const EXPERIMENT: TimeDelta = TimeDelta::from_millis(1400);

@@ -33,3 +33,9 @@ mod train_rate;
 
 pub use config::{Config, Laws};
 pub use controller::Tempo;
+use giusto_units::DataRate;
+
+/// A rate as a number, for a formula.
+fn bps(rate: DataRate) -> f64 {
+    rate.as_bps() as f64
+}

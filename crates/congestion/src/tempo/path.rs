@@ -1,13 +1,8 @@
 //! The state of the path: what the estimators say, for the laws.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{loss_ratio::LossRatio, train_rate::TrainRate};
-
-/// A rate as a number, for a formula.
-pub(super) fn bps(rate: DataRate) -> f64 {
-    rate.as_bps() as f64
-}
 
 /// The path at one feedback.
 #[derive(Debug, Clone, Copy, Default)]

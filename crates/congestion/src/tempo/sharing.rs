@@ -7,11 +7,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{
-    loss::PACING,
-    path::{Path, bps},
-    train_rate::TrainRate,
-};
+use super::{bps, loss::PACING, path::Path, train_rate::TrainRate};
 
 /// Weight of a time of congestion in the ratio.
 const WEIGHT: f64 = 0.5;

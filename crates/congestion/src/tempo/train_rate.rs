@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::path::bps;
+use super::bps;
 
 /// Trains of this time are taken together: about a dozen frames.
 const WINDOW: TimeDelta = TimeDelta::from_millis(400);

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::{
     controls::{Group, controls},
+    error::ExploreError,
     gallery,
 };
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
         comparison::{self, Comparison, Controllers, Run},
         timed,
     },
-    scenario::{Document, FlowKind, Scenario, ScenarioError, Setting},
+    scenario::{Document, FlowKind, Scenario, Setting},
     view::{
         comparison::bottleneck,
         html::{self, Explored, Report},
@@ -155,28 +156,6 @@ impl Sketch {
         Self {
             capacity_bps: slowest.map(|link| link.capacity_bps.clone()).unwrap_or_default(),
             flows_bps: timeline.flows.iter().map(rates).collect(),
-        }
-    }
-}
-
-/// A question that cannot be answered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExploreError {
-    /// The scenario with its settings is not valid.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// Something else is wrong with the question.
-    #[error("{0}")]
-    Question(String),
-}
-
-impl ExploreError {
-    /// Every problem, a sentence each.
-    pub fn problems(&self) -> Vec<String> {
-        match self {
-            Self::Scenario(error) => error.problems().to_vec(),
-            Self::Question(text) => vec![text.clone()],
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::ExploreError;
+use super::error::ExploreError;
 use crate::scenario::{Document, Lesson, ScenarioError, Setting, Step};
 
 /// A scenario of the gallery.

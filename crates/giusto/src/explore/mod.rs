@@ -24,8 +24,10 @@
 
 mod answer;
 mod controls;
+mod error;
 mod gallery;
 
-pub use answer::{ExploreError, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
+pub use answer::{Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
+pub use error::ExploreError;
 pub use gallery::{Entry, Guide, entries, load};

@@ -177,8 +177,10 @@ impl Board {
         let text = |value: serde_json::Result<String>| value.unwrap_or_default();
         let (title, streams) =
             (text(serde_json::to_string(&self.title)), text(serde_json::to_string(&streams)));
-        let (quantities, error) =
-            (text(serde_json::to_string(&super::Quantity::ALL)), text(serde_json::to_string(&error)));
+        let (quantities, error) = (
+            text(serde_json::to_string(&super::quantity::Quantity::ALL)),
+            text(serde_json::to_string(&error)),
+        );
         let result = result.as_deref().unwrap_or("null");
         let json = format!(
             "{{\"title\":{title},\"quantities\":{quantities},\"streams\":{streams},\"fine\":{fine},\"coarse\":{coarse},\

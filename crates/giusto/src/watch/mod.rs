@@ -11,6 +11,7 @@
 
 mod board;
 mod figures;
+mod quantity;
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +23,8 @@ use giusto_measure::DelayTotals;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 pub use board::{Board, Event, History, Next};
-pub use figures::{Figures, Quantity};
+pub use figures::Figures;
+pub use quantity::Quantity;
 
 use crate::measured::interval::Counts;
 

@@ -1,6 +1,6 @@
 //! Link adaptation: channel reports, and the choice of modulation and coding.
 
-use crate::radio::link::TARGET_BLOCK_ERROR;
+use crate::{carrier::MAX_GROUPS, radio::link::TARGET_BLOCK_ERROR};
 
 /// Change of the outer loop's offset in dB when the first transmission of a block fails. Chosen by us; the usual range is
 /// 0.1 to 1 dB.
@@ -32,9 +32,6 @@ impl OuterLoop {
         self.offset_db = (self.offset_db + step).clamp(OFFSET_RANGE_DB.0, OFFSET_RANGE_DB.1);
     }
 }
-
-/// Number of resource block groups of the widest carrier (25 of 4 blocks in 20 MHz, TS 36.213 table 7.1.6.1-1).
-pub const MAX_GROUPS: usize = 25;
 
 /// A channel report: for each resource block group a channel quality indicator (CQI, 0 to 15) of one stream, and of each of two.
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,13 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{Best, MAX_GROUPS, Prediction, Report},
+    adaptation::{Best, Prediction, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
 };
 use crate::{
-    carrier::Carrier,
+    carrier::{Carrier, MAX_GROUPS},
     radio::{
         fading::PackedSample,
         layout::CELLS,

@@ -3,7 +3,7 @@
 use super::status::StatusReport;
 use crate::{
     bearer::Content,
-    radio::link::{LinkModel, Modulation},
+    radio::{link::LinkModel, tables::Modulation},
 };
 
 /// Number of processes of a user in one direction (TS 36.213 §7 and §8: FDD, 8).

@@ -3,8 +3,8 @@
 use crate::{
     carrier::Carrier,
     radio::{
-        link::{LinkModel, Modulation},
-        tables::{CQI, Mcs, transport_block_bits},
+        link::LinkModel,
+        tables::{CQI, Mcs, Modulation, transport_block_bits},
     },
     terminal::from_decibels,
 };

@@ -8,7 +8,7 @@ mod ladder;
 mod status;
 mod uplink;
 
-pub use adaptation::{MAX_GROUPS, OuterLoop, Prediction, Report};
+pub use adaptation::{OuterLoop, Prediction, Report};
 pub use channel::{Channel, Delivered, MacCounters, Population, RadioUser};
 pub use downlink::{Downlink, DownlinkConfig};
 pub use harq::MAX_TRANSMISSIONS;

@@ -7,7 +7,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
-    adaptation::{Best, MAX_GROUPS, Prediction},
+    adaptation::{Best, Prediction},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     bearer::BLOCK_HEADER,
-    carrier::Carrier,
+    carrier::{Carrier, MAX_GROUPS},
     radio::{
         layout::CELLS,
         link::{Direction, maximum_ratio},

@@ -12,7 +12,7 @@
 use super::{
     fading::Sample,
     propagation::from_db,
-    tables::{self, CQI, Mcs},
+    tables::{self, CQI, Mcs, Modulation},
 };
 
 mod capacity;
@@ -44,31 +44,6 @@ pub const UPLINK_ELEMENTS: u32 = 144;
 
 /// Most resource blocks of a transport block.
 const BLOCKS: u32 = 110;
-
-/// A modulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Modulation {
-    /// 4 points.
-    Qpsk,
-    /// 16 points.
-    Qam16,
-    /// 64 points.
-    Qam64,
-}
-
-impl Modulation {
-    /// All modulations.
-    pub const ALL: [Self; 3] = [Self::Qpsk, Self::Qam16, Self::Qam64];
-
-    /// Returns the number of coded bits of a symbol.
-    pub const fn bits(self) -> u32 {
-        match self {
-            Self::Qpsk => 2,
-            Self::Qam16 => 4,
-            Self::Qam64 => 6,
-        }
-    }
-}
 
 /// The direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

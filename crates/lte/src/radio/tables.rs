@@ -4,9 +4,32 @@
 //! `OpenAirInterface` and ns-3). They agree in all 2,970 transport block sizes, except that ns-3 replaces the 328 bit of one resource
 //! block at index 6 by 88 bit, and in both MCS tables.
 
-use super::link::Modulation;
-
 mod transport_blocks;
+
+/// A modulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Modulation {
+    /// 4 points.
+    Qpsk,
+    /// 16 points.
+    Qam16,
+    /// 64 points.
+    Qam64,
+}
+
+impl Modulation {
+    /// All modulations.
+    pub const ALL: [Self; 3] = [Self::Qpsk, Self::Qam16, Self::Qam64];
+
+    /// Returns the number of coded bits of a symbol.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Qpsk => 2,
+            Self::Qam16 => 4,
+            Self::Qam64 => 6,
+        }
+    }
+}
 
 /// A channel quality indicator.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -105,21 +105,12 @@ impl CodecImpairment {
     }
 }
 
-/// `BurstR`: the mean length of loss bursts divided by that of random losses at the same ratio (G.107 §7.5).
-///
-/// Random losses come in runs of 1 / (1 − loss ratio) packets on average, so the result is
-/// `mean_burst_packets` · (1 − `loss_ratio`): 1 for random loss, more for bursts. If there are no losses, or
-/// only losses, it is 1.
-pub fn burst_ratio(mean_burst_packets: f64, loss_ratio: f64) -> f64 {
-    let ratio = mean_burst_packets * (1.0 - loss_ratio);
-    if ratio.is_finite() && ratio > 0.0 { ratio } else { 1.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::loss::burst_ratio;
 
     #[test]
     fn effective_impairments_match_published_values() {

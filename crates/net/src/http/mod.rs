@@ -5,6 +5,7 @@
 //! and in bytes by [`Limits`].
 
 mod guard;
+mod limits;
 mod message;
 mod pages;
 mod receive;
@@ -12,8 +13,9 @@ mod server;
 mod stream;
 mod text;
 
+pub use limits::Limits;
 pub use message::{Announced, Request, Response};
 pub use pages::{PageRequest, Pages, Routes, StartError};
-pub use server::{Limits, Server};
+pub use server::Server;
 pub use stream::{Gone, Sink};
 pub use text::TextServer;

@@ -8,8 +8,9 @@ use std::{
 
 use super::{
     guard::{self, Guard},
+    limits::Limits,
     message::{Request, Response},
-    server::{Limits, Server},
+    server::Server,
 };
 
 /// A request of a page that has passed all checks.

@@ -8,8 +8,8 @@ use std::{
 use giusto_units::Timestamp;
 
 use super::{
+    limits::Limits,
     message::{Announced, Request, Response},
-    server::Limits,
 };
 use crate::Clock;
 

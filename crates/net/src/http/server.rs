@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-use giusto_units::TimeDelta;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{
+    limits::Limits,
     message::{Content, Request, Response},
     receive::{Received, receive},
     stream::Sink,
@@ -23,24 +23,6 @@ use super::{
 
 /// After a failed accept: too many open files, for example; they become fewer. In ms.
 const RETRY: u16 = 200;
-
-/// What a server spends on its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at a time. A further one takes the place of one of the host that has the most, the oldest of those that have
-    /// asked for nothing yet, or else the oldest. Default: 32, of which a browser opens six.
-    pub max_connections: usize,
-    /// The longest body of a request, in bytes. Default: 1 MiB.
-    pub max_body: usize,
-    /// Time that a client has for its header, for its body, and for reading a whole answer. Default: 5 s.
-    pub timeout: TimeDelta,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { max_connections: 32, max_body: 1 << 20, timeout: TimeDelta::from_seconds(5) }
-    }
-}
 
 /// An HTTP/1.1 server with one request per connection. Dropping it closes its port and cuts its streams off.
 #[derive(Debug)]
@@ -284,6 +266,8 @@ fn answer(mut client: TcpStream, from: SocketAddr, desk: &Desk, slot: &Slot) -> 
 
 #[cfg(test)]
 mod tests {
+    use giusto_units::TimeDelta;
+
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use giusto_congestion::Decision;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{payload::Payload, repair::RepairKind};
+use super::{payload::Payload, repair_settings::RepairKind};
 
 /// Maximum number of queued events; beyond that the oldest are dropped. Chosen by us.
 const MAX_EVENTS: usize = 4096;

@@ -98,6 +98,7 @@ mod queue;
 mod rate_range;
 mod receiver;
 mod repair;
+mod repair_settings;
 mod reports;
 mod scheduler;
 mod sender;
@@ -117,7 +118,7 @@ pub use payload::Payload;
 pub use payload_header::PayloadHeader;
 pub use rate_range::{RateRange, RateRangeError};
 pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
-pub use repair::{
+pub use repair_settings::{
     KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, ParityStream, RepairConfig, RepairKind, StreamRepair,
 };
 pub use sender::MediaSender;

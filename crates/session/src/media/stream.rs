@@ -9,7 +9,7 @@ use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
     datagram::DatagramHead, extensions::ExtensionIds, format::Framing, packetizer::Packetizer,
-    rate_range::RateRange, repair::StreamRepair,
+    rate_range::RateRange, repair_settings::StreamRepair,
 };
 
 /// A stream of media that a sender sends.

@@ -5,7 +5,7 @@ use std::fmt;
 use giusto_session::media::{DatagramHead, Payload};
 use giusto_units::{Ecn, Timestamp};
 
-use super::tcp::segment::Segment;
+use super::segment::Segment;
 use crate::{
     packet::{FlowId, Packet},
     trace::Note,

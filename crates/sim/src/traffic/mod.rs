@@ -5,6 +5,7 @@ mod encoded;
 pub mod encoder;
 mod media;
 mod paced;
+mod segment;
 mod source;
 pub mod tcp;
 

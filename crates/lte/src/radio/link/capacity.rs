@@ -2,7 +2,7 @@
 
 use std::f64::consts::{LOG2_E, PI};
 
-use super::Modulation;
+use crate::radio::tables::Modulation;
 
 /// Reach and step of the integration over a standard normal variable. The trapezoidal rule converges exponentially here.
 const REACH: i32 = 64;

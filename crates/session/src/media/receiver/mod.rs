@@ -84,7 +84,7 @@ use super::{
     extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, TRANSPORT_SEQUENCE_ID},
     format::{Framing, PayloadFormat},
     payload::Payload,
-    repair::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
+    repair_settings::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
 };
 
 /// Maximum number of packets in a NACK, so that it takes at most 1012 bytes.

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use giusto_rtp::flexfec::{Parity, Protected};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::ParityRatio;
 use crate::media::payload::Payload;
+use crate::media::repair_settings::ParityRatio;
 
 /// Maximum number of packets of a block: those of a mask of 46 bits (RFC 8627 §4.2.2.1).
 const MAX_BLOCK: usize = 46;

@@ -7,7 +7,6 @@ use giusto_rtp::{RTX_HEADER_BYTES, RtpHeader, RtxHeader};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    RepairKind,
     meter::Meter,
     parity::{ParityEncoder, ParityPacket},
     sent::{SentPacket, SentPackets},
@@ -17,6 +16,7 @@ use crate::media::{
     extensions::ExtensionIds,
     payload::Payload,
     queue::QueuedPacket,
+    repair_settings::RepairKind,
     stream::{MediaStream, PacketFields, RtpStream},
 };
 

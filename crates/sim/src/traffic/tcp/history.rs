@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use giusto_units::Timestamp;
 
-use super::scoreboard::Range;
+use super::ranges::Range;
 
 /// The state of the connection when a segment was sent, for delivery-rate samples (draft-ietf-ccwg-bbr-03 §4.1.2.2).
 ///

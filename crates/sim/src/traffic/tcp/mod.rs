@@ -56,10 +56,10 @@ mod delivery;
 mod history;
 mod prr;
 mod rack;
+mod ranges;
 mod receiver;
 mod rto;
 mod scoreboard;
-pub(super) mod segment;
 mod sender;
 mod settings;
 mod transmission;
@@ -67,10 +67,10 @@ mod transmission;
 #[cfg(test)]
 mod tests;
 
+pub use super::segment::{Flags, HEADER_BYTES, SackBlocks, Segment, TIMESTAMPS_BYTES};
 pub use application::{Application, ShortFlows};
 pub use control::Algorithm;
 pub use receiver::{Receiver, ReceiverStats};
 pub use rto::{RtoEstimator, RtoFloor};
-pub use segment::{Flags, HEADER_BYTES, SackBlocks, Segment, TIMESTAMPS_BYTES};
 pub use sender::{Sender, TcpStats, Transfer};
 pub use settings::{Settings, SettingsError};

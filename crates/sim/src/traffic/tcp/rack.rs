@@ -2,7 +2,10 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{history::Transmitted, scoreboard::DUPLICATE_THRESHOLD};
+use super::history::Transmitted;
+
+/// Number of later segments received that makes a segment lost: `DupThresh` (RFC 6675 §2, RFC 5681 §3.2).
+pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// Number of loss recoveries after which an enlarged reordering window is reset (RFC 8985 §6.2, step 4).
 const PERSISTENCE: u32 = 16;

@@ -6,14 +6,16 @@ use giusto_units::{DataSize, Ecn, Timestamp};
 use serde::Serialize;
 
 use super::{
-    scoreboard::{Range, insert},
-    segment::{Flags, SackBlocks, Segment},
+    ranges::{Range, insert},
     settings::{Settings, SettingsError},
 };
 use crate::{
     packet::{FlowId, Packet},
     trace::Note,
-    traffic::agent::{Agent, Body, Transmit},
+    traffic::{
+        agent::{Agent, Body, Transmit},
+        segment::{Flags, SackBlocks, Segment},
+    },
 };
 
 /// Receives the data of a [`Sender`](super::Sender) and acknowledges it on a separate flow.

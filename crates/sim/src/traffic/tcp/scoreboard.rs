@@ -6,14 +6,9 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     history::{History, Stamp, Transmitted},
-    rack::Rack,
+    rack::{DUPLICATE_THRESHOLD, Rack},
+    ranges::{Range, below, insert, new_parts},
 };
-
-/// Number of later segments received that makes a segment lost: `DupThresh` (RFC 6675 §2, RFC 5681 §3.2).
-pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
-
-/// A half-open range of bytes: (first, after the last).
-pub(super) type Range = (u64, u64);
 
 /// The state of all bytes between the cumulative acknowledgement and the highest byte sent.
 ///
@@ -488,55 +483,6 @@ impl<'a> News<'a> {
         self.rack.on_highest(self.highest);
         (self.newest, self.original)
     }
-}
-
-/// Calls `new` for each part of `range` that is in none of `ranges`.
-fn new_parts(ranges: &VecDeque<Range>, range: Range, mut new: impl FnMut(Range)) {
-    let at = ranges.partition_point(|known| known.1 <= range.0);
-    let mut from = range.0;
-    for known in ranges.iter().skip(at).take_while(|known| known.0 < range.1) {
-        if from < known.0 {
-            new((from, known.0));
-        }
-        from = known.1;
-    }
-    if from < range.1 {
-        new((from, range.1));
-    }
-}
-
-/// Number of bytes of `range` below `point`.
-fn below(range: Range, point: u64) -> u64 {
-    range.1.min(point).saturating_sub(range.0)
-}
-
-/// Adds `range` to `ranges`, which remain ascending, disjoint and not adjacent. Calls `known` for each part that was
-/// pretransmitted before. Returns the number of new bytes.
-pub(super) fn insert(ranges: &mut VecDeque<Range>, range: Range, mut known: impl FnMut(Range)) -> u64 {
-    let (from, to) = range;
-    let at = ranges.partition_point(|other| other.1 < from);
-    let (mut merged, mut new, mut end) = (range, to - from, at);
-    while let Some(&other) = ranges.get(end).filter(|other| other.0 <= to) {
-        if other.0 <= from && other.1 >= to {
-            return 0;
-        }
-        let common = (other.0.max(from), other.1.min(to));
-        if common.0 < common.1 {
-            new -= common.1 - common.0;
-            known(common);
-        }
-        merged = (merged.0.min(other.0), merged.1.max(other.1));
-        end += 1;
-    }
-    if let Some(slot) = ranges.get_mut(at).filter(|_| end > at) {
-        *slot = merged;
-        if end > at + 1 {
-            ranges.drain(at + 1..end);
-        }
-    } else {
-        ranges.insert(at, merged);
-    }
-    new
 }
 
 #[cfg(test)]

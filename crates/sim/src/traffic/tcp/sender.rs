@@ -7,14 +7,16 @@ use super::{
     application::Application,
     control::CongestionControl,
     rto::RtoEstimator,
-    segment::{Flags, Segment},
     settings::{Settings, SettingsError},
     transmission::{Outgoing, Transmission},
 };
 use crate::{
     packet::{FlowId, Packet},
     random,
-    traffic::agent::{Agent, Body, Transmit},
+    traffic::{
+        agent::{Agent, Body, Transmit},
+        segment::{Flags, Segment},
+    },
 };
 
 /// Opens connections and sends the data of an [`Application`] to a [`Receiver`](super::Receiver).

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     control::{Algorithm, SEGMENTS_PER_ACK_WITH_HYSTART},
     rto::RtoFloor,
-    segment::{SackBlocks, TIMESTAMPS_BYTES},
 };
+use crate::traffic::segment::{SackBlocks, TIMESTAMPS_BYTES};
 
 /// Configuration of a connection, the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

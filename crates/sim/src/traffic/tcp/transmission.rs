@@ -7,12 +7,13 @@ use super::{
     delivery::Delivery,
     history::{Stamp, Transmitted},
     prr::{Progress, ProportionalReduction},
-    rack::Rack,
+    rack::{DUPLICATE_THRESHOLD, Rack},
+    ranges::Range,
     rto::RtoEstimator,
-    scoreboard::{DUPLICATE_THRESHOLD, News, Range, Scoreboard},
-    segment::{Flags, Segment},
+    scoreboard::{News, Scoreboard},
     settings::Settings,
 };
+use crate::traffic::segment::{Flags, Segment};
 
 /// Counters of the data phase over all connections.
 #[derive(Debug, Clone, Copy, Default)]
