@@ -30,14 +30,14 @@ def test_a_notebook_shows_the_output_of_today(path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "tools" / "notebooks.py")
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "lab" / "notebooks.py")
     assert spec is not None and spec.loader is not None
     notebooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(notebooks)
     committed = nbformat.read(path, as_version=4)
     nbformat.validate(committed)
     expected = outputs(committed)
-    assert outputs(notebooks.executed(path)) == expected, f"run `python tools/notebooks.py {path.name}` and look at it"
+    assert outputs(notebooks.executed(path)) == expected, f"run `python lab/notebooks.py {path.name}` and look at it"
     kinds = [kind for output in expected for kind in output[2:]]
     assert sum("image/png" in kind for kind in kinds) >= 1
     assert path.stat().st_size < 300_000

@@ -1,9 +1,9 @@
-//! Sends real video of a live encoder across a lossy path in virtual time, and saves the frames that arrive. `tools/pictures.py` compares
+//! Sends real video of a live encoder across a lossy path in virtual time, and saves the frames that arrive. `lab/pictures.py` compares
 //! them with the source.
 //!
 //! ```sh
 //! cargo run --release -p giusto-sim --example pictures -- \
-//!   'tools/encoder/encode.py --on-demand --input source.y4m' received.ivf vp8 0.05 nack 1 20 1000000
+//!   'lab/encoder/encode.py --on-demand --input source.y4m' received.ivf vp8 0.05 nack 1 20 1000000
 //! ```
 //!
 //! The arguments: the command of the encoder, the file, the codec, the loss ratio, the repair, the seed, the duration in seconds, and the rate in bit/s. The output has a line for each

@@ -235,7 +235,7 @@ fn an_encoder_that_is_too_fast_is_held_back() {
 #[test]
 fn the_encoder_of_the_tools_follows_the_call() {
     let name = "the_encoder_of_the_tools_follows_the_call";
-    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/encoder/encode.py");
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/encoder/encode.py");
     let can = "import gi; gi.require_version('GstVideo', '1.0'); from gi.repository import Gst; Gst.init(None); \
                assert Gst.ElementFactory.find('vp8enc')";
     let found = Command::new("/usr/bin/python3").args(["-c", can]).output();

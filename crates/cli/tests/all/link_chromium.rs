@@ -1,4 +1,4 @@
-//! A call between two Chromiums across `giusto link`, by the scripts of `tools/chromium`.
+//! A call between two Chromiums across `giusto link`, by the scripts of `lab/chromium`.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ const SECONDS: &str = "6";
 fn two_chromiums_hold_a_call_across_the_link() {
     let Some(python) = installed() else { return };
     in_namespace(TEST, 1500, || {
-        let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/chromium");
+        let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/chromium");
         let folder = Folder::with("");
         let script = |name: &str| tools.join(name).display().to_string();
         let shared = folder.path("").display().to_string();
@@ -93,7 +93,7 @@ fn installed() -> Option<String> {
             "chromedriver is not installed (Debian: chromium-driver)".to_owned()
         }
         () if !selenium() => {
-            format!("{python} has no selenium (pip install -r tools/chromium/requirements.txt)")
+            format!("{python} has no selenium (pip install -r lab/chromium/requirements.txt)")
         }
         () => return Some(python),
     };

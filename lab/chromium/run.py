@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Chromium's congestion control across `giusto link`, and giusto's in `giusto sim`, on the same links.
 
-    python3 tools/chromium/run.py --giusto target/release/giusto --out out --page docs/reproduce/chromium.md
+    python3 lab/chromium/run.py --giusto target/release/giusto --out out --page docs/reproduce/chromium.md
 
 Each case is one call of 60 s by two Chromiums, and the same scenario in the simulator with five seeds. All figures go
 to figures.json, the tables into the page, between the lines that mark their place.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the results of two versions of `giusto sim --json`, field by field.
 
-    scripts/compare_results.py OLD NEW
+    lab/compare_results.py OLD NEW
 
 OLD and NEW are folders of JSON files, one for each scenario (`rfc8867/5.1.toml` is `rfc8867_5.1.json`), or giusto programs,
 which are then run over all of `scenarios/`. Prints each field that differs, and ends with 1 if there is any.

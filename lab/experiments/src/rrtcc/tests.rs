@@ -134,7 +134,7 @@ fn rows<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_committed_page_holds_the_judged_items() {
-    let committed = include_str!("../../../docs/reproduce/rrtcc.md");
+    let committed = include_str!("../../../../docs/reproduce/rrtcc.md");
     let mut lines = TABLE_9.len();
     let rrtcc = run(Plan::FULL, go_on, |_| {
         lines = lines.wrapping_sub(1);

@@ -10,7 +10,7 @@ It writes IVF (VP8) or a byte stream (H.264) to standard output, in real time, a
 
 Debian: python3-gst-1.0 gstreamer1.0-plugins-base gstreamer1.0-plugins-good (VP8), gstreamer1.0-plugins-ugly (x264).
 
-    giusto call far.example --encoder-command 'tools/encoder/encode.py --input video.y4m'
+    giusto call far.example --encoder-command 'lab/encoder/encode.py --input video.y4m'
 """
 
 import argparse

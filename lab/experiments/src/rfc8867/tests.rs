@@ -56,7 +56,7 @@ fn every_case_runs_with_every_controller() {
 
 #[test]
 fn every_file_is_a_case_and_every_case_a_file() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/rfc8867");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/rfc8867");
     let files =
         std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let files: BTreeSet<String> = files.collect();
@@ -172,7 +172,7 @@ fn met_at(rate: &str) -> Vec<(String, bool)> {
 }
 
 fn file(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/rfc8867").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/rfc8867").join(name)
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn the_committed_page_has_all_cases_and_controllers() {
     let plan = Plan::new(false);
     let cases = plan.cases().unwrap();
     let board = Scoreboard { plan, runs: Vec::new(), cases };
-    let committed = include_str!("../../../docs/reproduce/rfc8867.md");
+    let committed = include_str!("../../../../docs/reproduce/rfc8867.md");
     assert_eq!(shape(committed), shape(&board.markdown()));
     assert_eq!(committed.lines().filter(|line| line.starts_with("|6.2")).count(), 8);
 }

@@ -1,4 +1,4 @@
-"""Run the notebooks of the documentation and write their output into them: `python tools/notebooks.py [FILE …]`.
+"""Run the notebooks of the documentation and write their output into them: `python lab/notebooks.py [FILE …]`.
 
 Needs `pip install '.[notebook]'`. Without names all of docs/notebooks are run. What differs from run to run, such as times of
 execution, is not written.

@@ -174,7 +174,7 @@ fn an_interrupted_reproduction_keeps_its_runs() {
 
 #[test]
 fn the_committed_page_holds_all_items() {
-    let committed = include_str!("../../../docs/reproduce/firebind.md");
+    let committed = include_str!("../../../../docs/reproduce/firebind.md");
     for item in reproduced(Plan::FULL, TimeDelta::ZERO).reproduction().items {
         let start = format!("|{}|{}|", item.what, crate::page::in_unit(item.published, &item.unit));
         assert!(committed.lines().any(|line| line.starts_with(&start)), "no line {start}");

@@ -145,7 +145,7 @@ fn an_interrupted_measurement_keeps_its_runs() {
 
 #[test]
 fn the_committed_page_is_the_generated_one() {
-    assert_eq!(include_str!("../../../docs/reproduce/shaper.md"), nothing_measured().markdown());
+    assert_eq!(include_str!("../../../../docs/reproduce/shaper.md"), nothing_measured().markdown());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Judges calls with real video by their pictures: PSNR and SSIM over loss and repair.
 
-    tools/pictures.py --out pictures [--seeds 5] [--seconds 20] [--jobs 2]
+    lab/pictures.py --out pictures [--seeds 5] [--seconds 20] [--jobs 2]
 
-Each run is a call in virtual time (`crates/sim/examples/pictures.rs`) with a live encoder (`tools/encoder/encode.py --on-demand`), which
+Each run is a call in virtual time (`crates/sim/examples/pictures.rs`) with a live encoder (`lab/encoder/encode.py --on-demand`), which
 makes key frames when the far end asks for them. FFmpeg makes the source and compares what a viewer sees with it: a frame that is missing,
 or complete after its playout deadline, is judged as the frame that was shown last; frames that refer to it are decoded all the same.
 Writes `runs.csv`, a row for each run, and prints the table of medians.
@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ENCODER = ROOT / "tools/encoder/encode.py"
+ENCODER = ROOT / "lab/encoder/encode.py"
 FPS = 30
 # Motion, edges and text, and noise that makes each frame different.
 SOURCE = "testsrc2=size=640x360:rate=30,noise=alls=8:allf=t+u:all_seed=1"

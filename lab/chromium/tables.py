@@ -1,6 +1,6 @@
 """Tables of the figures, in Markdown."""
 
-BEGIN, END = "<!-- figures of tools/chromium/run.py -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures of lab/chromium/run.py -->", "<!-- end of figures -->"
 TITLES = {
     "gcc": "Google Congestion Control: Chromium, `gcc:libwebrtc`",
     "gcc-whole": "The same, without Chromium's `EncoderBitrateAdjuster`",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A picture of two reports side by side: received rate and one-way delay.
 
-    python3 tools/chromium/picture.py out/gcc-1.5--0.5--1.5-Mbit-s/call-1/link/report.html \\
+    python3 lab/chromium/picture.py out/gcc-1.5--0.5--1.5-Mbit-s/call-1/link/report.html \\
         out/gcc-1.5--0.5--1.5-Mbit-s/sim-1/report.html docs/images/chromium.png
 """
 
