@@ -149,7 +149,7 @@ def test_dask_gets_what_is_common_once(dask: Any) -> None:
 
 
 def test_trace_files_travel_to_workers(scenarios: Path, tmp_path: Path) -> None:
-    for name in ("lte-trace.toml", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/lte/up-3kmh-2M-edge.mahimahi"):
+    for name in ("paths/lte-trace.toml", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/lte/up-3kmh-2M-edge.mahimahi"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(scenarios / name, tmp_path / name)
 
@@ -161,11 +161,11 @@ def test_trace_files_travel_to_workers(scenarios: Path, tmp_path: Path) -> None:
             tmp_path.mkdir()
             return super().submit(*given, **named)
 
-    traces = [f"traces/lte/{name}.mahimahi" for name in ("down-30kmh-6M-edge", "up-3kmh-2M-edge")]
+    traces = [f"../traces/lte/{name}.mahimahi" for name in ("down-30kmh-6M-edge", "up-3kmh-2M-edge")]
     values = {"duration": ["2 s"], "cell.rate.mahimahi": traces}
-    expected = giusto.sweep(tmp_path / "lte-trace.toml", values, seeds=[1, 2]).flows
+    expected = giusto.sweep(tmp_path / "paths" / "lte-trace.toml", values, seeds=[1, 2]).flows
     with Elsewhere(1) as pool:
-        assert giusto.sweep(tmp_path / "lte-trace.toml", values, seeds=[1, 2], engine=pool).flows.equals(expected)
+        assert giusto.sweep(tmp_path / "paths" / "lte-trace.toml", values, seeds=[1, 2], engine=pool).flows.equals(expected)
     assert not list(tmp_path.iterdir())
     assert len(set(expected["received_rate_bps"].to_pylist())) >= 2
 

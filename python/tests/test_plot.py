@@ -37,7 +37,7 @@ def test_a_run_is_drawn_with_units_and_capacity(media: str, tmp_path: Path) -> N
 
 
 def test_the_capacity_is_that_of_the_flows_own_direction(scenarios: Path) -> None:
-    record = giusto.run(scenarios / "asymmetric.toml")
+    record = giusto.run(scenarios / "paths/asymmetric.toml")
     for figure in (record.plot(), giusto.plot.compare({"one": record}, "tcp")):
         [shade] = figure.axes[0].collections
         assert shade.get_label() == "capacity of down"

@@ -43,7 +43,7 @@ def test_a_run_has_the_figures_of_arithmetic() -> None:
         record.flow("video")
 
 
-@pytest.mark.parametrize("name", ["media.toml", "codel.toml", "media-repair.toml", "media-audio-and-screen.toml"])
+@pytest.mark.parametrize("name", ["media/media.toml", "queues/codel.toml", "media/media-repair.toml", "media/media-audio-and-screen.toml"])
 def test_a_record_is_that_of_the_command(scenarios: Path, name: str) -> None:
     record = giusto.run(scenarios / name, seed=7)
     printed = json.loads(command("sim", scenarios / name, "--seed", "7", "--json"))
@@ -126,7 +126,7 @@ def test_pandas_polars_and_numpy_read_a_trace(media: str) -> None:
 
 def test_the_same_seed_gives_the_same_record(scenarios: Path) -> None:
     def run(seed: int) -> dict[str, object]:
-        return {**giusto.run(scenarios / "on-off.toml", seed).to_dict(), "wall_s": 0}
+        return {**giusto.run(scenarios / "paths/on-off.toml", seed).to_dict(), "wall_s": 0}
 
     assert run(1) == run(1)
     assert run(1)["flows"] != run(2)["flows"]

@@ -118,7 +118,7 @@ fn the_scenario_and_the_sweep_of_the_readme_succeed() {
 
 #[test]
 fn the_decisions_in_the_documents_are_those_of_the_run() {
-    let media = repository("scenarios/media.toml");
+    let media = repository("scenarios/media/media.toml");
     let why = |more: &[&str]| {
         let args = [&["sim", media.to_str().unwrap(), "--why", "2.6s"], more].concat();
         text(&run(&args).stdout)
@@ -165,7 +165,7 @@ fn the_replays_in_the_documents_are_those_of_the_recordings() {
 
 #[test]
 fn the_equilibrium_in_the_documents_is_that_of_the_run() {
-    let run = simulated("scenarios/nada-priority.toml", &[]);
+    let run = simulated("scenarios/media/nada-priority.toml", &[]);
     Page::new("docs/explanation/nada.md").says(&format!(
         "give {:.2} and {:.2} Mbit/s of 3 from 60 s on, and a queueing delay of {:.0} ms",
         check(&run, 0) / 1e6,
@@ -178,7 +178,7 @@ fn the_equilibrium_in_the_documents_is_that_of_the_run() {
 fn the_delays_of_scream_in_the_documents_are_those_of_the_runs() {
     let of = |target: &str, lag: &str| {
         let set = [format!("call.delay-target={target}"), format!("call.video.lag={lag}")];
-        let run = simulated("scenarios/scream-fifo.toml", &[&set[0], &set[1]]);
+        let run = simulated("scenarios/media/scream-fifo.toml", &[&set[0], &set[1]]);
         let used = run["links"][0]["utilisation_ratio"].as_f64().unwrap() * 100.0;
         (used, run["flows"][0]["queue_delay_ms"]["p95"].as_f64().unwrap())
     };
@@ -190,11 +190,11 @@ fn the_delays_of_scream_in_the_documents_are_those_of_the_runs() {
     let ((used, p95), (late, late_p95)) = (of("20 ms", "0 ms"), of("20 ms", "100 ms"));
     page.says(&format!("this becomes {used:.0} % at {p95:.0} ms, and {late:.0} % at {late_p95:.0} ms."));
     let (_, slightly_late) = of("20 ms", "20 ms");
-    let file = Page::new("scenarios/scream-fifo.toml");
+    let file = Page::new("scenarios/media/scream-fifo.toml");
     file.says(&format!("with 20 ms as the target the link is as full, and the queue {p95:.0} ms."));
     file.says(&format!("with 20 ms of lag it is {slightly_late:.0} ms"));
 
-    let run = simulated("scenarios/scream-l4s.toml", &[]);
+    let run = simulated("scenarios/media/scream-l4s.toml", &[]);
     let (used, p95) = (check(&run, 0) * 100.0, check(&run, 1));
     page.says(&format!("(`scream-l4s.toml`) it uses {used:.0} % at a delay p95 of {p95:.1} ms"));
 }

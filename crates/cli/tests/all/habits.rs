@@ -517,7 +517,7 @@ fn reports_that_cannot_be_written_fail_before_the_run() {
         &["sim", file, "--out", "/proc"],
         &["sim", file, "--out", "/proc/new"],
         &["sim", file, "--out", "/dev/null"],
-        &["compare", "../../scenarios/compare.toml", "--out", "/proc"],
+        &["compare", "../../scenarios/media/compare.toml", "--out", "/proc"],
         &["sweep", file, "--out", "/proc"],
         &["reproduce", "shaper", "--out", "/proc/x.html"],
         &["reproduce", "rrtcc", "--markdown", "/proc/x.md"],

@@ -59,51 +59,51 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
     "lessons/09-oversleep",
     "lessons/10-fence-posts",
     "first",
-    "media",
-    "media-vs-cubic",
-    "codel",
-    "bufferbloat",
-    "asymmetric",
-    "bbr-vs-cubic",
-    "compare",
-    "cubic-vs-newreno",
-    "dualpi2-l4s",
-    "dumbbell",
-    "ecn",
-    "fq-codel",
-    "gilbert-elliott",
-    "jitter",
-    "lte-trace",
-    "mahimahi",
-    "media-audio-and-screen",
-    "media-heavy-loss",
-    "media-loss",
-    "media-overload",
-    "media-priorities",
-    "media-repair",
-    "media-step",
-    "media-two-equal",
-    "nada-priority",
-    "on-off",
-    "one-cubic",
-    "one-newreno",
-    "outage",
-    "parking-lot",
-    "pie",
-    "prague-dualpi2",
-    "prague-step-mark",
-    "rate-steps",
-    "rate-trace",
-    "red",
-    "scream-drop",
-    "scream-fades",
-    "scream-fifo",
-    "scream-l4s",
-    "scream-quench",
-    "scream-step",
-    "shaper",
-    "short-flows",
-    "step-mark",
+    "media/media",
+    "media/media-vs-cubic",
+    "queues/codel",
+    "queues/bufferbloat",
+    "paths/asymmetric",
+    "tcp/bbr-vs-cubic",
+    "media/compare",
+    "tcp/cubic-vs-newreno",
+    "queues/dualpi2-l4s",
+    "tcp/dumbbell",
+    "queues/ecn",
+    "queues/fq-codel",
+    "paths/gilbert-elliott",
+    "paths/jitter",
+    "paths/lte-trace",
+    "paths/mahimahi",
+    "media/media-audio-and-screen",
+    "media/media-heavy-loss",
+    "media/media-loss",
+    "media/media-overload",
+    "media/media-priorities",
+    "media/media-repair",
+    "media/media-step",
+    "media/media-two-equal",
+    "media/nada-priority",
+    "paths/on-off",
+    "tcp/one-cubic",
+    "tcp/one-newreno",
+    "paths/outage",
+    "tcp/parking-lot",
+    "queues/pie",
+    "tcp/prague-dualpi2",
+    "tcp/prague-step-mark",
+    "paths/rate-steps",
+    "paths/rate-trace",
+    "queues/red",
+    "media/scream-drop",
+    "media/scream-fades",
+    "media/scream-fifo",
+    "media/scream-l4s",
+    "media/scream-quench",
+    "media/scream-step",
+    "paths/shaper",
+    "tcp/short-flows",
+    "queues/step-mark",
     "rfc8867/5.1-variable-capacity-udp",
     "rfc8867/5.1-variable-capacity",
     "rfc8867/5.2-several-flows-udp",
@@ -150,14 +150,14 @@ const CITIES: &[(&str, &str)] = &scenarios![
 ];
 
 /// The traces that they read, by the names that their files give them.
-const TRACES: [(&str, &str); 4] = [
-    ("traces/half-seconds.csv", include_str!("../../scenarios/traces/half-seconds.csv")),
-    ("traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
-    ("../traces/lte/down-30kmh-6M-edge.mahimahi", EDGE),
-    ("traces/wandering.mahimahi", include_str!("../../scenarios/traces/wandering.mahimahi")),
+const TRACES: [(&str, &str); 3] = [
+    ("../traces/half-seconds.csv", include_str!("../../scenarios/traces/half-seconds.csv")),
+    (
+        "../traces/lte/down-30kmh-6M-edge.mahimahi",
+        include_str!("../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi"),
+    ),
+    ("../traces/wandering.mahimahi", include_str!("../../scenarios/traces/wandering.mahimahi")),
 ];
-
-const EDGE: &str = include_str!("../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi");
 
 /// Every scenario of the gallery.
 pub fn entries() -> Vec<Entry> {
@@ -172,12 +172,18 @@ pub fn entries() -> Vec<Entry> {
 
 /// The scenario of the gallery called `name`.
 pub(super) fn document(name: &str) -> Result<Document, ExploreError> {
-    let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
+    let Some((name, text)) = named(name, SCENARIOS) else {
         return Err(ExploreError::Question(format!(
             "scenario: the gallery has no \"{name}\": take a name from it"
         )));
     };
     Ok(built_in(name, text)?)
+}
+
+/// The scenario of this name among `known`; the folder may be left out.
+fn named<'a>(name: &str, known: &'a [(&str, &str)]) -> Option<&'a (&'a str, &'a str)> {
+    let alone = |known: &str| known.rsplit_once('/').map_or(known, |(_, file)| file) == name;
+    known.iter().find(|(known, _)| *known == name).or_else(|| known.iter().find(|(known, _)| alone(known)))
 }
 
 fn built_in(name: &str, text: &str) -> Result<Document, ScenarioError> {
@@ -186,7 +192,7 @@ fn built_in(name: &str, text: &str) -> Result<Document, ScenarioError> {
 }
 
 /// Reads the scenario file at `path`; `-` is standard input. Where there is no such file, a name of the gallery or of a city of the
-/// repository, such as `codel` or `rfc8869/2.1-downlink`, is that scenario.
+/// repository, such as `codel` or `rfc8869/2.1-downlink`, is that scenario; its folder may be left out.
 ///
 /// # Errors
 ///
@@ -195,18 +201,15 @@ pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
     let path = path.as_ref();
     // A folder may have the name of the scenario whose results it holds.
     if path.is_dir() || !(path.as_os_str() == "-" || path.exists()) {
+        let find = |name: &str| named(name, SCENARIOS).or_else(|| named(name, CITIES));
         let file = path.strip_prefix("scenarios").unwrap_or(path).to_string_lossy();
-        let mut known = SCENARIOS.iter().chain(CITIES);
-        match known
-            .find(|(known, _)| path.as_os_str() == *known || file.strip_suffix(".toml") == Some(*known))
-        {
-            Some((name, text)) if path.as_os_str() == *name => return built_in(name, text),
-            Some((name, _)) => {
-                let text =
-                    format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
-                return Err(ScenarioError::new(vec![text]));
-            }
-            None => {}
+        if let Some((name, text)) = find(&path.to_string_lossy()) {
+            return built_in(name, text);
+        }
+        if let Some((name, _)) = file.strip_suffix(".toml").and_then(find) {
+            let text =
+                format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
+            return Err(ScenarioError::new(vec![text]));
         }
     }
     Document::load(path)
@@ -222,9 +225,10 @@ mod tests {
     fn in_repository(of_cities: bool) -> BTreeSet<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let mut found = BTreeSet::new();
-        for folder in [root.clone(), root.join("rfc8867"), root.join("rfc8869"), root.join("lessons")] {
-            let Ok(files) = fs::read_dir(&folder) else { continue };
-            for file in files.map(|file| file.unwrap().path()) {
+        let folders =
+            fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        for folder in folders.chain([root.clone()]) {
+            for file in fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
                 if file.extension().is_some_and(|extension| extension == "toml") {
                     let text = fs::read_to_string(&file).unwrap();
                     let name = file.strip_prefix(&root).unwrap().with_extension("");

@@ -301,13 +301,13 @@ fn measured_pages_are_readable() {
 
 #[test]
 fn the_page_of_a_simulation_is_readable() {
-    let html = written(&["sim", "media-vs-cubic.toml"], "report.html");
+    let html = written(&["sim", "media/media-vs-cubic.toml"], "report.html");
     check("simulation", &html, html.matches("\"kind\":\"chart\"").count());
 }
 
 #[test]
 fn the_page_of_a_comparison_is_readable() {
-    let html = written(&["compare", "compare.toml", "--controller", "all"], "report.html");
+    let html = written(&["compare", "media/compare.toml", "--controller", "all"], "report.html");
     let Some(found) = check("comparison", &html, html.matches("\"full_width\":").count()) else {
         return;
     };
