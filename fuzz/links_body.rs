@@ -36,7 +36,7 @@ pub(crate) fn links(bytes: &[u8]) {
         } else {
             Box::new(DropTail::new(Limit::Packets(5)))
         };
-        Link::new(LinkId(id), &config, queue, (u64::from(*kind), "link")).expect("the link is valid")
+        Link::new(LinkId(id), &config, queue, u64::from(*kind), "link").expect("the link is valid")
     };
     let routes = vec![vec![LinkId(0), LinkId(1)], vec![LinkId(1)], Vec::new()];
     let mut emulator = Emulator::new(vec![link(0), link(1)], routes, DataSize::from_bytes(MEMORY))

@@ -367,10 +367,10 @@ impl Run {
             self.feed(now, ms, config.direction);
             match &mut self.cells {
                 Cells::Down(cells) => {
-                    cells.tick((now, ms), &self.environment, &mut self.population, &mut delivered);
+                    cells.tick(now, ms, &self.environment, &mut self.population, &mut delivered);
                 }
                 Cells::Up(cells) => {
-                    cells.tick((now, ms), &self.environment, &mut self.population, &mut delivered);
+                    cells.tick(now, ms, &self.environment, &mut self.population, &mut delivered);
                 }
             }
             let from_start = ms.checked_sub(WARM_UP_MS);

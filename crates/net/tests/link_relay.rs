@@ -46,7 +46,7 @@ impl Relay {
         let stop = Arc::new(AtomicBool::new(false));
         let clock = Clock::start();
         let mut shell = UdpRelay::new(pairs, clock).unwrap();
-        let link = |id| Link::new(LinkId(id), config, queue(), (1, "link")).unwrap();
+        let link = |id| Link::new(LinkId(id), config, queue(), 1, "link").unwrap();
         let routes = std::iter::repeat_n([vec![LinkId(0)], vec![LinkId(1)]], pairs.len()).flatten();
         let memory = DataSize::from_bytes(10_000_000);
         let mut emulator = Emulator::new(vec![link(0), link(1)], routes.collect(), memory).unwrap();

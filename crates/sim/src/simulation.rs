@@ -167,14 +167,14 @@ impl Simulation {
     pub fn add_link(
         &mut self,
         name: &str,
-        (from, to): (NodeId, NodeId),
+        ends: (NodeId, NodeId),
         config: &LinkConfig,
         queue: Box<dyn Queue>,
     ) -> Result<LinkId, LinkError> {
         let id = LinkId(self.links.len() as u32);
-        self.links.push(Armed::new(Link::new(id, config, queue, (self.seed, name))?));
+        self.links.push(Armed::new(Link::new(id, config, queue, self.seed, name)?));
         self.member_of.push(None);
-        self.network.add_link(name, from, to);
+        self.network.add_link(name, ends.0, ends.1);
         Ok(id)
     }
 
@@ -185,7 +185,7 @@ impl Simulation {
     /// [`MediumError`] names the invalid part of `config`.
     pub fn add_medium(&mut self, name: &str, config: WifiConfig) -> Result<MediumId, MediumError> {
         let id = MediumId(self.mediums.len() as u32);
-        self.mediums.push(Armed::new(Medium::new(config, (self.seed, name))?));
+        self.mediums.push(Armed::new(Medium::new(config, self.seed, name)?));
         Ok(id)
     }
 

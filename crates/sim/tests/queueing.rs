@@ -89,7 +89,8 @@ fn runs(sources: &[(f64, PacketSize)], limit: Limit) -> Vec<Waits> {
 
 /// Asserts that theory lies within one and a half confidence intervals of ours, and that ours is within `tolerance` of it, so that
 /// a wide interval does not pass by itself.
-fn agrees(what: &str, theory: f64, (ours, half): (f64, f64), tolerance: f64) {
+fn agrees(what: &str, theory: f64, found: (f64, f64), tolerance: f64) {
+    let (ours, half) = found;
     println!("{what}: theory {theory:.4}, ours {ours:.4} ± {half:.4}");
     assert!((ours - theory).abs() <= 1.5 * half, "{what}: theory {theory}, ours {ours} ± {half}");
     assert!((ours / theory - 1.0).abs() <= tolerance, "{what}: theory {theory}, ours {ours} ± {half}");

@@ -32,7 +32,7 @@ pub(super) struct DelayTarget {
 impl DelayTarget {
     /// A target between the two limits, in seconds. It stays at the minimum unless `compensate` is set. With
     /// `evidence` it rises only while the mean delay exceeds that multiple of it.
-    pub(super) fn new((min, max): (f64, f64), compensates: bool, evidence: Option<f64>) -> Self {
+    pub(super) fn new(min: f64, max: f64, compensates: bool, evidence: Option<f64>) -> Self {
         let min = min.max(1e-3);
         let samples = VecDeque::from([0.0; HISTORY]);
         Self { min, max: max.max(min), compensates, evidence, samples, target: min }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn after(samples: impl IntoIterator<Item = f64>, loss_events: f64) -> DelayTarget {
-        let mut target = DelayTarget::new((0.1, 0.4), true, None);
+        let mut target = DelayTarget::new(0.1, 0.4, true, None);
         for sample in samples {
             target.on_sample(sample, loss_events);
         }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn only_a_delay_well_above_the_target_is_evidence() {
         let with = |delay: f64| {
-            let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
+            let mut target = DelayTarget::new(0.1, 0.4, true, Some(1.1));
             (0..400).for_each(|n| target.on_sample(delay + if n % 2 == 0 { 0.01 } else { -0.01 }, 0.0));
             target.seconds()
         };
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn without_other_flows_it_falls_by_0_1_percent_per_sample() {
-        let mut target = DelayTarget::new((0.1, 0.4), true, Some(1.1));
+        let mut target = DelayTarget::new(0.1, 0.4, true, Some(1.1));
         (0..400).for_each(|_| target.on_sample(0.3, 0.0));
         let high = target.seconds();
         assert!((0.27..=0.33).contains(&high), "{high}");
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_adjustment_can_be_disabled() {
-        let mut target = DelayTarget::new((0.1, 0.4), false, None);
+        let mut target = DelayTarget::new(0.1, 0.4, false, None);
         target.on_sample(5.0, 1.0);
         assert_eq!(target.seconds(), 0.1);
     }

@@ -135,7 +135,7 @@ impl ScreamD00 {
             queue_delay: QueueDelay::default(),
             delay: 0.0,
             follow: Follow::default(),
-            delay_target: DelayTarget::new((min, max), config.compensate, config.evidence),
+            delay_target: DelayTarget::new(min, max, config.compensate, config.evidence),
             window: Window::new(config),
             media,
             lowered: None,

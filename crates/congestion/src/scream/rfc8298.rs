@@ -168,7 +168,7 @@ impl ScreamRfc8298 {
             losses: Losses::default(),
             queue_delay: QueueDelay::default(),
             delay: 0.0,
-            delay_target: DelayTarget::new((min, max), config.compensate, config.evidence),
+            delay_target: DelayTarget::new(min, max, config.compensate, config.evidence),
             trend: Trend::new(config.delay_weight),
             window: Window::new(config),
             media,

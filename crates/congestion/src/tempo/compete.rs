@@ -109,7 +109,7 @@ impl Compete {
     }
 
     /// The rate after this step, in bit/s, and what follows. `usual_loss`: the share that is lost whatever we do. `max`: the highest rate.
-    pub(super) fn step(&mut self, path: &Path, (rate, usual_loss, max): (f64, f64, f64)) -> (f64, Competed) {
+    pub(super) fn step(&mut self, path: &Path, rate: f64, usual_loss: f64, max: f64) -> (f64, Competed) {
         let rtt = path.rtt.as_seconds().max(0.005);
         let now = path.now;
         if path.is_lost_now
@@ -200,7 +200,7 @@ mod tests {
         now.now = start + SECOND;
         now.is_lost_now = true;
         now.loss.ratio = 0.01;
-        let (rate, _) = compete.step(&now, (1e6, 0.0, 1e9));
+        let (rate, _) = compete.step(&now, 1e6, 0.0, 1e9);
         let window = rate * 0.1 / SEGMENT;
         assert!((window - 35.0).abs() < 0.1, "{window}");
         now.is_lost_now = false;
@@ -208,27 +208,27 @@ mod tests {
         for (time, expected) in [(1.0, 44.8), (3.35, 52.7)] {
             now.now = start + SECOND + TimeDelta::from_seconds_f64(time);
             now.delivered_long = 1e9;
-            let (rate, _) = compete.step(&now, (1e6, 0.0, 1e9));
+            let (rate, _) = compete.step(&now, 1e6, 0.0, 1e9);
             let window = rate * 0.1 / SEGMENT;
             assert!((window - expected).abs() < 0.2, "{time} {window}");
         }
         // A test lasts 2 s and costs no window: 0.4 (t - 3.35)³ + 50 and 35 + 0.53 t / RTT are 60.7 and 64.2 at 5.5 s.
         now.now = start + SECOND + TimeDelta::from_seconds_f64(5.5);
         let mut resumed = compete.resume(&now, SECOND * 100);
-        let (rate, _) = resumed.step(&now, (1e6, 0.0, 1e9));
+        let (rate, _) = resumed.step(&now, 1e6, 0.0, 1e9);
         let window = rate * 0.1 / SEGMENT;
         assert!((window - 64.2).abs() < 0.2, "{window}");
         // A second loss below the maximum: 0.7 of the window, and K = cbrt((54.6 - 44.9) / 0.4) = 2.89 s with fast convergence.
         now.now += SECOND;
         now.is_lost_now = true;
         resumed.max = 100.0 * SEGMENT;
-        resumed.step(&now, (1e6, 0.0, 1e9));
+        resumed.step(&now, 1e6, 0.0, 1e9);
         let (max, epoch) = (resumed.max / SEGMENT, resumed.epoch / SEGMENT);
         assert!((max / epoch - 0.85 / 0.7).abs() < 1e-6, "{max} {epoch}");
         // A loss that is usual does not count.
         now.is_lost_now = true;
-        let (before, _) = compete.step(&now, (1e6, 0.02, 1e9));
-        let (after, _) = compete.step(&now, (1e6, 0.02, 1e9));
+        let (before, _) = compete.step(&now, 1e6, 0.02, 1e9);
+        let (after, _) = compete.step(&now, 1e6, 0.02, 1e9);
         assert!(after >= before);
     }
 
@@ -243,7 +243,7 @@ mod tests {
             // More arrives as more is sent: the queue is not ours alone.
             let delivered_long = 1e6 + time as f64 * 1e4;
             let now = start.now + TimeDelta::from_millis(time);
-            compete.step(&Path { now, queue, delivered_long, is_lost_now, ..start }, (1e5, 0.0, 1e9)).1
+            compete.step(&Path { now, queue, delivered_long, is_lost_now, ..start }, 1e5, 0.0, 1e9).1
                 == Competed::Test
         });
         test.unwrap()
@@ -280,7 +280,7 @@ mod tests {
                         delivered_long: 1e6 + step as f64 * 1e5,
                         ..start
                     };
-                    (step * 50, compete.step(&now, (1e5, 0.0, 1e9)).1)
+                    (step * 50, compete.step(&now, 1e5, 0.0, 1e9).1)
                 })
                 .find(|&(_, next)| next != Competed::NotYet)
         };

@@ -180,7 +180,7 @@ impl Tempo {
             if sequence >= self.newest {
                 self.newest = sequence;
                 newest = Some(sent);
-                self.trains.push(now, (sent, arrival, size), pacing);
+                self.trains.push(now, sent, arrival, size, pacing);
             }
         }
         if let Some(sent) = newest {
@@ -373,7 +373,7 @@ impl Tempo {
 
     fn compete(&mut self, path: &Path, mut compete: Compete) -> Phase {
         let max = bps(self.config.limits.max);
-        let (rate, outcome) = compete.step(path, (self.rate, self.loss.usual(), max));
+        let (rate, outcome) = compete.step(path, self.rate, self.loss.usual(), max);
         self.cause = if rate < self.rate {
             Cause::Loss { ratio: path.loss.ratio }
         } else {

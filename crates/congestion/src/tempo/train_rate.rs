@@ -61,7 +61,9 @@ impl Trains {
     pub(super) fn push(
         &mut self,
         now: Timestamp,
-        (sent, arrival, size): (Timestamp, PeerTimestamp, DataSize),
+        sent: Timestamp,
+        arrival: PeerTimestamp,
+        size: DataSize,
         pacing: f64,
     ) {
         if let Some(train) = &mut self.open {
@@ -133,7 +135,7 @@ mod tests {
                 let arrival =
                     PeerTimestamp::from_nanos((frame * 33_000 + 50_000 + packet * arrived_us) * 1000);
                 now = sent + TimeDelta::from_millis(60);
-                trains.push(now, (sent, arrival, DataSize::from_bytes(1250)), 1e10 / sent_us as f64);
+                trains.push(now, sent, arrival, DataSize::from_bytes(1250), 1e10 / sent_us as f64);
             }
         }
         trains.rate(now)
@@ -167,7 +169,7 @@ mod tests {
                 let sent = Timestamp::from_nanos((frame * 16_700 + packet * 3500) * 1000);
                 let arrival = PeerTimestamp::from_nanos(sent.as_nanos() + 30_000_000);
                 now = sent + TimeDelta::from_millis(60);
-                trains.push(now, (sent, arrival, DataSize::from_bytes(1250)), 1e4 / 0.0035);
+                trains.push(now, sent, arrival, DataSize::from_bytes(1250), 1e4 / 0.0035);
             }
         }
         let sent = trains.rate(now).unwrap().sent.as_bps();

@@ -181,7 +181,7 @@ impl<'a> LinkPlan<'a> {
         let specs = self.scenario.links().iter().zip(0..);
         let build = |(spec, id): (&crate::scenario::LinkSpec, u32)| {
             let queue = build::queue(spec, self.seed).expect("a valid queue can be built");
-            Link::new(LinkId(id), &spec.config, queue, (self.seed, &spec.id))
+            Link::new(LinkId(id), &spec.config, queue, self.seed, &spec.id)
                 .expect("a valid link can be built")
         };
         specs.map(build).collect()

@@ -296,13 +296,13 @@ impl<'a> City<'a> {
         let mut delivered = std::mem::take(&mut self.delivered);
         self.move_users(now, &mut delivered);
         if let Some(downlink) = &mut self.downlink {
-            downlink.tick((now, self.ms), &self.environment, &mut self.population, &mut delivered);
+            downlink.tick(now, self.ms, &self.environment, &mut self.population, &mut delivered);
         }
         for Delivered { user, packet } in delivered.drain(..) {
             self.arrive(now, user, Side::User, packet);
         }
         if let Some(uplink) = &mut self.uplink {
-            uplink.tick((now, self.ms), &self.environment, &mut self.population, &mut delivered);
+            uplink.tick(now, self.ms, &self.environment, &mut self.population, &mut delivered);
         }
         let at = now + self.config.core_delay();
         for Delivered { user, packet } in delivered.drain(..) {

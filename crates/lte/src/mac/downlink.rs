@@ -158,18 +158,19 @@ impl Downlink {
     /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
     pub fn tick(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         environment: &Environment,
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
-        self.finish((now, ms), population, delivered);
+        self.finish(now, ms, population, delivered);
         self.transmissions.clear();
         for sent in &mut self.sent {
             sent.fill(0.0);
         }
         for cell in 0..CELLS {
-            self.schedule((now, ms), cell, environment, population);
+            self.schedule(now, ms, cell, environment, population);
         }
         self.transmit(ms, environment, population);
         for (average, sent) in self.average.iter_mut().zip(&self.sent) {
@@ -185,7 +186,8 @@ impl Downlink {
     /// Handles the results of earlier transmissions.
     fn finish(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
@@ -213,7 +215,8 @@ impl Downlink {
     /// Assigns the groups of `cell`: retransmissions first, then proportional fair, group by group.
     fn schedule(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         cell: usize,
         environment: &Environment,
         population: &mut Population,

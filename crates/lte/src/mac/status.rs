@@ -47,7 +47,7 @@ impl BufferStatus {
     /// A user with `backlog` bytes asks for a grant if the base station knows of nothing and no report is on its way (TS 36.321
     /// §5.4.4 and §5.4.5). Its opportunities come at multiples of `interval` ms plus `own`. `is_sending`: a block has not been
     /// decoded yet.
-    pub(super) fn request(&mut self, ms: u64, backlog: u32, is_sending: bool, (own, interval): (u64, u64)) {
+    pub(super) fn request(&mut self, ms: u64, backlog: u32, is_sending: bool, own: u64, interval: u64) {
         match self.request {
             Some(due) if due <= ms => {
                 self.request = None;

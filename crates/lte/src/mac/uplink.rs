@@ -191,22 +191,24 @@ impl Uplink {
     /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
     pub fn tick(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         environment: &Environment,
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
-        self.finish((now, ms), population, delivered);
-        self.transmit((now, ms), environment, population);
+        self.finish(now, ms, population, delivered);
+        self.transmit(now, ms, environment, population);
         for cell in 0..CELLS {
-            self.schedule((now, ms), cell, environment, population);
+            self.schedule(now, ms, cell, environment, population);
         }
     }
 
     /// Handles the results of earlier transmissions.
     fn finish(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
@@ -234,12 +236,7 @@ impl Uplink {
     }
 
     /// Sends everything that was granted for now and draws which blocks are decoded.
-    fn transmit(
-        &mut self,
-        (now, ms): (Timestamp, u64),
-        environment: &Environment,
-        population: &mut Population,
-    ) {
+    fn transmit(&mut self, now: Timestamp, ms: u64, environment: &Environment, population: &mut Population) {
         let mut sending = std::mem::take(&mut self.sending);
         self.granted.take(ms, &mut sending);
         // Fill the new blocks; a grant that has nothing to carry sends padding.
@@ -362,7 +359,8 @@ impl Uplink {
     /// Grants the groups of `cell` in the millisecond [`GRANT_MS`] ahead.
     fn schedule(
         &mut self,
-        (now, ms): (Timestamp, u64),
+        now: Timestamp,
+        ms: u64,
         cell: usize,
         environment: &Environment,
         population: &mut Population,
@@ -385,7 +383,7 @@ impl Uplink {
             // Each user has opportunities of its own.
             let interval = self.config.request_interval_ms;
             let (backlog, is_sending) = (channel.bearer.backlog(now), channel.holding != 0);
-            channel.status.request(ms, backlog, is_sending, (u64::from(user) % interval, interval));
+            channel.status.request(ms, backlog, is_sending, u64::from(user) % interval, interval);
             if channel.is_idle() && channel.holding == 0 {
                 population.set_busy(user, Direction::Uplink, false);
                 continue;

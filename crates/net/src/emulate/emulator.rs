@@ -108,7 +108,7 @@ pub enum EmulatorError {
 ///     ..LinkConfig::default()
 /// };
 /// let queue = Box::new(DropTail::new(Limit::Packets(10)));
-/// let link = Link::new(LinkId(0), &config, queue, (1, "link"))?;
+/// let link = Link::new(LinkId(0), &config, queue, 1, "link")?;
 /// let mut emulator = Emulator::new(vec![link], vec![vec![LinkId(0)]], DataSize::from_bytes(1_000_000))?;
 ///
 /// let packet = Arrival { route: 0, bytes: 1000, ecn: Ecn::NotEct, flow: 7, tag: () };

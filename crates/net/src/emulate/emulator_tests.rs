@@ -42,7 +42,7 @@ fn fixed(delay_ms: i64) -> LinkConfig {
 }
 
 fn link(id: u32, config: &LinkConfig, queue: Box<dyn Queue>) -> Link {
-    Link::new(LinkId(id), config, queue, (5, &format!("link{id}"))).unwrap()
+    Link::new(LinkId(id), config, queue, 5, &format!("link{id}")).unwrap()
 }
 
 fn one(config: &LinkConfig, queue: Box<dyn Queue>) -> Emulator<u64> {

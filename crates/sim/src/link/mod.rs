@@ -188,7 +188,8 @@ impl Link {
         id: LinkId,
         config: &LinkConfig,
         queue: Box<dyn Queue>,
-        (seed, name): (u64, &str),
+        seed: u64,
+        name: &str,
     ) -> Result<Self, LinkError> {
         config.validate()?;
         let stream = |part| random::stream(seed, &format!("link {name}: {part}"));
@@ -260,7 +261,7 @@ impl Link {
             let backlog = Backlog { packets: 1, size: packet.size() };
             observer.on_event(now, &Event::Queued { link: self.id, packet, backlog });
         }
-        self.start_transmission(now, (packet, marked), TimeDelta::ZERO, observer);
+        self.start_transmission(now, packet, marked, TimeDelta::ZERO, observer);
     }
 
     /// Accepts `packet` while it cannot be transmitted at once.
@@ -373,7 +374,7 @@ impl Link {
             let Some(packet) = dequeued else { continue };
             let marked = self.queue.marks(&packet);
             let sojourn = now.saturating_since(packet.queued);
-            self.report_dequeued(now, (&packet, marked), sojourn, observer);
+            self.report_dequeued(now, &packet, marked, sojourn, observer);
             self.held += 1;
             return Some((packet, sojourn));
         }
@@ -385,14 +386,15 @@ impl Link {
     pub(crate) fn release(
         &mut self,
         now: Timestamp,
-        (packet, sojourn): (Packet, TimeDelta),
+        packet: Packet,
+        sojourn: TimeDelta,
         received: bool,
         observer: &mut impl Observer,
     ) {
         self.held = self.held.saturating_sub(1);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
         if received {
-            self.propagate(now, now, (&mut { packet }, sojourn), observer);
+            self.propagate(now, now, &mut { packet }, sojourn, observer);
         } else {
             self.lose(now, packet, sojourn, observer);
         }
@@ -455,7 +457,7 @@ impl Link {
             if let Some(packet) = &mut dequeued {
                 let marked = self.queue.marks(packet);
                 let sojourn = now.saturating_since(packet.queued);
-                self.start_transmission(now, (packet, marked), sojourn, observer);
+                self.start_transmission(now, packet, marked, sojourn, observer);
             }
         }
     }
@@ -466,14 +468,15 @@ impl Link {
     fn start_transmission(
         &mut self,
         now: Timestamp,
-        (packet, marked): (&mut Packet, bool),
+        packet: &mut Packet,
+        marked: bool,
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
-        self.report_dequeued(now, (packet, marked), sojourn, observer);
+        self.report_dequeued(now, packet, marked, sojourn, observer);
         let transmitted = self.transmitter.transmit(now, packet.bytes);
         self.counters.transmitted_bytes += u64::from(packet.bytes);
-        self.propagate(now, transmitted, (packet, sojourn), observer);
+        self.propagate(now, transmitted, packet, sojourn, observer);
     }
 
     /// Counts and reports a packet that left the queue.
@@ -482,7 +485,8 @@ impl Link {
     fn report_dequeued(
         &mut self,
         now: Timestamp,
-        (packet, marked): (&Packet, bool),
+        packet: &Packet,
+        marked: bool,
         sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
@@ -514,7 +518,8 @@ impl Link {
         &mut self,
         now: Timestamp,
         transmitted: Timestamp,
-        (packet, sojourn): (&mut Packet, TimeDelta),
+        packet: &mut Packet,
+        sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
         if self.loss.is_next_lost(transmitted) {
@@ -526,7 +531,7 @@ impl Link {
         let arrival = self.propagation.arrival(transmitted, transmitted - now);
         self.in_flight.push(arrival, packet, sojourn);
         if self.duplication.is_some() {
-            self.duplicate(now, arrival, (packet, sojourn), observer);
+            self.duplicate(now, arrival, packet, sojourn, observer);
         }
     }
 
@@ -549,7 +554,8 @@ impl Link {
         &mut self,
         now: Timestamp,
         arrival: Timestamp,
-        (packet, sojourn): (&Packet, TimeDelta),
+        packet: &Packet,
+        sojourn: TimeDelta,
         observer: &mut impl Observer,
     ) {
         let Some((ratio, random)) = &mut self.duplication else { return };

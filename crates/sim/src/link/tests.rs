@@ -31,7 +31,7 @@ fn packet(sequence: u64, bytes: u32) -> Packet {
 }
 
 fn link(config: &LinkConfig, limit: Limit) -> Link {
-    Link::new(LinkId(0), config, Box::new(DropTail::new(limit)), (1, "link")).unwrap()
+    Link::new(LinkId(0), config, Box::new(DropTail::new(limit)), 1, "link").unwrap()
 }
 
 fn fixed(bps: u64, delay_ms: i64) -> LinkConfig {

@@ -41,7 +41,8 @@ impl Access {
     }
 
     /// Minimum and maximum contention window for those of the PHY.
-    pub(super) const fn window(self, (min, max): (u32, u32)) -> (u32, u32) {
+    pub(super) const fn window(self, limits: (u32, u32)) -> (u32, u32) {
+        let (min, max) = limits;
         match self {
             Self::Background | Self::BestEffort | Self::Dcf => (min, max),
             Self::Video => (min.div_ceil(2) - 1, min),

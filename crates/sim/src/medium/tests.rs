@@ -34,7 +34,7 @@ impl Cell {
     }
 
     /// Adds a flow of packets of `bytes` at `bps` over a link of its own.
-    fn flow(&mut self, (from, to): (&str, &str), station: Station, (bps, bytes): (u64, u64)) -> LinkId {
+    fn flow(&mut self, from: &str, to: &str, station: Station, bps: u64, bytes: u64) -> LinkId {
         let number = self.flows.len();
         let ends = (self.simulation.node(from), self.simulation.node(to));
         let config =
@@ -120,7 +120,7 @@ fn saturation_throughput_is_that_of_bianchi() {
             let bianchi_station =
                 Station { rate: DataRate::from_bps(1_000_000), access: Access::Dcf, ..station() };
             for number in 0..n {
-                cell.flow((&format!("sta {number}"), "ap"), bianchi_station, (1_000_000, 1023));
+                cell.flow(&format!("sta {number}"), "ap", bianchi_station, 1_000_000, 1023);
             }
             let rates = cell.run(60);
             let ours = rates.iter().sum::<f64>();
@@ -143,7 +143,7 @@ fn one_station_has_the_throughput_of_hand_calculation() {
     // Best effort at 52 Mbit/s, 1200 B: SIFS 16, three slots of 9, 7.5 slots of backoff in the mean, frame 232, SIFS 16, ACK 28 µs.
     let cycle = 16.0 + 27.0 + 67.5 + 232.0 + 16.0 + 28.0;
     let mut cell = Cell::new(1, WifiConfig::default());
-    cell.flow(("sta", "ap"), station(), (50_000_000, 1200));
+    cell.flow("sta", "ap", station(), 50_000_000, 1200);
     let rate = cell.run(10)[0];
     assert!((rate / (9600.0 / cycle) - 1.0).abs() < 0.005, "{rate} against {}", 9600.0 / cycle);
     assert_eq!(cell.counters().collisions, 0);
@@ -154,10 +154,10 @@ fn stations_and_access_point_share_the_medium() {
     // The access point has one share of the accesses, however many stations it sends to.
     let mut cell = Cell::new(1, WifiConfig::default());
     for number in 0..4 {
-        cell.flow((&format!("sta {number}"), "ap"), station(), (50_000_000, 1200));
+        cell.flow(&format!("sta {number}"), "ap", station(), 50_000_000, 1200);
     }
     for number in 0..4 {
-        cell.flow(("ap", &format!("sta {number}")), station(), (50_000_000, 1200));
+        cell.flow("ap", &format!("sta {number}"), station(), 50_000_000, 1200);
     }
     let rates = cell.run(20);
     let (up, down) = (rates[..4].iter().sum::<f64>(), rates[4..].iter().sum::<f64>());
@@ -173,7 +173,7 @@ fn a_slow_station_slows_all_down() {
     let mut cell = Cell::new(1, WifiConfig::default());
     for (name, mbps) in [("fast", 52), ("fast too", 54), ("slow", 2)] {
         let station = Station { rate: DataRate::from_bps(mbps * 1_000_000), ..station() };
-        cell.flow((name, "ap"), station, (50_000_000, 1200));
+        cell.flow(name, "ap", station, 50_000_000, 1200);
     }
     let rates = cell.run(60);
     let (least, most) =
@@ -188,7 +188,7 @@ fn a_slow_station_slows_all_down() {
 fn aggregation_shares_the_overhead() {
     let rate_of = |aggregation| {
         let mut cell = Cell::new(1, WifiConfig { aggregation, ..WifiConfig::default() });
-        cell.flow(("sta", "ap"), station(), (60_000_000, 1200));
+        cell.flow("sta", "ap", station(), 60_000_000, 1200);
         cell.run(5)[0]
     };
     let [alone, some, many] = [1, 8, 64].map(rate_of);
@@ -202,7 +202,7 @@ fn aggregation_shares_the_overhead() {
 fn packets_in_error_are_sent_again_and_arrive_in_order() {
     let config = WifiConfig { aggregation: 16, ..WifiConfig::default() };
     let mut cell = Cell::new(1, config);
-    let link = cell.flow(("sta", "ap"), Station { error: 0.2, ..station() }, (20_000_000, 1200));
+    let link = cell.flow("sta", "ap", Station { error: 0.2, ..station() }, 20_000_000, 1200);
     let mut trace = Vec::new();
     cell.simulation.run_until(second(5), &mut trace);
     let order: Vec<u64> = trace
@@ -221,7 +221,7 @@ fn packets_in_error_are_sent_again_and_arrive_in_order() {
     assert!(cell.simulation.link(link).is_conserved());
     // When nothing arrives, each packet is sent eight times and then lost.
     let mut cell = Cell::new(1, WifiConfig::default());
-    let link = cell.flow(("sta", "ap"), Station { error: 1.0, ..station() }, (20_000_000, 1200));
+    let link = cell.flow("sta", "ap", Station { error: 1.0, ..station() }, 20_000_000, 1200);
     assert!(cell.run(2)[0] < 1e-9);
     let (counters, lost) = (cell.counters(), cell.simulation.link(link).counters().lost_packets);
     assert_eq!((counters.transmissions / 8, lost), (counters.given_up_packets, counters.given_up_packets));
@@ -232,14 +232,14 @@ fn packets_in_error_are_sent_again_and_arrive_in_order() {
 fn higher_access_categories_win_more_often() {
     let mut cell = Cell::new(1, WifiConfig::default());
     for (name, access) in Access::ALL.into_iter().filter(|(_, access)| *access != Access::Dcf) {
-        cell.flow((name, "ap"), Station { access, ..station() }, (50_000_000, 1200));
+        cell.flow(name, "ap", Station { access, ..station() }, 50_000_000, 1200);
     }
     let rates = cell.run(20);
     assert!(rates.is_sorted() && rates[3] > 4.0 * rates[1] && rates[0] > 0.0, "{rates:?}");
     // Within one node, categories do not collide: the higher is sent.
     let mut cell = Cell::new(1, WifiConfig::default());
     for access in [Access::BestEffort, Access::Voice] {
-        cell.flow(("sta", "ap"), Station { access, ..station() }, (50_000_000, 1200));
+        cell.flow("sta", "ap", Station { access, ..station() }, 50_000_000, 1200);
     }
     let rates = cell.run(20);
     assert!(rates[1] > rates[0] && cell.counters().collisions == 0, "{rates:?}");
@@ -251,8 +251,8 @@ fn the_medium_is_half_duplex_and_its_runs_repeat() {
         let mut cell = Cell::new(seed, WifiConfig { aggregation: 4, ..WifiConfig::default() });
         for number in 0..5 {
             let sta = format!("sta {number}");
-            cell.flow((&sta, "ap"), Station { error: 0.05, ..station() }, (3_000_000, 1200));
-            cell.flow(("ap", &sta), Station { error: 0.05, ..station() }, (3_000_000, 300));
+            cell.flow(&sta, "ap", Station { error: 0.05, ..station() }, 3_000_000, 1200);
+            cell.flow("ap", &sta, Station { error: 0.05, ..station() }, 3_000_000, 300);
         }
         let rates = cell.run(5);
         let counters = cell.counters();
@@ -268,7 +268,7 @@ fn the_medium_is_half_duplex_and_its_runs_repeat() {
 fn an_idle_medium_is_used_at_the_next_slot() {
     // A packet each 10 ms: SIFS and AIFS are long over, so it waits for a slot boundary, at most 9 µs, and takes 276 µs.
     let mut cell = Cell::new(1, WifiConfig::default());
-    cell.flow(("sta", "ap"), station(), (960_000, 1200));
+    cell.flow("sta", "ap", station(), 960_000, 1200);
     let mut trace = Vec::new();
     cell.simulation.run_until(second(1), &mut trace);
     let delays: Vec<f64> = trace

@@ -112,7 +112,7 @@ impl Medium {
     /// # Errors
     ///
     /// [`MediumError`] if a field of `config` is invalid.
-    pub fn new(config: WifiConfig, (seed, name): (u64, &str)) -> Result<Self, MediumError> {
+    pub fn new(config: WifiConfig, seed: u64, name: &str) -> Result<Self, MediumError> {
         config.validate()?;
         Ok(Self {
             config,
@@ -430,7 +430,7 @@ impl Medium {
             }
             let Some(Mpdu { packet, sojourn, received, .. }) = member.window.pop_front() else { break };
             given_up += u64::from(!received);
-            link.release(now, (packet, sojourn), received, observer);
+            link.release(now, packet, sojourn, received, observer);
         }
         given_up
     }

@@ -46,7 +46,7 @@ impl MediaSeries {
     }
 
     /// Adds a complete frame of this delay and size in window `place`.
-    pub(super) fn frame(&mut self, place: usize, ssrc: u32, (delay, size): (Option<TimeDelta>, DataSize)) {
+    pub(super) fn frame(&mut self, place: usize, ssrc: u32, delay: Option<TimeDelta>, size: DataSize) {
         let len = self.windows.len();
         let bytes = self.streams.entry(ssrc).or_insert_with(|| vec![0; len]);
         if let Some(bytes) = bytes.get_mut(place) {
@@ -59,8 +59,8 @@ impl MediaSeries {
     }
 
     /// Adds a decision of the controller at `now`, in window `place`.
-    pub(super) fn decide(&mut self, now: Timestamp, (place, width_ns): (usize, u64), decision: &Decision) {
-        self.hold(now, (place, width_ns));
+    pub(super) fn decide(&mut self, now: Timestamp, place: usize, width_ns: u64, decision: &Decision) {
+        self.hold(now, place, width_ns);
         self.target = Some(decision.to);
         self.decisions.push(DecisionRecord::from(decision));
         if self.decisions.len() > self.max_decisions {
@@ -69,7 +69,7 @@ impl MediaSeries {
     }
 
     /// Accounts for the target up to `now`, in window `place`.
-    pub(super) fn hold(&mut self, now: Timestamp, (place, width_ns): (usize, u64)) {
+    pub(super) fn hold(&mut self, now: Timestamp, place: usize, width_ns: u64) {
         while self.current < place {
             if self.target.is_none() {
                 self.current = place;
@@ -189,7 +189,7 @@ mod tests {
         let mut series = MediaSeries::new(1, 20_000);
         for at in 0..100_000 {
             let to = if at % 1000 == 0 { 500_000 } else { 1_000_001 };
-            series.decide(Timestamp::from_nanos(at), (0, 1_000_000), &decision(at, 1_000_000, to));
+            series.decide(Timestamp::from_nanos(at), 0, 1_000_000, &decision(at, 1_000_000, to));
         }
         let media = series.columns(1);
         assert!((10_000..=20_000).contains(&media.decisions.len()));

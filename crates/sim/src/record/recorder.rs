@@ -510,12 +510,12 @@ impl Observer for Recorder {
             Event::Sent { packet } => timeline.on_sent(packet),
             Event::Queued { link, backlog, .. } => timeline.on_queued(now, *link, *backlog),
             Event::Dequeued { link, packet, sojourn, backlog } => {
-                timeline.on_dequeued(now, (*link, packet), *sojourn, *backlog);
+                timeline.on_dequeued(now, *link, packet, *sojourn, *backlog);
             }
             Event::Marked { link, .. } => timeline.on_marked(now, *link),
             Event::Duplicated { .. } => {}
             Event::Dropped { link, packet, reason, backlog } => {
-                timeline.on_dropped(now, (*link, packet), (*reason, *backlog), counts);
+                timeline.on_dropped(now, *link, packet, *reason, *backlog, counts);
             }
             Event::Delivered { packet } => {
                 if counts {

@@ -14,7 +14,7 @@ fn tally(from: u64, to: u64) -> FlowTally {
     FlowTally::new(ms(from)..ms(to), ALL)
 }
 
-fn decide(tally: &mut FlowTally, at: u64, (from, to): (u64, u64)) {
+fn decide(tally: &mut FlowTally, at: u64, from: u64, to: u64) {
     let [from, to] = [from, to].map(DataRate::from_bps);
     let decision = Decision::new(ms(at), to, Cause::Start).with_from(from);
     tally.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
@@ -23,10 +23,10 @@ fn decide(tally: &mut FlowTally, at: u64, (from, to): (u64, u64)) {
 #[test]
 fn a_target_is_weighted_by_its_time_within_the_window() {
     let figures = |mut tally: FlowTally| {
-        decide(&mut tally, 0, (0, 1000));
-        decide(&mut tally, 400, (1000, 3000));
-        decide(&mut tally, 500, (3000, 3000));
-        decide(&mut tally, 800, (3000, 500));
+        decide(&mut tally, 0, 0, 1000);
+        decide(&mut tally, 400, 1000, 3000);
+        decide(&mut tally, 500, 3000, 3000);
+        decide(&mut tally, 800, 3000, 500);
         tally.settle(ms(1000));
         let figures = tally.figures(ms(1000));
         (figures.target_rate_bps.map(f64::round), figures.decisions)
@@ -41,7 +41,7 @@ fn a_target_is_weighted_by_its_time_within_the_window() {
 #[test]
 fn the_target_before_the_first_decision_held_from_the_start() {
     let mut tally = tally(100, 500);
-    decide(&mut tally, 200, (1000, 2000));
+    decide(&mut tally, 200, 1000, 2000);
     tally.settle(ms(500));
     assert_eq!(tally.figures(ms(500)).target_rate_bps.map(f64::round), Some(1750.0));
     // A flow without reports has no target.

@@ -223,7 +223,8 @@ impl TimelineRecorder {
     pub(super) fn on_dequeued(
         &mut self,
         now: Timestamp,
-        (link, packet): (LinkId, &Packet),
+        link: LinkId,
+        packet: &Packet,
         sojourn: TimeDelta,
         backlog: Backlog,
     ) {
@@ -248,8 +249,10 @@ impl TimelineRecorder {
     pub(super) fn on_dropped(
         &mut self,
         now: Timestamp,
-        (link, packet): (LinkId, &Packet),
-        (reason, backlog): (DropReason, Backlog),
+        link: LinkId,
+        packet: &Packet,
+        reason: DropReason,
+        backlog: Backlog,
         is_lost: bool,
     ) {
         if let Some(window) = self.flow(packet.flow) {
@@ -312,8 +315,8 @@ impl TimelineRecorder {
         let Some(series) = self.single(note.flow()) else { return };
         let media = series.media.get_or_insert_with(|| Box::new(MediaSeries::new(windows, max)));
         match note {
-            Note::Decided { decision, .. } => media.decide(now, place, decision),
-            Note::Frame { ssrc, delay, size, .. } => media.frame(place.0, *ssrc, (*delay, *size)),
+            Note::Decided { decision, .. } => media.decide(now, place.0, place.1, decision),
+            Note::Frame { ssrc, delay, size, .. } => media.frame(place.0, *ssrc, *delay, *size),
             _ => {}
         }
     }
@@ -353,7 +356,7 @@ impl TimelineRecorder {
         let links = links.collect();
         let flows = self.flows.into_iter().map(|mut series| {
             if let Some(media) = &mut series.media {
-                media.hold(end, place);
+                media.hold(end, place.0, place.1);
             }
             series.columns(windows)
         });

@@ -68,7 +68,7 @@ fn queue_lengths_are_weighted_by_time_across_windows() {
         }
         timeline.advance(ms(25));
         let packet = (LINK, &packet(FLOW, ms(0)));
-        timeline.on_dequeued(ms(25), packet, TimeDelta::from_millis(23), backlog(2));
+        timeline.on_dequeued(ms(25), packet.0, packet.1, TimeDelta::from_millis(23), backlog(2));
     });
     assert!((timeline.width_s - 0.01).abs() < 1e-12);
     assert!(timeline.t_s.iter().zip([0.005, 0.015, 0.025, 0.0325]).all(|(a, b)| (a - b).abs() < 1e-12));
@@ -94,7 +94,7 @@ fn events_belong_to_their_windows() {
             timeline.on_delivered(ms(at), &packet(FLOW, ms(at - 20)));
             timeline.on_delivered(ms(at), &packet(FLOW, ms(at - 29)));
             for (reason, is_lost) in [(DropReason::Aqm, true), (DropReason::Loss, false)] {
-                timeline.on_dropped(ms(at), (LINK, &packet(FLOW, ms(0))), (reason, backlog(0)), is_lost);
+                timeline.on_dropped(ms(at), LINK, &packet(FLOW, ms(0)), reason, backlog(0), is_lost);
             }
         }
         // A flow that is not recorded.
@@ -233,7 +233,7 @@ fn an_open_end_widens_the_windows_and_keeps_the_counts() {
             recorder.on_sent(&sent);
             recorder.on_queued(now, LINK, backlog(step % 3));
             let sojourn = TimeDelta::from_millis((step % 7) as i64);
-            recorder.on_dequeued(now, (LINK, &sent), sojourn, backlog(step % 2));
+            recorder.on_dequeued(now, LINK, &sent, sojourn, backlog(step % 2));
             recorder.on_delivered(now, &sent);
         }
     };

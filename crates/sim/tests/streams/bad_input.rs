@@ -50,8 +50,7 @@ impl MediaSource for Odd {
 fn a_source_without_frames_does_not_stop_another() {
     for due in [None, Some(Timestamp::ZERO), Some(at(1500)), Some(Timestamp::MAX)] {
         let never = || stream(7, Odd { due, frames: None, count: 0 });
-        for streams in [vec![never(), video(2, 1.0, (100, 1000))], vec![video(2, 1.0, (100, 1000)), never()]]
-        {
+        for streams in [vec![never(), video(2, 1.0, 100, 1000)], vec![video(2, 1.0, 100, 1000), never()]] {
             let mut run = Run::of(algorithm("scream:v2"), limits(), streams);
             run.until(at(5000));
             assert!((145..=151).contains(&run.received(2).frames), "{due:?}: {:?}", run.received(2));
@@ -65,7 +64,7 @@ fn a_frame_much_larger_than_the_window_is_sent() {
     for kind in SCREAM.map(algorithm) {
         let huge =
             Odd { due: Some(at(1000)), frames: Some((1_000_000, TimeDelta::from_seconds(20))), count: 0 };
-        let mut run = Run::of(kind, limits(), vec![stream(7, huge), video(2, 1.0, (100, 300))]);
+        let mut run = Run::of(kind, limits(), vec![stream(7, huge), video(2, 1.0, 100, 300)]);
         run.rate = kbps(4000);
         run.until(at(20_000));
         let (huge, other) = (run.received(7), run.received(2));
@@ -87,8 +86,8 @@ fn a_frame_much_larger_than_the_window_is_sent() {
 #[test]
 fn without_feedback_nothing_locks_up() {
     for kind in SCREAM.map(algorithm) {
-        let discarding = limited(video(2, 1.0, (100, 1000)), Some(millis(200)), Some(millis(1000)));
-        let mut run = Run::of(kind, limits(), vec![audio(1), discarding, video(3, 1.0, (100, 1000))]);
+        let discarding = limited(video(2, 1.0, 100, 1000), Some(millis(200)), Some(millis(1000)));
+        let mut run = Run::of(kind, limits(), vec![audio(1), discarding, video(3, 1.0, 100, 1000)]);
         run.feedback = false;
         run.until(at(70_000));
         let before = (run.figures(0).packets, run.figures(1).packets, run.figures(2).packets);
@@ -113,8 +112,8 @@ fn clock_jumps_of_an_hour_are_tolerated() {
     for kind in Algorithm::all() {
         let streams = vec![
             audio(1),
-            limited(video(2, 1.0, (100, 1000)), Some(millis(100)), Some(millis(500))),
-            video(3, 1.0, (100, 1000)),
+            limited(video(2, 1.0, 100, 1000), Some(millis(100)), Some(millis(500))),
+            video(3, 1.0, 100, 1000),
         ];
         let mut run = Run::of(kind, limits(), streams);
         run.until(at(5000));
@@ -151,7 +150,7 @@ fn zero_and_fifty_streams_work() {
             run.sent.iter().filter(|sent| super::link::rtp(&sent.1).is_some()).count() as u64
         );
 
-        let streams = (1..=50).map(|ssrc| video(ssrc, 1.0, (20, 1000))).collect();
+        let streams = (1..=50).map(|ssrc| video(ssrc, 1.0, 20, 1000)).collect();
         let mut run = Run::of(kind, limits(), streams);
         run.rate = kbps(10_000);
         run.until(at(10_000));
@@ -169,14 +168,14 @@ fn zero_and_fifty_streams_work() {
 fn invalid_priorities_are_tolerated() {
     let odd = [1e9, 1e-9, f64::NAN, f64::INFINITY, f64::MAX, 0.0, -1.0, f64::MIN_POSITIVE];
     for kind in [algorithm("scream:v2"), algorithm("gcc:libwebrtc+giusto")] {
-        let streams = odd.iter().zip(1..).map(|(&priority, ssrc)| video(ssrc, priority, (50, 5000)));
+        let streams = odd.iter().zip(1..).map(|(&priority, ssrc)| video(ssrc, priority, 50, 5000));
         let mut run = Run::of(kind, limits(), streams.collect());
         run.rate = kbps(2000);
         run.until(at(20_000));
         let frames: Vec<u64> = (1..=8).map(|ssrc| run.received(ssrc).frames).collect();
         assert!(frames.iter().all(|&frames| frames > 200), "{kind}: each gets its minimum rate: {frames:?}");
 
-        let two = vec![video(1, 1e9, (50, 5000)), video(2, 1e-9, (50, 5000))];
+        let two = vec![video(1, 1e9, 50, 5000), video(2, 1e-9, 50, 5000)];
         let mut run = Run::of(kind, limits(), two);
         run.rate = kbps(1000);
         run.until(at(20_000));
@@ -189,8 +188,8 @@ fn invalid_priorities_are_tolerated() {
 #[test]
 fn minimum_rates_above_the_link_rate_are_tolerated() {
     for kind in SCREAM.map(algorithm) {
-        let streams = [1, 2, 3]
-            .map(|ssrc| limited(video(ssrc, 1.0, (500, 1000)), Some(millis(200)), Some(millis(1000))));
+        let streams =
+            [1, 2, 3].map(|ssrc| limited(video(ssrc, 1.0, 500, 1000), Some(millis(200)), Some(millis(1000))));
         let mut run = Run::of(kind, limits(), streams.into());
         run.rate = kbps(400);
         run.until(at(60_000));
@@ -222,7 +221,7 @@ fn without_feedback_the_minimum_rate_is_sent() {
         // Two sources with a minimum of 1 Mbit/s in total, for five minutes.
         let limits = Limits::DEFAULT.with_min(kbps(1000)).with_start(kbps(2000)).with_max(kbps(5000));
         let mut run =
-            Run::of(algorithm(kind), limits, vec![video(2, 1.0, (500, 2000)), video(3, 1.0, (500, 2000))]);
+            Run::of(algorithm(kind), limits, vec![video(2, 1.0, 500, 2000), video(3, 1.0, 500, 2000)]);
         run.until(at(5000));
         run.feedback = false;
         run.until(at(300_000));

@@ -67,7 +67,7 @@ fn it_recovers_within_10_s_from_10_s_of_false_feedback() {
         for seed in 1..=3 {
             let limits = Limits::DEFAULT.with_min(kbps(100)).with_start(kbps(500)).with_max(kbps(5000));
             let rates = [false, true].map(|lies| {
-                let streams = vec![audio(1), video(2, 1.0, (100, 2000)), video(3, 1.0, (100, 2000))];
+                let streams = vec![audio(1), video(2, 1.0, 100, 2000), video(3, 1.0, 100, 2000)];
                 let mut run = Run::of(kind, limits, streams);
                 run.rate = kbps(2000);
                 let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));

@@ -67,7 +67,7 @@ pub(crate) fn encoder(min: u64, max: u64) -> PerfectEncoder {
     PerfectEncoder::new(config, Timestamp::ZERO).unwrap()
 }
 
-pub(crate) fn video(ssrc: u32, priority: f64, (min, max): (u64, u64)) -> Encoded {
+pub(crate) fn video(ssrc: u32, priority: f64, min: u64, max: u64) -> Encoded {
     let (stream, source) = stream(ssrc, encoder(min, max));
     (MediaStream { priority, ..stream }, source)
 }

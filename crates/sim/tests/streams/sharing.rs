@@ -25,8 +25,7 @@ fn jain(shares: &[f64]) -> f64 {
 #[test]
 fn three_streams_share_a_bottleneck_by_priority() {
     for kind in KINDS.map(algorithm) {
-        let streams =
-            [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 2000)));
+        let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, 50, 2000));
         let mut run = Run::of(kind, limits(), streams.into());
         run.rate = kbps(2000);
         run.until(at(20_000));
@@ -44,7 +43,7 @@ fn three_streams_share_a_bottleneck_by_priority() {
 fn priorities_and_limits_change_while_a_call_runs() {
     // The sender divides the target of these; scream:d00 needs longer, since each of its streams has a rate control.
     for kind in KINDS.map(algorithm).into_iter().skip(1) {
-        let streams = [(1, 2.0), (2, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (50, 3000)));
+        let streams = [(1, 2.0), (2, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, 50, 3000));
         let mut run = Run::of(kind, limits(), streams.into());
         run.rate = kbps(2000);
         let mut share = |change: &dyn Fn(&mut MediaSender, Timestamp), until: u64| {
@@ -72,7 +71,7 @@ fn priorities_and_limits_change_while_a_call_runs() {
 #[test]
 fn two_equal_streams_get_equal_rates() {
     for kind in KINDS.map(algorithm) {
-        let mut run = Run::of(kind, limits(), vec![video(1, 1.0, (50, 2000)), video(2, 1.0, (50, 2000))]);
+        let mut run = Run::of(kind, limits(), vec![video(1, 1.0, 50, 2000), video(2, 1.0, 50, 2000)]);
         run.rate = kbps(1500);
         run.until(at(20_000));
         let bytes = run.bytes(&[1, 2], at(60_000));
@@ -83,7 +82,7 @@ fn two_equal_streams_get_equal_rates() {
 #[test]
 fn without_adaptation_the_scheduler_shares_by_priority() {
     // Each produces 1 Mbit/s, whatever its target; 1 Mbit/s is sent.
-    let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, (1000, 1000)));
+    let streams = [(1, 2.0), (2, 1.0), (3, 1.0)].map(|(ssrc, priority)| video(ssrc, priority, 1000, 1000));
     let streams = streams.map(|stream| limited(stream, Some(millis(400)), None));
     let target = Target::new(kbps(1000), kbps(1000));
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
@@ -102,7 +101,7 @@ fn rates_per_stream_from_the_controller_are_applied() {
     let target = Target::new(kbps(5000), kbps(20_000));
     let (controller, script) = ScriptedController::new(target);
     script.lock().unwrap().each = vec![kbps(100), kbps(1000), kbps(300)];
-    let streams = vec![audio(1), video(2, 2.0, (100, 3000)), video(3, 0.5, (500, 3000))];
+    let streams = vec![audio(1), video(2, 2.0, 100, 3000), video(3, 0.5, 500, 3000)];
     let sender = near(MediaSenderConfig::default(), Box::new(controller), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.until(at(5000));
@@ -137,7 +136,7 @@ fn rates_per_stream_from_the_controller_are_applied() {
 fn the_rate_of_a_paused_stream_goes_to_the_others() {
     let target = Target::new(kbps(2000), kbps(1000));
     let (controller, script) = ScriptedController::new(target);
-    let streams = vec![video(1, 1.0, (50, 3000)), video(2, 1.0, (50, 3000))];
+    let streams = vec![video(1, 1.0, 50, 3000), video(2, 1.0, 50, 3000)];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let mut run = Run::new(near(config, Box::new(controller), streams), receiver(algorithm("fixed")));
     run.until(at(2000));

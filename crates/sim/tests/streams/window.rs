@@ -16,7 +16,7 @@ fn audio_is_exempt_from_a_full_window() {
     let window = 40_000;
     let target = Target::new(kbps(2000), kbps(4000)).with_window(Some(DataSize::from_bytes(window)));
     let (controller, script) = ScriptedController::new(target);
-    let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
+    let streams = vec![audio(1), video(2, 1.0, 500, 1500)];
     let sender = near(MediaSenderConfig::default(), Box::new(controller), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));
     run.feedback = false;
@@ -49,7 +49,7 @@ fn audio_is_exempt_from_a_full_window() {
 #[test]
 fn audio_counts_for_the_pacer() {
     let target = Target::new(kbps(2000), kbps(200));
-    let streams = vec![audio(1), video(2, 1.0, (500, 1500))];
+    let streams = vec![audio(1), video(2, 1.0, 500, 1500)];
     let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
     let sender = near(config, Box::new(ScriptedController::new(target).0), streams);
     let mut run = Run::new(sender, receiver(algorithm("fixed")));

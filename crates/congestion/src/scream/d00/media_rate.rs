@@ -37,11 +37,11 @@ pub(super) struct MediaRate {
 
 impl MediaRate {
     /// Starts at `rate`, between `min` and `max`.
-    pub(super) fn new(config: Config, (min, max): (f64, f64), rate: f64) -> Self {
+    pub(super) fn new(config: Config, limits: (f64, f64), rate: f64) -> Self {
         Self {
             config,
-            min,
-            max,
+            min: limits.0,
+            max: limits.1,
             rate,
             ages: VecDeque::new(),
             age: 0.0,
@@ -52,9 +52,9 @@ impl MediaRate {
     }
 
     /// Sets the rate and its limits.
-    pub(super) fn set(&mut self, (min, max): (f64, f64), rate: f64) {
-        (self.min, self.max) = (min, max);
-        self.rate = rate.min(max).max(min);
+    pub(super) fn set(&mut self, limits: (f64, f64), rate: f64) {
+        (self.min, self.max) = limits;
+        self.rate = rate.min(self.max).max(self.min);
     }
 
     /// Handles a sent packet.

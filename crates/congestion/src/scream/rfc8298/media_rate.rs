@@ -60,11 +60,11 @@ pub(super) enum Moved {
 
 impl MediaRate {
     /// Starts at `target`, between `min` and `max`.
-    pub(super) fn new(config: Config, (min, max): (f64, f64), target: f64) -> Self {
+    pub(super) fn new(config: Config, limits: (f64, f64), target: f64) -> Self {
         Self {
             config,
-            min,
-            max,
+            min: limits.0,
+            max: limits.1,
             target,
             inflection: 1.0,
             risen: true,
@@ -79,9 +79,9 @@ impl MediaRate {
     }
 
     /// Applies new limits to the rate.
-    pub(super) fn set_limits(&mut self, (min, max): (f64, f64)) {
-        (self.min, self.max) = (min, max);
-        self.target = self.target.min(max).max(min);
+    pub(super) fn set_limits(&mut self, limits: (f64, f64)) {
+        (self.min, self.max) = limits;
+        self.target = self.target.min(self.max).max(self.min);
     }
 
     /// Handles a sent packet.
@@ -260,7 +260,8 @@ mod tests {
     fn interval(
         rate: &mut MediaRate,
         number: i64,
-        (sent, waiting): (u64, u64),
+        sent: u64,
+        waiting: u64,
         seen: Congestion,
     ) -> Option<Moved> {
         let size = DataSize::from_bytes(sent);
@@ -274,11 +275,11 @@ mod tests {
     #[test]
     fn fast_increase_adds_the_ramp_or_less_at_a_low_rate() {
         let mut rate = begun(1000.0);
-        assert_eq!(interval(&mut rate, 1, (25_000, 0), FAST), Some(Moved::Up));
+        assert_eq!(interval(&mut rate, 1, 25_000, 0, FAST), Some(Moved::Up));
         assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
         // Half of 200 kbit/s per second.
         let mut rate = begun(200.0);
-        interval(&mut rate, 1, (5_000, 0), FAST);
+        interval(&mut rate, 1, 5_000, 0, FAST);
         assert!((rate.bps() - 220e3).abs() < 1.0, "{}", rate.bps());
     }
 
@@ -286,12 +287,12 @@ mod tests {
     fn a_queue_of_more_than_20_ms_reduces_it() {
         // 25 000 bytes in 0.2 s are 1 Mbit/s: 2500 bytes are 20 ms.
         let mut rate = begun(1000.0);
-        assert_eq!(interval(&mut rate, 1, (25_000, 2500), CALM), Some(Moved::Up));
+        assert_eq!(interval(&mut rate, 1, 25_000, 2500, CALM), Some(Moved::Up));
         assert!((rate.bps() - 1.04e6).abs() < 1.0, "{}", rate.bps());
-        assert_eq!(interval(&mut rate, 2, (25_000, 2501), CALM), Some(Moved::Down));
+        assert_eq!(interval(&mut rate, 2, 25_000, 2501, CALM), Some(Moved::Down));
         assert!((rate.bps() - 1.08e6 * 0.95).abs() < 1.0, "{}", rate.bps());
         // Nothing is sent: no division by zero, and the rate falls to the minimum.
-        assert_eq!(interval(&mut rate, 3, (0, 250_000), CALM), Some(Moved::Down));
+        assert_eq!(interval(&mut rate, 3, 0, 250_000, CALM), Some(Moved::Down));
         assert_eq!(rate.bps(), 30e3);
     }
 
@@ -311,13 +312,13 @@ mod tests {
         rate.on_loss();
         assert!((rate.bps() - 900e3).abs() < 1.0);
         // 10 % below: (4 · 0.1)² is 0.16, so the minimum of 0.2 applies.
-        interval(&mut rate, 1, (25_000, 0), FAST);
+        interval(&mut rate, 1, 25_000, 0, FAST);
         assert!((rate.bps() - 908e3).abs() < 1.0, "{}", rate.bps());
         // A factor of two above: the full ramp.
         let mut rate = begun(1000.0);
         rate.on_congestion();
         rate.target = 2e6;
-        interval(&mut rate, 1, (50_000, 0), FAST);
+        interval(&mut rate, 1, 50_000, 0, FAST);
         assert!((rate.bps() - 2.04e6).abs() < 1.0, "{}", rate.bps());
     }
 
@@ -328,7 +329,7 @@ mod tests {
         rate.on_loss();
         rate.on_mark();
         assert_eq!(rate.inflection, 1e6);
-        interval(&mut rate, 1, (25_000, 0), FAST);
+        interval(&mut rate, 1, 25_000, 0, FAST);
         rate.on_mark();
         assert!(rate.inflection < 1e6);
     }
@@ -348,17 +349,17 @@ mod tests {
     #[test]
     fn it_is_at_most_twice_the_media_rate() {
         let mut rate = begun(1000.0);
-        assert_eq!(interval(&mut rate, 1, (5_000, 0), CALM), Some(Moved::Limited));
+        assert_eq!(interval(&mut rate, 1, 5_000, 0, CALM), Some(Moved::Limited));
         assert!((rate.bps() - 400e3).abs() < 1.0, "{}", rate.bps());
         let mut rate = begun(1000.0);
-        interval(&mut rate, 1, (5_000, 0), Congestion { peak: 1.0, ..CALM });
+        interval(&mut rate, 1, 5_000, 0, Congestion { peak: 1.0, ..CALM });
         assert!((rate.bps() - 200e3).abs() < 1.0, "{}", rate.bps());
     }
 
     #[test]
     fn an_empty_queue_gives_no_measurement() {
         let mut rate = begun(1000.0);
-        assert_eq!(interval(&mut rate, 1, (0, 0), FAST), None);
+        assert_eq!(interval(&mut rate, 1, 0, 0, FAST), None);
         assert_eq!(rate.bps(), 1e6);
     }
 }

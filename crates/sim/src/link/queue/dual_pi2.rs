@@ -118,13 +118,13 @@ impl DualPi2Config {
         check.gain("alpha", self.alpha)?;
         check.gain("beta", self.beta)?;
         let coupling_fits = self.coupling > 0.0 && self.coupling <= 1000.0;
-        check.number("coupling", (coupling_fits, "above 0 and at most 1000"), self.coupling)?;
+        check.number("coupling", coupling_fits, "above 0 and at most 1000", self.coupling)?;
         check.time("ramp_from", self.ramp_from)?;
         check.time("ramp_width", self.ramp_width)?;
         check.positive_size("mtu", self.mtu)?;
         match self.scheduler {
             Scheduler::WeightedRoundRobin { classic_share: share } => {
-                check.number("classic_share", (share > 0.0 && share < 1.0, "above 0 and below 1"), share)?;
+                check.number("classic_share", share > 0.0 && share < 1.0, "above 0 and below 1", share)?;
             }
             Scheduler::TimeShiftedFifo { shift } => check.time("shift", shift)?,
         }

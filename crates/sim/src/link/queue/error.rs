@@ -85,7 +85,8 @@ impl Check {
     pub(super) fn number(
         self,
         field: &'static str,
-        (holds, range): (bool, &'static str),
+        holds: bool,
+        range: &'static str,
         value: f64,
     ) -> Result<(), QueueError> {
         self.that(holds, field, range, value.to_string())

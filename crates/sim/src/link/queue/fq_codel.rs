@@ -94,11 +94,11 @@ impl FqCodelConfig {
             check.time("ce_threshold", threshold)?;
         }
         let queues_fit = (1..=MAX_QUEUES).contains(&self.queues);
-        check.number("queues", (queues_fit, "from 1 to 65536"), f64::from(self.queues))?;
+        check.number("queues", queues_fit, "from 1 to 65536", f64::from(self.queues))?;
         check.positive_size("quantum", self.quantum)?;
         // The links of the store reserve two numbers.
         let limit_fits = (1..u32::MAX - 2).contains(&self.limit);
-        check.number("limit", (limit_fits, "from 1 to 4294967292 packets"), f64::from(self.limit))
+        check.number("limit", limit_fits, "from 1 to 4294967292 packets", f64::from(self.limit))
     }
 
     fn law(&self) -> Result<Law, QueueError> {

@@ -141,7 +141,7 @@ impl PieConfig {
         if let LatencyEstimate::DepartureRate { threshold } = self.latency {
             let bytes = threshold.as_bytes();
             let fits = (1..=departure::LARGEST_THRESHOLD).contains(&bytes);
-            check.number("latency threshold", (fits, "from 1 to 65536 B"), bytes as f64)?;
+            check.number("latency threshold", fits, "from 1 to 65536 B", bytes as f64)?;
         }
         Ok(())
     }

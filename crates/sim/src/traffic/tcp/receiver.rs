@@ -143,7 +143,7 @@ impl Receiver {
         self.answer_syn = true;
     }
 
-    fn on_data(&mut self, segment: &Segment, (flow, ecn): (FlowId, Ecn)) {
+    fn on_data(&mut self, segment: &Segment, flow: FlowId, ecn: Ecn) {
         self.stats.segments += 1;
         if self.uses.contains(Flags::ECE) {
             self.echo_mark &= !segment.flags.contains(Flags::CWR);
@@ -266,7 +266,7 @@ impl Agent for Receiver {
                 self.on_syn(segment);
             }
         } else if segment.connection == self.connection && segment.length > 0 {
-            self.on_data(segment, (packet.flow, packet.ecn));
+            self.on_data(segment, packet.flow, packet.ecn);
         }
         self.run_timers();
     }

@@ -378,7 +378,7 @@ impl Transmission {
             self.previous_first = before;
             sample = self.on_advance(now, advanced, segment);
         }
-        self.give_feedback(now, segment, newest, (delivered, sample));
+        self.give_feedback(now, segment, newest, delivered, sample);
         let echo = self.uses.contains(Flags::ECE) && segment.flags.contains(Flags::ECE);
         if echo && advanced > 0 && before >= self.reduced_until {
             self.reduce(now, flight);
@@ -756,7 +756,8 @@ impl Transmission {
         now: Timestamp,
         ack: &Segment,
         newest: Option<Transmitted>,
-        (before, sample): (u64, Option<TimeDelta>),
+        before: u64,
+        sample: Option<TimeDelta>,
     ) {
         let total = self.board.delivered();
         let marked = if self.settings.uses_accurate_ecn() { ack.marked.wrapping_sub(self.marked) } else { 0 };

@@ -14,7 +14,7 @@ const SEGMENT: u64 = 1448;
 const PATHS: [(u64, i64); 7] = [(10, 40), (10, 50), (10, 100), (20, 60), (30, 80), (50, 50), (100, 50)];
 
 /// A path with a buffer of `buffer` bandwidth-delay products (BDP). Also returns the BDP in data bytes.
-fn path((rate, rtt): (u64, i64), buffer: u64) -> (Path, f64) {
+fn path(rate: u64, rtt: i64, buffer: u64) -> (Path, f64) {
     let rate = DataRate::from_bps(rate * 1_000_000);
     let product = rate.size_in(ms(rtt)).as_bytes();
     let buffer = DataSize::from_bytes(buffer * product);
@@ -39,13 +39,13 @@ fn hystart_ends_slow_start_without_loss_in_a_long_buffer() {
     // and by then the window is two to four times that, since it doubles per round. Five rounds with a growth of a quarter
     // follow: the window ends between 2.25 * 1.25^4 = 5.5 and 4.5 * 1.25^5 = 13.7 BDP. Rounds that begin within a burst
     // detect the rise earlier.
-    for rates in [(20, 60), (30, 80), (50, 50), (100, 50)] {
-        let (path, product) = path(rates, 8);
+    for (rate, rtt) in [(20, 60), (30, 80), (50, 50), (100, 50)] {
+        let (path, product) = path(rate, rtt, 8);
         let mut network = Network::new(path).with(&settings(true, true), Application::Unlimited);
         run_slow_start(&mut network);
         let stats = network.sender().stats();
         let share = stats.threshold.unwrap() as f64 / product;
-        println!("{rates:?}: {share:.2} BDP, after {}", network.now);
+        println!("{rate} Mbit/s, {rtt} ms: {share:.2} BDP, after {}", network.now);
         assert_eq!((network.overflows, stats.retransmitted, stats.reductions), (0, 0, 0));
         assert!((5.5..9.0).contains(&share), "{share}");
         assert!(stats.window >= stats.threshold.unwrap());
@@ -61,21 +61,21 @@ fn hystart_reduces_the_overshoot_in_a_buffer_of_one_bdp() {
     // It cannot prevent the overshoot: when the rise is detected, the window exceeds 2.25 BDP, and the path holds 2 BDP. In
     // the laboratory measurements of RFC 9406 §5 with such buffers, half as many bytes were retransmitted.
     let mut total = [0, 0];
-    for rates in PATHS {
-        let (path, product) = path(rates, 1);
+    for (rate, rtt) in PATHS {
+        let (path, product) = path(rate, rtt, 1);
         let [slower, plain] = [true, false].map(|hystart| {
             let mut network = Network::new(path).with(&settings(hystart, true), Application::Unlimited);
             run_slow_start(&mut network);
             let window = network.sender().stats().threshold.unwrap() as f64 / 0.7;
             // Long enough for the recovery, and for a second one if the reduced window still exceeds the path.
-            network.run(network.now + ms(15 * rates.1));
+            network.run(network.now + ms(15 * rtt));
             let stats = network.sender().stats();
-            assert_eq!(stats.timeouts, 0, "{rates:?} hystart {hystart}");
+            assert_eq!(stats.timeouts, 0, "{rate} Mbit/s, {rtt} ms hystart {hystart}");
             assert!(stats.pipe <= stats.window);
             (stats.retransmitted, window / (2.0 * product))
         });
         println!(
-            "{rates:?}: {} retransmitted, window {:.2} of path capacity; without: {}, {:.2}",
+            "{rate} Mbit/s, {rtt} ms: {} retransmitted, window {:.2} of path capacity; without: {}, {:.2}",
             slower.0, slower.1, plain.0, plain.1
         );
         assert!((1.0..2.0).contains(&slower.1), "{slower:?}");
@@ -150,7 +150,7 @@ fn slow_start_resumes_after_a_temporary_rtt_rise() {
 
 #[test]
 fn cubic_fills_a_link_after_two_seconds_without_timeouts() {
-    let (path, _) = path((10, 50), 1);
+    let (path, _) = path(10, 50, 1);
     let mut network = Network::new(path).with(&Settings::default(), Application::Unlimited);
     network.run(at(2.0));
     let before = network.receiver().stats().delivered;
@@ -166,8 +166,8 @@ fn cubic_fills_a_link_after_two_seconds_without_timeouts() {
 fn prr_prevents_timeouts_after_an_overshoot() {
     for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
         let mut timeouts = [0, 0];
-        for rates in PATHS {
-            let (path, _) = path(rates, 1);
+        for (rate, rtt) in PATHS {
+            let (path, _) = path(rate, rtt, 1);
             for (prr, timeouts) in [true, false].into_iter().zip(&mut timeouts) {
                 // RACK repairs lost retransmissions without a timeout.
                 let settings = Settings { algorithm, rack: false, ..settings(false, prr) };

@@ -13,7 +13,8 @@ use crate::{
 fn window_under_periodic_loss(
     settings: &Settings,
     rtt: TimeDelta,
-    (period, cycles): (u64, usize),
+    period: u64,
+    cycles: usize,
     alone: bool,
 ) -> f64 {
     let control = match settings.algorithm {
@@ -94,7 +95,7 @@ fn new_reno_matches_mathis_under_periodic_loss() {
         let rounds = window_by_rounds(period, 1.0, 0.5);
         for (sack, segments_per_ack) in [(true, 1), (false, 1), (true, 2), (false, 2)] {
             let settings = Settings { sack, segments_per_ack, ..settings(Algorithm::NewReno, expected) };
-            let found = window_under_periodic_loss(&settings, ms(100), (period, cycles), true);
+            let found = window_under_periodic_loss(&settings, ms(100), period, cycles, true);
             println!(
                 "period {period}, sack {sack}, {segments_per_ack} per ack: {found:.2}, {:.3} of Mathis, {:.3} of rounds",
                 found / expected,
@@ -164,7 +165,7 @@ fn cubic_matches_the_tables_of_rfc_8312() {
     ];
     for (rtt, period, expected, cycles) in table {
         let settings = settings(Algorithm::Cubic, plateau(expected));
-        let found = window_under_periodic_loss(&settings, ms(rtt), (period, cycles), true);
+        let found = window_under_periodic_loss(&settings, ms(rtt), period, cycles, true);
         println!("{rtt} ms, period {period}: {found:.1}, {:.3} of the table", found / expected);
         assert_within(found, expected, 0.1);
     }
@@ -175,7 +176,7 @@ fn cubic_approaches_its_average_slowly_from_above() {
     // A loss dt before the plateau lowers it only by C dt^3 (RFC 8312 eq. 1), so the window approaches the steady state of
     // eq. 5 from above, more and more slowly.
     let settings = settings(Algorithm::Cubic, 1.3 * plateau(187.0));
-    let after = |cycles| window_under_periodic_loss(&settings, ms(100), (10_000, cycles), true);
+    let after = |cycles| window_under_periodic_loss(&settings, ms(100), 10_000, cycles, true);
     let (early, late) = (after(9), after(60));
     println!("early {:.3}, late {:.3} of the table", early / 187.0, late / 187.0);
     assert!((1.15..1.35).contains(&(early / 187.0)), "{early}");
@@ -187,7 +188,7 @@ fn cubic_matches_round_arithmetic_in_its_friendly_region() {
     // RFC 8312 §5.1 has 12 for both RTTs, from a formula for continuous windows without a recovery round.
     for rtt in [100, 10] {
         let settings = settings(Algorithm::Cubic, 12.0);
-        let found = window_under_periodic_loss(&settings, ms(rtt), (100, 300), true);
+        let found = window_under_periodic_loss(&settings, ms(rtt), 100, 300, true);
         let rounds = window_by_rounds(100, 3.0 * 0.3 / 1.7, 0.7);
         println!("{rtt} ms, period 100: {found:.2} against {rounds:.2} by rounds");
         assert_within(found, rounds, 0.04);
@@ -199,7 +200,7 @@ fn fast_convergence_lowers_the_window_of_a_single_flow() {
     // RFC 8312 §4.6 recommends disabling it for a single flow: under periodic loss the window at a loss is often slightly
     // below the previous one, and each time the plateau is lowered by 15 %.
     let settings = settings(Algorithm::Cubic, plateau(1054.0));
-    let window = |alone| window_under_periodic_loss(&settings, ms(100), (100_000, 9), alone);
+    let window = |alone| window_under_periodic_loss(&settings, ms(100), 100_000, 9, alone);
     let share = window(false) / window(true);
     println!("with fast convergence: {share:.3}");
     assert!((0.65..0.9).contains(&share), "{share}");
