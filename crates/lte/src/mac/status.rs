@@ -105,10 +105,10 @@ mod tests {
     fn a_request_waits_for_the_users_own_opportunity() {
         let mut status = BufferStatus::default();
         for ms in 12..20 {
-            status.request(ms, 500, false, (7, 10));
+            status.request(ms, 500, false, 7, 10);
             assert_eq!(status.known(), 0, "{ms}");
         }
-        status.request(20, 500, false, (7, 10));
+        status.request(20, 500, false, 7, 10);
         assert_eq!(status.known(), FIRST_GRANT_BYTES, "sent at 17, known 3 ms later");
     }
 
@@ -130,21 +130,20 @@ mod tests {
 
     #[test]
     fn no_request_is_sent_while_a_report_may_be_answered() {
-        let always = (0, 1);
         let mut status = BufferStatus { known: 100, ..BufferStatus::default() };
         let granted = status.granted(100);
-        status.request(1, 50, true, always);
+        status.request(1, 50, true, 0, 1);
         assert_eq!(status.request, None, "the grant will carry a report");
         status.sent(granted, 50);
-        status.request(5, 50, true, always);
+        status.request(5, 50, true, 0, 1);
         assert_eq!(status.request, None, "the report is being decoded");
-        status.request(30, 50, false, always);
+        status.request(30, 50, false, 0, 1);
         assert_eq!(status.request, Some(33), "the report is lost");
 
         let mut status = BufferStatus { known: 100, ..BufferStatus::default() };
         let granted = status.granted(100);
         status.sent(granted, 0);
-        status.request(5, 50, true, always);
+        status.request(5, 50, true, 0, 1);
         assert_eq!(status.request, Some(8), "the report said that nothing waits");
     }
 }
