@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python lint bench deny fuzz docs dist test-dist
+.PHONY: test test-rust test-python lint bench deny fuzz docs site dist test-dist
 
 # Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
 test:
@@ -36,6 +36,15 @@ lint: docs
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# The documents as a site with search, in target/site: open index.html there.
+MDBOOK ?= $(or $(shell command -v mdbook),target/ci-tools/bin/mdbook)
+site: $(MDBOOK)
+	$(MDBOOK) build
+
+target/ci-tools/bin/mdbook:
+	@$(CARGO) install --quiet --debug --locked --no-default-features --features search --root target/ci-tools mdbook@0.5.4 || \
+		{ echo "make site needs mdBook, which cannot be installed from here: put mdbook 0.5 into PATH"; exit 1; }
 
 # Licences, duplicates, sources and advisories of what the project depends on; `cargo install cargo-deny` provides the program.
 deny:

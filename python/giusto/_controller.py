@@ -25,6 +25,11 @@ class Controller:
     Methods of your own may have any other name. A public one that begins with ``on_``, ``next_`` or ``handle_``, or that looks like a
     misspelt member of this class, is a `TypeError` when the class is made, since it would never be called.
 
+    The class is accepted wherever the name of a controller is: in `Flow`, in settings, in `sweep`, `benchmark`, `call` and `listen`.
+
+    After `on_timeout`, `next_timeout` must be later than before, and `next_probe` must return None at some time. Otherwise the run
+    ends with an error after 100 calls.
+
     Parameters
     ----------
     limits : Limits

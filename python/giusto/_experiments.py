@@ -91,7 +91,7 @@ def sweep(
 ) -> Sweep:
     """Simulate a scenario with every combination of values and seeds.
 
-    The result depends neither on the number of threads nor on the engine. Ctrl-C ends the sweep with `KeyboardInterrupt`; runs that
+    The result depends neither on the number of threads nor on the engine. Controllers in Python take turns, because of the GIL. Ctrl-C ends the sweep with `KeyboardInterrupt`; runs that
     had finished are in the journal of `out`.
 
     Parameters
@@ -117,8 +117,9 @@ def sweep(
         Default: a bar if standard error is a terminal.
     engine
         What makes the runs, instead of this machine's cores: a ``dask.distributed.Client``, the module ``ray``, or a
-        ``concurrent.futures.Executor``. ``"dask"`` and ``"ray"`` take the running cluster, or start a local one. giusto must be
-        installed on all workers. A run that is lost with its worker is made again.
+        ``concurrent.futures.Executor``, such as ``MPIPoolExecutor`` of mpi4py. ``"dask"`` and ``"ray"`` take the running cluster, or
+        start a local one. giusto must be installed on all workers, from the same sources; classes of controllers are sent to them.
+        A run that is lost with its worker is made again. A task is up to 50 runs on one core.
 
     Raises
     ------

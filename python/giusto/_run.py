@@ -21,7 +21,8 @@ def run(
 ) -> RunRecord:
     """Simulate a scenario.
 
-    The same scenario and seed give the same record. Ctrl-C ends the run with `KeyboardInterrupt`.
+    The same scenario and seed give the same record. Ctrl-C ends the run with `KeyboardInterrupt`. Other threads continue: the run
+    holds the GIL only while it calls a controller of your own.
 
     Parameters
     ----------

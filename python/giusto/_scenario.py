@@ -46,7 +46,9 @@ class Link(_Part):
         Nodes. Naming a node creates it.
     **keys
         Keys of ``[[link]]`` in `docs/reference/scenario.md`, with ``_`` for ``-``. A quantity is a string with its unit,
-        ``rate="2 Mbit/s"``, or a number whose key names the unit, ``rate_bps=2e6``, ``delay_ms=20``.
+        ``rate="2 Mbit/s"``, or a number whose key names the unit, ``rate_bps=2e6``, ``delay_ms=20``: ``_bps``, ``_kbps``, ``_mbps``,
+        ``_gbps``, ``_s``, ``_ms``, ``_us``, ``_ns`` or ``_bytes``. Rates, delays and losses over time are those of `rate_steps`,
+        `delay_steps`, `loss_steps` and `loss_packets`.
 
     Examples
     --------

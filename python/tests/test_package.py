@@ -54,7 +54,14 @@ def test_all_names_have_documentation() -> None:
     assert "gcc:libwebrtc" in built_in and all(built_in.values())
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reference/python.md"])
+def test_the_reference_is_that_of_the_docstrings() -> None:
+    pytest.importorskip("gymnasium")
+    script = ROOT / "lab" / "python_reference.py"
+    made = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    assert made == (ROOT / "docs" / "reference" / "python.md").read_text(), f"run {script.name} again"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/python.md"])
 def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / page).read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

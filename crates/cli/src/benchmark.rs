@@ -52,8 +52,9 @@ const SEED: &str = "development";
   giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --why
   giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --out run-17
 
-Scenario I of a seed is the same for every number of scenarios, shard and controller. --out writes result.json, report.html
-and journal.jsonl, which --resume continues; with --replay scenario.toml, result.json and report.html.
+Scenario I of a seed is the same for every number of scenarios, shard and controller. \
+--out writes result.json, report.html and journal.jsonl, which --resume continues. With --replay it writes \
+scenario.toml, result.json and report.html.
 docs/reference/benchmark.md states the distributions, the figures and the utility.")]
 pub(crate) struct BenchmarkArgs {
     /// Seed: any text

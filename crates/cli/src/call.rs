@@ -141,7 +141,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["media", "encoder", "scenario", "reverse", "bidir", "calls"])]
     encoder_command: Option<String>,
 
-    /// Of H.264 in --media or --encoder-command, which has no times: frames per second [default: 30]
+    /// Frames per second of H.264 in --media or --encoder-command, which has no timestamps [default: 30]
     #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = whole::<u16>(1, 1000))]
     frame_rate: Option<u16>,
 

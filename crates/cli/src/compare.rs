@@ -38,10 +38,10 @@ use giusto_units::TimeDelta;
   giusto compare rfc8867/5.4-same-algorithm --flow s1
   giusto compare rfc8867/5.1-variable-capacity --live --out parity
 
-Everything else is the same in all runs, including the seed. Where a controller does not support the scenario's feedback, it
-gets feedback that it supports; an option or receiver-limit that it does not support is omitted. The output notes this.
-Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage; 3 with --live: this machine was overloaded,
-and figures of real time cannot be trusted.")]
+All runs have the same seed and differ only in the controller. If a controller does not support the scenario's \
+feedback, it gets feedback that it supports; options that it does not support are omitted. The output notes this.
+Exit status: 0 success, also if expectations are not met; 1 failure; 2 wrong usage; 3 with --live: this machine was \
+overloaded, and figures of real time cannot be trusted.")]
 pub(crate) struct CompareArgs {
     /// Scenario file, or name of a built-in scenario
     #[arg(value_name = "FILE")]

@@ -145,7 +145,7 @@ pub(crate) fn check_file(flag: &str, path: &Path, content: Content) -> Result<()
 /// The columns of tables.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct TableArgs {
-    /// Print all columns of tables, however narrow the terminal is; into a file or a pipe all are printed, unless COLUMNS sets a width
+    /// Print all columns of tables, also on a narrow terminal; files and pipes get all columns unless COLUMNS sets a width
     #[arg(long)]
     wide: bool,
 }

@@ -37,8 +37,8 @@ use giusto::{
   giusto demo
   giusto demo --quick --out demo.html
 
-It sends paced streams on loopback, and holds calls under two congestion controllers across an emulated link that drops from 3 to
-1 Mbit/s and back, beside the same in simulation. It needs no rights.")]
+It sends paced streams on loopback. It then makes calls with two congestion controllers across an emulated link, \
+whose rate falls from 3 to 1 Mbit/s and rises again, and compares them with their simulation. It needs no privileges.")]
 pub(crate) struct DemoArgs {
     /// File of the HTML report
     #[arg(long, default_value = "giusto-demo.html", value_name = "FILE")]

@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
   giusto explore media-vs-cubic --controller gcc:libwebrtc,scream:v2 --seeds 10
   giusto explore media --set bottleneck.rate=2M --no-open
 
-The page is served on loopback until Ctrl-C. Its address holds a random token: whoever has it can run scenarios here.
+The page is served on loopback until Ctrl-C. Its address holds a random token: anyone who has it can run scenarios here.
 docs/how-to/explore.md describes the page.")]
 pub(crate) struct ExploreArgs {
     /// Scenario file, or name of a built-in scenario; without it the page begins with a gallery of scenarios
@@ -69,7 +69,7 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// Open no browser: print the address of the page alone
+    /// Print the address of the page, and open no browser
     #[arg(long)]
     no_open: bool,
 }

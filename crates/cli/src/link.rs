@@ -35,11 +35,12 @@ use giusto::{
   giusto link one-cubic --far 'iperf3 -s' -- sh -c 'iperf3 -c $GIUSTO_FAR -t 10'
   giusto link first --relay 127.0.0.1:5000=127.0.0.1:6000 --out call
 
-COMMAND runs in a network namespace of its own. Its only way out leads across the links to the host's side, whose addresses
-are GIUSTO_FAR and GIUSTO_FAR6 in its environment. Without the rights of root the far side is a namespace too: start the program
-there with --far. A relay needs no rights.
+COMMAND runs in a network namespace of its own. All its packets cross the links to the far side, whose addresses are \
+GIUSTO_FAR and GIUSTO_FAR6 in its environment. As root the far side is this host. Without root it is a namespace too: \
+start the program there with --far. A relay needs no privileges.
 
-The flows of FILE are not sent; the first one says between which nodes the programs are. docs/how-to/emulate-a-link.md says more.
+The flows of FILE are not sent. The first one names the nodes of COMMAND and of the far side. \
+docs/how-to/emulate.md says more.
 
 Exit status: that of COMMAND if it is not 0; 3 if the packets were later than --max-lateness or the link was too slow.")]
 pub(crate) struct LinkArgs {
@@ -76,7 +77,7 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
-    /// Largest 99th percentile of the lateness with which the figures are trusted
+    /// Largest 99th percentile of the lateness at which the figures are trusted
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = time_above_zero)]
     max_lateness: TimeDelta,
 

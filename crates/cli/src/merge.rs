@@ -27,10 +27,10 @@ use giusto::{
   giusto merge part-1 part-2 part-3 part-4 --out whole
   giusto merge part-*/result.json --out judged
 
-A directory is of `giusto sweep --shard`: --out writes flows.csv and links.csv with the bytes of the undivided sweep. A file is a
-result.json of `giusto benchmark`: --out writes result.json and report.html.
-Exit status: 0 success, 1 a run of a sweep failed or an expectation that is judged is not met, 2 parts are missing, repeated or of another sweep
-or benchmark.")]
+From directories of `giusto sweep --shard`, --out writes flows.csv and links.csv with the bytes of the undivided sweep. \
+From files of `giusto benchmark --shard` it writes result.json and report.html.
+Exit status: 0 success, 1 a run of a sweep failed or a judged expectation is not met, 2 parts are missing, repeated or \
+of another sweep or benchmark.")]
 pub(crate) struct MergeArgs {
     /// Directories that `giusto sweep --shard --out` wrote, or files result.json that `giusto benchmark --shard --out` wrote
     #[arg(value_name = "PART", required = true)]

@@ -31,9 +31,10 @@ use giusto::{
   giusto replay call.jsonl --controller all --json
   giusto replay event_log_20261122_1413_6_1.log --controller gcc:libwebrtc
 
-FILE is a session log, or an RTC event log that Chromium wrote with --webrtc-event-logging. Without --controller, the recorded
-controller is replayed, which must make the same decisions again. A replay is open loop: the recorded history does not react to the replayed controllers.
-Exit status: 0 success; 1 failure, also where the recorded controller decides differently; 2 wrong usage.")]
+FILE is a session log, or an RTC event log that Chromium wrote with --webrtc-event-logging. Without --controller, the \
+recorded controller is replayed, which must make the same decisions again. A replay is open loop: the recorded history \
+does not react to the replayed controllers.
+Exit status: 0 success; 1 failure, also if the recorded controller decides differently; 2 wrong usage.")]
 pub(crate) struct ReplayArgs {
     /// Recorded session: a file of --session-log, or an RTC event log of Chromium
     #[arg(value_name = "FILE")]

@@ -43,7 +43,7 @@ const NAMED: usize = 10;
 
 --out writes flows.csv and links.csv, a row for each run and flow or link, and journal.jsonl, which --resume continues.
 Shard I/N is the runs I, I + N, I + 2 N, …, on every machine; part.json in its directory is what `giusto merge` reads.
-Expectations were written for the values of the file: they are judged in runs whose varied settings are as in the file.
+Expectations are written for the values of the file: only runs that have these values are judged.
 Exit status: 0 all expectations that are judged are met, 1 a run failed or such an expectation is not met, 2 wrong usage.")]
 pub(crate) struct SweepArgs {
     /// Scenario file, or name of a built-in scenario

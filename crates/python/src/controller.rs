@@ -218,7 +218,7 @@ impl StreamState {
 pub(crate) struct Target {
     /// Rate of the media, headers included, bit/s.
     pub(crate) media_bps: f64,
-    /// Rate at which queued packets are sent, bit/s.
+    /// Rate at which queued packets are sent, bit/s. Default: 2.5 times the media rate, as in libwebrtc.
     pub(crate) pacing_bps: f64,
     /// Rate up to which the sender adds padding, bit/s; 0: no padding.
     pub(crate) padding_bps: f64,

@@ -15,6 +15,9 @@ use crate::{
 };
 
 /// A congestion controller with the history of sent packets, for a sender of your own.
+///
+/// It reads no clock: times are seconds since an origin of your choice. Rates include all headers. `ntp_at_zero` is the 64-bit NTP time
+/// of your sender reports at time 0, for the RTT of receiver reports. Read `target`, `next_probe` and `next_timeout` after each call.
 #[pyclass(frozen, module = "giusto._giusto")]
 pub(crate) struct RateControl {
     algorithm: Algorithm,
@@ -81,7 +84,7 @@ impl RateControl {
         self.algorithm.requirements().accepted.iter().map(name).collect()
     }
 
-    /// Records a packet that leaves at `now_s`.
+    /// Records a packet that leaves at `now_s`, with the numbers to which the receiver's feedback refers.
     #[pyo3(signature = (now_s, size_bytes, *, ssrc = None, sequence = None, transport_sequence = None, probe = None))]
     fn on_sent(
         &self,
@@ -108,7 +111,7 @@ impl RateControl {
         Ok(SentPacket(sent))
     }
 
-    /// Handles an RTCP datagram. Returns what is new in it.
+    /// Handles a decrypted RTCP datagram. Returns what is new in it. An invalid one is a `ValueError` and changes nothing.
     fn on_rtcp(&self, py: Python<'_>, now_s: f64, datagram: &[u8]) -> Outcome<Option<Feedback>> {
         let now = time(now_s)?;
         let State { controller, history, .. } = &mut *self.state();

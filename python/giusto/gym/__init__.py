@@ -8,7 +8,40 @@
 >>> info["target_bps"]
 1000000.0
 
-`docs/reference/python.md` describes actions, observations, rewards and episodes.
+``giusto/Benchmark-v0`` draws its scenarios from all families of the benchmark, ``giusto/Static-v0`` and the others of `FAMILIES` from one,
+``giusto/Scenario-v0`` takes one of yours: ``gymnasium.make("giusto/Scenario-v0", scenario="media")``. An episode lasts as long as the
+call, 40 to 80 s in the benchmark, and ends with ``truncated``. The same seed and actions give the same bytes. In ``equal-calls`` and
+``mixed-calls`` the environment controls ``call-1``, and ``scream:v2`` the other judged calls.
+
+An action is a number from -1 to 1, an array of shape (1,): the target rate on a logarithmic scale from 30 kbit/s to 100 Mbit/s. The limits
+of the call bound it. Packets are paced at 2.5 times the target. `action` and `target` convert.
+
+An observation is what a sender knows from its packets and the feedback (RFC 8888) of the last step: 12 numbers of float32, clamped to their
+range. ``gymnasium.wrappers.FrameStackObservation`` adds earlier steps.
+
+| number | content | range |
+|---|---|---|
+| `target_rate`, `sent_rate` | on the scale of actions | -1 to 1 |
+| `received_rate` | rate of the packets reported as received, over the time in which they arrived; -1 if there are none | -1 to 1 |
+| `maximum_rate` | highest rate that the media can use | -1 to 1 |
+| `queue_delay_s`, `queue_delay_max_s` | mean and maximum one-way delay, above the lowest one since the last change of the route | 0 to 2 |
+| `queue_delay_change_s` | change of the mean since the step before | -1 to 1 |
+| `round_trip_s` | lowest time from a packet's departure to its report, since the last change of the route | 0 to 2 |
+| `loss_ratio` | packets reported as missing over all that were reported | 0 to 1 |
+| `mark_ratio` | packets with a congestion mark (ECN-CE) over those received | 0 to 1 |
+| `sender_queue_s` | age of the oldest packet in the sender's queue | 0 to 2 |
+| `silence_s` | time since the last feedback; 0 before the first | 0 to 2 |
+
+The reward is rate × delay × frames, 0 to 1, with the parts of the benchmark's utility (`docs/reference/benchmark.md`) for one step. The
+utility of the whole call is ``info["utility"]`` at its end.
+
+| part | of |
+|---|---|
+| rate | media received in the step over the fair share of the bottleneck (`use_ratio` of `info`); 1 where the share is 0 |
+| delay | the longest frame delay of the step, frames that still wait included (`frame_delay_s`) |
+| frames | share of missed frames among those decided in the step: complete, skipped, or 400 ms too late (`missed_ratio`) |
+
+``gymnasium.make_vec("giusto/Static-v0", num_envs=16)`` makes environments that step together on all cores.
 """
 
 from __future__ import annotations

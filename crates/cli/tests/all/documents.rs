@@ -54,24 +54,19 @@ fn check(run: &Value, place: usize) -> f64 {
 #[test]
 fn the_tutorial_shows_the_figures_of_its_runs() {
     let (text_of_page, page) = (read("docs/tutorial.md"), Page::new("docs/tutorial.md"));
-    let blocks = blocks(&text_of_page, "toml");
-    let folder = Folder::with(blocks[0]);
-    let alone = json(&folder.run(&["sim", "s.toml", "--json"]));
+    let blocks = blocks(&text_of_page, "toml call.toml");
+    let alone = json(&Folder::with(blocks[0]).run(&["sim", "s.toml", "--json"]));
     let call = &alone["flows"][0];
     assert_eq!((&call["sent_packets"], &call["delay_ms"]["max"]), (&1200.into(), &20.32.into()));
     assert_eq!(call["received_packets"], 1200);
     page.says("all 1,200 packets arrived, each with a one-way delay of 20.3 ms: 0.32 ms to transmit");
 
-    let duplex = |blocks: &[&str]| {
-        let text = blocks.join("\n");
-        Folder::with(&text.replacen("delay = \"20 ms\"", "delay = \"20 ms\"\nduplex = true", 1))
-    };
-    let beside = json(&duplex(&blocks[..2]).run(&["sim", "s.toml", "--json"]));
+    let beside = json(&Folder::with(&blocks[..2].concat()).run(&["sim", "s.toml", "--json"]));
     let longest = beside["flows"][0]["queue_delay_ms"]["max"].as_f64().unwrap();
     assert!((290.0..300.0).contains(&longest), "{longest}");
     page.says("The queueing delay of the call is now up to 300 ms");
 
-    let folder = duplex(&blocks);
+    let folder = Folder::with(&blocks.concat());
     let p95 = |queue: &str, status: i32| {
         let output = folder.run(&["sim", "s.toml", "--json", "--set", &format!("home.queue={queue}")]);
         assert_eq!(output.status.code(), Some(status), "{queue}");
@@ -94,26 +89,6 @@ fn the_tutorial_shows_the_figures_of_its_runs() {
     page.says(&repeat.replace("s.toml", "call.toml"));
     assert!(message.contains("20 of 30 runs have other values and are not judged"), "{message}");
     assert!(!message.contains("--set home.queue=codel"), "{message}");
-}
-
-#[test]
-fn the_scenario_and_the_sweep_of_the_readme_succeed() {
-    let page = read("README.md");
-    let folder = Folder::with(blocks(&page, "toml")[0]);
-    assert_eq!(folder.run(&["sim", "s.toml"]).status.code(), Some(0));
-
-    let command =
-        page.lines().find_map(|line| line.strip_prefix("| `giusto sweep ")?.split_once('`')).unwrap().0;
-    let mut args: Vec<String> = command.split(' ').map(str::to_owned).collect();
-    args[0] = repository(&args[0]).to_str().unwrap().to_owned();
-    // The first seeds are enough: a debug build is slow.
-    let seeds = args.last_mut().unwrap();
-    assert_eq!(*seeds, "1..30");
-    "1..4".clone_into(seeds);
-    let args: Vec<&str> = std::iter::once("sweep").chain(args.iter().map(String::as_str)).collect();
-    let output = run(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("4 of 8 runs have other values and are not judged"));
 }
 
 #[test]
@@ -147,7 +122,7 @@ fn the_decisions_in_the_documents_are_those_of_the_run() {
 
 #[test]
 fn the_replays_in_the_documents_are_those_of_the_recordings() {
-    let page = Page::new("docs/how-to/record-and-replay.md");
+    let page = Page::new("docs/how-to/replay.md");
     for (recording, row) in [("chromium-gcc", "README.md)"), ("chromium-gcc-rfc8888", "| RFC 8888")] {
         let log = repository(&format!("crates/giusto/tests/data/{recording}.rtclog"));
         let replay =

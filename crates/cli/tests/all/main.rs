@@ -6,6 +6,7 @@ mod common;
 
 mod attack;
 mod benchmark;
+mod book;
 mod call;
 mod call_browser;
 mod call_capture;

@@ -156,7 +156,7 @@ pub const PARITY_TITLE: &str = "Simulation and real time";
 pub fn parity_caption() -> String {
     format!(
         "Within tolerance: the received rates differ by at most {:.0} %, and the 95th percentiles of the queueing delay by at most {}. \
-         More need not be an error: a few microseconds change decisions of a controller near its threshold, in simulation too.",
+         A larger difference is not always an error: a few microseconds change the decisions of a controller near its threshold, also in simulation.",
         MAX_RATE_DIFFERENCE * 100.0,
         MAX_QUEUE_DELAY_DIFFERENCE
     )

@@ -118,7 +118,7 @@ fn utilities(ranked: &[&ControllerSummary]) -> Chart {
 fn pareto(ranked: &[&ControllerSummary]) -> Chart {
     let chart = Chart::new(
         "Use against frame delay",
-        "Medians over all runs. The better, the further to the upper left.",
+        "Medians over all runs. Better controllers are nearer to the upper left.",
     )
     .with_axes("frame delay p95 (ms)", "use of the fair capacity")
     .with_log_x()

@@ -63,7 +63,7 @@ const QUEUE: usize = 2;
 const QUANTITIES: [Quantity; 5] = [
     Quantity {
         title: "Target rate",
-        caption: "The mean within {window} each, all headers included.",
+        caption: "The mean in each {window}, all headers included.",
         axis: ("target", "bit/s"),
         column: "media/target_rate_bps",
         gaps: Gaps::Break,
@@ -79,7 +79,7 @@ const QUANTITIES: [Quantity; 5] = [
     },
     Quantity {
         title: "Queueing delay",
-        caption: "The maximum of all packets transmitted by {link} within {window} each.",
+        caption: "The maximum of all packets transmitted by {link} in each {window}.",
         axis: ("queueing delay", "ms"),
         column: "queue_delay_max_ms",
         gaps: Gaps::Zero,
@@ -95,7 +95,7 @@ const QUANTITIES: [Quantity; 5] = [
     },
     Quantity {
         title: "Frame delay",
-        caption: "From the capture of a frame until it arrived complete: the maximum within {window} each. The line bridges times without a complete frame.",
+        caption: "From the capture of a frame until it arrived complete: the maximum in each {window}. The line bridges times without a complete frame.",
         axis: ("frame delay", "ms"),
         column: "media/frame_delay_max_ms",
         gaps: Gaps::Bridge,
@@ -386,7 +386,7 @@ fn how_measured(comparison: &Comparison, drawn: usize) -> Prose {
         ),
         (
             "Queueing delay",
-            "In the table: of the packets of this flow, over all queues of its path. In the chart: of all packets, at the slowest link.",
+            "The table has that of this flow's packets in all queues of its path, the chart that of all packets at the slowest link.",
         ),
         (
             "Met",

@@ -377,8 +377,8 @@ fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
     let alike =
         if alike { " All seeds give the same result: nothing in the scenario is random." } else { "" };
     let caption = format!(
-        "Median over {}, and in brackets the lowest and the highest. A line in a chart is of the first seed; the band \
-         around it is from the 10th to the 90th percentile of all.{alike}",
+        "Median over {}, and in brackets the lowest and the highest. Lines in the charts are of the first seed; the \
+         band around a line reaches from the 10th to the 90th percentile of all seeds.{alike}",
         plural(seeds as u64, "seed", "seeds")
     );
     Table { title: "Over seeds".to_owned(), caption, columns, rows, folded: false }

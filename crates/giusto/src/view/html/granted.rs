@@ -81,9 +81,7 @@ pub(super) fn table(system: &SystemGranted) -> Option<Table> {
     let rows: Vec<Vec<Cell>> = platform.chain(known).collect();
     (!rows.is_empty()).then(|| Table {
         title: "Resources granted by the system".to_owned(),
-        caption:
-            "The precision depends on these. Where one could be better, the last column gives the remedy."
-                .to_owned(),
+        caption: "The precision depends on these. The last column says how to improve one.".to_owned(),
         columns: ["resource", "granted", "how to get more"].map(Column::words).to_vec(),
         rows,
         folded: false,

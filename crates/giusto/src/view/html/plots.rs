@@ -43,7 +43,7 @@ pub(super) fn gap_chart(run: &RunResult, plots: &RunPlots) -> Option<Chart> {
     let caption = if run.packets_per_cycle.is_some_and(|n| n > 1) {
         "How often each gap occurred. This strategy sends several datagrams at once: gaps are short within a burst and long between bursts."
     } else {
-        "How often each gap occurred. The narrower the peak around the dashed line, the more even the stream."
+        "How often each gap occurred. A narrow peak around the dashed line shows an even stream."
     };
     let mut chart = Chart::new("Gaps between arrivals", caption)
         .with_axes("gap (µs)", "datagrams")

@@ -73,7 +73,7 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
             targets = targets.with_series(Series::line(controller.name.clone(), points(values)));
         }
     }
-    let caption = "The maximum in each window. Arrival on the receiver's clock less departure on the sender's clock, less the minimum of that until then.";
+    let caption = "The maximum in each window of: arrival time on the receiver's clock, minus departure time on the sender's clock, minus the minimum of this difference so far.";
     let mut delay =
         Chart::new("Delay above its minimum", caption).with_axes("time (s)", "delay").with_full_width();
     delay.y.unit = "s";

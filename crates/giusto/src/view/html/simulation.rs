@@ -347,7 +347,7 @@ fn how_measured(record: &RunRecord) -> Prose {
     ];
     let run = if is_call(record) {
         format!(
-            "The call lasted {}. Each end measured what it saw, its sender the rate and the loss at the far end as feedback reported them; at the end the two exchanged totals.",
+            "The call lasted {}. Each end measured what it received; the rates and losses of what it sent are those of the feedback. At the end the two exchanged totals.",
             time_us(record.duration_s * 1e6)
         )
     } else if let Some(real_time) = &record.real_time {

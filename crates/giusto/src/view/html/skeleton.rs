@@ -72,7 +72,7 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
 <h1>{title}</h1>
 <p class=\"headline\">{headline}</p>
 </header>
-<noscript><p>A script in this file draws the tables and charts. Switch scripts on to see them; the file loads nothing.</p></noscript>
+<noscript><p>A script in this file draws the tables and charts. Enable scripts to see them; the file loads nothing.</p></noscript>
 </main>
 <script type=\"application/json\" id=\"page\">{model}</script>
 {record}{library}<script{nonce}>

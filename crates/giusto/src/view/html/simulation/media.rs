@@ -189,7 +189,7 @@ fn marks<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Series> {
 
 fn frame_delays(page: &SimulationPage<'_>) -> Chart {
     let caption = format!(
-        "From the capture of a frame until it arrived complete: the maximum within {} each.",
+        "From the capture of a frame until it arrived complete: the maximum in each {}.",
         window(page)
     );
     let lines = page.timeline.flows.iter().enumerate().filter_map(|(place, flow)| {

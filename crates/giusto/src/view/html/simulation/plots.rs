@@ -23,11 +23,11 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
     let queues = [
         (
             "Queueing delay",
-            format!("The maximum of the packets transmitted within {window} each, at each link."),
+            format!("The maximum of the packets transmitted in each {window}, at each link."),
             ("delay", "ms"),
             "queue_delay_max_ms",
         ),
-        ("Queue length", format!("The maximum within {window} each."), ("queue", "B"), "queued_max_bytes"),
+        ("Queue length", format!("The maximum in each {window}."), ("queue", "B"), "queued_max_bytes"),
     ];
     let queues = queues.into_iter().map(|(title, caption, axis, name)| {
         let lines = busy.iter().filter_map(|link| {
@@ -185,7 +185,7 @@ fn goodput(page: &SimulationPage<'_>, overview: &Overview) -> Option<Chart> {
 }
 
 fn delays(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
-    let caption = format!("The mean of the packets that arrived within {} each.", window(page));
+    let caption = format!("The mean of the packets that arrived in each {}.", window(page));
     let chart = chart(page, "One-way delay", caption, ("delay", "ms"));
     // A sender of few packets leaves windows empty.
     with_lines(chart, flow_lines((page, overview), "delay_mean_ms", Gaps::BridgeShort))
@@ -197,7 +197,7 @@ fn drops(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
         ("lost on the wire", "lost_packets", &overview.lost_packets),
         ("marked", "marked_packets", &overview.marked_packets),
     ];
-    let caption = format!("At all links, within {} each, stacked.", window(page));
+    let caption = format!("At all links, in each {}, stacked.", window(page));
     let occurred = kinds.into_iter().filter(|(.., counts)| counts.iter().any(|&count| count > 0));
     let lines =
         occurred.map(|(name, column, _)| Series::stacked(name, page.column(&format!("overview/{column}"))));
@@ -233,7 +233,7 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
     }
     let of_name = |name: &&str| {
         let (quantity, unit, factor) = quantity_and_unit(name);
-        let caption = format!("As reported: the mean within {} each.", window(page));
+        let caption = format!("As reported: the mean in each {}.", window(page));
         let lines = flows.iter().enumerate().filter_map(|(place, flow)| {
             Some(Series::line(flow.id.clone(), gauge(page, place, name)?.scaled(factor)))
         });
