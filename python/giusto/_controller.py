@@ -140,6 +140,6 @@ class Controller:
         """Return why the target has just changed, for the record of decisions.
 
         The name of a cause, or a mapping with its fields as in JSON, such as ``{"cause": "loss", "ratio": 0.02}``.
-        `docs/reference/traces.md` lists the causes. Without this method the cause is ``"unstated"``.
+        `docs/reference/controllers.md` lists the causes. Without this method the cause is ``"unstated"``.
         """
         return "unstated"

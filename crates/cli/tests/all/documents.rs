@@ -141,7 +141,7 @@ fn the_replays_in_the_documents_are_those_of_the_recordings() {
 #[test]
 fn the_equilibrium_in_the_documents_is_that_of_the_run() {
     let run = simulated("scenarios/media/nada-priority.toml", &[]);
-    Page::new("docs/explanation/nada.md").says(&format!(
+    Page::new("docs/explanation/other-controllers.md").says(&format!(
         "give {:.2} and {:.2} Mbit/s of 3 from 60 s on, and a queueing delay of {:.0} ms",
         check(&run, 0) / 1e6,
         check(&run, 1) / 1e6,
@@ -185,13 +185,16 @@ fn quoted_scores_are_those_of_the_scoreboard() {
     let (names, scores) = (cells("|case|of|"), cells("|all|"));
     let score = |name: &str| &scores[names.iter().position(|known| known == name).unwrap()];
     let page = Page::new("docs/explanation/scream.md");
-    for name in ["scream:rfc8298", "scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"] {
-        page.says(&format!("| `{name}` | {}", score(name)));
+    for name in ["scream:rfc8298", "scream:rfc8298+giusto", "scream:d00", "scream:d00+giusto", "scream:v2"] {
+        page.says(&format!("| `{name}` | {} |", score(name)));
     }
     let of = &scores[1];
-    let page = Page::new("docs/explanation/baselines.md");
+    let page = Page::new("docs/explanation/other-controllers.md");
     page.says(&format!("Of the {of} expectations"));
     page.says(&format!("`copa` meets {}. `bbr` meets {}", score("copa"), score("bbr")));
-    let [plain, own] = ["gcc:libwebrtc", "gcc:libwebrtc+giusto"].map(score);
-    Page::new("docs/explanation/gcc.md").says(&format!("| {plain} of {of} | {own} |"));
+    let page = Page::new("docs/explanation/gcc.md");
+    for name in ["gcc:libwebrtc", "gcc:draft-02"] {
+        let own = score(&format!("{name}+giusto"));
+        page.says(&format!("| `{name}` | {} of {of} | {own} |", score(name)));
+    }
 }

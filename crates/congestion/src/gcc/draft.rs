@@ -1,4 +1,17 @@
 //! `gcc:draft-02`: Google Congestion Control at the sender, as specified in draft-ietf-rmcat-gcc-02.
+//!
+//! # What the draft leaves open
+//!
+//! | question | the draft | here |
+//! |---|---|---|
+//! | interval of the loss rule | each feedback message (§6) | once a second ([`Config::loss_interval`]) |
+//! | received rate before it is measured | – | the start rate |
+//! | variance of the received rate at decreases | "smoothing factor" (§5.5), no recursion | `v = 0.95 (v + 0.05 d²)` |
+//! | step of the threshold | over the time between two groups (§5.4) | over at most 100 ms, as in libwebrtc |
+//! | over-use | for 10 ms (§5.4) | for 10 ms and at least two groups, as in libwebrtc |
+//! | jumps of a clock | – | the estimator is reset, as in libwebrtc |
+//! | initial variance of the noise | – | 1 ms², its minimum |
+//! | high RTT, missing feedback | – | libwebrtc's back-off ([`Config::round_trip`]) |
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,15 @@
 //! `gcc:libwebrtc`: Google Congestion Control at the sender, as implemented in libwebrtc.
+//!
+//! # Deviations
+//!
+//! | subject | libwebrtc | here |
+//! |---|---|---|
+//! | allocated rate, up to which it probes | what the encoders can use; falls when one has made no frame for 2 s, and its return is probed (`video_send_stream_impl.cc`, `kEncoderTimeOut`) | the maximum rate; a pause does not change it |
+//! | padding | in one state of the loss model, and up to the padding rate of the streams, which is zero for a video of one layer (same file, `CalculateMaxPadBitrateBps`) | in that state alone: all videos have one layer |
+//! | arrival times | rounded to milliseconds | not rounded |
+//! | field trials that are off by default | available | not implemented |
+//!
+//! [`Config::giusto`] lists what `gcc:libwebrtc+giusto` changes.
 
 mod config;
 #[cfg(test)]

@@ -20,12 +20,15 @@
 //!
 //! | question | the RFC | here |
 //! |---|---|---|
+//! | memory of the base delay | "tens of minutes" (§5.1.1) | 20 minutes: a longer route is taken for a queue until then, unless the host reports the change |
 //! | rate at the start | `RMIN` (§4.3) | [`Limits::start`](crate::Limits), as for all controllers |
 //! | step of the smoothing of loss and mark ratios | "on receiving a media packet" in the outline (§4.2), equation 10 without a step | each packet; [`RatioSmoothing`] |
 //! | delay samples that decide the mode | `d_fwd`: filtered in Table 1, raw in the outline of §4.2 and in the authors' simulator | filtered, since equation 3 allows for the delay of the filter; [`DelaySamples`] |
 //! | average loss interval | RFC 5348 §5.4, where losses within an RTT are one event | each gap is an event: the receiver does not know the RTT |
 //! | packets before the first loss | nothing; RFC 5348 §6.3.1 is for TFRC | the first loss interval, as in the authors' simulator |
-//! | maximum of the congestion signal | 15 bits of 100 µs (§5.3) | the same, also where nothing is written to the wire |
+//! | RTT before the first receiver report | zero | the same |
+//! | losses of a report that is computed at the sender (§6.4) | – | packets whose feedback is lost do not count |
+//! | maximum of the congestion signal | 15 bits of 100 µs (§5.3); 500 ms in the authors' simulator | 3276.7 ms, also where nothing is written to the wire |
 //! | missing feedback | nothing | while packets are sent without feedback for 3 s, 0.8 of the rate each second, as `gcc:remb` |
 
 mod config;

@@ -14,20 +14,26 @@
 //! | the time of feedback | §9.2.1, §10 | the receiver |
 //! | the sender's queue, and frames that are too old | §9.1.1, §3.3 | the sender; see [`ScreamD00::REQUIREMENTS`] |
 //!
-//! # Corrections
+//! # Deviations
 //!
-//! `docs/explanation/scream.md` lists our choices where the draft is open. It names these features but does
-//! not specify them: fast start (the window grows by the
-//! acknowledged bytes until the delay exceeds a fifth of its target), adjustment to competing flows
-//! ([`Config::compensate`]), congestion window validation (`window.rs`), skipping and discarding of frames
-//! (done by the sender), ECN echo (a mark counts as a loss event), source quench (likewise), and priorities.
+//! - `bytesInFlight + size < cwnd` is ≤ here.
+//! - The media rate is not changed while the queue is empty.
 //!
-//! What the draft leaves to the implementation and is not done here:
+//! # What the draft leaves open
 //!
-//! - It starts at the minimum rate (`scaleFactor = scaleFactorMin`, §9.1.6); here at [`Limits::start`](crate::Limits).
-//! - Retransmission, for which §9.1.1 puts a packet first in the queue: lost packets are not sent again. A media session repairs them
-//!   independently of the controller.
-//! - The run-length coding of the ACK vector, which §3 allows: the message has the bit vector of Figure 1.
+//! | question | the draft | here |
+//! |---|---|---|
+//! | rate at the start | the minimum (`scaleFactor = scaleFactorMin`, §9.1.6) | [`Limits::start`](crate::Limits) |
+//! | end of fast start | "a given threshold" (§3.1) | a delay above a fifth of its target ([`Config::fast_start`]) |
+//! | ramp-up time | "within 3 to 5 seconds" (§3.1) | 4 s ([`Config::ramp_up`]) |
+//! | frame period | – | that of 30 frames per second |
+//! | delay target among competing flows | named | that of RFC 8298 §4.1.2.3, up to 0.4 s ([`Config::compensate`]) |
+//! | congestion window validation | draft-ietf-tcpm-newcwv | RFC 7661 (`window.rs`) |
+//! | marks, source quench | named | each counts as a loss event |
+//! | skipping and discarding of frames | named | by the sender: skipped after 100 ms in the queue (§10), queues discarded after 400 ms (ITU-T G.114) |
+//! | missing feedback | – | `../flight.rs` |
+//! | retransmission | first in the queue (§9.1.1) | not by the controller: a media session repairs losses |
+//! | run-length coding of the ACK vector | allowed (§3) | the bit vector of Figure 1 |
 //!
 //! # Variant
 //!
@@ -37,11 +43,6 @@
 //! draft's window falls by only one or two packets per RTT. The delay target rises only with evidence. A loss
 //! event lowers the media rate by a tenth (`BETA_R`, RFC 8298 §4.1.1.1); in the draft only the age of queued
 //! packets lowers it.
-//!
-//! # Deviations
-//!
-//! - `bytesInFlight + size < cwnd` is ≤ here.
-//! - The media rate is not changed while the queue is empty.
 
 mod config;
 mod media_rate;

@@ -137,6 +137,10 @@ impl Config {
     ///   ([`QueueDelayConfig::reduce_jitter`]; `ScreamV2Tx.cpp`, `latencyDiffCwndScale`). The text has it as an option.
     /// - Frames larger than the mean are paced faster ([`SendingConfig::large_frames`]; `ScreamV2TxStream.cpp`, `newMediaFrame`). The
     ///   text does not have it.
+    ///
+    /// Of the library, but not options here: hysteresis of the target (`hysteresis`), a packet size that follows the packets in flight
+    /// (`getRecommendedMss`, off in the authors' tool), and a key frame after each loss (`getTargetBitrate` returns −1): receivers ask
+    /// for one when a packet cannot be repaired in time.
     pub fn authors(limits: Limits) -> Self {
         let within = Self::within(limits);
         Self {

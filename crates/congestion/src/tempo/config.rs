@@ -39,7 +39,7 @@ pub struct Laws {
     pub compete: bool,
     /// Losses are judged by experiments.
     pub loss: bool,
-    /// Bytes in flight are limited. Off: it cost more frames than it saved (docs/explanation/tempo.md).
+    /// Bytes in flight are limited. Off: it moves the queue to the sender, where frames wait longer.
     pub window: bool,
     /// Frames are skipped while too much waits.
     pub skip: bool,

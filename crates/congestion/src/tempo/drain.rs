@@ -25,7 +25,7 @@ const PROGRESS: f64 = 0.4;
 /// A path is slower if less than this share of the delivery rate is left. Others who grow do not take so much at once.
 const SLOWER: f64 = 0.5;
 /// A call that begins doubles its rate each reaction time until there is a queue, which may be longer than what it takes for its base
-/// delay, and then drains as we do: that is over within two seconds. Who is a rival stays.
+/// delay, and then drains as we do: that is over within two seconds. A rival stays.
 const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
 /// What has not moved for so long may be a longer route: it takes more to say that others hold it.
 const STILL: TimeDelta = TimeDelta::from_millis(800);

@@ -2,7 +2,7 @@
 //!
 //! The exponent of the growth doubles every two reaction times, from 1 % a second: what can be sent too much before it is seen stays a
 //! bounded part of what was safe before. Trains that show room shorten this, trains at the capacity stop it. An additive term makes
-//! flows equal: who has little grows by a larger share, and all yield the same share.
+//! flows equal: slower flows grow by a larger share, and all give up the same share.
 
 use core::f64::consts::LN_2;
 

@@ -1,8 +1,9 @@
 //! Law: find out whether packets are lost because we send them.
 //!
 //! Loss without a standing queue has two causes: the path loses at random, or a policer drops what is above its rate. An experiment
-//! tells: we send clearly less than what arrives, evenly. Loss that stays is the path's, and becomes the usual loss. Loss that goes shows
-//! the ceiling of a policer. Loss with a short standing queue comes from a queue that is managed: then shorter queues count.
+//! tells: we send clearly less than what arrives, evenly. If loss stays, it is the path's own and becomes the usual loss. If loss stops,
+//! there is a policer; its ceiling is the rate that was received while it dropped packets. Loss with a short standing queue comes from a
+//! managed queue: then shorter queues count.
 
 use giusto_units::{TimeDelta, Timestamp, math};
 

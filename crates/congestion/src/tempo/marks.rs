@@ -4,8 +4,9 @@
 //! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
 //! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511).
 //!
-//! Alone, less than arrives empties the queue and ends the marks. Where others who take no marks hold the queue, nearly all packets are
-//! marked whatever we send: marks that stay while we yield are not ours. Then they say nothing, and only queue and losses count.
+//! Alone, sending less than arrives empties the queue and ends the marks. Where others hold the queue and take no marks, nearly all
+//! packets are marked whatever we send: marks that stay while we yield are not ours. Then they say nothing, and only queue and losses
+//! count.
 
 use giusto_units::{Ecn, TimeDelta, Timestamp, math};
 

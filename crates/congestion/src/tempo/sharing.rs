@@ -59,7 +59,7 @@ impl Sharing {
         self.ratio > ALONE
     }
 
-    /// The path with trains that show what is ours. A train that the path carried as fast as it was sent shows room, whoever else is there.
+    /// The path with trains that show what is ours. A train that the path carried as fast as it was sent shows room, even beside others.
     pub(super) fn ours(self, path: &Path) -> Path {
         let ours = |train: TrainRate| {
             let share = if train.is_open() { 1.0 } else { self.ratio };
@@ -68,7 +68,7 @@ impl Sharing {
         Path { train: path.train.map(ours), ..*path }
     }
 
-    /// Additional growth, per second: who has little grows faster, so that shares become equal.
+    /// Additional growth, per second: slower flows grow faster, so that shares become equal.
     ///
     /// With *S* = 2.5 *D* and *X* = *C* - *D*, *D* / *A* is 0.4 + 0.6 *D* / *C*. Growth in inverse proportion to *D* / *C* adds the same to all.
     pub(super) fn growth(self) -> f64 {

@@ -22,7 +22,7 @@ const GIVES_WAY: &str = "Above 10 % loss each report takes half of the lost shar
 const RISES: &str = "With little loss the rate rises by 5 % a report, above UDP's.";
 const TAKES: &str =
     "A sender that overloads the network gets all of its bandwidth, so the lower rate gets less.";
-const MORE: &str = "Here RRTCC sends more than UDP, and who sends more gets more.";
+const MORE: &str = "Here RRTCC sends more than UDP, and the faster sender gets more.";
 const FEW_PACKETS: &str =
     "A report covers 0.5 s, some seven packets, so the loss ratio moves in large steps.";
 const TABLE_8: &str = "Table 8's probabilities give 12.5 %: 0.125·(0.2 + 0.4) + 0.05.";

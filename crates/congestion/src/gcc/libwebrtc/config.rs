@@ -26,8 +26,8 @@ pub struct Config {
     /// The delay detector.
     ///
     /// The threshold falls 4.5 times as fast as it rises, as in libwebrtc. A TCP flow that fills the same
-    /// queue therefore finds the threshold at its minimum in each cycle. `docs/explanation/gcc.md` states the
-    /// cost of this against TCP, and the cost of a slower fall in other cases.
+    /// queue therefore finds the threshold at its minimum in each cycle, and each wave of its queue is over-use.
+    /// A slower fall gives a fair share against TCP and misses queues in other cases.
     pub delay: DelayConfig,
     /// The delay-based rate.
     pub aimd: AimdConfig,
@@ -80,19 +80,17 @@ impl Config {
     ///   ([`preference_threshold`](ModelConfig::preference_threshold)), and the instant upper bound is 200
     ///   kbit/s instead of 100 kbit/s over the loss beyond 5 %
     ///   ([`upper_bound_balance`](ModelConfig::upper_bound_balance)). With libwebrtc's constants, random loss
-    ///   of 20 % lowers the rate until it stays at 20 or 30 kbit/s. The bound is then 667 kbit/s, and the
-    ///   loss of an observation of few packets often exceeds the threshold by chance. Each decrease leaves
-    ///   fewer packets and more noise. On a link of 3 Mbit/s with 20 % random loss, our constants give about
-    ///   0.7 Mbit/s. Up to 5 % loss they have almost no effect. When a queue overflows they react slightly
-    ///   later.
+    ///   of 20 % lowers the rate too far: the bound is then 667 kbit/s, and the loss of an observation of few
+    ///   packets often exceeds the threshold by chance. Each decrease leaves fewer packets and more noise. On
+    ///   a link of 3 Mbit/s with 20 % random loss, our constants give two to four times the rate. Up to 5 %
+    ///   loss they have almost no effect. When a queue overflows they react slightly later.
     /// - Packets are paced one by one instead of in bursts of 40 ms. A queue joins the bursts to trains,
     ///   which the grouping takes for groups of up to 100 ms. The detector then needs two seconds to fill its
     ///   window, and the queue is full before it reacts. On a clean link of 3 Mbit/s the 95th percentile of
-    ///   the queueing delay is 40 ms instead of 122 ms.
+    ///   the queueing delay is 40 ms instead of 120 ms.
     /// - Losses while a queue never drains count as over-use ([`standing_queue`](Self::standing_queue)).
     ///   A full queue has a constant delay, and up to 15 % loss at 1 Mbit/s the loss model takes for the path's
-    ///   own: neither part then lowers the rate. After a fall from 3 Mbit/s, 16 of 32 links stay full without
-    ///   it and none with it; random loss costs nothing.
+    ///   own: neither part then lowers the rate, and the link stays full.
     /// - The RTT of packet feedback, which is fresher than that of reports and excludes the wait at the
     ///   receiver, lets the rate fall again sooner.
     pub fn giusto(limits: Limits) -> Self {

@@ -80,8 +80,8 @@ impl Config {
         }
     }
 
-    /// `scream:d00+giusto`: with rules 1 and 2 of [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant), and
-    /// a media rate that falls at a loss event.
+    /// `scream:d00+giusto`: a window that follows the received rate, a delay target that rises only with evidence, as in
+    /// [`scream:rfc8298+giusto`](crate::scream::rfc8298#variant), and a media rate that falls at a loss event.
     pub fn giusto(limits: Limits) -> Self {
         Self { follow: true, evidence: Some(1.1), beta_rate: 0.9, ..Self::within(limits) }
     }

@@ -98,7 +98,7 @@ impl Config {
         }
     }
 
-    /// `scream:rfc8298+giusto`: with the two [variations](super#variant) that follow the received rate.
+    /// `scream:rfc8298+giusto`: with the three changes of the [variant](super#variant).
     pub fn giusto(limits: Limits) -> Self {
         Self { follow: true, evidence: Some(1.1), target_above: Some(0.05), ..Self::within(limits) }
     }
