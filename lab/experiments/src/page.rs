@@ -172,11 +172,11 @@ pub(crate) fn chart(
     series.into_iter().fold(chart, Chart::with_series)
 }
 
-/// A chart whose title begins with `key` and is described in `figures.md`.
+/// A chart whose title begins with `key` and is described in `captions.txt`.
 pub(crate) fn figure(key: &str, axes: [&str; 2], top: Option<f64>, series: Vec<Series>) -> Chart {
-    let texts = include_str!("figures.md").split("\n## ");
+    let texts = include_str!("captions.txt").split("\n## ");
     let text = texts.filter_map(|text| text.split_once('\n')).find(|(title, _)| title.starts_with(key));
-    debug_assert!(text.is_some(), "figures.md describes no chart \"{key}\"");
+    debug_assert!(text.is_some(), "captions.txt describes no chart \"{key}\"");
     let (title, caption) = text.unwrap_or((key, ""));
     chart([title, &caption.trim().replace('\n', " ")], axes, top, series)
 }
