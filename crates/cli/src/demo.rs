@@ -158,6 +158,8 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let report = html::demo(&page);
     let mut calls = page.calls;
     calls.runs.iter_mut().for_each(|run| run.result.timeline = None);
+    // One of both that fails costs the other nothing.
+    let written = report.write(&args.out);
     console::print_doubts(&results, args.json)?;
     if args.json {
         print_json(&json!({ "runs": results, "calls": calls, "report": args.out }))?;
@@ -174,8 +176,7 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
             print_text(&console::interrupted(results.len(), RUNS.len()))?;
         }
     }
-    // The file comes last: the figures have been printed even where it cannot be written.
-    report.write(&args.out)?;
+    written?;
     if !args.json {
         print_text(&format!("\nreport with charts: {}", args.out.display()))?;
     }

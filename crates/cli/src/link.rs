@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io::{self, IsTerminal},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     str::FromStr,
     sync::{Arc, atomic::AtomicBool},
@@ -205,16 +205,18 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     };
     progress.clear();
     let run = result.map_err(|error| unavailable(&error))?;
+    // One of both that fails costs the other nothing.
+    let written = args.out.as_ref().map(|folder| write(folder, &run)).transpose();
     print(args, &run)?;
-    if let Some(folder) = &args.out {
-        let mut files = Files::default();
-        files.add_result(folder, &run)?;
-        files.add_report(folder, &html::simulation(&run.record, command_line()))?;
-        for path in &files.commit()? {
-            progress.wrote(path);
-        }
-    }
+    written?.into_iter().flatten().for_each(|path| progress.wrote(&path));
     Ok(ExitCode::from(status(&run)))
+}
+
+fn write(folder: &Path, run: &LinkRun) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Files::default();
+    files.add_result(folder, run)?;
+    files.add_report(folder, &html::simulation(&run.record, command_line()))?;
+    Ok(files.commit()?)
 }
 
 /// The command's own status comes first: what it says about itself is worth more than how punctual the link was.

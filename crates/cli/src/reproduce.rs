@@ -212,35 +212,39 @@ fn check_markdown(args: &ReproduceArgs) -> anyhow::Result<()> {
     Ok(args.markdown.as_deref().map_or(Ok(()), |page| console::check_file("--markdown", page, PAGE))?)
 }
 
-/// Removes the progress, prints the findings and writes the files that are asked for.
+/// Writes the files that are asked for, removes the progress and prints the findings. One of them that fails costs the other nothing.
 fn show(args: &ReproduceArgs, progress: &Progress, findings: &impl Findings) -> anyhow::Result<()> {
+    let written = write(args, findings);
+    progress.clear();
     if args.json {
-        let value = findings.printed();
-        progress.clear();
-        print_json(&value)?;
+        print_json(&findings.printed())?;
     } else {
-        let text = findings.table(args.tables.width());
-        progress.clear();
-        print_text(&text)?;
+        print_text(&findings.table(args.tables.width()))?;
     }
+    written?.iter().for_each(|path| progress.wrote(path));
+    Ok(())
+}
+
+fn write(args: &ReproduceArgs, findings: &impl Findings) -> anyhow::Result<Vec<PathBuf>> {
+    let mut written = Vec::new();
     match &args.out {
         Some(folder) if args.name == Publication::Rfc8867 => {
             let mut files = Files::default();
             files.add_result(folder, &findings.printed())?;
             files.add_report(folder, &findings.report(&command_line()))?;
-            files.commit()?.iter().for_each(|path| progress.wrote(path));
+            written.extend(files.commit()?);
         }
         Some(path) => {
             findings.report(&command_line()).write(path)?;
-            progress.wrote(path);
+            written.push(path.clone());
         }
         None => {}
     }
     if let Some(path) = &args.markdown {
         whole_file::write(path, PAGE, findings.markdown().as_bytes())?;
-        progress.wrote(path);
+        written.push(path.clone());
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Measures streams on loopback. The first error ends it, as Ctrl-C does: the runs before it are shown.

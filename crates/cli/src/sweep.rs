@@ -151,6 +151,8 @@ pub(crate) fn finish(
     tables: TableArgs,
 ) -> anyhow::Result<Vec<PathBuf>> {
     let Whole { scenario, paths, outcome, .. } = whole;
+    // One of both that fails costs the other nothing.
+    let written = out.map(|out| view::write(out, paths, outcome)).transpose();
     if json {
         let summary = view::summaries(&outcome.finished);
         let (runs, failed, interrupted) = (&outcome.finished[..], &outcome.failed[..], outcome.missing > 0);
@@ -158,8 +160,7 @@ pub(crate) fn finish(
     } else {
         print_text(&view::text(paths, &outcome.finished, tables.width()))?;
     }
-    let written = out.map(|out| view::write(out, paths, outcome)).transpose()?;
-    Ok(written.into_iter().flatten().collect())
+    Ok(written?.into_iter().flatten().collect())
 }
 
 /// Whether no run failed and all expectations that are judged are met.

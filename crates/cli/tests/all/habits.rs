@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::common::{
-    assert_measured, giusto, intervals_and_results, json,
+    Folder, assert_measured, giusto, intervals_and_results, json,
     process::{Listener, signal},
     run, text, total,
 };
@@ -443,6 +443,22 @@ fn a_closed_pipe_ends_a_live_run() {
     let output = giusto(&["cbr", "-b", "1M", "-l", "200", "-t", "0.1"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("standard output cannot be written"));
+}
+
+#[test]
+fn a_full_standard_output_costs_no_file() {
+    let folder = Folder::with("");
+    for (args, file) in [
+        (&["sweep", "first", "--seeds", "1..2", "--out", "kept"][..], "kept/flows.csv"),
+        (&["cbr", "-b", "1M", "-l", "200", "-t", "0.1", "--out", "cbr.html"], "cbr.html"),
+        (&["reproduce", "shaper", "--markdown", "shaper.md"], "shaper.md"),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = folder.command(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(text(&output.stderr).contains("standard output cannot be written"), "{args:?}");
+        assert!(folder.path(file).exists(), "{args:?}");
+    }
 }
 
 #[test]
