@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python lint bench deny fuzz docs site dist test-dist
+.PHONY: test test-rust test-python lint bench deny fuzz docs reference site dist test-dist
 
 # Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
 test:
@@ -18,7 +18,7 @@ PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
 	'minari; python_version >= "3.11"' mypy pandas polars pytest
 # Their tests are skipped by name where pip cannot install them.
-PYTHON_EXTRAS = aiortc distributed ipykernel nbclient nbformat onnx onnxruntime ray simpy
+PYTHON_EXTRAS = aiortc distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime ray simpy
 test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
@@ -36,6 +36,10 @@ lint: docs
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Writes the pages of docs/reference that are generated from the program's tables.
+reference:
+	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet --workspace --locked --features giusto-cli/browser --lib the_reference_is
 
 # The documents as a site with search, in target/site: open index.html there.
 MDBOOK ?= $(or $(shell command -v mdbook),target/ci-tools/bin/mdbook)

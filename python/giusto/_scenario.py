@@ -68,7 +68,7 @@ class Flow(_Part):
     id : str
         Name.
     kind : str
-        ``"media"``, ``"tcp"``, ``"cbr"``, ``"poisson"``, ``"on-off"``, ``"pareto"``, ``"paced"`` or ``"short-flows"``.
+        Kind of traffic, such as ``"media"`` or ``"tcp"``.
     **keys
         Keys of ``[[flow]]`` in `docs/reference/scenario.md`, written as those of `Link`. The `controller` of media may be a
         subclass of `Controller`.
@@ -88,7 +88,7 @@ class Change(_Part):
     link : str
         Name of the link.
     **keys
-        `rate` and `delay`, at least one of them, written as those of `Link`.
+        Keys of ``[[change]]`` in `docs/reference/scenario.md`, such as `rate`, written as those of `Link`.
     """
 
     def __init__(self, at: str, link: str, **keys: Any) -> None:
@@ -103,7 +103,7 @@ class Expect(_Part):
     metric : str
         Statistic, such as ``"received-rate"`` or ``"queue-delay-p95"``.
     **keys
-        Keys of ``[[expect]]`` in `docs/reference/scenario.md`: `flow` or `link`, `min`, `max`, `from_`, `to`.
+        Keys of ``[[expect]]`` in `docs/reference/scenario.md`, such as `flow` and `max`, with `from_` for `from`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Scenario:
     link, flow, change, expect, medium : mapping or sequence of mappings, optional
         Parts: `Link`, `Flow`, `Change`, `Expect`, or mappings with the keys of a file.
     **keys
-        Other top-level keys of a file: `name`, `description`, `seed`, `warmup`; `duration_s`.
+        Other top-level keys of a file, such as `seed` or `duration_s`.
 
     Raises
     ------

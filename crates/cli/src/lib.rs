@@ -118,6 +118,11 @@ enum Command {
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
+    /// Print the JSON schema of scenario files, with which editors complete and check them
+    #[command(after_help = "Example:
+  giusto schema > scenario.schema.json
+A scenario file names it in its first line: #:schema scenario.schema.json")]
+    Schema,
     /// Write man pages to a directory
     #[command(after_help = "Example:
   giusto man ~/.local/share/man/man1 && man giusto-sim")]
@@ -164,8 +169,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let stop = Arc::new(AtomicBool::new(false));
     // The others have no result so far that would be worth printing: a signal ends them at once.
-    let has_parts =
-        !matches!(cli.command, Command::Merge(_) | Command::Completions { .. } | Command::Man { .. });
+    let has_parts = !matches!(
+        cli.command,
+        Command::Merge(_) | Command::Completions { .. } | Command::Schema | Command::Man { .. }
+    );
     if has_parts && let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
         console::complain(&format!("{loss}: {error}"));
@@ -195,6 +202,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),
         Command::Completions { shell } => shell::completions(shell, groups::grouped(Cli::command())),
+        Command::Schema => shell::schema(),
         Command::Man { dir } => shell::man(&dir, groups::grouped(Cli::command())),
     };
     if let Some(page) = page {

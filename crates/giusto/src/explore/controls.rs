@@ -1,10 +1,12 @@
 //! The values of a scenario that a reader can change: for each its place, its value, and its range.
 
-use giusto_congestion::Algorithm;
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
-use crate::scenario::{Document, ScenarioError, Setting};
+use crate::scenario::{
+    Document, ScenarioError, Setting,
+    keys::{self, Key, Preset},
+};
 
 /// The controls of one part of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,92 +76,8 @@ pub struct Slider {
     pub logarithmic: bool,
 }
 
-/// A key that has a control also where the scenario leaves it out.
-struct Known {
-    key: &'static str,
-    /// The default, as in a file.
-    default: &'static str,
-}
-
-const fn known(key: &'static str, default: &'static str) -> Known {
-    Known { key, default }
-}
-
-/// The keys of a link, in the order of their controls.
-const LINK: [Known; 7] = [
-    known("rate", "unlimited"),
-    known("delay", "0 ms"),
-    known("queue", "drop-tail"),
-    known("loss", "0"),
-    known("jitter", "none"),
-    known("duplication", "0"),
-    known("corruption", "0"),
-];
-
-/// The keys of a media flow.
-const MEDIA: [Known; 5] = [
-    known("controller", "gcc:libwebrtc+giusto"),
-    known("start-rate", "300 kbit/s"),
-    known("min-rate", "30 kbit/s"),
-    known("video", "statistical"),
-    known("repair", "none"),
-];
-
-/// The keys of a TCP flow.
-const TCP: [Known; 3] = [known("control", "cubic"), known("count", "1"), known("ecn", "false")];
-
-/// The keys of all other flows.
-const OTHER: [Known; 1] = [known("count", "1")];
-
-/// The parameters of a queue that are not as every scenario has them: kind, key, default (docs/reference/scenario.md).
-const QUEUES: [(&str, &str, &str); 13] = [
-    ("drop-tail", "limit", "300 ms"),
-    ("codel", "limit", "1000 packets"),
-    ("codel", "target", "5 ms"),
-    ("codel", "interval", "100 ms"),
-    ("fq-codel", "target", "5 ms"),
-    ("fq-codel", "interval", "100 ms"),
-    ("pie", "target", "15 ms"),
-    ("pie", "limit", "1000 packets"),
-    ("red", "min", "5 packets"),
-    ("red", "max", "15 packets"),
-    ("dualpi2", "target", "15 ms"),
-    ("step-mark", "threshold", "1 ms"),
-    ("delay-threshold", "threshold", "200 ms"),
-];
-
-/// The names that a key can have.
-const CHOICES: [(&str, &[&str]); 7] = [
-    ("queue", &["drop-tail", "codel", "fq-codel", "pie", "red", "dualpi2", "step-mark", "delay-threshold"]),
-    ("control", &["cubic", "new-reno", "bbr", "prague"]),
-    ("jitter", &["none", "rfc8868"]),
-    ("repair", &["none", "nack", "flexfec", "nack+flexfec"]),
-    ("access", &["best-effort", "background", "video", "voice", "dcf"]),
-    ("key-frame-request", &["pli", "fir", "none"]),
-    ("video", &["statistical", "hybrid", "trace", "perfect"]),
-];
-
-/// Keys without a control: names of other things, and `sizes`, which can have a million numbers.
-const NAMES: [&str; 18] = [
-    "id",
-    "kind",
-    "from",
-    "to",
-    "via",
-    "back",
-    "name",
-    "description",
-    "metric",
-    "flow",
-    "link",
-    "stream",
-    "medium",
-    "machine",
-    "strategy",
-    "mahimahi",
-    "trace",
-    "sizes",
-];
+/// Longer lists, such as the sizes of recorded frames, have no control.
+const MAX_ELEMENTS: usize = 1000;
 
 /// The controls of a document with `settings`. Ranges do not depend on the settings, so that a slider stands still while it is
 /// moved.
@@ -170,26 +88,33 @@ const NAMES: [&str; 18] = [
 pub fn controls(document: &Document, settings: &[Setting]) -> Result<Vec<Group>, ScenarioError> {
     let changed = document.changed(settings)?;
     let original = document.changed(&[])?;
-    let values = Values { original: &original, duration_s: seconds(&original, "duration").unwrap_or(60.0) };
-    let mut groups = vec![values.run(&changed)];
-    for list in ["link", "medium", "flow"] {
-        groups.extend(
-            elements(&changed, list).into_iter().map(|(name, table)| values.part(list, &name, table)),
-        );
-    }
-    for (list, title) in [("change", "changes"), ("expect", "expectations")] {
-        let mut group = Group { title: title.to_owned(), folded: true, controls: Vec::new() };
-        for (name, table) in elements(&changed, list) {
-            let of = ["link", "flow"].iter().find_map(|key| table.get(key)?.as_str());
-            let metric = table.get("metric").and_then(Item::as_str);
-            let words = [of, metric].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            let before = group.controls.len();
-            values.table(&mut group.controls, &format!("{list}.{name}"), list, table, &[]);
-            for control in group.controls.iter_mut().skip(before) {
-                control.label = format!("{words} {}", control.label);
+    let duration_s = seconds(&original, "duration").unwrap_or(60.0);
+    let new = || Making { original: &original, duration_s, controls: Vec::new() };
+    let group =
+        |title: String, folded, making: Making<'_>| Group { title, folded, controls: making.controls };
+    let mut run = new();
+    run.table("", &keys::RUN, Some(changed.as_table()), None);
+    let mut groups = vec![group("run".to_owned(), false, run)];
+    for row in keys::FILE.rows(None) {
+        let keys::Kind::List(&keys::Kind::Table(part)) = row.kind else { continue };
+        let mut all = new();
+        for (name, table) in elements(&changed, row.name) {
+            let text = |key| table.get(key).and_then(Item::as_str);
+            let mut one = new();
+            one.table(&format!("{}.{name}", row.name), part, Some(table), text("kind"));
+            if part.rows(None).any(|row| row.name == "id") {
+                let what = text("kind").unwrap_or(row.name);
+                groups.push(group(format!("{what} {name}"), false, one));
+            } else {
+                let of = text("link").or_else(|| text("flow"));
+                let words = [of, text("metric")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+                one.controls
+                    .iter_mut()
+                    .for_each(|control| control.label = format!("{words} {}", control.label));
+                all.controls.extend(one.controls);
             }
         }
-        groups.push(group);
+        groups.push(group(row.text.to_lowercase(), true, all));
     }
     groups.retain(|group| !group.controls.is_empty());
     Ok(groups)
@@ -216,146 +141,105 @@ fn seconds(document: &DocumentMut, key: &str) -> Option<f64> {
     Some(number * unit_size(unit))
 }
 
-/// What the ranges depend on.
-struct Values<'a> {
+/// The controls that were made so far, and what their ranges depend on.
+struct Making<'a> {
     original: &'a DocumentMut,
     duration_s: f64,
+    controls: Vec<Control>,
 }
 
-impl Values<'_> {
-    fn run(&self, changed: &DocumentMut) -> Group {
-        let table = changed.as_table();
-        let mut controls = Vec::new();
-        for (key, default) in [("duration", "60 s"), ("warmup", "0 s"), ("seed", "1")] {
-            self.value(&mut controls, key, "run", key, (table.get(key), default));
-        }
-        Group { title: "run".to_owned(), folded: false, controls }
-    }
-
-    fn part(&self, list: &str, id: &str, table: &dyn TableLike) -> Group {
-        let kind = table.get("kind").and_then(Item::as_str).unwrap_or_default();
-        let known: &[Known] = match (list, kind) {
-            ("link", _) if table.contains_key("medium") => LINK.get(1..).unwrap_or_default(),
-            ("link", _) => &LINK,
-            ("flow", "media") => &MEDIA,
-            ("flow", "tcp") => &TCP,
-            ("flow", _) => &OTHER,
-            _ => &[],
-        };
-        let mut controls = Vec::new();
-        self.table(&mut controls, &format!("{list}.{id}"), list, table, known);
-        let title = if kind.is_empty() { format!("{list} {id}") } else { format!("{kind} {id}") };
-        Group { title, folded: false, controls }
-    }
-
-    /// The controls of the values of a table: first of the `known` keys, then of the others.
+impl Making<'_> {
+    /// The controls of a table's keys that the scenario sets or that are always shown.
     fn table(
-        &self,
-        controls: &mut Vec<Control>,
+        &mut self,
         path: &str,
-        of: &str,
-        table: &dyn TableLike,
-        known: &[Known],
+        group: &'static keys::Group,
+        table: Option<&dyn TableLike>,
+        name: Option<&str>,
     ) {
-        for Known { key, default } in known {
-            self.value(controls, &format!("{path}.{key}"), of, key, (table.get(key), default));
-        }
-        for (key, item) in table.iter() {
-            let is_name = NAMES.contains(&key) || (of == "expect" && ["from", "to"].contains(&key));
-            if !is_name && !known.iter().any(|known| known.key == key) {
-                self.value(controls, &format!("{path}.{key}"), of, key, (Some(item), ""));
+        let has = |key: &str| table.is_some_and(|table| table.contains_key(key));
+        let kind = name.map_or_else(|| group.unnamed(&has), |name| group.kind(name));
+        for row in group.rows(kind) {
+            let item = table.and_then(|table| table.get(row.name));
+            let path = if path.is_empty() { row.name.to_owned() } else { format!("{path}.{}", row.name) };
+            match row.default {
+                // What is shown has another default there.
+                _ if item.is_none() && (group.name == "reverse" || row.name == "rate" && has("medium")) => {}
+                Preset::Shown(default) => self.value(&path, row, item, default),
+                _ if item.is_some() => self.value(&path, row, item, ""),
+                _ => {}
             }
         }
     }
 
-    /// The controls of the value of `key`, or of its default.
-    fn value(
-        &self,
-        controls: &mut Vec<Control>,
-        path: &str,
-        of: &str,
-        key: &str,
-        (item, default): (Option<&Item>, &str),
-    ) {
-        let push = |controls: &mut Vec<Control>, value: String, kind| {
-            let is_default = item.is_none();
-            controls.push(Control { path: path.to_owned(), label: label(path), value, is_default, kind });
+    /// The controls of the value of a key, or of its default.
+    fn value(&mut self, path: &str, row: &Key, item: Option<&Item>, default: &str) {
+        if matches!(row.kind, keys::Kind::Text)
+            || row.kind.forms().iter().any(|form| matches!(form, keys::Kind::Name))
+        {
+            return;
+        }
+        let table = item.and_then(Item::as_table_like);
+        let fits = |group: &&keys::Group| {
+            let mut required = group.rows(None).filter(|row| row.is_required());
+            table.is_none_or(|table| required.all(|row| table.contains_key(row.name)))
         };
-        if let Some(options) = choices(of, key) {
-            let table = item.and_then(Item::as_table_like);
-            let tag = if key == "video" { "model" } else { "kind" };
-            let name = match table {
-                Some(table) => table.get(tag).and_then(Item::as_str),
-                None => item.map_or(Some(default), Item::as_str),
-            };
-            if let Some(name) = name {
-                let mut options: Vec<String> = options;
+        let group = row.kind.groups().find(fits);
+        let tag = group.and_then(|group| Some(group.kinds.as_ref()?.tag));
+        let kind = tag.and_then(|tag| table?.get(tag)).and_then(Item::as_str);
+        let name = kind.or_else(|| item.map_or(Some(default), Item::as_str));
+        let mut options: Vec<String> = row.kind.names().into_iter().map(str::to_owned).collect();
+        match (name, item) {
+            (Some(name), _) if kind.is_some() || options.len() > 1 && quantity(name).is_none() => {
                 if !options.iter().any(|option| option == name) {
                     options.push(name.to_owned());
                 }
-                push(controls, name.to_owned(), Kind::Choice { options });
-                if key == "queue" {
-                    self.queue(controls, path, name, table);
-                } else if let Some(table) = table {
-                    self.table(controls, path, key, table, &[]);
-                    controls.retain(|control| control.path != format!("{path}.{tag}"));
-                }
-                return;
-            }
-        }
-        match item {
-            Some(item) if item.is_table_like() => {
-                if let Some(table) = item.as_table_like() {
-                    let is_trace = of == "link" && key == "rate" && table.contains_key("steps");
-                    if is_trace {
-                        push(controls, plain(item), Kind::Trace { link: link_of(path) });
-                    } else {
-                        self.table(controls, path, key, table, &[]);
-                    }
+                self.push(path, item, name.to_owned(), Kind::Choice { options });
+                if let Some(group) = group {
+                    self.table(path, group, table, Some(name));
                 }
             }
-            Some(Item::Value(Value::Array(array))) if array.iter().any(Value::is_inline_table) => {
+            (_, Some(item)) if table.is_some() => {
+                let is_of_link = path.starts_with("link.") && path.split('.').count() == 3;
+                let is_drawn = is_of_link
+                    && row.name == "rate"
+                    && table.is_some_and(|table| table.contains_key("steps"));
+                if is_drawn {
+                    let link = path.split('.').nth(1).unwrap_or_default().to_owned();
+                    self.push(path, Some(item), plain(item), Kind::Trace { link });
+                } else if let Some(group) = group {
+                    self.table(path, group, table, None);
+                }
+            }
+            (_, Some(Item::Value(Value::Array(array)))) if array.len() > MAX_ELEMENTS => {}
+            (_, Some(Item::Value(Value::Array(array)))) if array.iter().any(Value::is_inline_table) => {
                 for (index, element) in array.iter().enumerate() {
-                    let Some(table) = element.as_inline_table() else { continue };
-                    let id = table.get("id").and_then(Value::as_str).map(str::to_owned);
-                    let id = id.unwrap_or_else(|| (index + 1).to_string());
-                    self.table(controls, &format!("{path}.{id}"), key, table, &[]);
-                    controls.retain(|control| control.path.split('.').next_back() != Some("model"));
+                    let Some((table, group)) = element.as_inline_table().zip(group) else { continue };
+                    let text = |key| table.get(key).and_then(Value::as_str);
+                    let id = text("id").map_or_else(|| (index + 1).to_string(), str::to_owned);
+                    self.table(&format!("{path}.{id}"), group, Some(table), tag.and_then(text));
                 }
             }
-            Some(Item::Value(Value::Boolean(value))) => {
-                push(controls, value.value().to_string(), Kind::Toggle);
-            }
-            None if ["true", "false"].contains(&default) => push(controls, default.to_owned(), Kind::Toggle),
             _ => {
                 let value = item.map_or_else(|| default.to_owned(), plain);
                 let base = self.text_at(path).unwrap_or_else(|| value.clone());
                 let kind = match quantity(&value) {
+                    _ if matches!(row.kind, keys::Kind::Switch) => Kind::Toggle,
                     Some((number, unit)) => {
                         let base = quantity(&base)
                             .map_or(number, |(base, own)| base * unit_size(own) / unit_size(unit));
-                        Kind::Number(self.slider(key, number, unit, base))
+                        Kind::Number(self.slider(row, number, unit, base))
                     }
                     None => Kind::Text,
                 };
-                push(controls, value, kind);
+                self.push(path, item, value, kind);
             }
         }
     }
 
-    /// The parameters of a queue: those that its kind is known by, and those that the scenario sets.
-    fn queue(&self, controls: &mut Vec<Control>, path: &str, kind: &str, table: Option<&dyn TableLike>) {
-        let own = QUEUES.iter().filter(|(of, ..)| *of == kind);
-        for (_, key, default) in own.clone() {
-            let item = table.and_then(|table| table.get(key));
-            self.value(controls, &format!("{path}.{key}"), "queue", key, (item, default));
-        }
-        let Some(table) = table else { return };
-        for (key, item) in table.iter() {
-            if key != "kind" && !own.clone().any(|(_, known, _)| *known == key) {
-                self.value(controls, &format!("{path}.{key}"), "queue", key, (Some(item), ""));
-            }
-        }
+    fn push(&mut self, path: &str, item: Option<&Item>, value: String, kind: Kind) {
+        let (path, label, is_default) = (path.to_owned(), label(path), item.is_none());
+        self.controls.push(Control { path, label, value, is_default, kind });
     }
 
     /// The value of a path in the file as it was.
@@ -377,7 +261,7 @@ impl Values<'_> {
     }
 
     /// The range of a number whose value in the file is `base`.
-    fn slider(&self, key: &str, number: f64, unit: &'static str, base: f64) -> Slider {
+    fn slider(&self, row: &Key, number: f64, unit: &'static str, base: f64) -> Slider {
         let linear = |min: f64, max: f64, step| Slider { number, unit, min, max, step, logarithmic: false };
         let factor = |below: f64, above: f64| Slider {
             number,
@@ -389,7 +273,7 @@ impl Values<'_> {
         };
         let in_unit = |seconds: f64| seconds / unit_size(unit);
         let whole = |max: f64| linear(1.0, max, 1.0);
-        match (key, unit) {
+        let mut slider = match (row.name, unit) {
             ("seed", _) => linear(0.0, base.max(100.0), 1.0),
             ("duration", _) => linear((base / 4.0).max(in_unit(1.0)), base * 4.0, in_unit(1.0)),
             ("warmup" | "start" | "stop" | "at" | "from" | "to", "s" | "ms") => {
@@ -399,7 +283,7 @@ impl Values<'_> {
                 linear(0.0, in_unit(0.3), 0.0)
             }
             ("delay", _) => linear(0.0, (base * 5.0).max(in_unit(0.2)), 0.0),
-            ("count" | "users-per-cell" | "aggregation", "") => whole((base * 5.0).max(20.0)),
+            ("count" | "aggregation", "") => whole((base * 5.0).max(20.0)),
             ("frame-rate", "") => whole(base.max(60.0)),
             ("loss" | "duplication" | "corruption" | "frame-error", "") if base <= 0.2 => {
                 linear(0.0, 0.2, 0.0)
@@ -409,32 +293,20 @@ impl Values<'_> {
             (_, "") if (0.0..=1.0).contains(&base) => linear(0.0, 1.0, 0.0),
             _ if base > 0.0 => factor(20.0, 20.0),
             _ => linear(0.0, in_unit(1.0).max(number), 0.0),
+        };
+        let ranges = row.kind.forms().iter().filter_map(keys::Kind::range);
+        for range in ranges.filter(|range| range.max.is_finite()) {
+            slider.min = slider.min.max(in_unit(range.min));
+            slider.max = slider.max.min(in_unit(range.max));
         }
+        slider
     }
-}
-
-/// The names of the values of `key` within a part.
-fn choices(of: &str, key: &str) -> Option<Vec<String>> {
-    if key == "controller" {
-        return Some(Algorithm::all().map(|algorithm| algorithm.name().to_owned()).collect());
-    }
-    let allowed = match key {
-        "queue" | "jitter" | "access" => of == "link" || of == "reverse",
-        "control" | "repair" | "video" | "key-frame-request" => of == "flow",
-        _ => false,
-    };
-    let (_, names) = CHOICES.iter().find(|(known, _)| allowed && *known == key)?;
-    Some(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// What follows the part in a path: `queue.target` is `queue target`.
 fn label(path: &str) -> String {
     let keys: Vec<&str> = path.split('.').collect();
     keys.get(2..).filter(|rest| !rest.is_empty()).unwrap_or(&keys).join(" ").replace('-', " ")
-}
-
-fn link_of(path: &str) -> String {
-    path.split('.').nth(1).unwrap_or_default().to_owned()
 }
 
 /// A value as in a file, strings without quotes.

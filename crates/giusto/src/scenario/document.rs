@@ -19,9 +19,10 @@ use toml::{
 use super::{
     city::CityScenario,
     error::{Finding, ScenarioError, read_text},
+    keys,
     lesson::Lesson,
     model::{FlowSpec, Purpose, Scenario},
-    read::{self, Context, Found, Node, Problem},
+    read::{Context, Found, Node, Problem},
     setting::Setting,
     trace::Traces,
     validate,
@@ -226,7 +227,7 @@ impl Document {
         }
         let context = Context { text: &self.text, traces: &self.traces, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
-            let (mut scenario, changes) = read::scenario(root, (&self.stem, purpose), context)?;
+            let (mut scenario, changes) = keys::file::scenario(root, (&self.stem, purpose), context)?;
             change(&mut scenario.flows);
             validate::scenario(scenario, &changes, purpose).map_err(|found| problems(root, found))
         })
@@ -238,7 +239,7 @@ impl Document {
     ///
     /// [`ScenarioError`] lists every problem of the lesson with its line.
     pub fn lesson(&self) -> Result<Option<Lesson>, ScenarioError> {
-        self.read_with(&[], |root| read::lesson::of_file(root, &self.text))
+        self.read_with(&[], |root| keys::lesson::of_file(root, &self.text))
     }
 
     /// Whether the file describes a city.
@@ -254,7 +255,7 @@ impl Document {
     /// [`ScenarioError`] lists every problem with its line, or with its setting.
     pub fn city(&self, settings: &[Setting]) -> Result<CityScenario, ScenarioError> {
         self.read_with(settings, |root| {
-            let scenario = read::city::scenario(root, &self.stem)?;
+            let scenario = keys::city::scenario(root, &self.stem)?;
             validate::city::scenario(scenario).map_err(|found| problems(root, found))
         })
     }
@@ -297,7 +298,7 @@ impl Document {
 
 /// The findings with their places.
 fn problems(root: &Node<'_>, found: Vec<Finding>) -> Vec<Problem> {
-    found.into_iter().map(|(at, text)| Problem { span: read::span(root, at), text }).collect()
+    found.into_iter().map(|(at, text)| Problem { span: keys::file::span(root, at), text }).collect()
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@
 //! # Ok::<(), giusto::scenario::ScenarioError>(())
 //! ```
 
-// Modules use only those before them in this order: error, setting, lesson, expectation, media, model, city, change, validate, builder, trace,
-// read, document.
+// Modules use only those before them in this order: error, setting, lesson, expectation, media, model, city, change, trace, read and keys,
+// validate, builder, document.
 mod builder;
 mod change;
 mod city;
@@ -40,6 +40,7 @@ mod controllers;
 mod document;
 mod error;
 mod expectation;
+pub(crate) mod keys;
 mod lesson;
 mod media;
 mod model;
@@ -53,6 +54,7 @@ pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
 pub use document::Document;
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
+pub use keys::{schema, setting_paths};
 pub use lesson::{Lesson, Step};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};

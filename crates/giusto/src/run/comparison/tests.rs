@@ -117,7 +117,7 @@ fn unsupported_settings_are_removed_and_noted_once() {
     let wrong = ["call.delay-target=30s".parse().unwrap()];
     let complaint =
         contenders(&document(), &wrong, &"scream:v2".parse().unwrap(), None).unwrap_err().to_string();
-    assert!(complaint.contains("delay-target must be between"), "{complaint}");
+    assert!(complaint.contains("delay-target: must be 1 ms to 10 s"), "{complaint}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
 use super::{Document, Setting};
-use crate::scenario::ScenarioError;
+use crate::scenario::{ScenarioError, keys::tag_of};
 
 impl Document {
     /// The text of the file with `settings`, later ones over earlier ones. It is a scenario file of the same values; comments and
@@ -104,7 +104,7 @@ fn put(item: &mut Item, of: &str, keys: &[&str], value: Value) {
             if !item.is_table_like() {
                 let mut table = InlineTable::new();
                 if let Some(name) = item.as_str() {
-                    table.insert(if of == "video" { "model" } else { "kind" }, name.into());
+                    table.insert(tag_of(of), name.into());
                 }
                 let mut table = Value::from(table);
                 if let Some(old) = item.as_value() {

@@ -6,15 +6,19 @@ use toml::{
 };
 
 use crate::scenario::{
+    keys::{CITY_FILE, FILE, Key, Kind, tag_of},
     read::{Node, id_of},
     setting::Setting,
 };
 
-/// The lists of a file.
-const LISTS: [&str; 5] = ["medium", "link", "flow", "change", "expect"];
+/// The row of a key at the top of a file.
+fn top(key: &str) -> Option<&'static Key> {
+    FILE.rows(None).chain(CITY_FILE.rows(None)).find(|row| row.name == key)
+}
 
-/// The keys at the top of a file that are not lists.
-const KEYS: [&str; 6] = ["name", "description", "seed", "duration", "warmup", "city"];
+fn is_list(key: &str) -> bool {
+    top(key).is_some_and(|row| matches!(row.kind, Kind::List(_)))
+}
 
 impl Setting {
     /// Puts the value into a file's `root`, at `place` within the text.
@@ -26,7 +30,7 @@ impl Setting {
         }
         match keys[..] {
             ["expect"] if self.value.starts_with('[') => put(root, "", &keys, place, self.node(place)?),
-            [list] | [list, _] if LISTS.contains(&list) => {
+            [list] | [list, _] if is_list(list) => {
                 let element = if matches!(list, "medium" | "link" | "flow") { "ID" } else { "1" };
                 Err(format!("which key of it? Write {list}.{element}.KEY=VALUE"))
             }
@@ -37,10 +41,10 @@ impl Setting {
             ["city", ..] if root.get_ref().get("city").is_none() => {
                 Err(format!("the scenario has no city: use one of {}", names(root)))
             }
-            [list, number, ..] if LISTS.contains(&list) && root.get_ref().get(list).is_none() => {
+            [list, number, ..] if is_list(list) && root.get_ref().get(list).is_none() => {
                 Err(missing(list, number, 0))
             }
-            [key, ..] if LISTS.contains(&key) || KEYS.contains(&key) => {
+            [key, ..] if key != "lesson" && top(key).is_some() => {
                 put(root, "", &keys, place, self.node(place)?)
             }
             [key, ..] => Err(format!("nothing is called \"{key}\": use one of {}", names(root))),
@@ -87,7 +91,7 @@ pub(super) fn whole_path(root: &Node<'_>, path: &str) -> Vec<String> {
     let keys: Vec<String> = path.split('.').map(str::to_owned).collect();
     let has = |list, wanted: &str| ids(root, list).any(|id| id == wanted);
     let list = match &keys[..] {
-        [list, ..] if LISTS.contains(&list.as_str()) => None,
+        [list, ..] if is_list(list) => None,
         [id, _, ..] => ["link", "flow", "medium"].into_iter().find(|list| has(list, id)),
         _ => None,
     };
@@ -136,8 +140,7 @@ fn put<'t>(
     if !node.get_ref().is_table() {
         let mut table = DeTable::new();
         if node.get_ref().is_str() {
-            let tag = if of == "video" { "model" } else { "kind" };
-            table.insert(at(place, tag.into()), node.clone());
+            table.insert(at(place, tag_of(of).into()), node.clone());
         }
         *node = at(place, DeValue::Table(table));
     }

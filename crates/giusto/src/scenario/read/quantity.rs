@@ -3,11 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use giusto_sim::link::queue::Limit;
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
-use toml::de::DeValue;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use toml::de::{DeInteger, DeValue};
 
-use super::value::{Found, Node, Read, choice, expected, list, text, within, wrong};
-use crate::scenario::media::GiveUp;
+use super::value::{Found, Node, Read, expected, list, shown, text, within, wrong};
+use crate::scenario::keys::Kind;
 
 /// The quantity that `parse` makes of a text.
 fn quantity<T>(node: &Node<'_>, what: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Found<T> {
@@ -39,7 +39,7 @@ impl Read for DataRate {
 
 /// A rate that may be zero, as during an outage. Zero needs no unit.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RateOrZero(pub(super) DataRate);
+pub(in crate::scenario) struct RateOrZero(pub(in crate::scenario) DataRate);
 
 impl Read for RateOrZero {
     fn read(node: &Node<'_>) -> Found<Self> {
@@ -103,22 +103,6 @@ impl Read for Limit {
     }
 }
 
-impl Read for GiveUp {
-    fn read(node: &Node<'_>) -> Found<Self> {
-        match node.get_ref() {
-            DeValue::String(text) if text == "never" => Ok(Self::Never),
-            DeValue::String(_) => TimeDelta::read(node).map(Self::After),
-            _ => expected(node, "a time with its unit, such as \"100 ms\", or \"never\""),
-        }
-    }
-}
-
-impl Read for Ecn {
-    fn read(node: &Node<'_>) -> Found<Self> {
-        choice(node, [("off", Self::NotEct), ("ect0", Self::Ect0), ("ect1", Self::Ect1)])
-    }
-}
-
 impl Read for String {
     fn read(node: &Node<'_>) -> Found<Self> {
         text(node).map(str::to_owned)
@@ -135,45 +119,76 @@ impl Read for f64 {
     fn read(node: &Node<'_>) -> Found<Self> {
         let value = match node.get_ref() {
             DeValue::Float(value) => value.as_str().parse().ok(),
-            DeValue::Integer(value) => {
-                i128::from_str_radix(value.as_str(), value.radix()).ok().map(|value| value as Self)
-            }
+            DeValue::Integer(value) => Some(integer(value) as Self),
             _ => return expected(node, "a number without quotes or unit, such as 0.01"),
         };
         value.filter(|value: &Self| value.is_finite()).map_or_else(|| expected(node, "a finite number"), Ok)
     }
 }
 
-/// A whole number from `min` to `max`.
-fn whole(node: &Node<'_>, min: u64, max: u64) -> Found<u64> {
-    let DeValue::Integer(value) = node.get_ref() else {
-        return expected(node, &format!("a whole number of at least {min}"));
-    };
-    // What does not fit into 128 bits is too large, or too small, by far.
+/// What does not fit into 128 bits is too large, or too small, by far.
+fn integer(value: &DeInteger<'_>) -> i128 {
     let far = if value.as_str().starts_with('-') { i128::MIN } else { i128::MAX };
-    match i128::from_str_radix(value.as_str(), value.radix()).unwrap_or(far) {
-        number if number < min.into() => wrong(node, format_args!("must be at least {min}, found {value}")),
-        number if number > max.into() => wrong(node, format_args!("must be at most {max}, found {value}")),
-        number => Ok(number as u64),
-    }
-}
-
-/// Reads a count of at least `min`.
-pub(super) fn at_least(min: u32) -> impl Fn(&Node<'_>) -> Found<u32> {
-    move |node| whole(node, min.into(), u32::MAX.into()).map(|number| number as u32)
-}
-
-impl Read for u32 {
-    /// A count of at least 1.
-    fn read(node: &Node<'_>) -> Found<Self> {
-        at_least(1)(node)
-    }
+    i128::from_str_radix(value.as_str(), value.radix()).unwrap_or(far)
 }
 
 impl Read for u64 {
     fn read(node: &Node<'_>) -> Found<Self> {
-        whole(node, 0, Self::MAX)
+        let DeValue::Integer(value) = node.get_ref() else { return expected(node, "a whole number") };
+        let number = integer(value);
+        let bound = if number < 0 { "at least 0" } else { "at most 18446744073709551615" };
+        Self::try_from(number).or_else(|_| wrong(node, format_args!("must be {bound}, found {value}")))
     }
+}
+
+impl Read for u32 {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        let number = u64::read(node)?;
+        let many = |_| wrong(node, format_args!("must be at most {}, found {number}", Self::MAX));
+        Self::try_from(number).or_else(many)
+    }
+}
+
+impl Read for usize {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        u32::read(node).map(|number| number as Self)
+    }
+}
+
+/// A number with one of `units`, divided by what the unit is smaller by.
+pub(in crate::scenario) fn measure(node: &Node<'_>, units: &[(&str, f64)]) -> Found<f64> {
+    let read = |text: &str| {
+        let (unit, divisor) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number / divisor)
+    };
+    let value = node.get_ref().as_str().and_then(|text| read(text.trim()));
+    let unit = units.first().map_or("", |(unit, _)| unit);
+    value.map_or_else(|| expected(node, &format!("a number and its unit, such as \"3 {unit}\"")), Ok)
+}
+
+/// Checks the range of a number.
+pub(super) fn check(kind: &Kind, node: &Node<'_>) -> Result<(), String> {
+    let (text, is_integer) = (node.get_ref().as_str(), node.get_ref().is_integer());
+    let number = match kind {
+        Kind::Whole(_) if !is_integer => {
+            return Err(format!("expected a whole number, {}, found {}", kind.bounds(), shown(node)));
+        }
+        Kind::Whole(_) | Kind::Number(_) => f64::read(node).ok(),
+        Kind::Rate(_) => text.and_then(|text| text.parse().ok()).map(|rate: DataRate| rate.as_bps() as f64),
+        Kind::Size(_) => text.and_then(|text| text.parse().ok()).map(|size: DataSize| size.as_bytes() as f64),
+        Kind::Time(_) => text.and_then(|text| text.parse().ok()).map(TimeDelta::as_seconds),
+        Kind::Measure(units, _) => {
+            let first = units.first().map_or(1.0, |(_, divisor)| *divisor);
+            measure(node, units).ok().map(|number| number * first)
+        }
+        Kind::Any(forms) => {
+            let fits = |form: &&Kind| is_integer || !matches!(form, Kind::Whole(_));
+            return forms.iter().filter(fits).try_for_each(|form| check(form, node));
+        }
+        _ => None,
+    };
+    number.map_or(Ok(()), |number| kind.check(number, &shown(node)))
 }
 
 impl<T: Read> Read for Option<T> {

@@ -29,8 +29,8 @@ fn a_threshold_without_a_limit_is_refused_with_the_fix() {
 
 #[test]
 fn a_range_of_tcp_names_the_line_and_the_key() {
-    insta::assert_snapshot!(complaint("", "min-rto = \"61 s\""), @r#"s.toml:11: flow "bulk": TCP: min-rto must be 0 to 60 s, found 61 s"#);
-    insta::assert_snapshot!(complaint("", "initial-window = 11"), @r#"s.toml:11: flow "bulk": TCP: initial-window must be 1 to 10, found 11"#);
+    insta::assert_snapshot!(complaint("", "min-rto = \"61 s\""), @r#"s.toml:11: flow "bulk": min-rto: must be 0 s to 60 s, found "61 s""#);
+    insta::assert_snapshot!(complaint("", "initial-window = 11"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found 11: the default is 10"#);
 }
 
 #[test]
@@ -40,18 +40,18 @@ fn every_wrong_value_of_a_table_is_reported() {
     s.toml:8: link "wire": loss: expected a number without quotes or unit, such as 0.01, found "1 %"
     s.toml:9: link "wire": reorder: expected true or false, found 1
     s.toml:10: link "wire": queue: expected a name or a table, such as { kind = "drop-tail|codel|fq-codel|pie|red|dualpi2|step-mark|delay-threshold|policer" }, found 3
-    s.toml:11: link "wire": unknown key "repeat": known keys are id, from, to, duplex, rate, medium, delay, queue, loss, jitter, reorder, duplication, corruption, reverse
+    s.toml:11: link "wire": unknown key "repeat": known keys are id, from, to, duplex, reverse, rate, medium, delay, queue, loss, jitter, reorder, duplication, corruption, access, frame-error
     s.toml:15: flow "bulk": mss: expected a size with its unit, such as "1200 B", found "536"
     s.toml:16: flow "bulk": control: unknown name "reno": use one of new-reno, cubic, prague, bbr
-    s.toml:17: flow "bulk": initial-window: must be at least 1, found 0
+    s.toml:17: flow "bulk": initial-window: must be 1 to 10, found 0: the default is 10
     "#);
 }
 
 #[test]
 fn numbers_outside_their_range_are_refused() {
-    insta::assert_snapshot!(complaint("", "initial-window = -99999999999999999999999999999999999999999"), @r#"s.toml:11: flow "bulk": initial-window: must be at least 1, found -99999999999999999999999999999999999999999"#);
-    insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be at most 4294967295, found 4294967296"#);
-    insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number of at least 1, found 1.5"#);
+    insta::assert_snapshot!(complaint("", "initial-window = -99999999999999999999999999999999999999999"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found -99999999999999999999999999999999999999999: the default is 10"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found 4294967296: the default is 10"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number, 1 to 10, found 1.5: the default is 10"#);
     insta::assert_snapshot!(complaint("loss = inf", ""), @r#"s.toml:7: link "wire": loss: expected a finite number, found inf"#);
 }
 
@@ -79,8 +79,8 @@ flow = [{{ id = \"bulk\", kind = \"tcp\", from = \"sta\", to = \"ap\" }}]
     let complaint = |medium: &str, link: &str| scenario(medium, link).unwrap_err().to_string();
     insta::assert_snapshot!(complaint("", "medium = \"wfi\""), @r#"s.toml:3: link "air": unknown medium "wfi": did you mean "wifi"? use one of wifi
 s.toml:3: link "air:reverse": unknown medium "wfi": did you mean "wifi"? use one of wifi"#);
-    insta::assert_snapshot!(complaint(", aggregation = 65", "medium = \"wifi\""), @r#"s.toml:2: medium "wifi": aggregation must be from 1 to 64 packets in a frame, found 65"#);
-    insta::assert_snapshot!(complaint("", "access = \"video\""), @r#"s.toml:3: link "air": unknown key "access": known keys are id, from, to, duplex, rate, medium, delay, queue, loss, jitter, reorder, duplication, corruption, reverse"#);
+    insta::assert_snapshot!(complaint(", aggregation = 65", "medium = \"wifi\""), @r#"s.toml:2: medium "wifi": aggregation: must be 1 to 64, found 65: the default is 1"#);
+    insta::assert_snapshot!(complaint("", "access = \"video\""), @r#"s.toml:3: link "air": access: only a link on a medium has it: add medium = "ID", or remove this"#);
     insta::assert_snapshot!(complaint("", "medium = \"wifi\", acces = \"video\""), @r#"s.toml:3: link "air": unknown key "acces": did you mean "access"?"#);
     insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s"
 s.toml:3: link "air:reverse": a link on a medium needs one constant rate, such as "52 Mbit/s""#);

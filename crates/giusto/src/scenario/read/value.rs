@@ -7,7 +7,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::scenario::error::{nearest, unknown};
+use super::quantity::check;
+use crate::scenario::{
+    error::{nearest, unknown},
+    keys::{Group, Key, Named, Preset},
+};
 
 /// A TOML value and its span.
 pub(in crate::scenario) type Node<'t> = Spanned<DeValue<'t>>;
@@ -24,19 +28,21 @@ pub(in crate::scenario) struct Problem {
 pub(in crate::scenario) type Found<T> = Result<T, Vec<Problem>>;
 
 /// What can be read from one value of a file.
-pub(super) trait Read: Sized {
+pub(in crate::scenario) trait Read: Sized {
     fn read(node: &Node<'_>) -> Found<Self>;
 }
 
-/// A kind of something by its name, and how its keys are read.
-pub(super) type Kind<'k, 't, T> = (&'static str, &'k dyn Fn(&mut Table<'t>) -> T);
-
-pub(super) fn wrong<T>(node: &Node<'_>, text: impl fmt::Display) -> Found<T> {
+pub(in crate::scenario) fn wrong<T>(node: &Node<'_>, text: impl fmt::Display) -> Found<T> {
     Err(vec![Problem { span: node.span(), text: text.to_string() }])
 }
 
-pub(super) fn expected<T>(node: &Node<'_>, what: &str) -> Found<T> {
-    let found = match node.get_ref() {
+pub(in crate::scenario) fn expected<T>(node: &Node<'_>, what: &str) -> Found<T> {
+    wrong(node, format_args!("expected {what}, found {}", shown(node)))
+}
+
+/// A value as in a file.
+pub(in crate::scenario) fn shown(node: &Node<'_>) -> String {
+    match node.get_ref() {
         DeValue::String(text) => format!("\"{text}\""),
         DeValue::Integer(value) => value.to_string(),
         DeValue::Float(value) => value.to_string(),
@@ -44,12 +50,11 @@ pub(super) fn expected<T>(node: &Node<'_>, what: &str) -> Found<T> {
         DeValue::Datetime(value) => value.to_string(),
         DeValue::Array(_) => "a list".to_owned(),
         DeValue::Table(_) => "a table".to_owned(),
-    };
-    wrong(node, format_args!("expected {what}, found {found}"))
+    }
 }
 
 /// Puts the name of a key or of an element in front of each problem. An element's own name follows that of its list.
-pub(super) fn within(mut problems: Vec<Problem>, name: &str) -> Vec<Problem> {
+pub(in crate::scenario) fn within(mut problems: Vec<Problem>, name: &str) -> Vec<Problem> {
     for Problem { text, .. } in &mut problems {
         let colon = if text.starts_with(' ') { "" } else { ": " };
         *text = format!("{name}{colon}{text}");
@@ -62,21 +67,45 @@ pub(in crate::scenario) fn id_of<'a>(node: &'a Node<'_>) -> Option<&'a str> {
     text_at(node, "id")
 }
 
-pub(super) fn quoted_id(node: &Node<'_>) -> Option<String> {
+pub(in crate::scenario) fn quoted_id(node: &Node<'_>) -> Option<String> {
     id_of(node).map(|id| format!("\"{id}\""))
 }
 
 /// The text at a key of a table.
-pub(super) fn text_at<'a>(node: &'a Node<'_>, key: &str) -> Option<&'a str> {
+pub(in crate::scenario) fn text_at<'a>(node: &'a Node<'_>, key: &str) -> Option<&'a str> {
     node.get_ref().get(key)?.get_ref().as_str()
 }
 
-pub(super) fn text<'a>(node: &'a Node<'_>) -> Found<&'a str> {
+pub(in crate::scenario) fn text<'a>(node: &'a Node<'_>) -> Found<&'a str> {
     node.get_ref().as_str().map_or_else(|| expected(node, "a quoted string"), Ok)
 }
 
+/// What to write instead of a number outside the range of its key.
+fn fix(row: &Key) -> String {
+    let words = row.kind.names();
+    let default = match row.default {
+        // The message says enough: `rate: must be above 0 bit/s`.
+        Preset::Is(value) | Preset::Shown(value) if words.contains(&value) => return String::new(),
+        Preset::Is(value) | Preset::Shown(value) => format!(": the default is {}", quoted(value)),
+        Preset::Required(value) => format!(": try {}", quoted(value)),
+        Preset::Said(_) | Preset::Unset => String::new(),
+    };
+    words.iter().fold(String::new(), |text, word| text + ", or \"" + word + "\"") + &default
+}
+
+/// A value as in a file, from one whose strings have no quotes.
+pub(in crate::scenario) fn quoted(value: &str) -> String {
+    match DeValue::parse(value) {
+        Ok(parsed) if !parsed.get_ref().is_datetime() => value.to_owned(),
+        _ => format!("\"{value}\""),
+    }
+}
+
 /// One of the names of `known`.
-pub(super) fn choice<'n, T>(node: &Node<'_>, known: impl IntoIterator<Item = (&'n str, T)>) -> Found<T> {
+pub(in crate::scenario) fn choice<'n, T>(
+    node: &Node<'_>,
+    known: impl IntoIterator<Item = (&'n str, T)>,
+) -> Found<T> {
     let word = text(node)?;
     let (names, mut values): (Vec<&str>, Vec<T>) = known.into_iter().unzip();
     match names.iter().position(|name| *name == word) {
@@ -86,12 +115,15 @@ pub(super) fn choice<'n, T>(node: &Node<'_>, known: impl IntoIterator<Item = (&'
 }
 
 /// A list, with each element read by `read`.
-pub(super) fn list<'t, T>(node: &'t Node<'t>, read: impl FnMut(&'t Node<'t>) -> Found<T>) -> Found<Vec<T>> {
+pub(in crate::scenario) fn list<'t, T>(
+    node: &'t Node<'t>,
+    read: impl FnMut(&'t Node<'t>) -> Found<T>,
+) -> Found<Vec<T>> {
     elements(node, quoted_id, read)
 }
 
 /// A list whose elements are called by `name`, or else by their numbers.
-pub(super) fn elements<'t, T>(
+pub(in crate::scenario) fn elements<'t, T>(
     node: &'t Node<'t>,
     name: impl Fn(&Node<'_>) -> Option<String>,
     mut read: impl FnMut(&'t Node<'t>) -> Found<T>,
@@ -111,103 +143,121 @@ pub(super) fn elements<'t, T>(
 }
 
 /// One value, or a list of them.
-pub(super) fn one_or_many<'t, T>(
+pub(in crate::scenario) fn one_or_many<'t, T>(
     node: &'t Node<'t>,
     mut read: impl FnMut(&'t Node<'t>) -> Found<T>,
 ) -> Found<Vec<T>> {
     if node.get_ref().is_array() { list(node, read) } else { Ok(vec![read(node)?]) }
 }
 
+impl<T: Named> Read for T {
+    fn read(node: &Node<'_>) -> Found<Self> {
+        choice(node, T::named())
+    }
+}
+
 /// A table, whose keys are read by `read`.
-pub(super) fn table<'t, T>(node: &'t Node<'t>, read: impl FnOnce(&mut Table<'t>) -> T) -> Found<T> {
+pub(in crate::scenario) fn table<'t, T>(
+    node: &'t Node<'t>,
+    group: &'static Group,
+    read: impl FnOnce(&mut Table<'t>) -> T,
+) -> Found<T> {
     if node.get_ref().is_table() {
-        named(node, read)
+        named(node, group, read)
     } else {
         expected(node, "a table, such as { key = value }")
     }
 }
 
 /// A table with a [kind](Table::kind), or the name of the kind alone.
-pub(super) fn named<'t, T>(node: &'t Node<'t>, read: impl FnOnce(&mut Table<'t>) -> T) -> Found<T> {
-    let mut keys = Table { node, known: Vec::new(), all_known: true, problems: Vec::new(), wrong: None };
-    let value = read(&mut keys);
-    keys.add_unknown_keys();
-    if keys.problems.is_empty() {
-        keys.problems.extend(keys.wrong);
-    }
-    if keys.problems.is_empty() { Ok(value) } else { Err(keys.problems) }
-}
-
-/// A value whose `kind` says how its keys are read; `default` is the kind of a table that names none.
-pub(super) fn one_of<'t, T: Default>(
+pub(in crate::scenario) fn named<'t, T>(
     node: &'t Node<'t>,
-    default: Option<&str>,
-    kinds: &[Kind<'_, 't, T>],
+    group: &'static Group,
+    read: impl FnOnce(&mut Table<'t>) -> T,
 ) -> Found<T> {
-    named(node, |keys| keys.kind("kind", default, kinds).unwrap_or_default())
+    let mut keys = Table::new(node, group);
+    let value = read(&mut keys);
+    keys.finish()?;
+    Ok(value)
 }
 
 /// A table whose keys are being read. Every problem is noted; what is read from a table with problems is not used.
-pub(super) struct Table<'t> {
+pub(in crate::scenario) struct Table<'t> {
     node: &'t Node<'t>,
-    /// The keys asked for so far.
-    known: Vec<&'static str>,
-    /// Whether no other keys would be asked for if the problems were fixed.
+    /// The keys that it may have.
+    rows: Vec<&'static Key>,
+    /// Keys without a row.
+    others: Vec<&'static str>,
+    /// Whether no other keys would be known if the problems were fixed.
     all_known: bool,
+    /// Required keys that may be missing all the same.
+    spared: &'static [&'static str],
     problems: Vec<Problem>,
     /// A problem of values that could each be read; another problem may be its cause.
     wrong: Option<Problem>,
 }
 
 impl<'t> Table<'t> {
+    fn new(node: &'t Node<'t>, group: &'static Group) -> Self {
+        let rows = group.keys.iter().copied().flatten().collect();
+        let (others, problems) = (Vec::new(), Vec::new());
+        Self { node, rows, others, all_known: true, spared: &[], problems, wrong: None }
+    }
+
     fn entries(&self) -> Option<&'t DeTable<'t>> {
         self.node.get_ref().as_table()
     }
 
-    /// The value of `key`, if it is there, read by `read`.
-    pub(super) fn with<T>(
+    /// Lets required keys be missing.
+    pub(in crate::scenario) fn spare(&mut self, keys: &'static [&'static str]) {
+        self.spared = keys;
+    }
+
+    /// The value of `key`, if it is there and in its range, read by `read`.
+    pub(in crate::scenario) fn with<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&'t Node<'t>) -> Found<T>,
     ) -> Option<T> {
-        if !self.known.contains(&key) {
-            self.known.push(key);
-        }
-        let value = read(self.entries()?.get(key)?);
+        let row = self.rows.iter().find(|row| row.name == key);
+        debug_assert!(row.is_some() || !self.all_known, "{key} has no row");
+        let node = self.entries()?.get(key)?;
+        let checked = row.map_or(Ok(()), |row| {
+            check(&row.kind, node).map_err(|text| vec![Problem { span: node.span(), text: text + &fix(row) }])
+        });
+        let value = checked.and_then(|()| read(node));
         value.map_err(|problems| self.problems.extend(within(problems, key))).ok()
     }
 
     /// Whether `key` is there.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(in crate::scenario) fn has(&self, key: &str) -> bool {
         self.entries().is_some_and(|entries| entries.contains_key(key))
     }
 
-    pub(super) fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
+    pub(in crate::scenario) fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
         self.with(key, |node| T::read(node))
     }
 
-    /// The value of `key`, which must be there.
-    pub(super) fn required<T: Read + Default>(&mut self, key: &'static str) -> T {
-        self.required_with(key, |node| T::read(node)).unwrap_or_default()
-    }
-
-    /// The value of `key`, which must be there, read by `read`; none if there is a problem.
-    pub(super) fn required_with<T>(
-        &mut self,
-        key: &'static str,
-        read: impl FnOnce(&'t Node<'t>) -> Found<T>,
-    ) -> Option<T> {
-        self.require(key);
-        self.with(key, read)
+    /// The value of `key`, or else the default of its row, or else of its type.
+    pub(in crate::scenario) fn value<T: Read + Default>(&mut self, key: &'static str) -> T {
+        let default = self.rows.iter().find(|row| row.name == key).map(|row| row.default);
+        match (self.optional(key), default) {
+            (Some(value), _) => value,
+            (None, Some(Preset::Is(text) | Preset::Shown(text))) => {
+                let node = DeValue::parse(&quoted(text)).map(|node| T::read(&node));
+                node.ok().and_then(Result::ok).unwrap_or_default()
+            }
+            _ => T::default(),
+        }
     }
 
     /// Sets `field` to the value of `key`, if it is there.
-    pub(super) fn set<T: Read>(&mut self, key: &'static str, field: &mut T) {
+    pub(in crate::scenario) fn set<T: Read>(&mut self, key: &'static str, field: &mut T) {
         self.set_with(key, field, |node| T::read(node));
     }
 
     /// Sets `field` to the value of `key`, if it is there, read by `read`.
-    pub(super) fn set_with<T>(
+    pub(in crate::scenario) fn set_with<T>(
         &mut self,
         key: &'static str,
         field: &mut T,
@@ -219,85 +269,78 @@ impl<'t> Table<'t> {
     }
 
     /// Notes that `key` is missing, if it is.
-    pub(super) fn require(&mut self, key: &'static str) {
-        if self.entries().is_some_and(|entries| entries.contains_key(key)) {
-            return;
+    pub(in crate::scenario) fn require(&mut self, key: &str, example: &str) {
+        if !self.has(key) {
+            let text = format!("{key} is missing: add {key} = {}", quoted(example));
+            self.problems.push(Problem { span: self.node.span(), text });
         }
-        let example = match key {
-            "duration" => "duration = \"60 s\"",
-            "burst" => "burst = \"30 kB\"",
-            "rate" => "rate = \"5 Mbit/s\"",
-            "city" => "a table [city]",
-            "load" => "load = \"4 Mbit/s\"",
-            "size" => "size = \"1200 B\"",
-            "sizes" => "sizes = [12000, 2500]",
-            "at" => "at = \"20 s\"",
-            "metric" => "metric = \"received-rate\"",
-            "std" | "max" | "uniform" | "on" | "off" => "a time, such as \"5 ms\"",
-            "steps" => "steps = [[\"0 s\", \"5 ms\"]]",
-            "to-bad" | "to-good" => "a probability, such as 0.01",
-            _ => &format!("{key} = \"NAME\""),
-        };
-        let text = format!("{key} is missing: add {example}");
-        self.problems.push(Problem { span: self.node.span(), text });
     }
 
-    /// Reads the keys of the kind that `tag` names, or the value itself if it is a name; `default` is the kind of a table
-    /// without `tag`.
-    pub(super) fn kind<T>(
-        &mut self,
-        tag: &'static str,
-        default: Option<&str>,
-        kinds: &[Kind<'_, 't, T>],
-    ) -> Option<T> {
-        let known = || kinds.iter().copied();
-        let read = match self.node.get_ref() {
-            DeValue::Table(entries) if entries.contains_key(tag) => {
-                self.with(tag, |node| choice(node, known()))
+    /// The kind of the table, or that the value itself names. Its keys are known from then on.
+    pub(in crate::scenario) fn kind(&mut self, group: &'static Group) -> Option<&'static str> {
+        let kinds = group.kinds.as_ref()?;
+        let known = || kinds.all.iter().map(|kind| (kind.name, kind));
+        let names = || known().map(|(name, _)| name).collect::<Vec<_>>().join("|");
+        let table = self.node.get_ref().as_table();
+        let node = table.map_or(Some(self.node), |entries| entries.get(kinds.tag));
+        self.others.push(kinds.tag);
+        let found = match node {
+            Some(node) if table.is_some() => choice(node, known()).map_err(|found| within(found, kinds.tag)),
+            Some(node) if node.get_ref().is_str() => choice(node, known()),
+            Some(node) => {
+                expected(node, &format!("a name or a table, such as {{ {} = \"{}\" }}", kinds.tag, names()))
             }
-            DeValue::Table(_) => {
-                self.known.push(tag);
-                let read = known().find(|(name, _)| Some(*name) == default).map(|(_, read)| read);
-                if read.is_none() {
-                    self.require(tag);
-                }
-                read
-            }
-            _ => {
-                let names: Vec<&str> = known().map(|(name, _)| name).collect();
-                let found = if self.node.get_ref().is_str() {
-                    choice(self.node, known())
-                } else {
-                    let names = names.join("|");
-                    expected(self.node, &format!("a name or a table, such as {{ {tag} = \"{names}\" }}"))
-                };
-                found.map_err(|problems| self.problems.extend(problems)).ok()
+            None => {
+                let default = group.unnamed(&|key| self.has(key));
+                let missing = || format!("{0} is missing: add {0} = \"{1}\"", kinds.tag, names());
+                default.map_or_else(|| wrong(self.node, missing()), Ok)
             }
         };
-        self.all_known &= read.is_some();
-        read.map(|read| read(self))
+        let kind = found.map_err(|problems| self.problems.extend(problems)).ok();
+        self.all_known &= kind.is_some();
+        self.rows.extend(kind.into_iter().flat_map(|kind| kind.keys).copied().flatten());
+        kind.map(|kind| kind.name)
     }
 
     /// Notes that `key` must not be there, if it is.
-    pub(super) fn refuse(&mut self, key: &'static str, text: &str) {
-        self.with(key, |node| wrong::<()>(node, text));
+    pub(in crate::scenario) fn refuse(&mut self, key: &'static str, text: &str) {
+        if !self.rows.iter().any(|row| row.name == key) {
+            self.others.push(key);
+        }
+        let node = self.entries().and_then(|entries| entries.get(key));
+        let problem = |node: &Node<'_>| Problem { span: node.span(), text: format!("{key}: {text}") };
+        self.problems.extend(node.map(problem));
     }
 
     /// Notes an error of values that could each be read: at `key`, or at the table if `key` is not there.
-    pub(super) fn wrong(&mut self, key: &str, text: impl fmt::Display) {
+    pub(in crate::scenario) fn wrong(&mut self, key: &str, text: impl fmt::Display) {
         let span = self.entries().and_then(|entries| entries.get(key)).unwrap_or(self.node).span();
         self.wrong.get_or_insert(Problem { span, text: text.to_string() });
     }
 
-    fn add_unknown_keys(&mut self) {
+    /// Reports the problems, with the keys that are missing or unknown.
+    fn finish(mut self) -> Found<()> {
+        for row in std::mem::take(&mut self.rows) {
+            self.others.push(row.name);
+            match row.default {
+                Preset::Required(example) if !self.spared.contains(&row.name) => {
+                    self.require(row.name, example);
+                }
+                _ => {}
+            }
+        }
         let entries = self.entries().filter(|_| self.all_known).into_iter().flatten();
-        for (key, _) in entries.filter(|(key, _)| !self.known.contains(&key.get_ref().as_ref())) {
-            let fix = nearest(key.get_ref(), &self.known).map_or_else(
-                || format!("known keys are {}", self.known.join(", ")),
+        for (key, _) in entries.filter(|(key, _)| !self.others.contains(&key.get_ref().as_ref())) {
+            let fix = nearest(key.get_ref(), &self.others).map_or_else(
+                || format!("known keys are {}", self.others.join(", ")),
                 |near| format!("did you mean \"{near}\"?"),
             );
             let text = format!("unknown key \"{}\": {fix}", key.get_ref());
             self.problems.push(Problem { span: key.span(), text });
         }
+        if self.problems.is_empty() {
+            self.problems.extend(self.wrong);
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 }

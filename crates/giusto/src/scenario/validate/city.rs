@@ -10,18 +10,6 @@ use crate::scenario::{
     model::QueueSpec,
 };
 
-/// The keys of the settings of a city, by their names in errors.
-const KEYS: [(&str, &str); 8] = [
-    ("users per cell", "users-per-cell"),
-    ("speed", "speed"),
-    ("call length", "call"),
-    ("base round-trip time", "base-rtt"),
-    ("downlink bandwidth", "bandwidth"),
-    ("end of the evaluation", "evaluation"),
-    ("load of file transfers per cell", "files"),
-    ("size of a file", "files"),
-];
-
 /// The scenario, or everything that is wrong with it.
 pub(in crate::scenario) fn scenario(scenario: CityScenario) -> Result<CityScenario, Vec<Finding>> {
     let CityScenario { name, spec, expectations, .. } = &scenario;
@@ -48,12 +36,8 @@ fn city(spec: &CitySpec, found: &mut Vec<Finding>) {
     if let Err(error) = config.validate() {
         match error {
             CityError::Range { setting, range, found } => {
-                let key = KEYS.iter().find(|(name, _)| *name == setting).map_or("case", |(_, key)| key);
-                let what = match key {
-                    "evaluation" | "files" => format!("{key}: {setting}"),
-                    _ => key.to_owned(),
-                };
-                add(at(key), format!("{what} must be {range}, found {found}"));
+                let key = if setting == "end of the evaluation" { "evaluation" } else { "files" };
+                add(at(key), format!("{key}: {setting} must be {range}, found {found}"));
             }
             error => add(at("files"), format!("files: {error}")),
         }

@@ -4,27 +4,13 @@ use giusto_congestion::{Algorithm, Limits, Requirements};
 use giusto_session::media::ParityRatio;
 use giusto_sim::random;
 use giusto_sim::traffic::encoder::Audio;
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use crate::scenario::{
     error::{KeyError, check},
+    keys::MEDIA,
     media::{AUDIO_ID, FEEDBACKS, GiveUp, MOST_VIDEOS, MediaSpec, Unsupported, VideoStream, feedback_name},
 };
-
-/// Minimum and maximum priority of a video, or of a flow: beyond them a share is all or nothing.
-const PRIORITIES: (f64, f64) = (0.001, 1000.0);
-
-/// Minimum and maximum delay target: feedback measures in steps of 1/1024 s (RFC 8888 §3.1).
-const DELAY_TARGETS: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(10));
-
-/// Minimum and maximum playout deadline: an incomplete frame is kept for 2 s.
-const PLAYOUT_DEADLINES: (TimeDelta, TimeDelta) = (TimeDelta::from_millis(1), TimeDelta::from_seconds(2));
-
-/// Maximum number of parity packets per media packet: that of the session.
-const MAX_FEC_RATIO: f64 = 0.5;
-
-/// The maximum payload: with its headers a packet still fits into a datagram.
-const MAX_PAYLOAD: DataSize = DataSize::from_bytes(65_000);
 
 /// Checks that the session can be built. An error comes with its key, and the index of the video where it is one of several.
 pub(super) fn validate(media: &MediaSpec) -> Result<(), (&'static str, Option<usize>, String)> {
@@ -46,7 +32,7 @@ fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
     let VideoStream { id, video, priority, skip_after, discard_after, pauses } = stream;
     let source = video.source(Timestamp::ZERO, random::stream(0, "check"));
     source.map_err(|error| ("model", error.to_string()))?;
-    self::priority(*priority)?;
+    in_range("priority", *priority)?;
     for (key, wait) in [("skip-after", skip_after), ("discard-after", discard_after)] {
         if let GiveUp::After(wait) = wait {
             let text = format_args!("{key} must be above 0 s, found {wait}: \"never\" switches it off");
@@ -61,10 +47,12 @@ fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
     check(!ids.contains(&id.as_str()), "id", text)
 }
 
-fn priority(priority: f64) -> Result<(), KeyError> {
-    let (min, max) = PRIORITIES;
-    let text = format_args!("priority must be between {min} and {max}, found {priority}: the default is 1");
-    check((min..=max).contains(&priority), "priority", text)
+/// Checks a number, in the base unit, against the range of its key in the table.
+fn in_range(key: &'static str, number: f64) -> Result<(), KeyError> {
+    let row = MEDIA.iter().find(|row| row.name == key);
+    let mut forms = row.into_iter().flat_map(|row| row.kind.forms());
+    let checked = forms.try_for_each(|form| form.check(number, &form.write(number)));
+    checked.map_err(|text| (key, format!("{key}: {text}")))
 }
 
 /// Pauses must be sorted and must not touch.
@@ -90,9 +78,7 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
     if let Some(audio) = media.audio {
         Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
     }
-    let payload = media.max_payload;
-    let text = format_args!("max-payload must be between 1 B and {MAX_PAYLOAD}, found {payload}");
-    check(payload > DataSize::ZERO && payload <= MAX_PAYLOAD, "max-payload", text)?;
+    in_range("max-payload", media.max_payload.as_bytes() as f64)?;
     if let Some(&setting) = media.unsupported().first() {
         return Err(unsupported(media.controller, setting));
     }
@@ -103,23 +89,18 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
     let text = format_args!("start-rate must be between min-rate, {min}, and max-rate, {max}, found {start}");
     check((min..=max).contains(&start), "start-rate", text)?;
     if let Some(weight) = media.options.priority {
-        priority(weight)?;
+        in_range("priority", weight)?;
     }
     if let Some(target) = media.options.delay_target {
-        let (shortest, longest) = DELAY_TARGETS;
-        let text = format_args!("delay-target must be between {shortest} and {longest}, found {target}");
-        check((shortest..=longest).contains(&target), "delay-target", text)?;
+        in_range("delay-target", target.as_seconds())?;
     }
     if let Some(ParityRatio::Fixed(ratio)) = media.repair.parity {
-        let text = format_args!("fec-ratio must be above 0 and at most {MAX_FEC_RATIO}, found {ratio}");
-        check(ratio > 0.0 && ratio <= MAX_FEC_RATIO, "fec-ratio", text)?;
+        in_range("fec-ratio", ratio)?;
     }
-    let deadline = media.repair.playout_deadline;
-    let (shortest, longest) = PLAYOUT_DEADLINES;
-    let text = format_args!("playout-deadline must be between {shortest} and {longest}, found {deadline}");
-    check((shortest..=longest).contains(&deadline), "playout-deadline", text)?;
-    let text = format_args!("receiver-limit must be above 0 bit/s, found 0 bit/s");
-    check(media.receiver_limit != Some(DataRate::ZERO), "receiver-limit", text)?;
+    in_range("playout-deadline", media.repair.playout_deadline.as_seconds())?;
+    if let Some(limit) = media.receiver_limit {
+        in_range("receiver-limit", limit.as_bps() as f64)?;
+    }
     pauses(&media.pauses)
 }
 

@@ -1,6 +1,8 @@
 use giusto_congestion::{FeedbackKind, Options};
 use giusto_sim::traffic::encoder::{AudioConfig, StatisticalConfig};
 
+use giusto_units::DataSize;
+
 use super::*;
 use crate::scenario::media::VideoSpec;
 
