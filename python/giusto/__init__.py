@@ -34,10 +34,8 @@ from giusto._giusto import (
 )
 from giusto._record import (
     Check,
-    Distribution,
     FlowRecord,
     LinkRecord,
-    RepairRecord,
     RunRecord,
     StreamRecord,
 )
@@ -54,6 +52,7 @@ from giusto._scenario import (
     loss_steps,
     rate_steps,
 )
+from giusto._statistics import Distribution, RepairRecord
 
 __all__ = [
     "Benchmark",

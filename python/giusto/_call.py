@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from giusto import _giusto
 from giusto._controller import Controller
-from giusto._record import Distribution, RunRecord
+from giusto._record import RunRecord
+from giusto._statistics import Distribution
 
 if TYPE_CHECKING:
     from typing_extensions import Self

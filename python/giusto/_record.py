@@ -10,6 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from giusto import _giusto
+from giusto._statistics import (
+    Distribution,
+    FlowStatistics,
+    LinkStatistics,
+    RepairRecord,
+    StreamStatistics,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,51 +24,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(frozen=True)
-class Distribution:
-    """Mean, quantiles and maximum, in the unit of the field that holds it."""
-
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
-
-
-@dataclass(frozen=True)
-class RepairRecord:
-    """Repair of the lost packets of a stream.
-
-    Attributes
-    ----------
-    repaired_frames : int
-        Complete frames with at least one repaired packet.
-    requested_packets : int
-        Packets that the receiver requested, each time counted.
-    retransmitted_packets : int
-        Packets sent again.
-    parity_packets : int
-        Packets of parity sent.
-    recovered_packets : int
-        Packets recovered from parity.
-    repair_rate_bps : float
-        Rate of the repair packets, all headers included.
-    key_frame_requests : int
-        Key frames that the receiver requested.
-    """
-
-    repaired_frames: int
-    requested_packets: int
-    retransmitted_packets: int
-    parity_packets: int
-    recovered_packets: int
-    repair_rate_bps: float
-    key_frame_requests: int
-
-
-@dataclass(frozen=True)
-class StreamRecord:
-    """One stream of a media flow, over the window of its flow.
+@dataclass(frozen=True, kw_only=True)
+class StreamRecord(StreamStatistics):
+    """One stream of a media flow, over the window of its flow: the statistics of `StreamStatistics`.
 
     Attributes
     ----------
@@ -71,17 +36,8 @@ class StreamRecord:
         RTP synchronisation source.
     kind : str
         ``"video"`` or ``"audio"``.
-    goodput_bps : float
-        Payload of the frames that arrived complete.
-    frames : int
-        Frames that arrived complete.
-    frame_delay_ms : Distribution or None
-        From the capture of a frame until it arrived complete; None if none did.
     priority : float or None
         Of a video: its weight relative to the others.
-    skipped_frames, discarded_packets, late_frames : int or None
-        Frames that were not encoded and packets that were discarded because the sender's queue was too old; frames that were
-        complete after their playout deadline. None if unknown.
     repair : RepairRecord or None
         Repair of lost packets, if there is any.
     """
@@ -89,19 +45,13 @@ class StreamRecord:
     id: str
     ssrc: int
     kind: str
-    goodput_bps: float
-    frames: int
-    frame_delay_ms: Distribution | None
     priority: float | None = None
-    skipped_frames: int | None = None
-    discarded_packets: int | None = None
-    late_frames: int | None = None
     repair: RepairRecord | None = None
 
 
-@dataclass(frozen=True)
-class FlowRecord:
-    """One flow. Rates and delays are of its window, counts of packets of the whole run.
+@dataclass(frozen=True, kw_only=True)
+class FlowRecord(FlowStatistics):
+    """One flow: the statistics of `FlowStatistics`.
 
     Attributes
     ----------
@@ -117,24 +67,6 @@ class FlowRecord:
         Links, in order.
     from_s, to_s : float
         Window of the statistics, in s since the start of the run.
-    sent_rate_bps, received_rate_bps : float
-        All headers included; received packets are unique.
-    goodput_bps : float or None
-        Payload delivered: in-order bytes of TCP, complete frames of media.
-    sent_packets, received_packets, lost_packets, duplicate_packets : int
-        Packets.
-    loss_ratio, marked_ratio : float or None
-        Shares of packets lost, and of received packets with a CE mark, 0 to 1.
-    delay_ms, queue_delay_ms : Distribution or None
-        One-way delay, and queueing delay along the path.
-    target_rate_bps : float or None
-        Of media: mean target rate.
-    decisions, frames : int or None
-        Of media: changes of the target; frames that arrived complete.
-    frame_delay_ms : Distribution or None
-        Of media: from the capture of a frame until it arrived complete.
-    feedback_rate_bps : float or None
-        Of media: rate of the feedback, headers included.
     streams : list of StreamRecord
         Of media: audio first, then the videos.
     """
@@ -148,29 +80,13 @@ class FlowRecord:
     path: list[str]
     from_s: float
     to_s: float
-    sent_rate_bps: float
-    received_rate_bps: float
-    goodput_bps: float | None
-    sent_packets: int
-    received_packets: int
-    lost_packets: int
-    duplicate_packets: int
-    loss_ratio: float | None
-    marked_ratio: float | None
-    delay_ms: Distribution | None
-    queue_delay_ms: Distribution | None
     feedback: str | None = None
-    target_rate_bps: float | None = None
-    decisions: int | None = None
-    frames: int | None = None
-    frame_delay_ms: Distribution | None = None
-    feedback_rate_bps: float | None = None
     streams: list[StreamRecord] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class LinkRecord:
-    """One link. Counts of packets are of the whole run.
+@dataclass(frozen=True, kw_only=True)
+class LinkRecord(LinkStatistics):
+    """One link: the statistics of `LinkStatistics`, from the warm-up to the end of the run.
 
     Attributes
     ----------
@@ -180,18 +96,6 @@ class LinkRecord:
         Nodes at its ends.
     rate, wire, queue : str
         Rate, impairments and queue as text.
-    utilisation_ratio : float or None
-        Bytes transmitted over the capacity; None if the rate is unlimited.
-    capacity_bps : float or None
-        Mean rate over the whole run; None if unlimited.
-    offered_packets, delivered_packets, dropped_packets : int
-        Packets offered, delivered at its far end, dropped or lost.
-    overflow_packets, aqm_packets, lost_packets : int
-        Of the dropped ones: queue full, active queue management, lost on the wire.
-    marked_packets, duplicated_packets, corrupted_packets, in_flight_packets : int
-        Packets marked, copied, changed; inside at the end.
-    queue_delay_ms : Distribution or None
-        Queueing delay; None if nothing was transmitted.
     """
 
     id: str
@@ -200,19 +104,6 @@ class LinkRecord:
     rate: str
     wire: str
     queue: str
-    utilisation_ratio: float | None
-    capacity_bps: float | None
-    offered_packets: int
-    delivered_packets: int
-    dropped_packets: int
-    overflow_packets: int
-    aqm_packets: int
-    lost_packets: int
-    marked_packets: int
-    in_flight_packets: int
-    duplicated_packets: int
-    corrupted_packets: int
-    queue_delay_ms: Distribution | None
 
 
 @dataclass(frozen=True)

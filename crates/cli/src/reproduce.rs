@@ -24,7 +24,7 @@ use giusto::{
     view::files::Files,
     whole_file::{self, Content, unreadable},
 };
-use giusto_experiments::{Findings, firebind, rfc8867, rrtcc, scream_lte, shaper};
+use giusto_experiments::{Findings, Page, firebind, rfc8867, rrtcc, scream_lte, shaper};
 
 /// The page of the documentation.
 const PAGE: Content = Content { name: "page", example: "page.md" };
@@ -214,34 +214,35 @@ fn check_markdown(args: &ReproduceArgs) -> anyhow::Result<()> {
 
 /// Writes the files that are asked for, removes the progress and prints the findings. One of them that fails costs the other nothing.
 fn show(args: &ReproduceArgs, progress: &Progress, findings: &impl Findings) -> anyhow::Result<()> {
-    let written = write(args, findings);
+    let page = findings.page();
+    let written = write(args, findings, &page);
     progress.clear();
     if args.json {
         print_json(&findings.printed())?;
     } else {
-        print_text(&findings.table(args.tables.width()))?;
+        print_text(&page.table(args.tables.width()))?;
     }
     written?.iter().for_each(|path| progress.wrote(path));
     Ok(())
 }
 
-fn write(args: &ReproduceArgs, findings: &impl Findings) -> anyhow::Result<Vec<PathBuf>> {
+fn write(args: &ReproduceArgs, findings: &impl Findings, page: &Page) -> anyhow::Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     match &args.out {
         Some(folder) if args.name == Publication::Rfc8867 => {
             let mut files = Files::default();
             files.add_result(folder, &findings.printed())?;
-            files.add_report(folder, &findings.report(&command_line()))?;
+            files.add_report(folder, &page.report(&command_line()))?;
             written.extend(files.commit()?);
         }
         Some(path) => {
-            findings.report(&command_line()).write(path)?;
+            page.report(&command_line()).write(path)?;
             written.push(path.clone());
         }
         None => {}
     }
     if let Some(path) = &args.markdown {
-        whole_file::write(path, PAGE, findings.markdown().as_bytes())?;
+        whole_file::write(path, PAGE, page.markdown().as_bytes())?;
         written.push(path.clone());
     }
     Ok(written)

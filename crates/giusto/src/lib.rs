@@ -32,6 +32,7 @@ pub mod record;
 pub mod replay;
 pub mod run;
 pub mod scenario;
+pub mod statistics;
 mod trust;
 pub mod view;
 pub mod watch;

@@ -4,21 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use giusto::{measured::median::median, view::html::Report};
+use giusto::measured::median::median;
 
-/// The result of a reproduction, in each form that can be printed or written.
+use crate::page::Page;
+
+/// The result of a reproduction.
 pub trait Findings {
     /// The one object of `--json`.
     fn printed(&self) -> impl Serialize;
 
-    /// The table in the terminal, at most `width` characters wide if possible.
-    fn table(&self, width: u16) -> String;
-
-    /// The page that the repository keeps.
-    fn markdown(&self) -> String;
-
-    /// The page with all figures, made by `command`.
-    fn report(&self, command: &str) -> Report;
+    /// What it shows: in the terminal, as the page that the repository keeps, and as a report.
+    fn page(&self) -> Page;
 }
 
 /// A reproduction: in JSON the one object of `giusto reproduce NAME --json`.

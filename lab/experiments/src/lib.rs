@@ -11,3 +11,4 @@ pub mod scream_lte;
 pub mod shaper;
 
 pub use item::{Findings, Item, Reproduction};
+pub use page::{Page, PageTable};

@@ -1,34 +1,172 @@
-//! The parts that the pages of all reproductions share: text, tables of items and charts.
+//! The page of a reproduction: items, pictures and tables, in the terminal, in Markdown and as a report.
 
 use giusto::view::{
     format::{decimals, grouped, or_unknown},
-    html::{Block, Card, Cell, Chart, Column, Prose, Report, Section, Series, Table, Tone},
+    html::{Block, Card, Chart, Prose, Report, Section, Series, Table, Tone},
+    table::{Grid, Head},
 };
 
 use crate::item::{Item, Reproduction};
 
-/// Where the table of items goes in the Markdown text of a page.
-const ITEMS: &str = "{items}";
-/// Where the headline goes.
-const HEADLINE: &str = "{headline}";
+/// What a reproduction shows.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The finding in a sentence.
+    pub headline: String,
+    /// The items that are listed where the text says `{items}`.
+    pub items: Reproduction,
+    /// The variants of one statement, which follow each other, share a line and end with `(VARIANT)`; empty without variants.
+    pub variants: Vec<String>,
+    /// Key figures of the report.
+    pub cards: Vec<Card>,
+    /// Charts of the report, and tables that belong to them.
+    pub pictures: Vec<Section>,
+    /// Further tables.
+    pub tables: Vec<PageTable>,
+    /// Lines below the tables in the terminal.
+    pub notes: String,
+    /// The text in Markdown: a title, the headline where it says `{headline}`, and sections.
+    pub text: &'static str,
+}
 
-impl Reproduction {
-    /// The page that the repository keeps: `text` with the headline and the items filled in. `variants` names the items of
-    /// one statement, which follow each other, share a line and end with `(VARIANT)`; with one variant the range is shown.
-    pub(crate) fn markdown(&self, text: &str, headline: &str, variants: &[&str]) -> String {
-        text.replace(HEADLINE, headline).replace(ITEMS, &self.markdown_items(variants))
+/// A table of a page.
+#[derive(Debug)]
+pub struct PageTable {
+    /// Where it stands in the text: `{KEY}`; elsewhere at the end of the report. Without a key the terminal leaves it out.
+    pub key: &'static str,
+    /// The heading.
+    pub title: String,
+    /// What the rows are.
+    pub caption: String,
+    /// The cells.
+    pub grid: Grid,
+}
+
+impl PageTable {
+    /// A table whose first `words` columns are words, the others numbers.
+    pub(crate) fn new(
+        key: &'static str,
+        [title, caption]: [&str; 2],
+        headers: &[impl AsRef<str>],
+        words: usize,
+        rows: &[Vec<String>],
+    ) -> Self {
+        let head = |(place, name): (usize, &_)| {
+            let name: &str = AsRef::as_ref(name);
+            let order = u8::try_from((place + 1).saturating_sub(words)).unwrap_or(u8::MAX);
+            if place < words { Head::words(name, 0) } else { Head::number(name, order) }
+        };
+        let grid = Grid::of_rows(headers.iter().enumerate().map(head), rows);
+        Self { key, title: title.to_owned(), caption: caption.to_owned(), grid }
     }
 
-    fn markdown_items(&self, variants: &[&str]) -> String {
+    fn section(&self) -> Section {
+        Table::of_grid(&self.title, self.caption.clone(), self.grid.clone()).into()
+    }
+}
+
+impl Page {
+    /// The tables, the items, the finding and the notes, at most `width` characters wide if possible.
+    pub fn table(&self, width: u16) -> String {
+        let shown = self.tables.iter().filter(|table| !table.key.is_empty());
+        let tables = shown.map(|table| [&table.title, "\n", &table.grid.text(width), "\n"].concat());
+        let tables: String = tables.collect();
+        let items = if self.lists_items() { self.items_grid().text(width) + "\n" } else { String::new() };
+        format!("{tables}{items}{}\n{}", self.headline, self.notes)
+    }
+
+    /// The page that the repository keeps.
+    pub fn markdown(&self) -> String {
+        let mut text =
+            self.text.replace("{headline}", &self.headline).replace("{items}", &self.markdown_items());
+        for key in placeholders(self.text).filter(|key| !["headline", "items"].contains(key)) {
+            let tables: Vec<&PageTable> = self.tables.iter().filter(|table| table.key == key).collect();
+            let in_markdown = |table: &&PageTable| {
+                let title = if tables.len() > 1 { format!("{}:\n\n", table.title) } else { String::new() };
+                title + &markdown_table(&table.grid.headers().collect::<Vec<_>>(), table.grid.rows())
+            };
+            let tables = if tables.is_empty() {
+                "Not run.".to_owned()
+            } else {
+                tables.iter().map(in_markdown).collect::<Vec<_>>().join("\n\n")
+            };
+            text = text.replace(&format!("{{{key}}}"), &tables);
+        }
+        text
+    }
+
+    /// The report: the headline, the key figures and the pictures, then the text with its tables. `command` makes it again.
+    pub fn report(&self, command: &str) -> Report {
+        let Self { items, .. } = self;
+        let mut report =
+            Report::new(format!("giusto reproduce {}", items.name), &*self.headline).with_command(command);
+        let share = format!("{} of {}", items.agreeing(), items.judged());
+        let tone = if items.agreeing() == items.judged() { Tone::Good } else { Tone::Fair };
+        let agree = Card::new("Agree", share, "of the published figures that were judged").with_tone(tone);
+        let agree = (self.lists_items() && items.judged() > 0).then_some(agree);
+        report.push(agree.into_iter().chain(self.cards.iter().cloned()).collect::<Vec<_>>());
+        report.sections.extend(self.pictures.iter().cloned());
+        for section in self.text.split("\n## ").skip(1) {
+            report.sections.extend(prose(section).map(Section::from));
+            for key in placeholders(section) {
+                if key == "items" {
+                    report.push(items.to_table());
+                }
+                report
+                    .sections
+                    .extend(self.tables.iter().filter(|table| table.key == key).map(PageTable::section));
+            }
+        }
+        let is_placed = |table: &&PageTable| placeholders(self.text).any(|key| key == table.key);
+        report.sections.extend(self.tables.iter().filter(|table| !is_placed(table)).map(PageTable::section));
+        report
+    }
+
+    fn lists_items(&self) -> bool {
+        placeholders(self.text).any(|key| key == "items")
+    }
+
+    /// The items of each statement, one for each variant.
+    fn statements(&self) -> impl Iterator<Item = (String, &Item, &[Item])> {
+        self.items.items.chunks(self.variants.len().max(1)).filter_map(|items| {
+            let first = items.first()?;
+            let suffix = self.variants.first().map_or_else(String::new, |variant| format!(" ({variant})"));
+            Some((first.what.trim_end_matches(&suffix).to_owned(), first, items))
+        })
+    }
+
+    fn items_grid(&self) -> Grid {
+        let mut heads = vec![Head::words("statement", 0), Head::number("published", 0)];
+        for (place, variant) in (0..).zip(&self.variants) {
+            heads.extend([Head::number(variant.replacen(' ', "\n", 1), place), Head::words("", place)]);
+        }
+        if self.variants.is_empty() {
+            heads
+                .extend([("ours", 0), ("from", 1), ("to", 1)].map(|(name, place)| Head::number(name, place)));
+            heads.push(Head::words("", 0));
+        }
+        let row = |(what, first, items): (String, &Item, &[Item])| {
+            let mut row = vec![what, in_unit(first.published, &first.unit)];
+            for item in items {
+                row.push(bare(item, item.ours));
+                if self.variants.is_empty() {
+                    row.extend([item.ours_low, item.ours_high].map(|value| bare(item, value)));
+                }
+                row.push(item.verdict().to_owned());
+            }
+            row
+        };
+        Grid::of_rows(heads, &self.statements().map(row).collect::<Vec<_>>())
+    }
+
+    fn markdown_items(&self) -> String {
         let mut reasons: Vec<&str> = Vec::new();
-        let has_range = variants.len() == 1;
-        let ours = if has_range { &["ours", "range"] } else { variants };
+        let has_range = self.variants.is_empty();
+        let ours =
+            if has_range { vec!["ours".to_owned(), "range".to_owned()] } else { self.variants.clone() };
         let mut rows = Vec::new();
-        for items in self.items.chunks(variants.len().max(1)) {
-            let Some(first) = items.first() else { continue };
-            let suffix = format!(" ({})", variants.first().unwrap_or(&""));
-            let mut row =
-                vec![first.what.trim_end_matches(&suffix).to_owned(), in_unit(first.published, &first.unit)];
+        for (what, first, items) in self.statements() {
+            let mut row = vec![what, in_unit(first.published, &first.unit)];
             for item in items {
                 let verdict = item.why.as_deref().map(|reason| {
                     let number = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
@@ -46,50 +184,54 @@ impl Reproduction {
             rows.push(row);
         }
         let reasons = reasons.iter().zip(1..).map(|(reason, number)| format!("\n{number}. {reason}"));
+        let header = [vec!["item".to_owned(), "published".to_owned()], ours].concat();
         format!(
             "{}\n\nOurs agrees unless marked; numbers in parentheses give the reason:\n{}",
-            markdown_table(&[&["item", "published"], ours].concat(), rows),
+            markdown_table(&header, rows),
             reasons.collect::<String>()
         )
     }
+}
 
+impl Reproduction {
     /// The items as a table of a report.
-    pub(crate) fn to_table(&self, caption: impl Into<String>) -> Table {
+    fn to_table(&self) -> Table {
+        let headers = ["item", "published", "ours", "range", "verdict", "why"];
         let row = |item: &Item| {
+            let range = item.ours_low.zip(item.ours_high).filter(|(low, high)| low < high);
+            vec![
+                item.what.clone(),
+                in_unit(item.published, &item.unit),
+                or_unknown(item.ours, |value| in_unit(value, &item.unit)),
+                range.map_or_else(String::new, |(low, high)| {
+                    format!("{} to {}", bare(item, Some(low)), bare(item, Some(high)))
+                }),
+                item.verdict().to_owned(),
+                item.why.clone().unwrap_or_default(),
+            ]
+        };
+        let heads = headers.map(|name| match name {
+            "published" | "ours" | "range" => Head::number(name, 0),
+            _ => Head::words(name, 0),
+        });
+        let rows: Vec<Vec<String>> = self.items.iter().map(row).collect();
+        let mut table =
+            Table::of_grid("All published figures", "By the rule of this page.", Grid::of_rows(heads, &rows));
+        for (row, item) in table.rows.iter_mut().zip(&self.items) {
             let tone = match item.agrees {
                 Some(true) => Tone::Good,
                 Some(false) => Tone::Fair,
                 None => Tone::Plain,
             };
-            [
-                item.what.clone().into(),
-                in_unit(item.published, &item.unit).into(),
-                or_unknown(item.ours, |value| in_unit(value, &item.unit)).into(),
-                Cell::toned(item.verdict(), tone),
-                item.why.clone().unwrap_or_default().into(),
-            ]
-        };
-        let headers = ["item", "#published", "#ours", "verdict", "why"];
-        table(["All published figures", &caption.into()], &headers, self.items.iter().map(row))
+            row.iter_mut().skip(4).take(1).for_each(|cell| cell.tone = tone);
+        }
+        table
     }
+}
 
-    /// A page that begins with the headline, the key figures and the charts, and ends with the items and `text`.
-    pub(crate) fn report(
-        &self,
-        headline: String,
-        cards: Vec<Card>,
-        sections: Vec<Section>,
-        text: &str,
-    ) -> Report {
-        let mut report = Report::new(format!("giusto reproduce {}", self.name), headline);
-        let tone = if self.agreeing() == self.judged() { Tone::Good } else { Tone::Fair };
-        let share = format!("{} of {}", self.agreeing(), self.judged());
-        let agree = Card::new("Agree", share, "of the published figures that were judged").with_tone(tone);
-        report.push([vec![agree], cards].concat());
-        report.sections.extend(sections);
-        report.sections.extend(prose(text).into_iter().map(Section::from));
-        report
-    }
+/// The keys of the lines `{KEY}` of a text.
+fn placeholders(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.lines().filter_map(|line| line.strip_prefix('{')?.strip_suffix('}'))
 }
 
 /// A value with its unit and suitable digits.
@@ -118,46 +260,22 @@ pub(crate) fn markdown_table(
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A table of a report. A header that begins with `#` is one of numbers.
-pub(crate) fn table<C: Into<Cell>>(
-    [title, caption]: [&str; 2],
-    headers: &[&str],
-    rows: impl IntoIterator<Item = impl IntoIterator<Item = C>>,
-) -> Table {
-    let column = |header: &&str| match header.strip_prefix('#') {
-        Some(name) => Column::number(name),
-        None => Column::words(*header),
-    };
-    Table {
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        columns: headers.iter().map(column).collect(),
-        rows: rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect(),
-        folded: false,
-    }
-}
-
-/// The sections of a Markdown text, without placeholders. Each list item is a paragraph.
-pub(crate) fn prose(text: &str) -> Vec<Prose> {
-    let to_prose = |section: &str| {
-        let (title, body) = section.split_once('\n').unwrap_or((section, ""));
-        let mut paragraphs: Vec<String> = Vec::new();
-        for line in body.lines() {
-            let starts =
-                line.starts_with("- ") || line.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok());
-            let line = line.trim_start_matches("- ").replace(['`', '*'], "");
-            match paragraphs.last_mut() {
-                Some(last) if !starts && !line.is_empty() => last.extend([" ", line.trim()]),
-                _ => paragraphs.push(line),
-            }
+/// The text of a section in Markdown, without placeholders. Each list item is a paragraph.
+fn prose(section: &str) -> Option<Prose> {
+    let (title, body) = section.split_once('\n').unwrap_or((section, ""));
+    let mut paragraphs: Vec<String> = Vec::new();
+    for line in body.lines().filter(|line| !line.starts_with('{')) {
+        let starts =
+            line.starts_with("- ") || line.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok());
+        let line = line.trim_start_matches("- ").replace(['`', '*'], "");
+        match paragraphs.last_mut() {
+            Some(last) if !starts && !line.is_empty() => last.extend([" ", line.trim()]),
+            _ => paragraphs.push(line),
         }
-        let paragraphs = paragraphs
-            .iter()
-            .map(|paragraph| paragraph.trim())
-            .filter(|text| !text.is_empty() && !text.starts_with('{'));
-        Prose::new(title, paragraphs.map(|text| Block::Paragraph(text.to_owned())).collect())
-    };
-    text.split("\n## ").skip(1).map(to_prose).filter(|prose| !prose.blocks.is_empty()).collect()
+    }
+    let paragraphs = paragraphs.iter().map(|paragraph| paragraph.trim()).filter(|text| !text.is_empty());
+    let blocks: Vec<Block> = paragraphs.map(|text| Block::Paragraph(text.to_owned())).collect();
+    (!blocks.is_empty()).then(|| Prose::new(title, blocks))
 }
 
 /// A chart with titles of both axes and, if given, a y axis from 0 to `top`.
@@ -223,9 +341,8 @@ pub(crate) fn steps(
 mod tests {
     use super::*;
 
-    #[test]
-    fn equal_reasons_share_one_number() {
-        let item = |id: &str, agrees: bool, why: Option<&str>| Item {
+    fn item(id: &str, agrees: bool, why: Option<&str>) -> Item {
+        Item {
             id: id.to_owned(),
             what: "size (x)".to_owned(),
             unit: "B".to_owned(),
@@ -235,16 +352,44 @@ mod tests {
             comparable: true,
             why: why.map(str::to_owned),
             ..Item::default()
-        };
+        }
+    }
+
+    fn page() -> Page {
         let items = vec![
             item("a", false, Some("late")),
             item("b", false, Some("late")),
             item("c", false, Some("early")),
             item("d", true, None),
         ];
-        let all = Reproduction { items, ..Reproduction::default() };
-        insta::assert_snapshot!(all.markdown("{headline}\n\n{items}", "Half.", &["x", "y"]), @r"
+        Page {
+            headline: "Half.".to_owned(),
+            items: Reproduction { items, ..Reproduction::default() },
+            variants: vec!["x".to_owned(), "y".to_owned()],
+            tables: vec![PageTable::new("more", ["More", "Of it."], &["a", "b"], 1, &[vec!["c".to_owned()]])],
+            text: "# Title\n\n{headline}\n\n## Rule\n\n1. First\n   line.\n2. `Second`.\n\n{more}\n\n## Items\n\n{items}",
+            ..Page::default()
+        }
+    }
+
+    #[test]
+    fn equal_reasons_share_one_number() {
+        insta::assert_snapshot!(page().markdown(), @r"
+        # Title
+
         Half.
+
+        ## Rule
+
+        1. First
+           line.
+        2. `Second`.
+
+        |a|b|
+        |---|---|
+        |c||
+
+        ## Items
 
         |item|published|x|y|
         |---|---|---|---|
@@ -259,10 +404,14 @@ mod tests {
     }
 
     #[test]
-    fn sections_without_placeholders_become_prose() {
-        let text =
-            "# Title\n\n{headline}\n\n## Rule\n\n1. First\n   line.\n2. `Second`.\n\n## Items\n\n{items}\n";
+    fn a_table_follows_the_text_that_announces_it() {
+        let [Section::Cards(_), Section::Prose(rule), Section::Table(more), Section::Table(items)] =
+            &page().report("x").sections[..]
+        else {
+            panic!("{:?}", page().report("x").sections);
+        };
         let paragraphs = ["1. First line.", "2. Second."].map(|text| Block::Paragraph(text.to_owned()));
-        assert_eq!(prose(text), [Prose::new("Rule", paragraphs.to_vec())]);
+        assert_eq!(*rule, Prose::new("Rule", paragraphs.to_vec()));
+        assert_eq!((more.title.as_str(), items.rows.len()), ("More", 4));
     }
 }

@@ -15,9 +15,9 @@ use giusto_sim::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-pub use giusto_lte::city::CityConfig;
+pub use giusto_lte::city::{CityConfig, CityFigures, RadioFigures};
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
-pub use record::{CityRecord, DirectionRecord};
+pub use record::CityRecord;
 pub use simulate::{CityRun, simulate, simulate_logged};
 
 use crate::run::{build::queue_of, media};

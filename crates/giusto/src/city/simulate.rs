@@ -6,10 +6,10 @@ use giusto_lte::{city::CityError, radio::link::Direction};
 use giusto_units::Timestamp;
 use serde::Serialize;
 
-use super::{CityLog, CityRecord, CitySpec, DirectionRecord, record::as_text};
+use super::{CityLog, CityRecord, CitySpec, record::as_text};
 use crate::{
     record::Check,
-    scenario::{CityExpectation, CityMetric, CityScenario},
+    scenario::{CityExpectation, CityScenario},
 };
 
 /// The result of a run of a scenario of a city.
@@ -122,11 +122,10 @@ fn noting(
 fn check(expectation: &CityExpectation, direction: Direction, record: &CityRecord) -> Check {
     let metric = expectation.metric;
     let radio = match expectation.direction.unwrap_or(direction) {
-        Direction::Downlink => record.downlink.as_ref(),
-        Direction::Uplink => record.uplink.as_ref(),
+        Direction::Downlink => record.figures.downlink.as_ref(),
+        Direction::Uplink => record.figures.uplink.as_ref(),
     };
-    // A mean over nothing is not a number.
-    let value = value(metric, record, radio).filter(|value| value.is_finite());
+    let value = metric.value(&record.figures, radio);
     Check {
         name: expectation.title(),
         passed: expectation.accepts(value),
@@ -134,29 +133,4 @@ fn check(expectation: &CityExpectation, direction: Direction, record: &CityRecor
         bound: expectation.bound(),
         unit: metric.unit().name().to_owned(),
     }
-}
-
-fn value(metric: CityMetric, record: &CityRecord, radio: Option<&DirectionRecord>) -> Option<f64> {
-    let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    Some(match metric {
-        CityMetric::Calls => record.calls as f64,
-        CityMetric::FrameTail => record.frame_tail_ms,
-        CityMetric::PacketTail => record.packet_tail_ms,
-        CityMetric::PacketMedian => record.packet_median_ms,
-        CityMetric::Loss => record.loss_ratio,
-        CityMetric::SentVideoRate => record.sent_video_bps,
-        CityMetric::ReceivedVideoRate => record.received_video_bps,
-        CityMetric::Skipped => record.skipped_ratio,
-        CityMetric::Uncovered => return ratio(record.uncovered_users, record.all_calls),
-        CityMetric::Handovers => record.handovers as f64,
-        CityMetric::FileTime => {
-            return (record.completed_files > 0).then_some(record.file_time_s * 1000.0);
-        }
-        CityMetric::AbandonedFiles => {
-            return ratio(record.abandoned_files, record.abandoned_files + record.completed_files);
-        }
-        CityMetric::CellThroughput => radio?.cell_throughput_bps,
-        CityMetric::BlockError => radio?.first_error_ratio,
-        CityMetric::Utilisation => radio?.used_ratio,
-    })
 }

@@ -32,12 +32,13 @@ use super::{
 ///     size: "200 B".parse::<giusto_units::DataSize>()?.into(),
 ///     ecn: Ecn::NotEct,
 /// };
+/// let received_rate = Metric::named("received-rate").ok_or("no such metric")?;
 /// let scenario = Scenario::builder("voice")
 ///     .duration("10 s".parse()?)
 ///     .link(wire)
 ///     .flow(FlowSpec::new("voice", voice, ("here", "there")))
 ///     .change_rate(Timestamp::from_nanos(5_000_000_000), "wire", "100 kbit/s".parse()?)
-///     .expect(Expectation::of_flow("voice", Metric::ReceivedRate).between(63e3, 64e3))
+///     .expect(Expectation::of_flow("voice", received_rate).between(63e3, 64e3))
 ///     .build()?;
 ///
 /// let result = run::simulate(&scenario, 1, run::RecordOptions::default(), &mut ());

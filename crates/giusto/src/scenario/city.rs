@@ -2,11 +2,9 @@
 
 use giusto_lte::{city::CityConfig, radio::link::Direction};
 
-use super::{
-    expectation::{self, Unit},
-    media::MediaSpec,
-    model::QueueSpec,
-};
+use super::{expectation, media::MediaSpec, model::QueueSpec};
+
+pub use crate::statistics::CityMetric;
 
 /// A city and the calls in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,94 +61,6 @@ pub struct CityExpectation {
     pub max: Option<f64>,
 }
 
-/// A metric of a city. Rates are in bit/s, delays in ms, ratios from 0 to 1. Those of calls are about what was sent in the
-/// evaluation, those of files and of the radio about the whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CityMetric {
-    /// Calls evaluated.
-    Calls,
-    /// 95th percentile over calls of the 98th percentile of the delay of video frames, from capture.
-    FrameTail,
-    /// 95th percentile over calls of the 98th percentile of the delay of packets.
-    PacketTail,
-    /// Median over calls of the median delay of packets.
-    PacketMedian,
-    /// Mean over calls of the ratio of packets that did not arrive.
-    Loss,
-    /// Mean over calls of the video rate sent: RTP payload.
-    SentVideoRate,
-    /// Mean over calls of the video rate received: RTP payload.
-    ReceivedVideoRate,
-    /// Ratio of video frames that the senders skipped.
-    Skipped,
-    /// Ratio of calls whose user was outside coverage on arrival.
-    Uncovered,
-    /// Handovers.
-    Handovers,
-    /// Mean duration of a completed file transfer.
-    FileTime,
-    /// Ratio of file transfers given up to those that ended.
-    AbandonedFiles,
-    /// Of the radio: mean rate of decoded transport blocks in a cell.
-    CellThroughput,
-    /// Of the radio: ratio of first transmissions that failed.
-    BlockError,
-    /// Of the radio: ratio of resource blocks used.
-    Utilisation,
-}
-
-impl CityMetric {
-    const NAMES: [(Self, &'static str); 15] = [
-        (Self::Calls, "calls"),
-        (Self::FrameTail, "frame-tail"),
-        (Self::PacketTail, "packet-tail"),
-        (Self::PacketMedian, "packet-median"),
-        (Self::Loss, "loss"),
-        (Self::SentVideoRate, "sent-video-rate"),
-        (Self::ReceivedVideoRate, "received-video-rate"),
-        (Self::Skipped, "skipped"),
-        (Self::Uncovered, "uncovered"),
-        (Self::Handovers, "handovers"),
-        (Self::FileTime, "file-time"),
-        (Self::AbandonedFiles, "abandoned-files"),
-        (Self::CellThroughput, "cell-throughput"),
-        (Self::BlockError, "block-error"),
-        (Self::Utilisation, "utilisation"),
-    ];
-
-    /// All metrics.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::NAMES.into_iter().map(|(metric, _)| metric)
-    }
-
-    /// Name, as in a file.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(metric, _)| *metric == self).map_or("?", |(_, name)| name)
-    }
-
-    /// Whether it is measured in one direction of the radio.
-    pub const fn is_of_radio(self) -> bool {
-        matches!(self, Self::CellThroughput | Self::BlockError | Self::Utilisation)
-    }
-
-    /// Its unit.
-    pub const fn unit(self) -> Unit {
-        match self {
-            Self::Calls => Unit::Count("calls"),
-            Self::Handovers => Unit::Count("handovers"),
-            Self::FrameTail | Self::PacketTail | Self::PacketMedian | Self::FileTime => Unit::Time,
-            Self::SentVideoRate | Self::ReceivedVideoRate | Self::CellThroughput => Unit::Rate,
-            Self::Loss
-            | Self::Skipped
-            | Self::Uncovered
-            | Self::AbandonedFiles
-            | Self::BlockError
-            | Self::Utilisation => Unit::Ratio,
-        }
-    }
-}
-
 impl CityExpectation {
     /// Metric in words: `city: frame-tail`, `city uplink: block-error`.
     pub fn title(&self) -> String {
@@ -170,17 +80,5 @@ impl CityExpectation {
     /// Whether `value` is within the bounds; a missing value is not.
     pub fn accepts(&self, value: Option<f64>) -> bool {
         expectation::accepts((self.min, self.max), value)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_metric_of_a_city_has_its_own_name() {
-        let names: std::collections::BTreeSet<&str> = CityMetric::all().map(CityMetric::name).collect();
-        assert_eq!(names.len(), CityMetric::all().count());
-        assert!(!names.contains("?"));
     }
 }

@@ -53,7 +53,7 @@ pub use builder::Builder;
 pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
 pub use document::Document;
 pub use error::ScenarioError;
-pub use expectation::{Expectation, Figure, Metric, Subject, Unit};
+pub use expectation::{Expectation, Metric, Subject, Unit};
 pub use keys::{schema, setting_paths};
 pub use lesson::{Lesson, Step};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};

@@ -1,94 +1,127 @@
 //! Typed columns of a table, as text or as an Arrow record batch.
 
-/// The value of a row, if it has one.
-type Value<'a, R, T> = Box<dyn Fn(&R) -> Option<T> + 'a>;
+use crate::statistics::{Part, Read, Statistic};
 
 /// The values of a column, one for each row.
-pub(crate) enum Values<'a, R> {
-    Text(Value<'a, R, String>),
-    Integer(Value<'a, R, u64>),
-    Number(Value<'a, R, f64>),
-    Flag(Value<'a, R, bool>),
+pub(crate) enum Values {
+    Text(Vec<Option<String>>),
+    Integer(Vec<Option<u64>>),
+    Number(Vec<Option<f64>>),
+    Flag(Vec<Option<bool>>),
 }
 
-/// A column of a table whose rows are made from `R`.
-pub(crate) struct Column<'a, R> {
-    pub(crate) name: String,
-    pub(crate) values: Values<'a, R>,
+/// A table of columns, made from rows.
+pub(crate) struct Columns<'a, R> {
+    rows: &'a [R],
+    columns: Vec<(String, Values)>,
 }
 
-impl<'a, R> Column<'a, R> {
-    pub(crate) fn text(name: impl Into<String>, value: impl Fn(&R) -> Option<String> + 'a) -> Self {
-        Self { name: name.into(), values: Values::Text(Box::new(value)) }
+impl<'a, R> Columns<'a, R> {
+    pub(crate) fn of(rows: &'a [R]) -> Self {
+        Self { rows, columns: Vec::new() }
     }
 
-    pub(crate) fn integer(name: impl Into<String>, value: impl Fn(&R) -> Option<u64> + 'a) -> Self {
-        Self { name: name.into(), values: Values::Integer(Box::new(value)) }
+    pub(crate) fn text(&mut self, name: &str, of: impl Fn(&R) -> Option<String>) -> &mut Self {
+        let values = self.rows.iter().map(of).collect();
+        self.push(name, Values::Text(values))
     }
 
-    pub(crate) fn number(name: impl Into<String>, value: impl Fn(&R) -> Option<f64> + 'a) -> Self {
-        Self { name: name.into(), values: Values::Number(Box::new(value)) }
+    pub(crate) fn integer(&mut self, name: &str, of: impl Fn(&R) -> Option<u64>) -> &mut Self {
+        let values = self.rows.iter().map(of).collect();
+        self.push(name, Values::Integer(values))
     }
 
-    pub(crate) fn flag(name: impl Into<String>, value: impl Fn(&R) -> Option<bool> + 'a) -> Self {
-        Self { name: name.into(), values: Values::Flag(Box::new(value)) }
+    pub(crate) fn number(&mut self, name: &str, of: impl Fn(&R) -> Option<f64>) -> &mut Self {
+        let values = self.rows.iter().map(of).collect();
+        self.push(name, Values::Number(values))
     }
 
-    /// The cell of a row as text; empty without a value.
-    pub(crate) fn cell(&self, row: &R) -> String {
-        match &self.values {
-            Values::Text(value) => value(row).unwrap_or_default(),
-            Values::Integer(value) => value(row).map(|value| value.to_string()).unwrap_or_default(),
-            Values::Number(value) => value(row).map(|value| value.to_string()).unwrap_or_default(),
-            Values::Flag(value) => value(row).map(|value| value.to_string()).unwrap_or_default(),
+    pub(crate) fn flag(&mut self, name: &str, of: impl Fn(&R) -> Option<bool>) -> &mut Self {
+        let values = self.rows.iter().map(of).collect();
+        self.push(name, Values::Flag(values))
+    }
+
+    /// The statistics that tables of sweeps have; a distribution has a column for each of its parts.
+    pub(crate) fn statistics<T>(&mut self, table: &[Statistic<T>], of: fn(&R) -> &T) -> &mut Self {
+        for row in table.iter().filter(|row| row.in_sweeps) {
+            match row.read {
+                Read::Rate(read) | Read::Ratio(read) => _ = self.number(row.name, |row| read(of(row))),
+                Read::Count(_, read) => _ = self.integer(row.name, |row| read(of(row))),
+                Read::Delay(read) => {
+                    let stem = row.name.trim_end_matches("_ms");
+                    for part in Part::ALL {
+                        let name = format!("{stem}_{}_ms", part.name());
+                        self.number(&name, |row| Some(part.of(&read(of(row))?)));
+                    }
+                }
+                // Nothing that sweeps simulate.
+                _ => {}
+            }
+        }
+        self
+    }
+
+    fn push(&mut self, name: &str, values: Values) -> &mut Self {
+        self.columns.push((name.to_owned(), values));
+        self
+    }
+
+    /// As comma-separated values; a missing value is empty.
+    ///
+    /// # Errors
+    ///
+    /// If a row cannot be written, which does not happen in memory.
+    pub(crate) fn csv(&self) -> Result<Vec<u8>, csv::Error> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(self.columns.iter().map(|(name, _)| name))?;
+        for row in 0..self.rows.len() {
+            writer
+                .write_record(self.columns.iter().map(|(_, values)| values.text(row).unwrap_or_default()))?;
+        }
+        writer.into_inner().map_err(|error| error.into_error().into())
+    }
+
+    /// As an Arrow record batch. Integers are unsigned with 64 bits, numbers have double precision; a missing value is null.
+    ///
+    /// # Errors
+    ///
+    /// The columns do not fit together, which is a bug.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn batch(&self) -> Result<arrow_array::RecordBatch, arrow_schema::ArrowError> {
+        use std::sync::Arc;
+
+        use arrow_array::{
+            ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
+        };
+        use arrow_schema::{Field, Schema};
+
+        let array = |(_, values): &(String, Values)| -> ArrayRef {
+            match values {
+                Values::Text(values) => {
+                    Arc::new(values.iter().map(Option::as_deref).collect::<StringArray>())
+                }
+                Values::Integer(values) => Arc::new(values.iter().copied().collect::<UInt64Array>()),
+                Values::Number(values) => Arc::new(values.iter().copied().collect::<Float64Array>()),
+                Values::Flag(values) => Arc::new(values.iter().copied().collect::<BooleanArray>()),
+            }
+        };
+        let arrays: Vec<ArrayRef> = self.columns.iter().map(array).collect();
+        let field = |((name, _), array): (&(String, Values), &ArrayRef)| {
+            Field::new(name, array.data_type().clone(), true)
+        };
+        let schema = Schema::new(self.columns.iter().zip(&arrays).map(field).collect::<Vec<_>>());
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
+    }
+}
+
+impl Values {
+    fn text(&self, row: usize) -> Option<String> {
+        match self {
+            Self::Text(values) => values.get(row)?.clone(),
+            Self::Integer(values) => values.get(row)?.map(|value| value.to_string()),
+            Self::Number(values) => values.get(row)?.map(|value| value.to_string()),
+            Self::Flag(values) => values.get(row)?.map(|value| value.to_string()),
         }
     }
-}
-
-/// A table as comma-separated values.
-///
-/// # Errors
-///
-/// If a row cannot be written, which does not happen in memory.
-pub(crate) fn csv<R>(columns: &[Column<'_, R>], rows: &[R]) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(columns.iter().map(|column| column.name.as_str()))?;
-    for row in rows {
-        writer.write_record(columns.iter().map(|column| column.cell(row)))?;
-    }
-    writer.into_inner().map_err(|error| error.into_error().into())
-}
-
-/// A table as an Arrow record batch. Integers are unsigned with 64 bits, numbers have double precision; a missing value is null.
-///
-/// # Errors
-///
-/// The columns do not fit together, which is a bug.
-#[cfg(feature = "arrow")]
-pub(crate) fn batch<R>(
-    columns: &[Column<'_, R>],
-    rows: &[R],
-) -> Result<arrow_array::RecordBatch, arrow_schema::ArrowError> {
-    use std::sync::Arc;
-
-    use arrow_array::{
-        ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
-    };
-    use arrow_schema::{Field, Schema};
-
-    let array = |column: &Column<'_, R>| -> ArrayRef {
-        match &column.values {
-            Values::Text(value) => Arc::new(rows.iter().map(value).collect::<StringArray>()),
-            Values::Integer(value) => Arc::new(rows.iter().map(value).collect::<UInt64Array>()),
-            Values::Number(value) => Arc::new(rows.iter().map(value).collect::<Float64Array>()),
-            Values::Flag(value) => Arc::new(rows.iter().map(value).collect::<BooleanArray>()),
-        }
-    };
-    let arrays: Vec<ArrayRef> = columns.iter().map(array).collect();
-    let field = |(column, array): (&Column<'_, R>, &ArrayRef)| {
-        Field::new(&column.name, array.data_type().clone(), true)
-    };
-    let schema = Schema::new(columns.iter().zip(&arrays).map(field).collect::<Vec<_>>());
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
 }

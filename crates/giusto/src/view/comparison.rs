@@ -36,30 +36,10 @@ pub fn has_several_flows(comparison: &Comparison) -> bool {
 pub struct Row {
     /// The controller.
     pub controller: String,
-    /// The flow's own name.
-    pub flow: String,
-    /// The kind of its feedback.
-    pub feedback: String,
+    /// The flow.
+    pub flow: FlowRecord,
     /// Utilisation of its bottleneck, by all flows together.
     pub utilisation_ratio: Option<f64>,
-    /// Received rate.
-    pub received_rate_bps: f64,
-    /// Payload delivered to the application, over time; `None` for flows without answers.
-    pub goodput_bps: Option<f64>,
-    /// Mean target rate.
-    pub target_rate_bps: Option<f64>,
-    /// Share of packets lost.
-    pub loss_ratio: Option<f64>,
-    /// Queueing delay of its packets.
-    pub queue_delay_ms: Option<Distribution>,
-    /// Frame delay.
-    pub frame_delay_ms: Option<Distribution>,
-    /// Complete frames.
-    pub frames: Option<u64>,
-    /// Number of changes of the target.
-    pub decisions: Option<u64>,
-    /// Rate of the feedback.
-    pub feedback_rate_bps: Option<f64>,
     /// How many expectations of the whole run were met, of how many.
     pub met: (usize, usize),
     /// When it was ended, if early.
@@ -71,18 +51,8 @@ impl Row {
         let Run { result, .. } = run;
         Self {
             controller: run.label(),
-            flow: flow.id.clone(),
-            feedback: flow.feedback.clone().unwrap_or_default(),
+            flow: flow.clone(),
             utilisation_ratio: bottleneck(result, flow).and_then(|link| link.utilisation_ratio),
-            received_rate_bps: flow.received_rate_bps,
-            goodput_bps: flow.goodput_bps,
-            target_rate_bps: flow.target_rate_bps,
-            loss_ratio: flow.loss_ratio,
-            queue_delay_ms: flow.queue_delay_ms,
-            frame_delay_ms: flow.frame_delay_ms,
-            frames: flow.frames,
-            decisions: flow.decisions,
-            feedback_rate_bps: flow.feedback_rate_bps,
             met: (result.checks.iter().filter(|check| check.passed).count(), result.checks.len()),
             ended_early_s: result.interrupted.then_some(result.duration_s),
         }
@@ -96,24 +66,24 @@ pub fn columns(several: bool) -> Vec<Column<Row>> {
             Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
             None => row.controller.clone(),
         }),
-        Column::words("flow", 0, |row| row.flow.clone()),
+        Column::words("flow", 0, |row| row.flow.id.clone()),
         Column::number("link\nutilisation", 3, |row| or_unknown(row.utilisation_ratio, percent)),
-        Column::number("received\nMbit/s", 0, |row| mbits(row.received_rate_bps)),
-        Column::number("target\nMbit/s", 0, |row| or_unknown(row.target_rate_bps, mbits)),
-        Column::number("loss", 0, |row| or_unknown(row.loss_ratio, percent)),
+        Column::number("received\nMbit/s", 0, |row| mbits(row.flow.received_rate_bps)),
+        Column::number("target\nMbit/s", 0, |row| or_unknown(row.flow.target_rate_bps, mbits)),
+        Column::number("loss", 0, |row| or_unknown(row.flow.loss_ratio, percent)),
         Column::number("queueing delay\nms p50/p95/p99", 0, |row| {
-            or_unknown(row.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
+            or_unknown(row.flow.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
                 [p50, p95, p99].map(short).join(" / ")
             })
         }),
         Column::number("frame delay\nms p95", 1, |row| {
-            or_unknown(row.frame_delay_ms, |frame| short(frame.p95))
+            or_unknown(row.flow.frame_delay_ms, |frame| short(frame.p95))
         }),
-        Column::number("frames", 6, |row| or_unknown(row.frames, count)),
-        Column::number("changes", 5, |row| or_unknown(row.decisions, count)),
-        Column::words("feedback", 4, |row| row.feedback.clone()),
+        Column::number("frames", 6, |row| or_unknown(row.flow.frames, count)),
+        Column::number("changes", 5, |row| or_unknown(row.flow.decisions, count)),
+        Column::words("feedback", 4, |row| row.flow.feedback.clone().unwrap_or_default()),
         Column::number("feedback\nkbit/s", 4, |row| {
-            or_unknown(row.feedback_rate_bps, |bps| short(bps / 1e3))
+            or_unknown(row.flow.feedback_rate_bps, |bps| short(bps / 1e3))
         }),
         Column::number("met", 2, |row| match row.met {
             (_, 0) => UNKNOWN.to_owned(),

@@ -13,10 +13,11 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{
-    record::{Distribution, FlowRecord, LinkRecord},
+    record::{FlowRecord, LinkRecord},
     run::sweep::{Finished, Outcome},
+    statistics::{FLOW, LINK, MEDIA},
     view::{
-        columns::{self, Column},
+        columns::Columns,
         format::{mbits, or_unknown, percent, short},
         table::{Head, of_cells},
     },
@@ -126,81 +127,18 @@ pub fn seeds_make_no_difference(finished: &[Finished]) -> bool {
 /// A flow or a link of a run.
 type Row<'a, T> = (&'a Finished, &'a T);
 
-/// A column of a table of flows or links.
-type Figure<'a, T> = Column<'a, Row<'a, T>>;
-
-/// The columns of a distribution.
-fn distribution<'a, T: 'a>(
-    name: &str,
-    of: fn(&T) -> Option<Distribution>,
-) -> impl Iterator<Item = Figure<'a, T>> {
-    /// The name of a figure and its value.
-    type Part = (&'static str, fn(Distribution) -> f64);
-    let figures: [Part; 5] = [
-        ("mean", |all| all.mean),
-        ("p50", |all| all.p50),
-        ("p95", |all| all.p95),
-        ("p99", |all| all.p99),
-        ("max", |all| all.max),
-    ];
-    figures
-        .map(|(figure, value)| {
-            Figure::<'a, T>::number(format!("{name}_{figure}_ms"), move |row: &Row<'a, T>| {
-                of(row.1).map(value)
-            })
-        })
-        .into_iter()
-}
-
 /// The columns of every table of a sweep: the parameters in the order of `paths`, the scenario, the seed, whether all expectations
 /// are met, and whether they are judged.
-fn about_run<'a, T: 'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, T>> {
-    let parameter = |path: &'a String| {
-        Figure::<'a, T>::text(path.as_str(), move |row: &Row<'a, T>| row.0.parameters.get(path).cloned())
-    };
-    let mut columns: Vec<_> = paths.iter().map(parameter).collect();
-    columns.extend([
-        Figure::<'a, T>::text("scenario", |row: &Row<'a, T>| Some(row.0.result.scenario.clone())),
-        Figure::<'a, T>::integer("seed", |row| row.0.seed.parse().ok()),
-        Figure::<'a, T>::flag("passed", |row| Some(row.0.result.passed())),
-        Figure::<'a, T>::flag("judged", move |row: &Row<'a, T>| Some(outcome.judges(row.0))),
-    ]);
+fn about_run<'a, T>(rows: &'a [Row<'_, T>], paths: &[String], outcome: &Outcome) -> Columns<'a, Row<'a, T>> {
+    let mut columns = Columns::of(rows);
+    for path in paths {
+        columns.text(path, |(run, _)| run.parameters.get(path).cloned());
+    }
     columns
-}
-
-fn flow_columns<'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, FlowRecord>> {
-    let mut columns = about_run(paths, outcome);
-    columns.extend([
-        Figure::<'a, FlowRecord>::text("flow", |row: &Row<'a, FlowRecord>| Some(row.1.id.clone())),
-        Figure::<'a, FlowRecord>::text("kind", |row| Some(row.1.kind.clone())),
-        Figure::<'a, FlowRecord>::text("controller", |row| row.1.controller.clone()),
-        Figure::<'a, FlowRecord>::number("sent_rate_bps", |row| Some(row.1.sent_rate_bps)),
-        Figure::<'a, FlowRecord>::number("received_rate_bps", |row| Some(row.1.received_rate_bps)),
-        Figure::<'a, FlowRecord>::number("goodput_bps", |row| row.1.goodput_bps),
-        Figure::<'a, FlowRecord>::integer("sent_packets", |row| Some(row.1.sent_packets)),
-        Figure::<'a, FlowRecord>::integer("received_packets", |row| Some(row.1.received_packets)),
-        Figure::<'a, FlowRecord>::integer("lost_packets", |row| Some(row.1.lost_packets)),
-        Figure::<'a, FlowRecord>::integer("duplicate_packets", |row| Some(row.1.duplicate_packets)),
-        Figure::<'a, FlowRecord>::number("loss_ratio", |row| row.1.loss_ratio),
-        Figure::<'a, FlowRecord>::number("marked_ratio", |row| row.1.marked_ratio),
-    ]);
-    columns.extend(distribution("delay", |flow: &FlowRecord| flow.delay_ms));
-    columns.extend(distribution("queue_delay", |flow: &FlowRecord| flow.queue_delay_ms));
-    columns.extend(distribution("frame_delay", |flow: &FlowRecord| flow.frame_delay_ms));
-    columns
-}
-
-fn link_columns<'a>(paths: &'a [String], outcome: &'a Outcome) -> Vec<Figure<'a, LinkRecord>> {
-    let mut columns = about_run(paths, outcome);
-    columns.extend([
-        Figure::<'a, LinkRecord>::text("link", |row: &Row<'a, LinkRecord>| Some(row.1.id.clone())),
-        Figure::<'a, LinkRecord>::number("utilisation_ratio", |row| row.1.utilisation_ratio),
-        Figure::<'a, LinkRecord>::integer("offered_packets", |row| Some(row.1.offered_packets)),
-        Figure::<'a, LinkRecord>::integer("delivered_packets", |row| Some(row.1.delivered_packets)),
-        Figure::<'a, LinkRecord>::integer("dropped_packets", |row| Some(row.1.dropped_packets)),
-        Figure::<'a, LinkRecord>::integer("marked_packets", |row| Some(row.1.marked_packets)),
-    ]);
-    columns.extend(distribution("queue_delay", |link: &LinkRecord| link.queue_delay_ms));
+        .text("scenario", |(run, _)| Some(run.result.scenario.clone()))
+        .integer("seed", |(run, _)| run.seed.parse().ok())
+        .flag("passed", |(run, _)| Some(run.result.passed()))
+        .flag("judged", |(run, _)| Some(outcome.judges(run)));
     columns
 }
 
@@ -208,8 +146,33 @@ fn flow_rows(finished: &[Finished]) -> Vec<Row<'_, FlowRecord>> {
     finished.iter().flat_map(|run| run.result.flows.iter().map(move |flow| (run, flow))).collect()
 }
 
+fn flow_columns<'a>(
+    rows: &'a [Row<'_, FlowRecord>],
+    paths: &[String],
+    outcome: &Outcome,
+) -> Columns<'a, Row<'a, FlowRecord>> {
+    let mut columns = about_run(rows, paths, outcome);
+    columns
+        .text("flow", |(_, flow)| Some(flow.id.clone()))
+        .text("kind", |(_, flow)| Some(flow.kind.clone()))
+        .text("controller", |(_, flow)| flow.controller.clone())
+        .statistics(FLOW, |(_, flow)| flow)
+        .statistics(MEDIA, |(_, flow)| flow);
+    columns
+}
+
 fn link_rows(finished: &[Finished]) -> Vec<Row<'_, LinkRecord>> {
     finished.iter().flat_map(|run| run.result.links.iter().map(move |link| (run, link))).collect()
+}
+
+fn link_columns<'a>(
+    rows: &'a [Row<'_, LinkRecord>],
+    paths: &[String],
+    outcome: &Outcome,
+) -> Columns<'a, Row<'a, LinkRecord>> {
+    let mut columns = about_run(rows, paths, outcome);
+    columns.text("link", |(_, link)| Some(link.id.clone())).statistics(LINK, |(_, link)| link);
+    columns
 }
 
 /// One row for each run and flow: the parameters, the seed, and the statistics of the flow. `paths` are the parameters, in this
@@ -219,7 +182,7 @@ fn link_rows(finished: &[Finished]) -> Vec<Row<'_, LinkRecord>> {
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn flows_csv(paths: &[String], outcome: &Outcome) -> Result<Vec<u8>, csv::Error> {
-    columns::csv(&flow_columns(paths, outcome), &flow_rows(&outcome.finished))
+    flow_columns(&flow_rows(&outcome.finished), paths, outcome).csv()
 }
 
 /// One row for each run and link.
@@ -228,7 +191,7 @@ pub fn flows_csv(paths: &[String], outcome: &Outcome) -> Result<Vec<u8>, csv::Er
 ///
 /// If a row cannot be written, which does not happen in memory.
 pub fn links_csv(paths: &[String], outcome: &Outcome) -> Result<Vec<u8>, csv::Error> {
-    columns::csv(&link_columns(paths, outcome), &link_rows(&outcome.finished))
+    link_columns(&link_rows(&outcome.finished), paths, outcome).csv()
 }
 
 /// Writes `flows.csv` and `links.csv` to `folder`; gives their paths.
@@ -254,7 +217,7 @@ pub fn write(folder: &Path, paths: &[String], outcome: &Outcome) -> Result<[Path
 /// The columns do not fit together, which is a bug.
 #[cfg(feature = "arrow")]
 pub fn flows_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, ArrowError> {
-    columns::batch(&flow_columns(paths, outcome), &flow_rows(&outcome.finished))
+    flow_columns(&flow_rows(&outcome.finished), paths, outcome).batch()
 }
 
 /// The table of [`links_csv`] for Arrow.
@@ -264,7 +227,7 @@ pub fn flows_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, A
 /// The columns do not fit together, which is a bug.
 #[cfg(feature = "arrow")]
 pub fn links_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, ArrowError> {
-    columns::batch(&link_columns(paths, outcome), &link_rows(&outcome.finished))
+    link_columns(&link_rows(&outcome.finished), paths, outcome).batch()
 }
 
 /// A column of the table of means.
@@ -309,7 +272,7 @@ fn interval(interval: Option<Interval>, write: impl Fn(f64) -> String) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::RunRecord;
+    use crate::record::{Distribution, RunRecord};
 
     #[test]
     fn the_interval_is_that_of_students_t() {

@@ -6,6 +6,7 @@ use comfy_table::{
 
 use crate::{
     measured::result::RunResult,
+    statistics::{Part, Statistic},
     view::{
         figures::figures,
         format::{UNKNOWN, asked_rate, load, or_unknown, pair, percent, plural, ppm, rate, short},
@@ -100,13 +101,18 @@ pub fn run(run: &RunResult) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// At most two lines: the quantity, and its unit.
-    header: String,
-    alignment: CellAlignment,
+    pub(super) header: String,
+    pub(super) alignment: CellAlignment,
     /// As that of a [`Column`].
-    dispensable: u8,
+    pub(super) dispensable: u8,
 }
 
 impl Head {
+    /// The header in one line.
+    pub(super) fn in_a_line(&self) -> String {
+        self.header.replace("-\n", "").replace('\n', " ")
+    }
+
     /// Of a column of numbers.
     pub fn number(header: impl Into<String>, dispensable: u8) -> Self {
         Self { header: header.into(), alignment: CellAlignment::Right, dispensable }
@@ -130,15 +136,71 @@ fn finish(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// A table of finished cells, column by column: for the terminal and for pages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grid {
+    pub(super) columns: Vec<(Head, Vec<String>)>,
+}
+
+impl Grid {
+    /// A table with these columns.
+    pub fn of<'a, T: 'a>(columns: &[Column<T>], rows: impl IntoIterator<Item = &'a T>) -> Self {
+        let rows: Vec<&T> = rows.into_iter().collect();
+        let column = |column: &Column<T>| {
+            let head = Head {
+                header: column.header.to_owned(),
+                alignment: column.alignment,
+                dispensable: column.dispensable,
+            };
+            (head, rows.iter().map(|row| (column.cell)(row)).collect())
+        };
+        Self { columns: columns.iter().map(column).collect() }
+    }
+
+    /// A table of these rows.
+    pub fn of_rows(heads: impl IntoIterator<Item = Head>, rows: &[Vec<String>]) -> Self {
+        let cells = |place| rows.iter().map(|row| row.get(place).cloned().unwrap_or_default()).collect();
+        Self { columns: heads.into_iter().enumerate().map(|(place, head)| (head, cells(place))).collect() }
+    }
+
+    /// The headers, in one line each.
+    pub fn headers(&self) -> impl Iterator<Item = String> {
+        self.columns.iter().map(|(head, _)| head.in_a_line())
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let rows = self.columns.first().map_or(0, |(_, cells)| cells.len());
+        let row = |place| self.columns.iter().filter_map(|(_, cells)| cells.get(place).cloned()).collect();
+        (0..rows).map(row).collect()
+    }
+
+    /// Adds a column of words.
+    pub fn words(&mut self, header: &str, dispensable: u8, cells: impl IntoIterator<Item = String>) {
+        self.columns.push((Head::words(header, dispensable), cells.into_iter().collect()));
+    }
+
+    /// Adds the columns of `table`, of a distribution these `parts`. One that can be spared is left out where nothing is known.
+    pub fn statistics<T>(&mut self, table: &[Statistic<T>], rows: &[&T], parts: &[Part]) {
+        for row in table {
+            let Some(place) = row.column else { continue };
+            if place == 0 || rows.iter().any(|of| row.is_known(of)) {
+                let cells = rows.iter().map(|of| row.text(of, parts)).collect();
+                self.columns.push((Head::number(row.header(parts), place), cells));
+            }
+        }
+    }
+
+    /// As text of as many columns as fit into `width`: see [`of_cells`].
+    pub fn text(&self, width: u16) -> String {
+        let heads: Vec<Head> = self.columns.iter().map(|(head, _)| head.clone()).collect();
+        of_cells(&heads, self.rows(), width)
+    }
+}
+
 /// A table of as many of `columns` as fit into `width`: see [`of_cells`].
 pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
-    let head = |column: &Column<T>| Head {
-        header: column.header.to_owned(),
-        alignment: column.alignment,
-        dispensable: column.dispensable,
-    };
-    let cells = rows.iter().map(|row| columns.iter().map(|column| (column.cell)(row)).collect());
-    of_cells(&columns.iter().map(head).collect::<Vec<_>>(), cells.collect(), width)
+    Grid::of(columns, rows).text(width)
 }
 
 /// A table of as many columns of finished cells as fit into `width`, and below it the number of those left out, if any. Columns in which
@@ -288,12 +350,13 @@ mod tests {
         requested rate   1 Mbit/s
         payload          1200 B
         per cycle        13 datagrams
+        loss             0.03 %
         received rate    1.011 Mbit/s
         rate error       +11,406 ppm
         schedule error   0.20 µs median, 114 ms p99
         gap error        0.41 µs median, 12.3 µs p99
-        sender CPU       100 %
-        receiver CPU     3 %
+        sender CPU       100.0 %
+        receiver CPU     3.40 %
         ");
     }
 }

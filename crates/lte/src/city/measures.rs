@@ -1,6 +1,7 @@
 //! What is measured of each user, and of the city, as the SCReAM draft defines it.
 
 use giusto_units::{TimeDelta, Timestamp};
+use serde::Serialize;
 
 /// Percentile over the packets or frames of a user, and over users (draft-johansson-rmcat-scream-cc-00 §10).
 const WITHIN_USER: f64 = 0.98;
@@ -59,8 +60,8 @@ impl CallMeasures {
     }
 }
 
-/// The figures of a run: a row of the draft's tables.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// The figures of a run. Those of calls are a row of the draft's tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CityFigures {
     /// Calls that count.
     pub calls: usize,
@@ -78,10 +79,43 @@ pub struct CityFigures {
     pub received_video_bps: f64,
     /// Share of the frames that were skipped.
     pub skipped_ratio: f64,
+    /// Users that were outside coverage when they arrived. They call nevertheless.
+    pub uncovered_users: u64,
+    /// All calls that have begun.
+    pub all_calls: u64,
+    /// File transfers that have begun.
+    pub files: u64,
+    /// File transfers that were completed.
+    pub completed_files: u64,
+    /// File transfers that were given up.
+    pub abandoned_files: u64,
+    /// Mean duration of a completed file transfer, in s.
+    pub file_time_s: f64,
+    /// Handovers.
+    pub handovers: u64,
+    /// The radio of the downlink, if it is modelled.
+    pub downlink: Option<RadioFigures>,
+    /// The radio of the uplink, if it is modelled.
+    pub uplink: Option<RadioFigures>,
+}
+
+/// The radio in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct RadioFigures {
+    /// Mean rate of decoded transport blocks per cell, in bit/s.
+    pub cell_throughput_bps: f64,
+    /// Share of the resource blocks that was used.
+    pub used_ratio: f64,
+    /// Share of first transmissions that failed.
+    pub first_error_ratio: f64,
+    /// Transport blocks that failed in every transmission.
+    pub lost_blocks: u64,
+    /// Mean interference over noise in dB (uplink).
+    pub interference_over_noise_db: Option<f64>,
 }
 
 impl CityFigures {
-    /// The figures of these calls.
+    /// The figures of these calls, without users, files and radio.
     pub fn of<'a>(calls: impl IntoIterator<Item = &'a CallMeasures>) -> Self {
         let calls: Vec<_> = calls.into_iter().filter(|call| call.counts()).collect();
         let tail = |delays: fn(&CallMeasures) -> &Vec<u32>, within, over| {
@@ -104,6 +138,7 @@ impl CityFigures {
             sent_video_bps: mean(&mut calls.iter().map(|call| call.sent_video_bps())),
             received_video_bps: mean(&mut calls.iter().map(|call| call.received_video_bps())),
             skipped_ratio: skipped as f64 / ((frames + skipped) as f64).max(1.0),
+            ..Self::default()
         }
     }
 }

@@ -9,7 +9,7 @@ mod people;
 mod run;
 
 pub use config::{CityConfig, CityError, FileTransfers, Opposite, RADIO_ROUND_TRIP};
-pub use measures::{CallMeasures, CityFigures, percentile};
+pub use measures::{CallMeasures, CityFigures, RadioFigures, percentile};
 pub use people::{Call, CallPlan, CallTotals, Person, Workload};
 pub(crate) use run::fading;
 pub use run::{City, CityCounters};

@@ -14,7 +14,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     config::{CityConfig, CityError, Opposite, RADIO_ROUND_TRIP},
-    measures::{CallMeasures, CityFigures},
+    measures::{CallMeasures, CityFigures, RadioFigures},
     people::{Person, Workload},
 };
 use crate::{
@@ -250,7 +250,33 @@ impl<'a> City<'a> {
 
     /// The figures so far.
     pub fn figures(&self) -> CityFigures {
-        CityFigures::of(self.calls())
+        let counters = &self.counters;
+        CityFigures {
+            uncovered_users: counters.uncovered_users,
+            all_calls: counters.calls,
+            files: counters.files,
+            completed_files: counters.completed_files,
+            abandoned_files: counters.abandoned_files,
+            file_time_s: counters.file_time.as_seconds() / (counters.completed_files as f64).max(1.0),
+            handovers: counters.handovers,
+            downlink: self.radio(Direction::Downlink),
+            uplink: self.radio(Direction::Uplink),
+            ..CityFigures::of(self.calls())
+        }
+    }
+
+    /// The figures of the radio in `direction`, if it is modelled.
+    fn radio(&self, direction: Direction) -> Option<RadioFigures> {
+        let mac = self.mac(direction)?;
+        let uplink = self.uplink.as_ref().filter(|_| direction == Direction::Uplink);
+        let cells = self.environment.layout.cells() as f64;
+        Some(RadioFigures {
+            cell_throughput_bps: mac.decoded_bits as f64 / self.now().as_seconds() / cells,
+            used_ratio: mac.used_ratio(),
+            first_error_ratio: mac.first_error_ratio(),
+            lost_blocks: mac.lost_blocks,
+            interference_over_noise_db: uplink.map(Uplink::interference_over_noise_db),
+        })
     }
 
     /// Processes everything before `end`, to the millisecond. Can be called again with a later end.

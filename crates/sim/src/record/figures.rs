@@ -43,6 +43,8 @@ pub struct FlowFigures {
     pub arrived_packets: u64,
     /// Packets sent in the window and lost by the end of the run.
     pub lost_packets: u64,
+    /// Further copies that were delivered, of packets sent in the window.
+    pub duplicate_packets: u64,
     /// Packets received with a CE mark.
     pub marked_packets: u64,
     /// Payload delivered to the application.

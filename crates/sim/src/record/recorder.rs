@@ -331,7 +331,7 @@ impl Recorder {
             sent_packets: figures.sent_packets,
             received_packets: figures.arrived_packets,
             lost_packets: figures.lost_packets,
-            duplicate_packets: tally.duplicate_packets(),
+            duplicate_packets: figures.duplicate_packets,
             loss_ratio: ratio(figures.lost_packets, known),
             marked_ratio: ratio(figures.marked_packets, figures.received_packets),
             delay_ms: Distribution::of(tally.delay()),

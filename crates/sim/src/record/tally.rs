@@ -88,19 +88,10 @@ impl Delays {
 pub(super) struct FlowTally {
     window: Range<Timestamp>,
     wanted: Wanted,
-    sent_packets: u64,
-    sent_bytes: u64,
-    received_packets: u64,
-    received_bytes: u64,
-    arrived_packets: u64,
-    lost_packets: u64,
-    duplicate_packets: u64,
-    marked_packets: u64,
-    goodput_bytes: u64,
+    /// What is counted so far; that of media is in `media`.
+    figures: FlowFigures,
     delay: Delays,
     queue_delay: Delays,
-    /// Received bytes of each [`FlowFigures::STEP`], if they were requested.
-    steps: Vec<u64>,
     media: Option<Box<MediaTally>>,
 }
 
@@ -109,18 +100,9 @@ impl FlowTally {
         Self {
             window,
             wanted,
-            sent_packets: 0,
-            sent_bytes: 0,
-            received_packets: 0,
-            received_bytes: 0,
-            arrived_packets: 0,
-            lost_packets: 0,
-            duplicate_packets: 0,
-            marked_packets: 0,
-            goodput_bytes: 0,
+            figures: FlowFigures::default(),
             delay: Delays::new(wanted),
             queue_delay: Delays::new(wanted),
-            steps: Vec::new(),
             media: None,
         }
     }
@@ -139,8 +121,8 @@ impl FlowTally {
     #[inline]
     pub(super) fn on_sent(&mut self, now: Timestamp, packet: &Packet) {
         if self.window.contains(&now) {
-            self.sent_packets += 1;
-            self.sent_bytes += u64::from(packet.bytes);
+            self.figures.sent_packets += 1;
+            self.figures.sent_bytes += u64::from(packet.bytes);
         }
     }
 
@@ -148,12 +130,12 @@ impl FlowTally {
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {
         if self.window.contains(&packet.sent) {
-            self.arrived_packets += 1;
+            self.figures.arrived_packets += 1;
         }
         if self.window.contains(&now) {
-            self.received_packets += 1;
-            self.received_bytes += u64::from(packet.bytes);
-            self.marked_packets += u64::from(packet.ecn == Ecn::Ce);
+            self.figures.received_packets += 1;
+            self.figures.received_bytes += u64::from(packet.bytes);
+            self.figures.marked_packets += u64::from(packet.ecn == Ecn::Ce);
             if self.wanted.delays {
                 self.delay.record(now.saturating_since(packet.sent).as_nanos().unsigned_abs());
                 self.queue_delay.record(packet.queue_delay_ns);
@@ -167,10 +149,10 @@ impl FlowTally {
     fn count_step(&mut self, now: Timestamp, packet: &Packet) {
         let past = now.saturating_since(self.window.start).as_nanos();
         let step = usize::try_from(past / FlowFigures::STEP.as_nanos()).unwrap_or(0);
-        if self.steps.len() <= step {
-            self.steps.resize(step + 1, 0);
+        if self.figures.step_bytes.len() <= step {
+            self.figures.step_bytes.resize(step + 1, 0);
         }
-        if let Some(bytes) = self.steps.get_mut(step) {
+        if let Some(bytes) = self.figures.step_bytes.get_mut(step) {
             *bytes += u64::from(packet.bytes);
         }
     }
@@ -178,23 +160,19 @@ impl FlowTally {
     /// Handles the loss of `packet`: no copy of it will be delivered.
     #[inline]
     pub(super) fn on_lost(&mut self, packet: &Packet) {
-        self.lost_packets += u64::from(self.window.contains(&packet.sent));
+        self.figures.lost_packets += u64::from(self.window.contains(&packet.sent));
     }
 
     /// Handles the delivery of a further copy of `packet`.
     pub(super) fn on_duplicate(&mut self, packet: &Packet) {
-        self.duplicate_packets += u64::from(self.window.contains(&packet.sent));
-    }
-
-    pub(super) fn duplicate_packets(&self) -> u64 {
-        self.duplicate_packets
+        self.figures.duplicate_packets += u64::from(self.window.contains(&packet.sent));
     }
 
     pub(super) fn on_note(&mut self, now: Timestamp, note: &Note) {
         let is_within = self.window.contains(&now);
         if let Note::Received { size, .. } = note {
             if is_within {
-                self.goodput_bytes += size.as_bytes();
+                self.figures.goodput_bytes += size.as_bytes();
             }
             return;
         }
@@ -203,7 +181,7 @@ impl FlowTally {
         match note {
             Note::Decided { decision, .. } => media.decide(now, decision, &self.window),
             Note::Frame { ssrc, delay, size, repaired, late, .. } if is_within => {
-                self.goodput_bytes += size.as_bytes();
+                self.figures.goodput_bytes += size.as_bytes();
                 media.frame(*ssrc, *delay, *size);
                 let stream = media.stream(*ssrc);
                 stream.late_frames += u64::from(*late);
@@ -241,22 +219,14 @@ impl FlowTally {
     }
 
     pub(super) fn figures(&self, end: Timestamp) -> FlowFigures {
-        let media = self.media.as_ref();
+        let figures = FlowFigures { seconds: seconds(&self.window, end), ..self.figures.clone() };
+        let Some(media) = &self.media else { return figures };
         FlowFigures {
-            seconds: seconds(&self.window, end),
-            sent_packets: self.sent_packets,
-            sent_bytes: self.sent_bytes,
-            received_packets: self.received_packets,
-            received_bytes: self.received_bytes,
-            arrived_packets: self.arrived_packets,
-            lost_packets: self.lost_packets,
-            marked_packets: self.marked_packets,
-            goodput_bytes: self.goodput_bytes,
-            step_bytes: self.steps.clone(),
-            target_rate_bps: media.and_then(|media| media.target_bps()),
-            decisions: media.map(|media| media.decisions),
-            frames: media.map(|media| media.frames),
-            streams: media.map(|media| media.streams.clone()).unwrap_or_default(),
+            target_rate_bps: media.target_bps(),
+            decisions: Some(media.decisions),
+            frames: Some(media.frames),
+            streams: media.streams.clone(),
+            ..figures
         }
     }
 }
@@ -337,11 +307,9 @@ impl MediaTally {
 #[derive(Debug, Clone)]
 pub(super) struct LinkTally {
     window: Range<Timestamp>,
-    /// Packets that left the queue, transmitted or dropped.
-    packets: u64,
     transmitted_bytes: u64,
-    dropped_packets: u64,
-    marked_packets: u64,
+    /// What is counted so far.
+    figures: LinkFigures,
     wanted: Wanted,
     queue_delay: Delays,
 }
@@ -351,10 +319,8 @@ impl LinkTally {
         Self {
             window,
             wanted,
-            packets: 0,
             transmitted_bytes: 0,
-            dropped_packets: 0,
-            marked_packets: 0,
+            figures: LinkFigures::default(),
             queue_delay: Delays::new(wanted),
         }
     }
@@ -372,7 +338,7 @@ impl LinkTally {
     #[inline]
     pub(super) fn on_dequeued(&mut self, now: Timestamp, packet: &Packet, sojourn: TimeDelta) {
         if self.window.contains(&now) {
-            self.packets += 1;
+            self.figures.packets += 1;
             self.transmitted_bytes += u64::from(packet.bytes);
             if self.wanted.delays {
                 self.queue_delay.record(sojourn.as_nanos().max(0).unsigned_abs());
@@ -382,15 +348,15 @@ impl LinkTally {
 
     pub(super) fn on_dropped(&mut self, now: Timestamp, reason: DropReason) {
         if self.window.contains(&now) {
-            self.dropped_packets += 1;
+            self.figures.dropped_packets += 1;
             // A packet lost on the wire has already left the queue.
-            self.packets += u64::from(reason != DropReason::Loss);
+            self.figures.packets += u64::from(reason != DropReason::Loss);
         }
     }
 
     #[inline]
     pub(super) fn on_marked(&mut self, now: Timestamp) {
-        self.marked_packets += u64::from(self.window.contains(&now));
+        self.figures.marked_packets += u64::from(self.window.contains(&now));
     }
 
     /// Completes the counts, before they are read.
@@ -400,11 +366,9 @@ impl LinkTally {
 
     pub(super) fn figures(&self, rate: &RateProfile, end: Timestamp) -> LinkFigures {
         LinkFigures {
-            packets: self.packets,
-            dropped_packets: self.dropped_packets,
-            marked_packets: self.marked_packets,
             utilisation_ratio: self.utilisation(rate, end),
             queue_delay_ms: Distribution::of(&self.queue_delay.histogram),
+            ..self.figures
         }
     }
 

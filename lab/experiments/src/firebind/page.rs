@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::{Firebind, Outcome, PUBLISHED_DURATION, Plan, TEXT};
 use crate::{
     item::{Findings, Item, Reproduction},
-    page::{bars, figure, ranges, table},
+    page::{Page, PageTable, bars, figure, ranges},
 };
 use giusto::{
     measured::{median::median, result::rate_error_ppm},
     view::{
         format::{grouped, load, or_unknown, plural, ppm, short},
-        html::{Card, Chart, Mark, Report, Section, Series, Table},
-        table::{Column, fitted},
+        html::{Card, Chart, Mark, Section, Series},
+        table::{Column, Grid},
     },
 };
 
@@ -51,36 +51,41 @@ impl Findings for Firebind {
         self.reproduction()
     }
 
-    fn table(&self, width: u16) -> String {
-        let scaled = self.scaled().map(|text| format!("{text}\n")).unwrap_or_default();
-        let busy = self.busy().map(|text| format!("{text}\n")).unwrap_or_default();
-        format!("{}\n{LEGEND}\n{scaled}{busy}", fitted(&COLUMNS, &self.lines(), width))
-    }
-
-    fn markdown(&self) -> String {
-        let all = self.reproduction();
-        all.markdown(TEXT, &self.headline(&all), &[""])
-    }
-
-    fn report(&self, command: &str) -> Report {
-        let all = self.reproduction();
+    fn page(&self) -> Page {
+        let items = self.reproduction();
         let largest = |rate: &dyn Fn(&Outcome) -> Option<f64>| {
             let errors = self.comparable().filter_map(|outcome| outcome.error_ppm(rate(outcome)?));
             let largest = errors.max_by(|a, b| a.abs().total_cmp(&b.abs()));
             or_unknown(largest, |error| format!("{} ppm", ppm(error)))
         };
-        let not_comparable = all.items.iter().filter(|item| !item.comparable).count().to_string();
         let [theirs, ours] = [largest(&Outcome::published), largest(&Outcome::rx_rate_bps)];
-        let cards = vec![
-            Card::new("Not comparable", not_comparable, "they need a Gigabit link"),
-            Card::new("Largest published error", theirs, "up to 100 Mbit/s, counted as N over N−1"),
-            Card::new("Our largest error", ours, "same loops, counted as N−1 over N−1"),
-        ];
-        let charts = [self.rest_chart(), self.error_chart(), self.link_chart()];
-        let charts = charts.into_iter().filter(|chart| !chart.series.is_empty()).map(Section::from);
-        let rest = charts.chain([all.to_table("By the rule below.").into()]);
-        let sections = std::iter::once(self.rows_table().into()).chain(rest).collect();
-        all.report(self.headline(&all), cards, sections, TEXT).with_command(command)
+        let runs = plural(self.plan.repeats.max(1).into(), "run", "runs");
+        let notes: Vec<String> = self.scaled().into_iter().chain(self.busy()).collect();
+        let caption =
+            format!("Median of {runs} of {} for each row. {LEGEND} {}", self.plan.duration, notes.join(" "));
+        let pictures = [self.rest_chart(), self.error_chart(), self.link_chart()];
+        Page {
+            headline: self.headline(&items),
+            cards: vec![
+                Card::new("Largest published error", theirs, "up to 100 Mbit/s, counted as N over N−1"),
+                Card::new("Our largest error", ours, "same loops, counted as N−1 over N−1"),
+            ],
+            pictures: pictures
+                .into_iter()
+                .filter(|chart| !chart.series.is_empty())
+                .map(Section::from)
+                .collect(),
+            tables: vec![PageTable {
+                key: "rows",
+                title: "The two published tables".to_owned(),
+                caption,
+                grid: Grid::of(&COLUMNS, &self.lines()),
+            }],
+            notes: std::iter::once(LEGEND.to_owned()).chain(notes).map(|note| note + "\n").collect(),
+            text: TEXT,
+            items,
+            ..Page::default()
+        }
     }
 }
 
@@ -118,21 +123,6 @@ impl Firebind {
             rows().count(),
             short(Plan::FULL.bound_ppm())
         )
-    }
-
-    fn rows_table(&self) -> Table {
-        let row = |line: &Line| COLUMNS.iter().map(|column| (column.cell)(line)).collect::<Vec<_>>();
-        let runs = plural(self.plan.repeats.max(1).into(), "run", "runs");
-        let scaled = self.scaled().unwrap_or_default();
-        let busy = self.busy().unwrap_or_default();
-        let caption =
-            format!("Median of {runs} of {} for each row. {scaled} {LEGEND} {busy}", self.plan.duration);
-        let headers = COLUMNS.map(|column| {
-            let sign = if column.alignment == comfy_table::CellAlignment::Right { "#" } else { "" };
-            format!("{sign}{}", column.header.replace('\n', " "))
-        });
-        let headers = headers.each_ref().map(String::as_str);
-        table(["The two published tables", &caption], &headers, self.lines().iter().map(row))
     }
 
     fn rest_chart(&self) -> Chart {

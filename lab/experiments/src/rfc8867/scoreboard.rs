@@ -65,7 +65,6 @@ pub struct HeldOut {
 /// A row of the scoreboard.
 pub(super) struct Row {
     pub(super) case: &'static str,
-    pub(super) what: &'static str,
     /// The number of expectations that are judged.
     pub(super) of: usize,
     /// The score of each controller.
@@ -156,7 +155,6 @@ impl Scoreboard {
             };
             Row {
                 case: case.id,
-                what: case.what,
                 of: expected.iter().filter(|expected| expected.is_judged()).count(),
                 scores: self.plan.controllers.iter().map(score).collect(),
             }
@@ -164,7 +162,7 @@ impl Scoreboard {
         let mut rows: Vec<Row> = self.cases.iter().map(row).collect();
         let sum = |number| Score::sum(rows.iter().filter_map(|row| row.scores.get(number).copied()));
         let scores = (0..self.plan.controllers.len()).map(sum).collect();
-        rows.push(Row { case: "all", what: "", of: rows.iter().map(|row| row.of).sum(), scores });
+        rows.push(Row { case: "all", of: rows.iter().map(|row| row.of).sum(), scores });
         rows
     }
 

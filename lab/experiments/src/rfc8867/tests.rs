@@ -138,7 +138,7 @@ fn held_out_variants_skip_bounds_on_rates_and_judge_utilisation() {
     // A sender that does not adapt has no delay, no loss and no utilisation.
     assert!(met * 2 > judged && met < judged, "{fixed:?}");
     assert_eq!(fixed.held_out_seeds.judged, 0);
-    let page = FIXED.markdown();
+    let page = FIXED.page().markdown();
     let row = page.lines().find(|line| line.starts_with("|fixed|")).unwrap();
     assert_eq!(row.matches("not run").count(), 3, "{row}");
 }
@@ -267,9 +267,9 @@ fn inexpressible_and_missing_runs_are_not_judged() {
     assert!(priority.agrees.is_none() && !priority.comparable && priority.why.is_some());
     assert_eq!(priority.verdict(), "not comparable");
     assert!(board.rows().iter().all(|row| row.scores.iter().all(|score| score.count() == "not run")));
-    assert!(board.table(120).contains("Ended early after 0 of "), "{}", board.table(120));
-    assert!(!board.table(120).contains("0 of 0"), "{}", board.table(120));
-    let report = board.report("x");
+    assert!(board.page().table(120).contains("Ended early after 0 of "), "{}", board.page().table(120));
+    assert!(!board.page().table(120).contains("0 of 0"), "{}", board.page().table(120));
+    let report = board.page().report("x");
     let model = serde_json::to_string(&report).unwrap();
     assert!(model.contains("not run") && !model.contains("0 of 0") && !model.contains("\"good\""), "{model}");
     assert!(board.ended_early().is_some() && report.headline.contains("Ended early"));
@@ -291,11 +291,11 @@ fn an_interrupted_run_reports_nothing() {
 
 #[test]
 fn the_page_has_words_besides_colours() {
-    let model = serde_json::to_string(&FIXED.report("giusto reproduce rfc8867")).unwrap();
+    let model = serde_json::to_string(&FIXED.page().report("giusto reproduce rfc8867")).unwrap();
     for wanted in [" not met\"", " met\"", "5.4: queueing delay"] {
         assert!(model.contains(wanted), "{wanted}");
     }
-    let table = FIXED.table(120);
+    let table = FIXED.page().table(120);
     assert!(table.contains("share of s3 with all three"), "{table}");
 }
 
@@ -322,6 +322,6 @@ fn the_committed_page_has_all_cases_and_controllers() {
     let cases = plan.cases().unwrap();
     let board = Scoreboard { plan, runs: Vec::new(), cases };
     let committed = include_str!("../../../../docs/reproduce/rfc8867.md");
-    assert_eq!(shape(committed), shape(&board.markdown()));
+    assert_eq!(shape(committed), shape(&board.page().markdown()));
     assert_eq!(committed.lines().filter(|line| line.starts_with("|6.2")).count(), 8);
 }

@@ -12,24 +12,14 @@ use super::{
     statements::MEAN_ESTIMATE_BPS,
 };
 use crate::{
-    item::{Findings, Item, Reproduction, Spread},
-    page::{bare, figure, in_unit, limit, line, ranges, steps, table},
+    item::{Findings, Reproduction, Spread},
+    page::{Page, PageTable, figure, limit, line, ranges, steps},
 };
 use giusto::view::{
     format::{or_unknown, percent, rate, short},
-    html::{Card, Chart, Mark, Report, Section, Series, Table},
-    table::{Column, fitted},
+    html::{Card, Chart, Mark, Section, Series},
 };
 use giusto_units::{DataRate, Timestamp};
-
-const COLUMNS: &[Column<Item>] = &[
-    Column::words("statement", 0, |item| item.what.clone()),
-    Column::number("published", 0, |item| in_unit(item.published, &item.unit)),
-    Column::number("ours", 0, |item| bare(item, item.ours)),
-    Column::number("from", 1, |item| bare(item, item.ours_low)),
-    Column::number("to", 1, |item| bare(item, item.ours_high)),
-    Column::words("", 0, |item| item.verdict().to_owned()),
-];
 
 /// A line of a chart: name, and figure of a run.
 type Quantity = (&'static str, fn(&Pair) -> f64);
@@ -48,54 +38,37 @@ impl Findings for Rrtcc {
         self.reproduction()
     }
 
-    fn table(&self, width: u16) -> String {
-        let all = self.reproduction();
+    fn page(&self) -> Page {
+        let items = self.reproduction();
         let Plan { seeds, fairness_seeds, .. } = self.plan;
-        let with_a_queue = CONTENDERS.iter().enumerate().filter_map(|(number, contender)| {
-            let [_, goodput, loss, _, delay, _] = queued::medians(&self.queued, number);
-            let (name, goodput, loss) = (contender.name, rate(goodput?), percent(loss?));
-            Some(format!(
-                "With a queue of 300 ms, {name}: goodput {goodput}, loss {loss}, delay p95 {:.0} ms.\n",
-                delay?
-            ))
-        });
-        format!(
-            "{}\n{} Ours is the median of {seeds} seeds (Table 3: {fairness_seeds}), from the 5th to the 95th percentile.\n{}",
-            fitted(COLUMNS, &all.items, width),
-            self.headline(&all),
-            with_a_queue.collect::<String>(),
-        )
-    }
-
-    fn markdown(&self) -> String {
-        let all = self.reproduction();
-        all.markdown(TEXT, &self.headline(&all), &[""])
-    }
-
-    fn report(&self, command: &str) -> Report {
-        let all = self.reproduction();
         let [.., delay, _] = queued::medians(&self.queued, 1);
-        let estimate = or_unknown(all.ours("mean-estimate"), rate);
-        let loss = or_unknown(all.ours("loss-two-to-three-times"), short);
+        let estimate = or_unknown(items.ours("mean-estimate"), rate);
+        let loss = or_unknown(items.ours("loss-two-to-three-times"), short);
         let delay = or_unknown(delay, |ms| format!("{ms:.0} ms"));
-        let cards = vec![
-            Card::new("Mean estimate", estimate, "published: 7.083 Mbit/s"),
-            Card::new("Loss, UDP over RRTCC", loss, "published: 2 to 3"),
-            Card::new("Delay with a queue", delay, "RRTCC, 95th percentile; without a queue 12 ms"),
-        ];
-        let mut sections = Vec::new();
+        let mut pictures: Vec<Section> = Vec::new();
         let first = self.runs.get(1).and_then(|runs| runs.first());
-        sections.extend(first.into_iter().flat_map(figures_16_and_17).map(Section::from));
+        pictures.extend(first.into_iter().flat_map(figures_16_and_17).map(Section::from));
         if self.runs.len() == TABLE_9.len() {
-            sections.extend(self.figures_18_to_20().map(Section::from));
+            pictures.extend(self.figures_18_to_20().map(Section::from));
         }
-        sections.extend(self.queued.first().into_iter().flat_map(with_a_queue).map(Section::from));
-        sections.extend(self.queue_table().map(Section::from));
-        let caption = format!("By the rule below; ours is the median of {} seeds.", self.plan.seeds);
-        sections.push(all.to_table(caption).into());
-        sections.extend(self.readings_table().map(Section::from));
-        sections.extend(inputs().map(Section::from));
-        all.report(self.headline(&all), cards, sections, TEXT).with_command(command)
+        pictures.extend(self.queued.first().into_iter().flat_map(with_a_queue).map(Section::from));
+        let tables = self.queue_table().into_iter().chain(self.readings_table()).chain(inputs());
+        Page {
+            headline: self.headline(&items),
+            cards: vec![
+                Card::new("Mean estimate", estimate, "published: 7.083 Mbit/s"),
+                Card::new("Loss, UDP over RRTCC", loss, "published: 2 to 3"),
+                Card::new("Delay with a queue", delay, "RRTCC, 95th percentile; without a queue 12 ms"),
+            ],
+            pictures,
+            tables: tables.collect(),
+            notes: format!(
+                "Ours is the median of {seeds} seeds (Table 3: {fairness_seeds}), from the 5th to the 95th percentile.\n"
+            ),
+            text: TEXT,
+            items,
+            ..Page::default()
+        }
     }
 }
 
@@ -141,14 +114,14 @@ impl Rrtcc {
         ]
     }
 
-    fn queue_table(&self) -> Option<Table> {
+    fn queue_table(&self) -> Option<PageTable> {
         let row = |name: &str, with: &str, [sent, goodput, loss, p50, p95, over]: [Option<f64>; 6]| {
             let [p50, p95] = [p50, p95].map(|ms| or_unknown(ms, |ms| format!("{ms:.0} ms")));
             let [sent, goodput] = [sent, goodput].map(|bps| or_unknown(bps, rate));
             // UDP does not look at the delay.
             let over = over.filter(|_| name != "UDP");
             let [loss, over] = [loss, over].map(|ratio| or_unknown(ratio, percent));
-            [format!("{name}, {with}"), sent, goodput, loss, p50, p95, over]
+            vec![format!("{name}, {with}"), sent, goodput, loss, p50, p95, over]
         };
         let no_queue = [
             row("UDP", "no queue", queued::medians_without(&self.queued, |pair| &pair.udp)),
@@ -164,19 +137,20 @@ impl Rrtcc {
             self.queued.len(),
             QUEUE.as_millis()
         );
-        let headers = ["sender", "#sent", "#goodput", "#loss", "#delay p50", "#delay p95", "#over-use"];
-        let rows = no_queue.into_iter().chain(queue);
-        (!self.queued.is_empty()).then(|| table(["With and without a queue", &caption], &headers, rows))
+        let headers = ["sender", "sent", "goodput", "loss", "delay p50", "delay p95", "over-use"];
+        let rows: Vec<_> = no_queue.into_iter().chain(queue).collect();
+        let title = ["With and without a queue", &caption];
+        (!self.queued.is_empty()).then(|| PageTable::new("queue", title, &headers, 1, &rows))
     }
 
-    fn readings_table(&self) -> Option<Table> {
+    fn readings_table(&self) -> Option<PageTable> {
         let judged = Reading::judge("as judged: packets of 60,000 B, 67 s", self.runs.get(1)?);
         let row = |reading: &Reading| {
             let [reports, estimate, udp_loss, loss, goodputs, over] = reading.figures;
             let pairs = reading.verdicts.iter().zip(&judged.verdicts);
             let differing: Vec<&str> = pairs.filter(|(a, b)| a.1 != b.1).map(|(a, _)| a.0.as_str()).collect();
             let [udp_loss, loss, over] = [udp_loss, loss, over].map(|ratio| or_unknown(ratio, percent));
-            [
+            vec![
                 reading.name.to_owned(),
                 or_unknown(reports, |reports| format!("{reports:.0}")),
                 or_unknown(estimate, rate),
@@ -193,16 +167,16 @@ impl Rrtcc {
         );
         let headers = [
             "reading",
-            "#reports",
-            "#mean estimate",
-            "#loss of UDP",
-            "#loss of RRTCC",
-            "#goodput, UDP over RRTCC",
-            "#over-use",
+            "reports",
+            "mean estimate",
+            "loss of UDP",
+            "loss of RRTCC",
+            "goodput, UDP over RRTCC",
+            "over-use",
             "verdicts that change",
         ];
-        let rows = std::iter::once(&judged).chain(&self.readings).map(row);
-        Some(table(["Alternative readings", &caption], &headers, rows))
+        let rows: Vec<_> = std::iter::once(&judged).chain(&self.readings).map(row).collect();
+        Some(PageTable::new("", ["Alternative readings", &caption], &headers, 1, &rows))
     }
 }
 

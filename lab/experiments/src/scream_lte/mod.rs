@@ -167,10 +167,7 @@ pub struct Run {
 impl Run {
     fn new(task: &Task, record: &CityRecord) -> Self {
         let known = |value: f64| value.is_finite().then_some(value);
-        let radio = match task.place.0 {
-            Link::Downlink => record.downlink,
-            Link::Uplink => record.uplink,
-        };
+        let (figures, radio) = (&record.figures, record.radio());
         Self {
             reading: task.reading.to_owned(),
             link: task.place.0,
@@ -178,16 +175,16 @@ impl Run {
             users: task.users,
             controller: task.controller.name().to_owned(),
             seed: task.seed,
-            calls: record.calls,
-            frame_tail_ms: known(record.frame_tail_ms),
-            packet_tail_ms: known(record.packet_tail_ms),
-            loss_ratio: known(record.loss_ratio),
-            sent_video_bps: known(record.sent_video_bps),
-            received_video_bps: known(record.received_video_bps),
-            skipped_ratio: record.skipped_ratio,
+            calls: figures.calls,
+            frame_tail_ms: known(figures.frame_tail_ms),
+            packet_tail_ms: known(figures.packet_tail_ms),
+            loss_ratio: known(figures.loss_ratio),
+            sent_video_bps: known(figures.sent_video_bps),
+            received_video_bps: known(figures.received_video_bps),
+            skipped_ratio: figures.skipped_ratio,
             used_ratio: radio.map(|radio| radio.used_ratio),
             first_error_ratio: radio.map(|radio| radio.first_error_ratio),
-            uncovered_users: record.uncovered_users,
+            uncovered_users: figures.uncovered_users,
         }
     }
 

@@ -4,19 +4,18 @@ use serde::Serialize;
 
 use super::{
     NAME, Plan, Printed, Run, ScreamLte, TEXT,
-    published::{Link, PLACES, Published, Quantity, TABLES, Table as DraftTable, table_of},
+    published::{Link, PLACES, Published, Quantity, table_of},
     setting::{JUDGED, READINGS},
-    statements::{derived, heading, in_words, numbers, rule},
+    statements::{derived, in_words, numbers, rule},
 };
 use crate::{
     item::{Findings, Item, Reproduction},
-    page::{bare, chart, in_unit, line, markdown_table, table},
+    page::{Page, PageTable, chart, line},
 };
 use giusto::view::{
     format::{UNKNOWN, or_unknown, plural},
-    html::{Card, Cell, Chart, Report, Section, Table, Tone},
+    html::{Card, Chart, Section},
     sweep::Interval,
-    table::{Column, Head, fitted, of_cells},
 };
 
 /// A load: the draft's numbers and ours, of GCC and of SCReAM.
@@ -26,28 +25,6 @@ struct Load {
     /// By algorithm, by quantity.
     cells: [[String; 4]; 2],
 }
-
-const LOADS: &[Column<Load>] = &[
-    Column::words("draft / ours", 0, |load| in_words(load.place)),
-    Column::number("users", 0, |load| load.users.to_string()),
-    Column::number("GCC: frame\ntail ms", 0, |load| load.cells[0][0].clone()),
-    Column::number("packet\ntail ms", 2, |load| load.cells[0][1].clone()),
-    Column::number("loss\n%", 1, |load| load.cells[0][2].clone()),
-    Column::number("bitrate\nkbit/s", 0, |load| load.cells[0][3].clone()),
-    Column::number("SCReAM: frame\ntail ms", 0, |load| load.cells[1][0].clone()),
-    Column::number("packet\ntail ms", 2, |load| load.cells[1][1].clone()),
-    Column::number("loss\n%", 1, |load| load.cells[1][2].clone()),
-    Column::number("bitrate\nkbit/s", 0, |load| load.cells[1][3].clone()),
-];
-
-const STATEMENTS: &[Column<Item>] = &[
-    Column::words("statement", 0, |item| item.what.clone()),
-    Column::number("draft", 0, |item| in_unit(item.published, &item.unit)),
-    Column::number("ours", 0, |item| bare(item, item.ours)),
-    Column::number("from", 1, |item| bare(item, item.ours_low)),
-    Column::number("to", 1, |item| bare(item, item.ours_high)),
-    Column::words("", 0, |item| item.verdict().to_owned()),
-];
 
 /// A number in the digits of the draft.
 fn digits(quantity: Quantity, value: f64) -> String {
@@ -63,99 +40,41 @@ fn with_half(quantity: Quantity, ours: Interval) -> String {
     digits(quantity, ours.mean) + &half.unwrap_or_default()
 }
 
-/// A table in text, Markdown and HTML. The first column has words, the others numbers.
-struct Grid {
-    title: String,
-    caption: &'static str,
-    headers: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Grid {
-    fn text(&self, width: u16) -> String {
-        let head = |(place, name): (u8, &String)| match place {
-            0 => Head::words(name, 0),
-            place => Head::number(name, place),
-        };
-        let columns = (0..).zip(&self.headers).map(head);
-        let cells = of_cells(&columns.collect::<Vec<_>>(), self.rows.clone(), width);
-        format!("{}\n{cells}", self.title)
-    }
-
-    fn markdown(&self) -> String {
-        format!("{}:\n\n{}", self.title, markdown_table(&self.headers, self.rows.clone()))
-    }
-
-    fn html(&self) -> Table {
-        let headers: Vec<String> = self
-            .headers
-            .iter()
-            .enumerate()
-            .map(|(number, name)| if number == 0 { name.clone() } else { format!("#{name}") })
-            .collect();
-        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-        table([&self.title, self.caption], &headers, self.rows.clone())
-    }
-}
-
 impl Findings for ScreamLte {
     fn printed(&self) -> impl Serialize {
         Printed { reproduction: self.reproduction(), planned_runs: self.plan.runs(), runs: self.runs.clone() }
     }
 
-    fn table(&self, width: u16) -> String {
-        let measured: Vec<Item> = derived(self).into_iter().filter(|item| item.ours.is_some()).collect();
-        let grids: String = self.readings().iter().map(|grid| grid.text(width) + "\n").collect();
-        let (loads, statements) = (fitted(LOADS, &self.loads(), width), fitted(STATEMENTS, &measured, width));
-        format!("{loads}\n{statements}\n{grids}{}\n", self.headline())
-    }
-
-    fn markdown(&self) -> String {
-        let grids = |grids: Vec<Grid>| {
-            let grids: Vec<String> = grids.iter().map(Grid::markdown).collect();
-            if grids.is_empty() { "Not run.".to_owned() } else { grids.join("\n\n") }
-        };
-        let text = TEXT
-            .replace("{tables}", &grids(PLACES.iter().map(|&place| self.side_by_side(place)).collect()))
-            .replace("{today}", &grids(self.today()))
-            .replace("{readings}", &grids(self.readings()));
-        only(derived(self)).markdown(&text, &self.headline(), &[""])
-    }
-
-    fn report(&self, command: &str) -> Report {
-        let (statements, numbers) = (only(derived(self)), only(numbers(self)));
-        let card = |label, of: &Reproduction, note| {
-            let measured = of.items.iter().filter(|item| item.ours.is_some()).count();
-            Card::new(label, format!("{} of {measured}", of.agreeing()), note)
-        };
-        let cards = vec![
-            card(
-                "Statements",
-                &statements,
-                "ratios, saturation and crossovers that agree, of those measured",
-            ),
-            card("Numbers", &numbers, "of tables 2 to 9 that agree, of those measured"),
-            Card::new("Runs", self.runs.len().to_string(), format!("of {}", self.plan.runs())),
-        ];
-        let mut sections: Vec<Section> = Vec::new();
-        for place in PLACES {
-            let drawn = [Quantity::FrameTail, Quantity::Rate];
-            sections.extend(drawn.map(|quantity| self.against_the_draft(place, quantity).into()));
-        }
-        let caption = "By the rule below. Ours is the mean over the seeds.";
-        sections.push(Table { title: "Statements".to_owned(), ..statements.to_table(caption) }.into());
-        sections.extend(TABLES.iter().map(|table| self.draft_table(table).into()));
-        sections.extend(self.readings().iter().map(|grid| grid.html().into()));
+    fn page(&self) -> Page {
+        let (items, numbers) = (only(derived(self)), only(numbers(self)));
+        let measured = numbers.items.iter().filter(|item| item.ours.is_some()).count();
         let today = self.today();
-        if !today.is_empty() {
-            for place in PLACES {
-                let drawn = [Quantity::FrameTail, Quantity::Rate];
-                sections.extend(drawn.map(|quantity| self.of_today(place, quantity).into()));
-            }
+        let charts = PLACES.into_iter().flat_map(|place| {
+            let drawn = [Quantity::FrameTail, Quantity::Rate];
+            let all = (!today.is_empty()).then(|| drawn.map(|quantity| self.of_today(place, quantity)));
+            drawn
+                .map(|quantity| self.against_the_draft(place, quantity))
+                .into_iter()
+                .chain(all.into_iter().flatten())
+        });
+        let pictures = charts.map(Section::from).collect();
+        let draft = PLACES.map(|place| self.side_by_side(place));
+        Page {
+            headline: self.headline(),
+            cards: vec![
+                Card::new(
+                    "Numbers",
+                    format!("{} of {measured}", numbers.agreeing()),
+                    "of tables 2 to 9 that agree, of those measured",
+                ),
+                Card::new("Runs", self.runs.len().to_string(), format!("of {}", self.plan.runs())),
+            ],
+            pictures,
+            tables: draft.into_iter().chain(self.readings()).chain(today).collect(),
+            text: TEXT,
+            items,
+            ..Page::default()
         }
-        sections.extend(today.iter().map(|grid| grid.html().into()));
-        sections.push(Table { folded: true, ..numbers.to_table(caption) }.into());
-        self.reproduction().report(self.headline(), cards, sections, TEXT).with_command(command)
     }
 }
 
@@ -217,7 +136,7 @@ impl ScreamLte {
     }
 
     /// Two tables of the draft beside ours.
-    fn side_by_side(&self, place: (Link, u32)) -> Grid {
+    fn side_by_side(&self, place: (Link, u32)) -> PageTable {
         let columns =
             |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
         let [gcc, scream] = Published::ALL.map(|of| table_of(place, of).map_or(0, |table| table.number));
@@ -226,45 +145,11 @@ impl ScreamLte {
             let cells = load.cells.into_iter().flatten();
             std::iter::once(load.users.to_string()).chain(cells).collect()
         };
-        Grid {
-            title: format!("Tables {gcc} and {scream}: {}", in_words(place)),
-            caption: "",
-            headers: [vec!["users".to_owned()], Published::ALL.into_iter().flat_map(columns).collect()]
-                .concat(),
-            rows: loads.map(row).collect(),
-        }
-    }
-
-    /// A table of the draft and ours.
-    fn draft_table(&self, of: &DraftTable) -> Table {
-        let rows = of.rows.iter().map(|row| {
-            let mut cells: Vec<Cell> = vec![row.users.to_string().into()];
-            for quantity in Quantity::ALL {
-                let published = row.value(quantity);
-                cells.push(digits(quantity, published).into());
-                let ours = self.mean(of.place, row.users, of.of.controller(), quantity);
-                let text = or_unknown(ours, |ours| with_half(quantity, ours));
-                cells.push(match ours {
-                    Some(ours) if agrees(quantity, published, ours.mean) => Cell::toned(text, Tone::Good),
-                    Some(_) => Cell::toned(text, Tone::Fair),
-                    None => text.into(),
-                });
-            }
-            cells
-        });
-        let mut headers = vec!["#users".to_owned()];
-        headers.extend(
-            Quantity::ALL
-                .iter()
-                .flat_map(|&quantity| [format!("#{}", in_column(quantity)), "#ours".to_owned()]),
-        );
-        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-        let title = format!("Table {}: {}", of.number, heading(of));
-        let caption = format!(
-            "Ours is {}: the mean over the seeds with its 95 % confidence interval; a single run has none.",
-            of.of.controller()
-        );
-        table([&title, &caption], &headers, rows)
+        let headers: Vec<String> =
+            std::iter::once("users".to_owned()).chain(Published::ALL.into_iter().flat_map(columns)).collect();
+        let title = format!("Tables {gcc} and {scream}: {}", in_words(place));
+        let caption = "The draft / ours, the mean over the seeds with its 95 % confidence interval; * marks numbers that differ.";
+        PageTable::new("tables", [&title, caption], &headers, 1, &loads.map(row).collect::<Vec<_>>())
     }
 
     /// One quantity against the load: the draft and ours.
@@ -299,7 +184,7 @@ impl ScreamLte {
     }
 
     /// How far each unknown moves the result.
-    fn readings(&self) -> Vec<Grid> {
+    fn readings(&self) -> Vec<PageTable> {
         let varied = self.runs.iter().filter(|run| run.reading != JUDGED);
         let mut points: Vec<((Link, u32), u32)> =
             varied.map(|run| ((run.link, run.speed_kmh), run.users)).collect();
@@ -308,7 +193,7 @@ impl ScreamLte {
         points.into_iter().map(|(place, users)| self.readings_at(place, users)).collect()
     }
 
-    fn readings_at(&self, place: (Link, u32), users: u32) -> Grid {
+    fn readings_at(&self, place: (Link, u32), users: u32) -> PageTable {
         let columns =
             |of: Published| Quantity::ALL.map(|quantity| format!("{}, {}", of.name(), in_column(quantity)));
         let mut rows = Vec::new();
@@ -345,19 +230,17 @@ impl ScreamLte {
             }
         }
         let columns = Published::ALL.into_iter().flat_map(columns);
-        Grid {
-            title: format!("What the draft leaves unsaid, {}, {users} users", in_words(place)),
-            caption: "One thing at a time differs from what is judged. Means over the seeds.",
-            headers: std::iter::once("reading".to_owned())
-                .chain(columns)
-                .chain(["SCReAM over GCC, bitrate".to_owned()])
-                .collect(),
-            rows,
-        }
+        let headers: Vec<String> = std::iter::once("reading".to_owned())
+            .chain(columns)
+            .chain(["SCReAM over GCC, bitrate".to_owned()])
+            .collect();
+        let title = format!("What the draft leaves unsaid, {}, {users} users", in_words(place));
+        let caption = "One thing at a time differs from what is judged. Means over the seeds.";
+        PageTable::new("readings", [&title, caption], &headers, 1, &rows)
     }
 
     /// The controllers that the draft does not have, beside those that it has; nothing if none ran.
-    fn today(&self) -> Vec<Grid> {
+    fn today(&self) -> Vec<PageTable> {
         let is_today = |name: &str| Published::ALL.iter().all(|of| of.controller() != name);
         if !self.runs.iter().any(|run| is_today(&run.controller)) {
             return Vec::new();
@@ -379,12 +262,10 @@ impl ScreamLte {
                 }
             }
             let headers = Quantity::ALL.map(in_column);
-            Grid {
-                title: format!("All controllers, {}", in_words(place)),
-                caption: "Means over the seeds with their 95 % confidence intervals.",
-                headers: std::iter::once("controller".to_owned()).chain(headers).collect(),
-                rows,
-            }
+            let headers: Vec<String> = std::iter::once("controller".to_owned()).chain(headers).collect();
+            let title = format!("All controllers, {}", in_words(place));
+            let caption = "Means over the seeds with their 95 % confidence intervals.";
+            PageTable::new("today", [&title, caption], &headers, 1, &rows)
         };
         PLACES.map(grid).into()
     }

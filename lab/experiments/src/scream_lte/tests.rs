@@ -169,7 +169,7 @@ fn known_runs_are_not_made_again() {
         run(all.plan.clone(), &known, || ControlFlow::Break(()), || panic!("a second"), on_done).unwrap();
     assert_eq!((again.runs.len(), done.into_inner()), (20, 20));
     assert_eq!(again.runs, known);
-    for text in [again.table(200), again.markdown()] {
+    for text in [again.page().table(200), again.page().markdown()] {
         assert!(text.contains("Ended early"), "{text}");
     }
 }

@@ -15,26 +15,13 @@ use super::{
     statements::{SHAPERS, item_suffix, packets_per_sleep, phrase},
 };
 use crate::{
-    item::{Findings, Item, Reproduction},
-    page::{bare, bars, figure, in_unit, line, steps},
+    item::{Findings, Reproduction},
+    page::{Page, PageTable, bars, figure, in_unit, line, steps},
 };
 use giusto::view::{
     format::{or_unknown, percent},
-    html::{Card, Chart, Mark, Report, Section, Series},
-    table::{Column, fitted},
+    html::{Card, Chart, Mark, Section, Series},
 };
-
-/// A statement with both sleep models.
-type Line = [Item; 2];
-
-const COLUMNS: &[Column<Line>] = &[
-    Column::words("statement", 0, |[item, _]| item.what.replace(" (sleep rounds up)", "")),
-    Column::number("published", 0, |[item, _]| in_unit(item.published, &item.unit)),
-    Column::number("sleep\nrounds up", 0, |[item, _]| bare(item, item.ours)),
-    Column::words("", 0, |[item, _]| item.verdict().to_owned()),
-    Column::number("sleep\nto ticks", 1, |[_, item]| bare(item, item.ours)),
-    Column::words("", 1, |[_, item]| item.verdict().to_owned()),
-];
 
 const DT0: Algorithm = Algorithm::DT0;
 const UP: SleepModel = SleepModel::RoundsUp;
@@ -45,36 +32,10 @@ impl Findings for Shaper {
         self.reproduction()
     }
 
-    fn table(&self, width: u16) -> String {
-        let all = self.reproduction();
-        let (pairs, _) = all.items.as_chunks::<2>();
-        let line = |name: &str, cell: &dyn Fn(u64) -> String| {
-            let cells = self.plan.sizes.iter().map(|size| format!("{:>9}", cell(*size)));
-            format!("{name:<8}{}\n", cells.collect::<String>())
-        };
-        let rows = STRATEGIES
-            .map(|strategy| line(strategy.name(), &|size| or_unknown(self.reached(strategy, size), percent)));
-        let title =
-            format!("\nThis machine's clock, not judged: throughput over loopback of {}.\n", Plan::RATE);
-        let measured = [title, line("B", &|size| size.to_string()), rows.concat()].concat();
-        let measured = if self.measured.is_empty() { "" } else { &measured };
-        let (table, headline) = (fitted(COLUMNS, pairs, width), headline(&all));
-        format!("{table}\n{headline}\nA ratio is the share of points.\n{measured}")
-    }
-
-    fn markdown(&self) -> String {
-        let all = self.reproduction();
-        all.markdown(
-            TEXT,
-            &headline(&all),
-            &SleepModel::ALL.map(|model| ["sleep ", phrase(model)].concat()).each_ref().map(String::as_str),
-        )
-    }
-
-    fn report(&self, command: &str) -> Report {
-        let all = self.reproduction();
+    fn page(&self) -> Page {
+        let items = self.reproduction();
         let card = |label: &str, id: &str, note: &str| {
-            Card::new(label, or_unknown(all.ours(id), |ms| in_unit(ms, "ms")), note)
+            Card::new(label, or_unknown(items.ours(id), |ms| in_unit(ms, "ms")), note)
         };
         let cards = vec![
             card("Requested sleep, 500 B", "fig7a-requested-500-rounds-up", "published: 152 ms"),
@@ -82,10 +43,16 @@ impl Findings for Shaper {
             card("Slept, to ticks", "fig7a-actual-500-ticks", "published: 819 ms"),
         ];
         let charts = figures_4_and_5().into_iter().chain(figure_6()).chain(figure_7()).chain(figure_12());
-        let charts = charts.chain([figure_14()]).chain(section_8()).chain(self.own_clock_chart());
-        let table = all.to_table("Each statement is judged with both sleep models, by the rule below.");
-        let sections = charts.map(Section::from).chain([table.into()]).collect();
-        all.report(headline(&all), cards, sections, TEXT).with_command(command)
+        Page {
+            headline: headline(&items),
+            variants: SleepModel::ALL.map(|model| format!("sleep {}", phrase(model))).into(),
+            cards,
+            pictures: charts.chain([figure_14()]).chain(section_8()).map(Section::from).collect(),
+            tables: self.own_clock().into_iter().collect(),
+            notes: "A ratio is the share of points.\n".to_owned(),
+            text: TEXT,
+            items,
+        }
     }
 }
 
@@ -95,15 +62,17 @@ impl Shaper {
         Some(self.measured.iter().find(is_run)?.2)
     }
 
-    fn own_clock_chart(&self) -> Option<Chart> {
-        let mbps = Plan::RATE.as_bps() as f64 / 1e6;
-        let series = STRATEGIES.map(|strategy| {
-            let reached = |size: &u64| Some((*size as f64, self.reached(strategy, *size)? * mbps));
-            line(strategy.name(), self.plan.sizes.iter().filter_map(reached))
-        });
-        let axes = ["packet size (B)", "throughput (Mbit/s)"];
-        let chart = figure("This machine's clock", axes, Some(112.0), series.into());
-        (!self.measured.is_empty()).then(|| chart.with_mark(Mark::AtY(mbps, "target".to_owned())))
+    /// What the strategies reach on this machine's clock; `None` if nothing was measured.
+    fn own_clock(&self) -> Option<PageTable> {
+        let caption = format!("Not judged: throughput over loopback of {}, by packet size.", Plan::RATE);
+        let sizes = self.plan.sizes.iter().map(|size| format!("{size} B"));
+        let headers: Vec<String> = std::iter::once("strategy".to_owned()).chain(sizes).collect();
+        let row = |strategy: Strategy| {
+            let reached = |size: &u64| or_unknown(self.reached(strategy, *size), percent);
+            std::iter::once(strategy.name().to_owned()).chain(self.plan.sizes.iter().map(reached)).collect()
+        };
+        let title = ["This machine's clock", &caption];
+        (!self.measured.is_empty()).then(|| PageTable::new("clock", title, &headers, 1, &STRATEGIES.map(row)))
     }
 }
 

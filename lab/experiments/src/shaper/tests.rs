@@ -16,7 +16,7 @@ fn item(id: &str) -> Item {
 
 #[test]
 fn statements_have_these_verdicts() {
-    let table = nothing_measured().table(100);
+    let table = nothing_measured().page().table(100);
     assert!(
         table.lines().take_while(|line| !line.is_empty()).all(|line| line.chars().count() <= 100),
         "{table}"
@@ -138,19 +138,19 @@ fn an_interrupted_measurement_keeps_its_runs() {
     let beside = shaper.reproduction().beside;
     assert_eq!(beside.get("own_clock_dt0_600_B_ratio"), Some(&0.75));
     assert_eq!(beside.len(), 2);
-    let table = shaper.table(86);
+    let table = shaper.page().table(86);
     assert!(table.contains("This machine's clock"), "{table}");
     assert!(table.contains("75.0 %"), "{table}");
 }
 
 #[test]
 fn the_committed_page_is_the_generated_one() {
-    assert_eq!(include_str!("../../../../docs/reproduce/shaper.md"), nothing_measured().markdown());
+    assert_eq!(include_str!("../../../../docs/reproduce/shaper.md"), nothing_measured().page().markdown());
 }
 
 #[test]
 fn the_page_shows_every_figure() {
-    let model = serde_json::to_string(&nothing_measured().report("giusto reproduce shaper")).unwrap();
+    let model = serde_json::to_string(&nothing_measured().page().report("giusto reproduce shaper")).unwrap();
     for text in [
         "Figure 4 (a)",
         "Figure 5",

@@ -63,7 +63,7 @@ pub(super) fn expectation(keys: &mut read::Table<'_>) -> Option<Expectation> {
     let name = keys.optional("name");
     let [from, to] = ["from", "to"].map(|key| keys.optional(key));
     let (subject, metric) = subject.zip(metric)?;
-    if metric == Metric::TimeToRate {
+    if metric.is(Metric::TIME_TO_RATE) {
         keys.require("rate", "5 Mbit/s");
     } else if rate.is_some() {
         keys.wrong("rate", "rate: only metric = \"time-to-rate\" has it: remove it");

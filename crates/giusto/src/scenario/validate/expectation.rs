@@ -23,7 +23,7 @@ pub(super) fn validate(scenario: &Scenario, expectation: &Expectation) -> Result
 fn bounds(scenario: &Scenario, expectation: &Expectation) -> Result<(), KeyError> {
     let Expectation { metric, min, max, from, to, rate, .. } = expectation;
     let text = format_args!("time-to-rate needs a rate, and no other metric has one");
-    check((*metric == Metric::TimeToRate) == rate.is_some(), "metric", text)?;
+    check(metric.is(Metric::TIME_TO_RATE) == rate.is_some(), "metric", text)?;
     limits(*min, *max)?;
     let (from, to) = (from.unwrap_or(Timestamp::ZERO), to.unwrap_or(scenario.end()));
     let text = format_args!("to must not be after the end of the run, {}", scenario.duration);
@@ -63,7 +63,7 @@ fn flows(scenario: &Scenario, expectation: &Expectation, ids: &[String]) -> Resu
         }
     }
     let text = format_args!("stream-fairness needs at least 2 videos, found {videos}");
-    check(metric != Metric::StreamFairness || videos >= 2, "metric", text)
+    check(!metric.is("stream-fairness") || videos >= 2, "metric", text)
 }
 
 fn stream(media: &MediaSpec, id: &str, metric: Metric) -> Result<(), KeyError> {
@@ -83,5 +83,5 @@ fn link(scenario: &Scenario, id: &str, metric: Metric) -> Result<(), KeyError> {
     let unlimited =
         scenario.links.iter().any(|link| link.id == id && link.config.rate == RateProfile::Unlimited);
     let text = format_args!("an unlimited link has no utilisation: set its rate");
-    check(!unlimited || metric != Metric::Utilisation, "metric", text)
+    check(!unlimited || !metric.is("utilisation"), "metric", text)
 }

@@ -1,12 +1,15 @@
 //! The page of a simulated city.
 
 use super::{
-    Card, Cell, Chart, Column, Event, Prose, Report, Series, Table,
+    Card, Chart, Column, Event, Prose, Report, Series, Table,
     finding::ms,
-    format::{brief_rate, count, or_unknown, percent, plural, rate, short},
+    format::{brief_rate, count, or_unknown, percent, plural, short},
     map::Map,
 };
-use crate::city::{CallLog, CallSample, CityLog, CityRecord, DirectionRecord};
+use crate::{
+    city::{CallLog, CallSample, CityFigures, CityLog, CityRecord},
+    statistics::{CALLS, RADIO, Statistic, USERS},
+};
 
 /// The page of a city; `title` names it, such as `giusto sim: city`, and `command` makes it again.
 pub fn city(
@@ -24,47 +27,52 @@ pub fn city(
             report.push(chart);
         }
     }
-    report.push(figures(record));
-    report.push(radio(record));
-    report.push(files(record));
+    let figures = &record.figures;
+    let caption = format!(
+        "{}, {}: {} calls in a cell on average, {} km/h. Of the packets and frames sent within the evaluation.",
+        record.controller,
+        record.direction,
+        short(record.users_per_cell),
+        short(record.speed_kmh)
+    );
+    report.push(table("Calls", &caption, CALLS, &[("value", Some(figures))]));
+    let caption =
+        "Over the whole run and all cells. A direction without figures is modelled as a constant delay.";
+    let directions = [("downlink", figures.downlink.as_ref()), ("uplink", figures.uplink.as_ref())];
+    report.push(table("Radio", caption, RADIO, &directions));
+    report.push(table("Users and file transfers", "Over the whole run.", USERS, &[("value", Some(figures))]));
     report.push(how_measured(record));
     report
 }
 
 /// The finding: rate and delay of the calls.
 fn headline(record: &CityRecord) -> String {
-    if record.calls == 0 {
+    if record.figures.calls == 0 {
         return "No call was long enough within the evaluation to be evaluated.".to_owned();
     }
     format!(
         "{} received {} of video; 98 % of the frames of 95 % of them were complete within {}.",
-        plural(record.calls as u64, "call", "calls"),
-        brief_rate(record.received_video_bps),
-        ms(record.frame_tail_ms),
+        plural(record.figures.calls as u64, "call", "calls"),
+        brief_rate(record.figures.received_video_bps),
+        ms(record.figures.frame_tail_ms),
     )
 }
 
 fn cards(record: &CityRecord) -> Vec<Card> {
-    let known = |value: f64, write: fn(f64) -> String| {
-        or_unknown(Some(value).filter(|value| value.is_finite()), write)
+    let figures = &record.figures;
+    let card = |row: &Statistic<CityFigures>| {
+        let (first, rest) = row.title.split_at(1);
+        Card::new(first.to_uppercase() + rest, row.text(figures, &[]), row.definition)
     };
-    let radio = if record.direction == "uplink" { record.uplink } else { record.downlink };
-    let mut cards = vec![
-        Card::new(
-            "Frame delay",
-            known(record.frame_tail_ms, ms),
-            "95th percentile over calls of their 98th percentile",
-        ),
-        Card::new("Packet delay", known(record.packet_tail_ms, ms), "the same of packets"),
-        Card::new("Video received", known(record.received_video_bps, rate), "mean over calls"),
-        Card::new("Loss", known(record.loss_ratio, percent), "of packets, mean over calls"),
-    ];
+    let shown = ["frame_tail_ms", "packet_tail_ms", "received_video_bps", "loss_ratio"];
+    let mut cards: Vec<Card> = CALLS.iter().filter(|row| shown.contains(&row.name)).map(card).collect();
+    let radio = record.radio();
     if let Some(radio) = radio {
         let note = format!("of resource blocks, {}", record.direction);
         cards.push(Card::new("Utilisation", percent(radio.used_ratio), note));
     }
-    let note = format!("of {}", plural(record.all_calls, "user", "users"));
-    cards.push(Card::new("Outside coverage", count(record.uncovered_users), note));
+    let note = format!("of {}", plural(record.figures.all_calls, "user", "users"));
+    cards.push(Card::new("Outside coverage", count(record.figures.uncovered_users), note));
     cards
 }
 
@@ -172,101 +180,30 @@ fn smoothed(samples: &[CallSample]) -> Vec<(f64, f64)> {
     samples.iter().enumerate().map(mean).collect()
 }
 
-/// A table of quantities and values.
-fn values(title: &str, caption: &str, rows: Vec<(&str, String)>) -> Table {
+/// A table of statistics: the value in each of the records that there are, and what it is.
+fn table<T>(title: &str, caption: &str, rows: &[Statistic<T>], records: &[(&str, Option<&T>)]) -> Table {
+    let values = records.iter().map(|(name, _)| Column::number(*name));
+    let columns = std::iter::once(Column::words("statistic")).chain(values);
+    let row = |row: &Statistic<T>| {
+        let values =
+            records.iter().map(|(_, record)| or_unknown(*record, |record| row.text(record, &[])).into());
+        let cells = std::iter::once(row.title.into()).chain(values);
+        cells.chain([row.definition.into()]).collect()
+    };
     Table {
         title: title.to_owned(),
         caption: caption.to_owned(),
-        columns: vec![Column::words("quantity"), Column::number("value")],
-        rows: rows.into_iter().map(|(name, value)| vec![Cell::from(name), Cell::from(value)]).collect(),
+        columns: columns.chain([Column::words("definition")]).collect(),
+        rows: rows.iter().filter(|row| row.column.is_some()).map(row).collect(),
         folded: false,
     }
-}
-
-fn figures(record: &CityRecord) -> Table {
-    let known = |value: f64, write: fn(f64) -> String| {
-        or_unknown(Some(value).filter(|value| value.is_finite()), write)
-    };
-    values(
-        "Calls",
-        "Of the packets and frames sent within the evaluation, in calls of which at least 5 s are in it.",
-        vec![
-            ("controller", record.controller.clone()),
-            ("direction of the media", record.direction.to_owned()),
-            ("speed of the users", format!("{} km/h", short(record.speed_kmh))),
-            ("calls in a cell, mean", short(record.users_per_cell)),
-            ("calls evaluated", record.calls.to_string()),
-            ("frame delay, 95 % of calls, 98 % of frames", known(record.frame_tail_ms, ms)),
-            ("packet delay, 95 % of calls, 98 % of packets", known(record.packet_tail_ms, ms)),
-            ("packet delay, median", known(record.packet_median_ms, ms)),
-            ("loss", known(record.loss_ratio, percent)),
-            ("video sent", known(record.sent_video_bps, rate)),
-            ("video received", known(record.received_video_bps, rate)),
-            ("frames skipped by the sender", percent(record.skipped_ratio)),
-            ("users with a call, all", count(record.all_calls)),
-            ("of them outside coverage", count(record.uncovered_users)),
-        ],
-    )
-}
-
-fn radio(record: &CityRecord) -> Table {
-    let of = |write: &dyn Fn(&DirectionRecord) -> String| {
-        [record.downlink, record.uplink].map(|radio| Cell::from(or_unknown(radio.as_ref(), write)))
-    };
-    let row = |name: &str, write: &dyn Fn(&DirectionRecord) -> String| {
-        let [down, up] = of(write);
-        vec![Cell::from(name), down, up]
-    };
-    Table {
-        title: "Radio".to_owned(),
-        caption: format!(
-            "Over the whole run and all 21 cells; {}. A direction without figures is modelled as a constant delay.",
-            plural(record.handovers, "handover", "handovers"),
-        ),
-        columns: vec![Column::words("quantity"), Column::number("downlink"), Column::number("uplink")],
-        rows: vec![
-            row("decoded rate of a cell", &|radio| rate(radio.cell_throughput_bps)),
-            row("resource blocks used", &|radio| percent(radio.used_ratio)),
-            row("first transmissions that failed", &|radio| percent(radio.first_error_ratio)),
-            row("transport blocks lost", &|radio| count(radio.lost_blocks)),
-            row("interference over noise", &|radio| {
-                or_unknown(radio.interference_over_noise_db, |db| format!("{db:.1} dB"))
-            }),
-        ],
-        folded: false,
-    }
-}
-
-fn files(record: &CityRecord) -> Table {
-    let time = Some(record.file_time_s).filter(|_| record.completed_files > 0);
-    values(
-        "File transfers",
-        "Objects over TCP, each of a user of its own.",
-        vec![
-            ("begun", count(record.files)),
-            ("completed", count(record.completed_files)),
-            ("given up", count(record.abandoned_files)),
-            ("mean time of a completed one", or_unknown(time, |seconds| ms(seconds * 1e3))),
-        ],
-    )
 }
 
 fn how_measured(record: &CityRecord) -> Prose {
-    let terms = [
-        (
-            "SINR",
-            "Signal to interference and noise ratio. Interference is that of the cells that transmit in the same millisecond.",
-        ),
-        (
-            "Frame delay",
-            "From the capture of a video frame until it is complete at the receiver: the queue of the sender included.",
-        ),
-        ("Packet delay", "From the departure of an IP packet at the sender to its arrival at the receiver."),
-        (
-            "Outside coverage",
-            "Users whose wideband SINR at full load was below -7 dB when they arrived. They call nevertheless.",
-        ),
-    ];
+    let terms = [(
+        "SINR",
+        "Signal to interference and noise ratio. Interference is that of the cells that transmit in the same millisecond.",
+    )];
     let run = format!(
         "{} s were simulated with seed {}, {} and {}. docs/explanation/lte.md describes the model.",
         short(record.simulated_s),
@@ -312,12 +249,12 @@ mod tests {
         let plain = run(&spec(), |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(plain, crate::city::CityRecord { wall_s: plain.wall_s, ..record.clone() });
 
-        assert_eq!(log.calls.len() as u64 + log.other_calls, record.all_calls);
+        assert_eq!(log.calls.len() as u64 + log.other_calls, record.figures.all_calls);
         let handovers: usize = log.calls.iter().map(|call| call.handovers.len()).sum();
         assert!(
-            handovers as u64 <= record.handovers && record.handovers > 0,
+            handovers as u64 <= record.figures.handovers && record.figures.handovers > 0,
             "{handovers} of {}",
-            record.handovers
+            record.figures.handovers
         );
         for call in &log.calls {
             // 8.33 m in a second, unless the path comes back on the other side of the area.

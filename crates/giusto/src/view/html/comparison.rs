@@ -185,10 +185,10 @@ pub(super) fn headline(comparison: &Comparison, rows: &[Row]) -> String {
         _ => {
             let several = has_several_flows(comparison);
             let name = |row: &Row| {
-                if several { format!("{}, {}", row.controller, row.flow) } else { row.controller.clone() }
+                if several { format!("{}, {}", row.controller, row.flow.id) } else { row.controller.clone() }
             };
-            let rates: Vec<_> = rows.iter().map(|row| (name(row), row.received_rate_bps)).collect();
-            let waits = rows.iter().filter_map(|row| Some((name(row), row.queue_delay_ms?.p95)));
+            let rates: Vec<_> = rows.iter().map(|row| (name(row), row.flow.received_rate_bps)).collect();
+            let waits = rows.iter().filter_map(|row| Some((name(row), row.flow.queue_delay_ms?.p95)));
             ranges(&rates, &waits.collect::<Vec<_>>())
         }
     };

@@ -38,7 +38,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::format;
+use super::{
+    format,
+    table::{Grid, Head},
+};
 pub use crate::whole_file::WriteError;
 pub use benchmark::benchmark;
 #[cfg(feature = "browser")]
@@ -243,18 +246,18 @@ impl Table {
         columns: &[super::table::Column<T>],
         rows: impl IntoIterator<Item = &'a T>,
     ) -> Self {
-        let mut columns: Vec<_> = columns.iter().collect();
-        columns.sort_by_key(|column| column.dispensable);
-        let head = columns.iter().map(|column| Column {
-            name: column.header.replace("-\n", "").replace('\n', " "),
-            numeric: column.alignment == comfy_table::CellAlignment::Right,
-        });
-        let row = |row: &T| columns.iter().map(|column| Cell::from((column.cell)(row))).collect();
+        Self::of_grid(title, caption, Grid::of(columns, rows))
+    }
+
+    /// The same of finished cells.
+    pub fn of_grid(title: &str, caption: impl Into<String>, mut grid: Grid) -> Self {
+        grid.columns.sort_by_key(|(head, _)| head.dispensable);
+        let row = |cells: Vec<String>| cells.into_iter().map(Cell::from).collect();
         Self {
             title: title.to_owned(),
             caption: caption.into(),
-            columns: head.collect(),
-            rows: rows.into_iter().map(row).collect(),
+            rows: grid.rows().into_iter().map(row).collect(),
+            columns: grid.columns.into_iter().map(|(head, _)| Column::from(head)).collect(),
             folded: false,
         }
     }
@@ -267,6 +270,12 @@ pub struct Column {
     pub name: String,
     /// Whether the column holds numbers; these are aligned right.
     pub numeric: bool,
+}
+
+impl From<Head> for Column {
+    fn from(head: Head) -> Self {
+        Self { name: head.in_a_line(), numeric: head.alignment == comfy_table::CellAlignment::Right }
+    }
 }
 
 impl Column {

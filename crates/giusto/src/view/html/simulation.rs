@@ -10,15 +10,16 @@ use super::{
     Block, Card, Cell, Chart, Points, Prose, Report, Section, Table, Tone,
     drawing::{Drawing, Link},
     embedded::{has_values, keep_drawn, to_json},
-    finding::{finding, is_media, ms, unmet},
-    format::{count, or_unknown, percent, plural, rate, short, time_us},
+    finding::{finding, ms, unmet},
+    format::{percent, plural, time_us},
 };
 use crate::{
     call::CallRecord,
     record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
+    statistics::{FLOW, LINK, MEDIA, Part},
     view::{
         table::Column,
-        tables::{found, punctuality},
+        tables::{flows_grid, found, links_grid, media_grid, punctuality, streams_grid},
     },
 };
 
@@ -34,6 +35,9 @@ pub(in crate::view::html) struct SimulationPage<'a> {
 /// The timeline of a record without one.
 static NO_TIMELINE: Timeline =
     Timeline { width_s: 0.0, t_s: Vec::new(), flows: Vec::new(), links: Vec::new() };
+
+/// The parts of a distribution on a page.
+const PARTS: &[Part] = &[Part::P50, Part::P95, Part::P99, Part::Max];
 
 /// With more links than this, the tables and the drawing show only those at which packets waited or were dropped.
 const MAX_LINKS: usize = 20;
@@ -91,7 +95,7 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
 /// The tables of flows and links, and how they were measured.
 pub(super) fn tables(page: &SimulationPage<'_>) -> Vec<Section> {
     let SimulationPage { record, .. } = page;
-    let media = [media_table(&record.flows), media::streams_table(&record.flows)].into_iter().flatten();
+    let media = [media_table(&record.flows), streams_table(&record.flows)].into_iter().flatten();
     let links = (!record.links.is_empty()).then(|| links_table(page));
     let tables = std::iter::once(flows_table(&record.flows)).chain(media).chain(links);
     tables.map(Section::from).chain([how_measured(record).into()]).collect()
@@ -203,11 +207,6 @@ pub(super) fn cards(record: &RunRecord) -> Vec<Card> {
     cards
 }
 
-/// Median, 95th and 99th percentile and maximum in one cell.
-pub(super) fn quantiles(delay: Option<Distribution>) -> String {
-    or_unknown(delay, |Distribution { p50, p95, p99, max, .. }| [p50, p95, p99, max].map(short).join(" / "))
-}
-
 fn checks_table(checks: &[Check]) -> Table {
     let columns: [Column<Check>; 3] = [
         Column::words("expectation", 0, |check| check.name.clone()),
@@ -224,63 +223,32 @@ fn checks_table(checks: &[Check]) -> Table {
 }
 
 fn flows_table(flows: &[FlowRecord]) -> Table {
-    let columns: [Column<FlowRecord>; 9] = [
-        Column::words("flow", 0, |flow| flow.id.clone()),
-        Column::number("received rate", 0, |flow| rate(flow.received_rate_bps)),
-        Column::number("loss", 0, |flow| or_unknown(flow.loss_ratio, percent)),
-        Column::number("one-way delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.delay_ms)),
-        Column::number("queueing delay (ms)\np50 / p95 / p99 / max", 0, |flow| {
-            quantiles(flow.queue_delay_ms)
-        }),
-        Column::number("goodput", 0, |flow| or_unknown(flow.goodput_bps, rate)),
-        Column::number("sent rate", 0, |flow| rate(flow.sent_rate_bps)),
-        Column::number("marked", 0, |flow| or_unknown(flow.marked_ratio, percent)),
-        Column::words("kind", 0, |flow| match &flow.controller {
-            Some(controller) => format!("{}, {controller}", flow.kind),
-            None => flow.kind.clone(),
-        }),
-    ];
     let caption =
         "Sent and received rates count all headers, goodput only payload. Each covers the flow's window.";
-    Table::of("Flows", caption, &columns, flows)
+    Table::of_grid("Flows", caption, flows_grid(flows, PARTS))
 }
 
 /// The figures that only media flows have; `None` without such flows.
 fn media_table(flows: &[FlowRecord]) -> Option<Table> {
-    let media: Vec<&FlowRecord> = flows.iter().filter(|flow| is_media(flow)).collect();
-    let columns: [Column<&FlowRecord>; 7] = [
-        Column::words("flow", 0, |flow| flow.id.clone()),
-        Column::number("target rate", 0, |flow| or_unknown(flow.target_rate_bps, rate)),
-        Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |flow| quantiles(flow.frame_delay_ms)),
-        Column::number("frames", 0, |flow| or_unknown(flow.frames, count)),
-        Column::number("changes", 0, |flow| or_unknown(flow.decisions, count)),
-        Column::number("feedback rate", 0, |flow| or_unknown(flow.feedback_rate_bps, rate)),
-        Column::words("controller", 0, |flow| flow.controller.clone().unwrap_or_default()),
-    ];
     let caption = "The target rate is its mean over time. Frame delay is the time from the capture of a frame until it arrived complete.";
-    (!media.is_empty()).then(|| Table::of("Media", caption, &columns, &media))
+    Some(Table::of_grid("Media", caption, media_grid(flows, PARTS)?))
+}
+
+/// The figures of each stream; `None` if there is only one video.
+fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
+    Some(Table::of_grid("Streams", "Goodput is the payload of complete frames.", streams_grid(flows, PARTS)?))
 }
 
 fn links_table(page: &SimulationPage<'_>) -> Table {
-    let columns: [Column<&LinkRecord>; 8] = [
-        Column::words("link", 0, |link| link.id.clone()),
-        Column::number("utilisation", 0, |link| or_unknown(link.utilisation_ratio, percent)),
-        Column::number("queueing delay (ms)\nmean / p95 / max", 0, |link| {
-            or_unknown(link.queue_delay_ms, |delay| [delay.mean, delay.p95, delay.max].map(short).join(" / "))
-        }),
-        Column::number("dropped packets", 0, |link| count(link.dropped_packets)),
-        Column::number("marked", 0, |link| count(link.marked_packets)),
-        Column::number("delivered", 0, |link| count(link.delivered_packets)),
-        Column::number("offered", 0, |link| count(link.offered_packets)),
-        Column::words("rate, delay and queue", 0, |link| parts(link).join("; ")),
-    ];
     let (shown, all) = (page.shown_links(), page.record.links.len());
     let caption = if shown.len() < all {
         format!("Of {}, those with long queueing delays or drops.", plural(all as u64, "link", "links"))
     } else {
-        "Packets are counted over the whole run.".to_owned()
+        "All figures are those from the warm-up to the end of the run.".to_owned()
     };
-    Table::of("Links", caption, &columns, &shown)
+    let mut grid = links_grid(&shown);
+    grid.words("rate, delay and queue", u8::MAX, shown.iter().map(|link| parts(link).join("; ")));
+    Table::of_grid("Links", caption, grid)
 }
 
 /// Rate, wire and queue of a link, as far as they are known.
@@ -326,25 +294,14 @@ pub(super) fn topology(page: &SimulationPage<'_>) -> Drawing {
 }
 
 fn how_measured(record: &RunRecord) -> Prose {
-    let terms = [
-        (
-            "One-way delay",
-            "From departure at the source to the end of the path: queueing, transmission, propagation and jitter.",
-        ),
-        (
-            "Queueing delay",
-            "From entering a link's queue to the start of transmission. For a flow: the sum over its path.",
-        ),
-        (
-            "Loss",
-            "Packets sent in the flow's window and lost, over those delivered or lost by the end of the run. A packet counts once, whether or not links duplicated it.",
-        ),
-        (
-            "Utilisation",
-            "Bytes transmitted by a link over the bytes that its rate allows, without the warm-up.",
-        ),
-        ("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."),
-    ];
+    let media = if media_grid(&record.flows, PARTS).is_some() { MEDIA } else { &[] };
+    let flows = FLOW.iter().chain(media).filter(|row| row.column.is_some());
+    let mut terms: Vec<(&str, &str)> = flows.map(|row| (row.title, row.definition)).collect();
+    let links = LINK.iter().filter(|row| row.column.is_some() && !record.links.is_empty());
+    for row in links.filter(|row| row.name != "queue_delay_ms") {
+        terms.push((row.title, row.definition));
+    }
+    terms.push(("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."));
     let run = if is_call(record) {
         format!(
             "The call lasted {}. Each end measured what it received; the rates and losses of what it sent are those of the feedback. At the end the two exchanged totals.",

@@ -8,16 +8,13 @@ use giusto_sim::record::keep_largest_changes;
 use super::{
     SimulationPage,
     plots::{MAX_LINES, capacities, chart, received_rate, window, with_lines},
-    quantiles,
 };
 use crate::{
-    record::{DecisionRecord, FlowRecord, FlowTimeline, StreamRecord},
+    record::{DecisionRecord, FlowTimeline},
     view::{
         decision::{cause_name, decision_in_words, signal_name},
-        format::{count, or_unknown, plural, rate, short},
-        html::{Chart, Event, Gaps, Series, Table},
-        table::Column,
-        tables::{repair_packets, repair_rate, repaired_frames, shows_streams},
+        format::{plural, rate},
+        html::{Chart, Event, Gaps, Series},
     },
 };
 
@@ -91,36 +88,6 @@ fn streams(page: &SimulationPage<'_>, place: usize) -> Option<Chart> {
     let caption = format!("Payload of complete frames, as a moving mean.{more}");
     let title = format!("{}: goodput of each stream", flow.id);
     Some(with_lines(chart(page, title, caption, ("rate", "bit/s")).with_full_width(), lines))
-}
-
-/// The figures of each stream; `None` if there is only one video.
-pub(super) fn streams_table(flows: &[FlowRecord]) -> Option<Table> {
-    type Row<'a> = (&'a FlowRecord, &'a StreamRecord);
-    let of_those = flows.iter().filter(|flow| shows_streams(flow));
-    let rows: Vec<Row<'_>> =
-        of_those.flat_map(|flow| flow.streams.iter().map(move |stream| (flow, stream))).collect();
-    let mut columns: Vec<Column<Row<'_>>> = vec![
-        Column::words("stream", 0, |(flow, stream)| format!("{}: {}", flow.id, stream.id)),
-        Column::number("goodput", 0, |(_, stream)| rate(stream.goodput_bps)),
-        Column::number("frame delay (ms)\np50 / p95 / p99 / max", 0, |(_, stream)| {
-            quantiles(stream.frame_delay_ms)
-        }),
-        Column::number("frames", 0, |(_, stream)| count(stream.frames)),
-        Column::number("skipped frames", 0, |(_, stream)| or_unknown(stream.skipped_frames, count)),
-        Column::number("discarded packets", 0, |(_, stream)| or_unknown(stream.discarded_packets, count)),
-        Column::number("priority", 0, |(_, stream)| stream.priority.map_or_else(String::new, short)),
-    ];
-    if rows.iter().any(|(_, stream)| stream.late_frames > Some(0)) {
-        columns.push(Column::number("late frames", 0, |(_, stream)| or_unknown(stream.late_frames, count)));
-    }
-    if rows.iter().any(|(_, stream)| stream.repair.is_some()) {
-        columns.push(Column::number("repaired frames", 0, |(_, stream)| repaired_frames(stream)));
-        let title = "packets requested / sent again / parity";
-        columns.push(Column::number(title, 0, |(_, stream)| repair_packets(stream)));
-        columns.push(Column::number("repair rate", 0, |(_, stream)| repair_rate(stream)));
-    }
-    (!rows.is_empty())
-        .then(|| Table::of("Streams", "Goodput is the payload of complete frames.", &columns, &rows))
 }
 
 /// Decisions of one kind that follow each other.

@@ -113,7 +113,7 @@ fn tables_begin_with_what_matters() {
         heads.map(|(title, columns)| (title, [0, 1, 2].map(|place| columns[place].name.as_str()))).collect();
     let wanted = [
         ("Flows", ["flow", "received rate", "loss"]),
-        ("Links", ["link", "utilisation", "queueing delay (ms) mean / p95 / max"]),
+        ("Links", ["link", "utilisation", "queueing delay ms mean / p95 / max"]),
     ];
     assert_eq!(heads, wanted);
     // What a narrow terminal leaves out stands last.
