@@ -6,17 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use giusto::measured::median::median;
 
-use crate::page::Page;
-
-/// The result of a reproduction.
-pub trait Findings {
-    /// The one object of `--json`.
-    fn printed(&self) -> impl Serialize;
-
-    /// What it shows: in the terminal, as the page that the repository keeps, and as a report.
-    fn page(&self) -> Page;
-}
-
 /// A reproduction: in JSON the one object of `giusto reproduce NAME --json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {

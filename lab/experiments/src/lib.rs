@@ -10,5 +10,5 @@ pub mod rrtcc;
 pub mod scream_lte;
 pub mod shaper;
 
-pub use item::{Findings, Item, Reproduction};
-pub use page::{Page, PageTable};
+pub use item::{Item, Reproduction};
+pub use page::{Findings, Page, PageTable};

@@ -1,5 +1,7 @@
 //! The page of a reproduction: items, pictures and tables, in the terminal, in Markdown and as a report.
 
+use serde::Serialize;
+
 use giusto::view::{
     format::{decimals, grouped, or_unknown},
     html::{Block, Card, Chart, Prose, Report, Section, Series, Table, Tone},
@@ -7,6 +9,15 @@ use giusto::view::{
 };
 
 use crate::item::{Item, Reproduction};
+
+/// The result of a reproduction.
+pub trait Findings {
+    /// The one object of `--json`.
+    fn printed(&self) -> impl Serialize;
+
+    /// What it shows: in the terminal, as the page that the repository keeps, and as a report.
+    fn page(&self) -> Page;
+}
 
 /// What a reproduction shows.
 #[derive(Debug, Default)]

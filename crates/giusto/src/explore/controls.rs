@@ -4,8 +4,8 @@ use serde::Serialize;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 use crate::scenario::{
-    Document, ScenarioError, Setting,
-    keys::{self, Key, Preset},
+    Document, ScenarioError, Setting, keys,
+    row::{self, Key, Preset},
 };
 
 /// The controls of one part of a scenario.
@@ -96,7 +96,7 @@ pub fn controls(document: &Document, settings: &[Setting]) -> Result<Vec<Group>,
     run.table("", &keys::RUN, Some(changed.as_table()), None);
     let mut groups = vec![group("run".to_owned(), false, run)];
     for row in keys::FILE.rows(None) {
-        let keys::Kind::List(&keys::Kind::Table(part)) = row.kind else { continue };
+        let row::Kind::List(&row::Kind::Table(part)) = row.kind else { continue };
         let mut all = new();
         for (name, table) in elements(&changed, row.name) {
             let text = |key| table.get(key).and_then(Item::as_str);
@@ -153,7 +153,7 @@ impl Making<'_> {
     fn table(
         &mut self,
         path: &str,
-        group: &'static keys::Group,
+        group: &'static row::Group,
         table: Option<&dyn TableLike>,
         name: Option<&str>,
     ) {
@@ -174,13 +174,13 @@ impl Making<'_> {
 
     /// The controls of the value of a key, or of its default.
     fn value(&mut self, path: &str, row: &Key, item: Option<&Item>, default: &str) {
-        if matches!(row.kind, keys::Kind::Text)
-            || row.kind.forms().iter().any(|form| matches!(form, keys::Kind::Name))
+        if matches!(row.kind, row::Kind::Text)
+            || row.kind.forms().iter().any(|form| matches!(form, row::Kind::Name))
         {
             return;
         }
         let table = item.and_then(Item::as_table_like);
-        let fits = |group: &&keys::Group| {
+        let fits = |group: &&row::Group| {
             let mut required = group.rows(None).filter(|row| row.is_required());
             table.is_none_or(|table| required.all(|row| table.contains_key(row.name)))
         };
@@ -224,7 +224,7 @@ impl Making<'_> {
                 let value = item.map_or_else(|| default.to_owned(), plain);
                 let base = self.text_at(path).unwrap_or_else(|| value.clone());
                 let kind = match quantity(&value) {
-                    _ if matches!(row.kind, keys::Kind::Switch) => Kind::Toggle,
+                    _ if matches!(row.kind, row::Kind::Switch) => Kind::Toggle,
                     Some((number, unit)) => {
                         let base = quantity(&base)
                             .map_or(number, |(base, own)| base * unit_size(own) / unit_size(unit));
@@ -294,7 +294,7 @@ impl Making<'_> {
             _ if base > 0.0 => factor(20.0, 20.0),
             _ => linear(0.0, in_unit(1.0).max(number), 0.0),
         };
-        let ranges = row.kind.forms().iter().filter_map(keys::Kind::range);
+        let ranges = row.kind.forms().iter().filter_map(row::Kind::range);
         for range in ranges.filter(|range| range.max.is_finite()) {
             slider.min = slider.min.max(in_unit(range.min));
             slider.max = slider.max.min(in_unit(range.max));

@@ -45,6 +45,7 @@ mod lesson;
 mod media;
 mod model;
 mod read;
+pub(crate) mod row;
 mod setting;
 mod trace;
 mod validate;

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Firebind, Outcome, PUBLISHED_DURATION, Plan, TEXT};
 use crate::{
-    item::{Findings, Item, Reproduction},
-    page::{Page, PageTable, bars, figure, ranges},
+    item::{Item, Reproduction},
+    page::{Findings, Page, PageTable, bars, figure, ranges},
 };
 use giusto::{
     measured::{median::median, result::rate_error_ppm},

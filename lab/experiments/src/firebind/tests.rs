@@ -1,5 +1,5 @@
 use super::*;
-use crate::item::Findings;
+use crate::page::Findings;
 use giusto::measured::result::Quantiles;
 
 /// The published row of a run, and the duration of the run.

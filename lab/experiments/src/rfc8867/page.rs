@@ -10,10 +10,7 @@ use super::{
     metrics::{capacity, mean, of_flow, static_periods, within},
     scoreboard::Score,
 };
-use crate::{
-    item::Findings,
-    page::{Page, PageTable, chart, limit, line},
-};
+use crate::page::{Findings, Page, PageTable, chart, limit, line};
 use giusto::{
     record::{FlowTimeline, RunRecord},
     scenario::Scenario,

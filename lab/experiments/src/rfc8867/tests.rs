@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::*;
-use crate::item::Findings;
+use crate::page::Findings;
 use giusto::scenario::{Document, FlowKind, Scenario, Setting};
 
 fn case(id: &str) -> Case {

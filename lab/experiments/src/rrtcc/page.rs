@@ -12,8 +12,8 @@ use super::{
     statements::MEAN_ESTIMATE_BPS,
 };
 use crate::{
-    item::{Findings, Reproduction, Spread},
-    page::{Page, PageTable, figure, limit, line, ranges, steps},
+    item::{Reproduction, Spread},
+    page::{Findings, Page, PageTable, figure, limit, line, ranges, steps},
 };
 use giusto::view::{
     format::{or_unknown, percent, rate, short},

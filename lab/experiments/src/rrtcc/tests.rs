@@ -1,5 +1,5 @@
 use super::{network::TABLE_8, session::Outcome, *};
-use crate::item::Findings;
+use crate::page::Findings;
 
 fn go_on() -> ControlFlow<()> {
     ControlFlow::Continue(())

@@ -9,8 +9,8 @@ use super::{
     statements::{derived, in_words, numbers, rule},
 };
 use crate::{
-    item::{Findings, Item, Reproduction},
-    page::{Page, PageTable, chart, line},
+    item::{Item, Reproduction},
+    page::{Findings, Page, PageTable, chart, line},
 };
 use giusto::view::{
     format::{UNKNOWN, or_unknown, plural},

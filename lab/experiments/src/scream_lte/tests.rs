@@ -1,7 +1,7 @@
 use std::{collections::HashSet, sync::atomic::AtomicUsize, sync::atomic::Ordering};
 
 use super::{statements::crossing, *};
-use crate::item::Findings;
+use crate::page::Findings;
 use giusto::scenario::VideoSpec;
 
 /// Runs that have the draft's own numbers, changed by `change`.

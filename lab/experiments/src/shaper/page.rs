@@ -15,8 +15,8 @@ use super::{
     statements::{SHAPERS, item_suffix, packets_per_sleep, phrase},
 };
 use crate::{
-    item::{Findings, Reproduction},
-    page::{Page, PageTable, bars, figure, in_unit, line, steps},
+    item::Reproduction,
+    page::{Findings, Page, PageTable, bars, figure, in_unit, line, steps},
 };
 use giusto::view::{
     format::{or_unknown, percent},

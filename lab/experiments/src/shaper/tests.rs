@@ -3,7 +3,7 @@ use super::{
     statements::statements,
     *,
 };
-use crate::item::{Findings, Item};
+use crate::{item::Item, page::Findings};
 
 fn nothing_measured() -> Shaper {
     run(Plan::QUICK, |_| None)

@@ -3,7 +3,7 @@
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
 use super::{Document, Setting};
-use crate::scenario::{ScenarioError, keys::tag_of};
+use crate::scenario::{ScenarioError, row::tag_of};
 
 impl Document {
     /// The text of the file with `settings`, later ones over earlier ones. It is a scenario file of the same values; comments and

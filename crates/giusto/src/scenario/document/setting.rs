@@ -6,8 +6,9 @@ use toml::{
 };
 
 use crate::scenario::{
-    keys::{CITY_FILE, FILE, Key, Kind, tag_of},
+    keys::{CITY_FILE, FILE},
     read::{Node, id_of},
+    row::{Key, Kind, tag_of},
     setting::Setting,
 };
 

@@ -14,8 +14,8 @@ use giusto_units::DataRate;
 
 use super::{
     expectation::{BOUNDS, bounds},
-    file::{CITY_FILE, each, head},
     media::{MEDIA, call},
+    parts::{HEAD, each, head},
     prelude::*,
     queue::QUEUE,
     tcp::{TCP, settings},
@@ -31,6 +31,14 @@ const FILES_BPS: [(Direction, u64); 2] = [(Direction::Downlink, 4_000_000), (Dir
 
 /// The queue of a bearer.
 const DEFAULT_QUEUE: QueueSpec = QueueSpec::DropTail(Limit::Packets(1000));
+
+/// A file of a city.
+pub(crate) const CITY_FILE: Group = Group::new("city-file", &[HEAD, CITY_PARTS]);
+
+keys! { CITY_PARTS {
+    "city", Table(&CITY), Required("{ case = 1 }"), "Cells, users and their calls";
+    "expect", List(&Table(&CITY_EXPECT)), Unset, "Expectations";
+} }
 
 pub(super) const CITY: Group = Group::new("city", &[CITY_KEYS, MEDIA]);
 
@@ -82,7 +90,7 @@ const FOREIGN: [(&str, &str); 6] = [
 pub(in crate::scenario) fn scenario(root: &Node<'_>, stem: &str) -> Found<CityScenario> {
     table(root, &CITY_FILE, |keys| {
         let (mut name, mut description, mut number) = (stem.to_owned(), String::new(), 1);
-        head(keys, (&mut name, &mut description, &mut number));
+        head(keys, &mut name, &mut description, &mut number);
         for (key, text) in FOREIGN {
             keys.refuse(key, text);
         }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use giusto_units::TimeDelta;
 
 use super::{
-    city::{CITY, CITY_EXPECT},
     expectation::{EXPECT, expectation, subject},
     flow::{FLOW, flow},
     lesson::{LESSON, lesson},
     link::{LINK, links},
     medium::{MEDIUM, medium},
+    parts::{HEAD, each, head},
     prelude::*,
 };
 use crate::scenario::{
@@ -21,17 +21,9 @@ use crate::scenario::{
 
 /// A file of links and flows.
 pub(crate) const FILE: Group = Group::new("file", &[HEAD, TIMES, PARTS]);
-/// A file of a city.
-pub(crate) const CITY_FILE: Group = Group::new("city-file", &[HEAD, CITY_PARTS]);
 
 /// The values of a run, without its parts.
 pub(crate) const RUN: Group = Group::new("run", &[TIMES, HEAD]);
-
-keys! { HEAD {
-    "name", Text, Said("name of the file"), "Title, also of result folders";
-    "description", Text, Said("empty"), "What it shows, in one sentence";
-    "seed", Any(&[Whole(ANY), Text]), Shown("1"), "Random seed; above 2^63 a string";
-} }
 
 keys! { TIMES {
     "duration", Time(ABOVE_0), Required("60 s"), "Simulated time; `giusto link` does without";
@@ -46,11 +38,6 @@ keys! { PARTS {
     "change", List(&Table(&CHANGE)), Unset, "Changes of links during the run";
     "expect", List(&Table(&EXPECT)), Unset, "Expectations";
     "lesson", Table(&LESSON), Unset, "Guided lesson, for `giusto explore`";
-} }
-
-keys! { CITY_PARTS {
-    "city", Table(&CITY), Required("{ case = 1 }"), "Cells, users and their calls";
-    "expect", List(&Table(&CITY_EXPECT)), Unset, "Expectations";
 } }
 
 pub(super) const CHANGE: Group = Group::new("change", &[CHANGE_KEYS]);
@@ -69,7 +56,7 @@ pub(in crate::scenario) fn scenario(
 ) -> Found<(Scenario, Vec<Change>)> {
     table(root, &FILE, |keys| {
         let mut scenario = Scenario::empty(stem);
-        head(keys, (&mut scenario.name, &mut scenario.description, &mut scenario.seed));
+        head(keys, &mut scenario.name, &mut scenario.description, &mut scenario.seed);
         keys.set("duration", &mut scenario.duration);
         // Validation finds out which parts are missing.
         keys.spare(&["link", "flow"]);
@@ -93,20 +80,6 @@ pub(in crate::scenario) fn scenario(
     })
 }
 
-/// What files of both kinds begin with: name, description, seed.
-pub(super) fn head(
-    keys: &mut read::Table<'_>,
-    (name, description, seed): (&mut String, &mut String, &mut u64),
-) {
-    keys.set("name", name);
-    keys.set("description", description);
-    keys.set_with("seed", seed, |node| match node.get_ref().as_str().map(str::parse) {
-        Some(Ok(seed)) => Ok(seed),
-        Some(Err(_)) => wrong(node, "expected a whole number from 0 to 18446744073709551615"),
-        None => u64::read(node),
-    });
-}
-
 fn change(keys: &mut read::Table<'_>) -> Change {
     Change {
         at: keys.value("at"),
@@ -114,22 +87,6 @@ fn change(keys: &mut read::Table<'_>) -> Change {
         rate: keys.optional::<RateOrZero>("rate").map(|RateOrZero(rate)| rate),
         delay: keys.optional("delay"),
     }
-}
-
-/// The elements of a list such as `[[link]]`, called by `name`; none if one of them cannot be read.
-pub(super) fn each<'t, T>(
-    keys: &mut read::Table<'t>,
-    (key, group): (&'static str, &'static Group),
-    name: fn(&Node<'_>) -> Option<String>,
-    mut read: impl FnMut(&mut read::Table<'t>) -> T,
-) -> Option<Vec<T>> {
-    keys.with(key, |node| {
-        if node.get_ref().is_array() {
-            elements(node, name, |node| table(node, group, &mut read))
-        } else {
-            wrong(node, format_args!("there may be several: write [[{key}]]"))
-        }
-    })
 }
 
 /// The place of a key, or of the part that could have it.

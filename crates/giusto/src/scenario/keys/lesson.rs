@@ -2,7 +2,7 @@
 
 use super::{
     expectation::{EXPECT, expectation, subject},
-    file::each,
+    parts::each,
     prelude::*,
 };
 use crate::scenario::{

@@ -10,7 +10,7 @@ use giusto_units::{DataRate, Ecn};
 
 use super::{
     prelude::*,
-    video::{VIDEO, videos},
+    video::{PAUSES, PRIORITY, VIDEO, videos},
 };
 use crate::scenario::media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec};
 
@@ -52,11 +52,6 @@ keys! { MEDIA, media_keys(to: MediaSpec) {
         "Packets have the payload format of RFC 7741, RFC 6184, RFC 9628 or AV1 (AOMedia), and frames of encoder models its structure; without it frames are zeros, without a payload header"
         => to.codec;
 } }
-
-/// A weight: beyond this range a share is all or nothing.
-pub(super) const PRIORITY: Kind = Number(within(0.001, 1000.0));
-
-pub(super) const PAUSES: Kind = List(&Pair(&Time(ANY), &Time(ANY)));
 
 const AUDIO: Group = Group::new("audio", &[AUDIO_KEYS]);
 keys! { AUDIO_KEYS, audio(to: AudioConfig) {

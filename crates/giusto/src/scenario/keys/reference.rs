@@ -2,8 +2,12 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
-use super::{CITY_FILE, FILE, Group, Key, Kind, Preset, Variant, schema};
-use crate::scenario::{Document, Setting, read::quoted};
+use super::{CITY_FILE, FILE, schema};
+use crate::scenario::{
+    Document, Setting,
+    read::quoted,
+    row::{Group, Key, Kind, Preset, Variant},
+};
 
 const HEAD: &str = r#"# Scenario files
 

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CITY_FILE, FILE, Group, Key, Kind, Preset, Range, Variant};
+use super::{CITY_FILE, FILE};
+use crate::scenario::row::{Group, Key, Kind, Preset, Range, Variant};
 
 /// The JSON schema (draft 7) of scenario files, with which editors complete and check them.
 ///

@@ -7,11 +7,13 @@ use giusto_sim::traffic::encoder::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use super::{
-    media::{PAUSES, PRIORITY},
-    prelude::*,
-};
+use super::prelude::*;
 use crate::scenario::media::{GiveUp, VideoSpec, VideoStream};
+
+/// A weight: beyond this range a share is all or nothing.
+pub(super) const PRIORITY: Kind = Number(within(0.001, 1000.0));
+
+pub(super) const PAUSES: Kind = List(&Pair(&Time(ANY), &Time(ANY)));
 
 pub(super) const VIDEO: Group = Group::new("video", &[STREAM]).with_kinds(
     "model",

@@ -1,6 +1,7 @@
-//! Reads the values of a file, as the rows of [`keys`](super::keys) say.
+//! Reads the values of a file, as the [rows](super::row) of the table of keys say.
 
 mod quantity;
+mod table;
 mod value;
 
 use giusto_congestion::Algorithm;
@@ -9,9 +10,10 @@ use giusto_congestion::Algorithm;
 pub(super) use self::value::quoted;
 pub(super) use self::{
     quantity::{RateOrZero, measure},
+    table::{Table, named, table},
     value::{
-        Found, Node, Problem, Read, Table, choice, elements, expected, id_of, list, named, one_or_many,
-        quoted_id, table, within, wrong,
+        Found, Node, Problem, Read, choice, elements, expected, id_of, list, one_or_many, quoted_id, within,
+        wrong,
     },
 };
 use super::trace::Traces;

@@ -7,7 +7,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use toml::de::{DeInteger, DeValue};
 
 use super::value::{Found, Node, Read, expected, list, shown, text, within, wrong};
-use crate::scenario::keys::Kind;
+use crate::scenario::row::Kind;
 
 /// The quantity that `parse` makes of a text.
 fn quantity<T>(node: &Node<'_>, what: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Found<T> {
