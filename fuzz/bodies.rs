@@ -11,6 +11,7 @@ use giusto_rtp::{
     rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
     voice::VoiceProfile,
 };
+use giusto_session::Session;
 use giusto_session::probe::{
     FarEndReports, Inbound, LocalClock, Passive, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
     payload::{PayloadSizes, PayloadTrace},
@@ -48,7 +49,7 @@ fn stamp(bytes: &[u8]) {
         }
         let departures = Departures::new(ErrorEstimate::default());
         let source = ProbeSource { ssid: 1, keys, origin: WallTime::default(), tai_offset_s: 0, departures };
-        Answers::new(source, false).on_datagram(Timestamp::ZERO, &bytes);
+        Answers::new(source, false).handle_datagram(Timestamp::ZERO, &bytes, Timestamp::ZERO);
     }
 }
 
@@ -94,7 +95,8 @@ fn repair(bytes: &[u8]) {
 /// All RTCP packets and all elements of RTP extensions. A parsed packet can be written again.
 pub(crate) fn rtcp(bytes: &[u8]) {
     let mut reports = FarEndReports::new(1, 8000, 0);
-    reports.handle_datagram(Timestamp::from_nanos(1_000_000_000), bytes);
+    let at = Timestamp::from_nanos(1_000_000_000);
+    reports.handle_datagram(at, bytes, at);
     assert!(reports.latest().is_none_or(|report| (0.0..=1.0).contains(&report.fraction_lost)));
     if let Ok((RtpHeader { extension: Some(extension), .. }, _)) = RtpHeader::parse(bytes) {
         for element in ExtensionElements::of(extension, bytes).flatten() {
@@ -224,7 +226,7 @@ pub(crate) fn sender(bytes: &[u8]) {
         let at = now + TimeDelta::from_millis((i64::from(*action) - 128) * 20);
         match action % 8 {
             0 => sender.handle_datagram(now, datagram, at),
-            1 => sender.handle_unreachable(now),
+            1 => sender.handle_unreachable(now, 1),
             2 => sender.finish(now, SenderFigures::default()),
             _ => {
                 let mut sealed = datagram.to_vec();
@@ -271,7 +273,7 @@ pub(crate) fn sender(bytes: &[u8]) {
                 _ => {}
             }
         }
-        assert!(sender.next_timeout().map_or(ended, |at| at > now && !ended));
+        assert!(sender.poll_timeout().map_or(ended, |at| at > now && !ended));
         let _ = sender.clock_estimate();
         let _ = sender.round_trips().quantiles();
     }

@@ -12,7 +12,7 @@ use clap::Args;
 use giusto_net::{SleepMode, SocketError};
 use giusto_pace::{BurstBound, CatchUp, Strategy};
 use giusto_session::keys::KeyRing;
-use giusto_units::{DataRate, TimeDelta, UnitError};
+use giusto_units::{DataRate, Ecn, TimeDelta, UnitError};
 
 use crate::{
     console,
@@ -154,6 +154,15 @@ pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
         ));
     }
     KeyRing::parse(&text).map_err(|error| unusable(&error))
+}
+
+/// The ECN codepoint of this name.
+pub(crate) fn ecn(name: &str) -> Ecn {
+    match name {
+        "ect0" => Ecn::Ect0,
+        "ect1" => Ecn::Ect1,
+        _ => Ecn::NotEct,
+    }
 }
 
 /// The timing of departures.

@@ -46,10 +46,11 @@ use giusto_units::{DataRate, Ecn, TimeDelta};
 use serde_json::json;
 
 use crate::{
-    args::{self, quantity, time_above_zero, whole},
+    args::{self, ecn, quantity, time_above_zero, whole},
     command_line,
     console::{self, TableArgs, complain, print_json, print_text},
     live::{Awaits, LiveArgs, LivePage},
+    run::Run,
     usage::{UsageError, misuse},
 };
 
@@ -68,48 +69,58 @@ const DEFAULT_START_RATE: DataRate = DataRate::from_bps(300_000);
 /// The number of records of a listener that are kept for --json.
 const MAX_RECORDS: usize = 1_000;
 
+/// Flags of every end.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  giusto call --listen 0.0.0.0                     serves calls on port 5004
-  giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
-  giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
-  giusto call 192.0.2.7 --scenario media --json
-  giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
-  giusto call 192.0.2.7 -t 60 --live               shows target, decisions and delays in a browser
-  giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
-
-The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
-Each end prints the record of the session, in the form of `giusto sim --json`.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub(crate) struct CallArgs {
-    /// Address of the listener; the port is 5004 if not given
-    #[arg(value_name = "HOST[:PORT]", required_unless_present_any = ["listen", "browser"])]
-    target: Option<String>,
-
-    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one. With --browser, the address of the page and
-    /// of the media [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR", conflicts_with = "target")]
-    listen: Option<String>,
-
-    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
-    #[arg(long, conflicts_with = "target")]
-    browser: bool,
-
-    /// With --listen: end with the first call
-    #[arg(long)]
-    once: bool,
-
-    /// With --listen: maximum number of calls at the same time
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 10_000))]
-    max_calls: u16,
-
-    /// Congestion controller, such as gcc:libwebrtc or scream:v2; an unknown name lists all [default: gcc:libwebrtc+giusto]
-    #[arg(long, value_name = "NAME")]
-    controller: Option<Algorithm>,
-
+struct EndArgs {
     /// Highest target rate, headers included; with --listen, of what this end sends if it is asked to [default: 2.5M]
     #[arg(short = 'b', long, value_name = "RATE", value_parser = rate_above_zero)]
     max_rate: Option<DataRate>,
+
+    /// Time between two lines of live figures on standard error
+    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = interval)]
+    interval: TimeDelta,
+
+    /// Write every event of the first call to this file, .csv or .parquet
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Write an HTML report of the first call to this file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    tables: TableArgs,
+
+    /// Print one JSON object; with several calls, {"runs": […]}
+    #[arg(short = 'J', long)]
+    json: bool,
+}
+
+/// Flags of an end whose far end is giusto.
+#[derive(Debug, Args)]
+struct PeerArgs {
+    /// End the call after this time without any datagram of the far end
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time_above_zero)]
+    silence: TimeDelta,
+
+    /// File of keys that both ends share, one line "ID KEY" for each: every datagram is authenticated; nothing is encrypted
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    #[command(flatten)]
+    live: LiveArgs,
+}
+
+/// Flags of an end that says what is sent.
+#[derive(Debug, Args)]
+struct MediaArgs {
+    /// Congestion controller, such as gcc:libwebrtc or scream:v2; an unknown name lists all [default: gcc:libwebrtc+giusto]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<Algorithm>,
 
     /// First target rate [default: 300k]
     #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
@@ -119,35 +130,19 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
     min_rate: Option<DataRate>,
 
-    /// Number of video streams, which share the rate
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u8>(0, MOST_VIDEOS as u64))]
-    video: u8,
-
-    /// Send an audio stream of 20 kbit/s too
-    #[arg(long)]
-    audio: bool,
-
-    /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
-    #[arg(long, default_value = "statistical", value_name = "NAME")]
-    encoder: Encoder,
-
     /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
     /// rates; it begins again at its end
-    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["encoder", "scenario", "reverse", "bidir"])]
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
     media: Vec<PathBuf>,
 
     /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
     /// "bitrate 640000" (bit/s) and "key-frame"
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["media", "encoder", "scenario", "reverse", "bidir", "calls"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "media")]
     encoder_command: Option<String>,
 
     /// Frames per second of H.264 in --media or --encoder-command, which has no timestamps [default: 30]
-    #[arg(long, value_name = "N", conflicts_with = "scenario", value_parser = whole::<u16>(1, 1000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     frame_rate: Option<u16>,
-
-    /// With --listen: save the video of the first call that has real video, as .ivf, or as .h264 (H.264 without times)
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
 
     /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
     #[arg(long, value_name = "KIND",
@@ -159,20 +154,74 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     delay_target: Option<TimeDelta>,
 
-    /// Explicit congestion notification of the media: ect0 for classic ECN, ect1 for L4S (RFC 9331)
-    #[arg(long, default_value = "off", value_name = "ECN",
-          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
-    ecn: Ecn,
-
     /// Repair of lost packets: nack (requested and sent again), flexfec (parity packets), nack+flexfec or none
     #[arg(long, default_value = "nack", value_name = "KIND",
           value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).try_map(|name| name.parse::<Repair>()))]
     repair: Repair,
 
+    /// Length of the call [default: 10 s, or that of the scenario; with --browser, until the browser ends it]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
+    duration: Option<TimeDelta>,
+
+    /// Record the input and the output of the controller of the first call, for `giusto replay`
+    #[arg(long, value_name = "FILE")]
+    session_log: Option<PathBuf>,
+}
+
+/// Real video has no direction but this one.
+const REAL: [&str; 2] = ["media", "encoder_command"];
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto call --listen 0.0.0.0                     serves calls on port 5004
+  giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
+  giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
+  giusto call 192.0.2.7 --scenario media --json
+  giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
+  giusto call 192.0.2.7 -t 60 --live               shows target, decisions and delays in a browser
+  giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
+
+The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
+Each end prints the record of the session, in the form of `giusto sim --json`. The ends that wait have flags of their own:
+`giusto call --listen 0.0.0.0 --help`, `giusto call --browser --help`.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct CallerArgs {
+    /// Address of the listener; the port is 5004 if not given
+    #[arg(value_name = "HOST[:PORT]")]
+    target: String,
+
+    /// Serve calls at this address instead; the port is 5004 if not given, 0 for any free one
+    #[arg(long, value_name = "ADDR", exclusive = true)]
+    listen: Option<String>,
+
+    /// Call a browser instead: serves one page by HTTP, to which the video is sent by WebRTC
+    #[arg(long, exclusive = true)]
+    browser: bool,
+
+    #[command(flatten)]
+    media: MediaArgs,
+
+    /// Number of video streams, which share the rate
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u8>(0, MOST_VIDEOS as u64))]
+    video: u8,
+
+    /// Send an audio stream of 20 kbit/s too
+    #[arg(long)]
+    audio: bool,
+
+    /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
+    #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = REAL)]
+    encoder: Encoder,
+
+    /// Explicit congestion notification of the media: ect0 for classic ECN, ect1 for L4S (RFC 9331)
+    #[arg(long, default_value = "off", value_name = "ECN",
+          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
+    ecn: Ecn,
+
     /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
     /// used
     #[arg(long, value_name = "FILE", conflicts_with_all = ["max_rate", "start_rate", "min_rate", "video", "audio", "encoder",
-          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir"])]
+          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir", "media", "encoder_command", "frame_rate"])]
     scenario: Option<PathBuf>,
 
     /// With --scenario: this media flow
@@ -183,74 +232,74 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
     set: Vec<Setting>,
 
-    /// Length of the call [default: 10 s, or that of the scenario; with --browser, until the browser ends it]
-    #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
-    duration: Option<TimeDelta>,
-
     /// The listener sends, and the caller receives
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, conflicts_with_all = REAL)]
     reverse: bool,
 
     /// Both ends send
-    #[arg(long, conflicts_with = "reverse")]
+    #[arg(long, conflicts_with = "reverse", conflicts_with_all = REAL)]
     bidir: bool,
 
     /// Number of calls at the same time
-    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = whole::<u16>(1, 1000))]
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", conflicts_with = "encoder_command",
+          value_parser = whole::<u16>(1, 1000))]
     calls: u16,
 
     /// Random seed of the encoders
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     seed: Option<u64>,
 
-    /// End the call after this time without any datagram of the far end
-    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time_above_zero)]
-    silence: TimeDelta,
-
-    /// File of keys that both ends share, one line "ID KEY" for each: every datagram is authenticated; nothing is encrypted
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
-
-    /// Time between two lines of live figures on standard error
-    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = time_above_zero)]
-    interval: TimeDelta,
-
-    /// Write every event of the first call to this file, .csv or .parquet
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-
-    /// Record the input and the output of the controller of the first call, for `giusto replay`
-    #[arg(long, value_name = "FILE")]
-    session_log: Option<PathBuf>,
-
-    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
-
-    /// Write an HTML report of the first call to this file
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    peer: PeerArgs,
 
     #[command(flatten)]
-    live: LiveArgs,
-
-    #[command(flatten)]
-    tables: TableArgs,
-
-    /// Print one JSON object; with several calls, {"runs": […]}
-    #[arg(short = 'J', long)]
-    json: bool,
+    end: EndArgs,
 }
 
-impl CallArgs {
-    /// The place of its mode in the table of flags: a caller, a listener, a browser.
-    pub(crate) fn mode(&self) -> usize {
-        match (self.browser, &self.listen) {
-            (true, _) => 2,
-            (false, Some(_)) => 1,
-            (false, None) => 0,
-        }
-    }
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  giusto call --listen 0.0.0.0:5004 --once --save call.ivf")]
+pub(crate) struct ListenerArgs {
+    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
+    #[arg(long, value_name = "ADDR", required = true)]
+    listen: String,
+
+    /// Save the video of the first call that has real video, as .ivf, or as .h264 (H.264 without times)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// End with the first call
+    #[arg(long)]
+    once: bool,
+
+    /// Maximum number of calls at the same time
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 10_000))]
+    max_calls: u16,
+
+    #[command(flatten)]
+    peer: PeerArgs,
+
+    #[command(flatten)]
+    end: EndArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  giusto call --browser --media low.ivf,high.ivf")]
+pub(crate) struct BrowserArgs {
+    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
+    #[arg(long, required = true)]
+    browser: bool,
+
+    /// The address of the page and of the media [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
+    #[command(flatten)]
+    media: MediaArgs,
+
+    #[command(flatten)]
+    end: EndArgs,
 }
 
 /// A rate that is not 0.
@@ -271,56 +320,39 @@ fn feedback(name: &str) -> FeedbackKind {
     }
 }
 
-fn ecn(name: &str) -> Ecn {
-    match name {
-        "ect0" => Ecn::Ect0,
-        "ect1" => Ecn::Ect1,
-        _ => Ecn::NotEct,
+fn interval(text: &str) -> Result<TimeDelta, String> {
+    const MIN: TimeDelta = TimeDelta::from_millis(100);
+    match args::time(text)? {
+        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
+        long => Ok(long),
     }
 }
 
-pub(crate) fn run(
-    args: &CallArgs,
-    stop: &AtomicBool,
+/// Runs an end whose far end is giusto, with its settings and its capture, which a call that failed leaves too.
+fn with_peer(
+    (end, peer): (&EndArgs, &PeerArgs),
+    awaits: Awaits<'_>,
+    save: Option<&Path>,
     page: &mut Option<LivePage>,
+    run: impl FnOnce(CallSettings, &mut Option<LivePage>) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    if args.interval < TimeDelta::from_millis(100) {
-        misuse!("--interval: must be at least 100 ms, found {}", args.interval);
-    }
-    args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
-    if args.browser {
-        #[cfg(feature = "browser")]
-        return browser::run(args, stop);
-        #[cfg(not(feature = "browser"))]
-        misuse!(
-            "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
-        );
-    }
-    let awaits = args.target.as_deref().map_or(Awaits::Others("calls"), Awaits::Answer);
-    let keys = args.key_file.as_deref().map(args::read_keys).transpose()?;
-    let feed = args.live.start("giusto call", awaits, page)?;
-    let capture = args.pcap.as_deref().map(CallCapture::create).transpose();
+    end.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+    let keys = peer.key_file.as_deref().map(args::read_keys).transpose()?;
+    let feed = peer.live.start("giusto call", awaits, page)?;
+    let capture = peer.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
+    let save = save.map(SaveTarget::create).transpose();
     let settings = CallSettings {
         keys,
-        silence: args.silence,
-        timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
-        interval: args.interval,
-        save: args
-            .save
-            .as_deref()
-            .map(SaveTarget::create)
-            .transpose()
-            .map_err(|error| UsageError::new(format!("--save {error}")))?,
+        silence: peer.silence,
+        timeline: end.out.as_ref().map(|_| TimelineOptions::default()),
+        interval: end.interval,
+        save: save.map_err(|error| UsageError::new(format!("--save {error}")))?,
         capture: capture.clone(),
         feed: feed.map(SharedFeed::from),
         ..CallSettings::default()
     };
-    let outcome = match &args.target {
-        Some(target) => call(args, target, settings, page, stop),
-        None => listen(args, settings, page, stop),
-    };
-    // A call that failed leaves its capture too.
+    let outcome = run(settings, page);
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
             complain(&note);
@@ -330,17 +362,47 @@ pub(crate) fn run(
     outcome
 }
 
+impl Run for CallerArgs {
+    fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        let awaits = Awaits::Answer(&self.target);
+        with_peer((&self.end, &self.peer), awaits, None, page, |settings, page| {
+            call(&self, settings, page, stop)
+        })
+    }
+}
+
+impl Run for ListenerArgs {
+    fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        let (awaits, save) = (Awaits::Others("calls"), self.save.as_deref());
+        with_peer((&self.end, &self.peer), awaits, save, page, |settings, page| {
+            listen(&self, settings, page, stop)
+        })
+    }
+}
+
+impl Run for BrowserArgs {
+    fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        let out = self.end.out.as_deref();
+        out.map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
+        #[cfg(feature = "browser")]
+        return browser::run(&self, stop);
+        #[cfg(not(feature = "browser"))]
+        misuse!(
+            "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
+        );
+    }
+}
+
 fn call(
-    args: &CallArgs,
-    target: &str,
+    args: &CallerArgs,
     settings: CallSettings,
     page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let to = args::resolve_first(target, None, CALL_PORT)?;
+    let to = args::resolve_first(&args.target, None, CALL_PORT)?;
     let plan = plan(args)?;
-    let trace = open_trace(args.trace.as_deref())?;
-    let log = match (&args.session_log, plan.session_info()) {
+    let trace = open_trace(args.end.trace.as_deref())?;
+    let log = match (&args.media.session_log, plan.session_info()) {
         (None, _) => None,
         (Some(path), Some(info)) => Some(
             SessionLog::create(path, &info)
@@ -359,7 +421,7 @@ fn call(
     }
     let records = records.map_err(usage)?;
     LivePage::keep_result(page, live_result(&records));
-    finish(args, &records)
+    finish(&args.end, true, &records)
 }
 
 /// The final result as the page shows it: the first call.
@@ -368,14 +430,14 @@ fn live_result(records: &[CallRecord]) -> Option<html::Report> {
 }
 
 fn listen(
-    args: &CallArgs,
+    args: &ListenerArgs,
     settings: CallSettings,
     page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let address = args::unicast(listen_address(args.listen.as_deref().unwrap_or_default(), CALL_PORT)?)?;
-    let trace = open_trace(args.trace.as_deref())?;
-    let limits = (usize::from(args.max_calls), args.max_rate.unwrap_or(MediaPlan::default().max_rate));
+    let address = args::unicast(listen_address(&args.listen, CALL_PORT)?)?;
+    let trace = open_trace(args.end.trace.as_deref())?;
+    let limits = (usize::from(args.max_calls), args.end.max_rate.unwrap_or(MediaPlan::default().max_rate));
     let sealed = settings.keys.is_some();
     let save = settings.save.clone();
     let mut listener = Listener::open(address, limits, settings).map_err(usage)?;
@@ -416,8 +478,8 @@ fn listen(
                     ListenerEvent::Live(live) => complain(&live_line(&live)),
                     ListenerEvent::Ended(record) => {
                         doubtful |= !record.call.doubts.is_empty();
-                        if !args.once && !args.json {
-                            printed = print_record(&record, args.tables);
+                        if !args.once && !args.end.json {
+                            printed = print_record(&record, args.end.tables);
                         }
                         if records.len() < MAX_RECORDS {
                             records.push(*record);
@@ -434,19 +496,19 @@ fn listen(
     if records.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if args.once || args.json {
-        return finish(args, &records);
+    if args.once || args.end.json {
+        return finish(&args.end, args.once, &records);
     }
-    write_files(args, &records)?;
+    write_files(&args.end, &records)?;
     Ok(console::status(doubtful))
 }
 
-/// Prints and writes the records of calls that have ended.
-fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
+/// Prints and writes the records of calls that have ended; `one`: a single one is no list.
+fn finish(args: &EndArgs, one: bool, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
     write_files(args, records)?;
     let bare: Vec<CallRecord> = records.iter().map(without_timeline).collect();
     match bare.as_slice() {
-        [record] if args.json && (args.once || args.listen.is_none()) => print_json(record)?,
+        [record] if args.json && one => print_json(record)?,
         all if args.json => print_json(&json!({ "runs": all }))?,
         all => all.iter().try_for_each(|record| print_record(record, args.tables))?,
     }
@@ -456,7 +518,7 @@ fn finish(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
     Ok(console::status(records.iter().any(|record| !record.call.doubts.is_empty())))
 }
 
-fn write_files(args: &CallArgs, records: &[CallRecord]) -> anyhow::Result<()> {
+fn write_files(args: &EndArgs, records: &[CallRecord]) -> anyhow::Result<()> {
     let Some((out, record)) = args.out.as_ref().zip(records.first()) else { return Ok(()) };
     let page = html::call(record, command_line());
     whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
@@ -554,17 +616,18 @@ fn live_line(live: &Live) -> String {
     format!("{:.0} s: {}", live.at.as_seconds(), parts.join("; "))
 }
 
-fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
+fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
     let invalid = |error: PlanError| anyhow::Error::from(UsageError::new(error));
+    let asked = &args.media;
     if let Some(file) = &args.scenario {
         let scenario = explore::load(file).and_then(|document| document.scenario(&args.set));
         let scenario = scenario.map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
         let seed = args.seed.unwrap_or(scenario.seed());
         let mut plan = CallPlan::from_scenario(&scenario, args.flow.as_deref(), seed).map_err(invalid)?;
-        if let Some(controller) = args.controller {
+        if let Some(controller) = asked.controller {
             plan.set_controller(controller);
         }
-        if let Some(duration) = args.duration {
+        if let Some(duration) = asked.duration {
             plan.set_duration(duration);
         }
         return Ok(plan);
@@ -574,33 +637,39 @@ fn plan(args: &CallArgs) -> anyhow::Result<CallPlan> {
     }
     let defaults = MediaPlan::default();
     let media = MediaPlan {
-        controller: args.controller.unwrap_or(defaults.controller),
-        feedback: args.feedback,
+        controller: asked.controller.unwrap_or(defaults.controller),
+        feedback: asked.feedback,
         encoder: args.encoder,
         videos: args.video.into(),
         audio: args.audio,
-        min_rate: args.min_rate,
-        start_rate: args.start_rate,
-        max_rate: args.max_rate.unwrap_or(defaults.max_rate),
-        delay_target: args.delay_target,
+        min_rate: asked.min_rate,
+        start_rate: asked.start_rate,
+        max_rate: args.end.max_rate.unwrap_or(defaults.max_rate),
+        delay_target: asked.delay_target,
         ecn: args.ecn,
-        repair: args.repair,
+        repair: asked.repair,
     };
     let direction = match (args.reverse, args.bidir) {
         (true, _) => Direction::Reverse,
         (_, true) => Direction::Both,
         _ => Direction::Forward,
     };
-    let duration = args.duration.unwrap_or(DEFAULT_DURATION);
+    let duration = asked.duration.unwrap_or(DEFAULT_DURATION);
     let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
-    if let Some(video) = video(args, media.max_rate)? {
+    if let Some(video) = video(asked, media.max_rate)? {
+        if args.video != 1 {
+            misuse!(
+                "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+                args.video
+            );
+        }
         plan.set_video(video);
     }
     Ok(plan)
 }
 
 /// The real video that this end sends.
-fn video(args: &CallArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInput>> {
+fn video(args: &MediaArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInput>> {
     if args.media.is_empty() && args.encoder_command.is_none() {
         if args.frame_rate.is_some() {
             misuse!(
@@ -608,12 +677,6 @@ fn video(args: &CallArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInpu
             );
         }
         return Ok(None);
-    }
-    if args.video != 1 {
-        misuse!(
-            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
-            args.video
-        );
     }
     let interval = TimeDelta::from_seconds(1) / i64::from(args.frame_rate.unwrap_or(30));
     if let Some(command) = &args.encoder_command {

@@ -14,22 +14,22 @@ use serde_json::json;
 
 use crate::{
     args::{PacingArgs, RateOrMax, quantity, time_above_zero, whole},
+    client::live_line,
     command_line,
-    console::{self, Progress, print_text},
+    console::{self, Progress, TableArgs, print_text},
     live::{Awaits, LiveArgs, LivePage},
-    output::{FormArgs, Output},
-    send::live_line,
+    output::{FormArgs, Output, TextArgs},
     usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
+        live::Live,
         loopback::{self, LoopbackRun},
         median::median_of,
         peer::{Iperf3, PeerRun},
         plan::{ResolvedPlan, StreamPlan},
         recv::{self, Shown},
         result::RunResult,
-        send::Live,
     },
     view::{format::asked_rate, html, table},
     whole_file::Content,
@@ -97,9 +97,8 @@ pub(crate) struct CbrArgs {
     #[command(flatten)]
     form: FormArgs,
 
-    /// Print one JSON object
-    #[arg(short = 'J', long)]
-    json: bool,
+    #[command(flatten)]
+    tables: TableArgs,
 }
 
 pub(crate) fn run(
@@ -171,14 +170,14 @@ pub(crate) fn run(
     }
     LivePage::keep_result(page, (!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
 
-    let mut output = Output::of_form(args.json, &args.form);
+    let mut output = Output::of_form(&args.form, TextArgs::default());
     console::print_doubts(&runs, output.is_data())?;
     if output.is_one_object() {
         output.object(&json!({ "runs": runs, "interrupted": stopped() }))?;
     } else if output.is_data() {
         output.results(None, &runs)?;
     } else {
-        print_text(&table::runs(&runs, args.form.tables.width()))?;
+        print_text(&table::runs(&runs, args.tables.width()))?;
         if stopped() {
             print_text(&console::interrupted(runs.len(), plans.len() + peers))?;
         }

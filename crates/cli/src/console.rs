@@ -143,7 +143,7 @@ pub(crate) fn check_file(flag: &str, path: &Path, content: Content) -> Result<()
 }
 
 /// The columns of tables.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct TableArgs {
     /// Print all columns of tables, also on a narrow terminal; files and pipes get all columns unless COLUMNS sets a width
     #[arg(long)]

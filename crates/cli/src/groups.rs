@@ -55,28 +55,3 @@ pub(crate) fn grouped(command: Command) -> Command {
         })
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_help_of_commands_with_many_flags_is_in_groups() {
-        const MANY: usize = 15;
-        let command = grouped(crate::Cli::command());
-        for subcommand in command.get_subcommands() {
-            let name = subcommand.get_name();
-            let flags: Vec<_> = subcommand.get_arguments().filter(|flag| !flag.is_positional()).collect();
-            let groups = COMMANDS.iter().find(|(own, _)| *own == name).map(|(_, groups)| *groups);
-            assert_eq!(groups.is_some(), flags.len() > MANY, "{name} has {} flags", flags.len());
-            for flag in flags.iter().filter(|_| groups.is_some()) {
-                assert!(flag.get_help_heading().is_some(), "{name}: {flag}");
-            }
-            for id in groups.iter().flat_map(|groups| groups.iter()).flat_map(|(_, flags)| flags.iter()) {
-                assert!(flags.iter().any(|flag| flag.get_id() == *id), "{name} has no {id}");
-            }
-        }
-    }
-}

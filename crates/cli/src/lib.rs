@@ -1,4 +1,4 @@
-//! The `giusto` command as a library, for programs that contain it: [`run`].
+//! The `giusto` command as a library, for programs that contain it: [`run()`].
 //!
 //! Results go to standard output, progress and live figures to standard error. `giusto --help` lists the exit statuses.
 
@@ -6,11 +6,12 @@ mod args;
 mod benchmark;
 mod call;
 mod cbr;
+mod client;
 mod compare;
 mod console;
 mod demo;
 mod explore;
-mod flags;
+mod forms;
 mod groups;
 mod iperf3;
 mod link;
@@ -23,8 +24,9 @@ mod printer;
 mod recv;
 mod replay;
 mod reproduce;
-mod reverse;
+mod run;
 mod send;
+mod server;
 mod shell;
 mod sim;
 mod stamp;
@@ -81,11 +83,11 @@ enum Command {
     /// Measure paced streams on loopback and write an HTML report
     Demo(demo::DemoArgs),
     /// Send a paced UDP stream and print what the receiver measured
-    Send(Box<send::SendArgs>),
+    Send,
     /// Receive UDP streams and measure each of them
-    Recv(recv::RecvArgs),
+    Recv,
     /// Hold an adaptive media session with another host: RTP with congestion control
-    Call(Box<call::CallArgs>),
+    Call,
     /// Measure the accuracy of constant-bit-rate streams on loopback
     Cbr(cbr::CbrArgs),
     /// Simulate a scenario and check its expectations
@@ -140,7 +142,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let _ = ARGUMENTS.set(words.iter().skip(1).cloned().collect());
     let words = args::join_negative_values(words);
-    let parsed = groups::grouped(Cli::command()).try_get_matches_from(&words).and_then(|matches| {
+    let form = forms::chosen(&words);
+    let parsed = forms::with_flags(Cli::command(), form).try_get_matches_from(&words).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         Ok((cli, matches))
     });
@@ -152,6 +155,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Err(error) if error.use_stderr() => {
             let complaint = negative_word(&error, &words).or_else(|| misspelt(&error));
+            let complaint = complaint.or_else(|| form.and_then(|form| form.complaint(&error)));
             let complaint = complaint.unwrap_or_else(|| in_short(&error.to_string()));
             console::complain(&complaint);
             return ExitCode::from(2);
@@ -181,15 +185,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut page = None;
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),
-        Command::Send(args) => flags::check_send(&args, given)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| send::run(&args, &stop, &mut page)),
-        Command::Recv(args) => flags::check_recv(&args, given)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| recv::run(&args, &stop, &mut page)),
-        Command::Call(args) => flags::check_call(&args, given)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| call::run(&args, &stop, &mut page)),
+        Command::Send | Command::Recv | Command::Call => {
+            form.map_or_else(|| Ok(ExitCode::FAILURE), |form| (form.run)(given, &stop, &mut page))
+        }
         Command::Cbr(args) => cbr::run(&args, &stop, &mut page),
         Command::Sim(args) => sim::run(&args, &stop),
         Command::Compare(args) => compare::run(&args, &stop),
@@ -201,9 +199,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),
-        Command::Completions { shell } => shell::completions(shell, groups::grouped(Cli::command())),
+        Command::Completions { shell } => shell::completions(shell, forms::with_flags(Cli::command(), None)),
         Command::Schema => shell::schema(),
-        Command::Man { dir } => shell::man(&dir, groups::grouped(Cli::command())),
+        Command::Man { dir } => shell::man(&dir, forms::with_flags(Cli::command(), None)),
     };
     if let Some(page) = page {
         page.close(outcome.as_ref().err().map(message));
@@ -254,7 +252,7 @@ fn negative_word(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let command = Cli::command();
+    let command = forms::with_flags(Cli::command(), forms::chosen(words));
     let subcommand = words.get(1).and_then(|word| command.find_subcommand(word));
     let first = subcommand.and_then(|command| command.get_positionals().next());
     let place = first.and_then(|argument| argument.get_value_names()?.first()).map(ToString::to_string);
@@ -333,7 +331,10 @@ mod tests {
 
     #[test]
     fn errors_about_flags_are_one_line_with_the_fix() {
-        let complaint = |args: &[&str]| in_short(&Cli::try_parse_from(args).unwrap_err().to_string());
+        let complaint = |args: &[&str]| {
+            let command = forms::with_flags(Cli::command(), None);
+            in_short(&command.try_get_matches_from(args).unwrap_err().to_string())
+        };
         assert_eq!(
             complaint(&["giusto", "send", "h:1", "--rate", "fast"]),
             "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate: write a number and a unit, \

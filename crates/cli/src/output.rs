@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use clap::Args;
 use giusto_units::TimeDelta;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     args,
@@ -12,11 +13,12 @@ use crate::{
 };
 use giusto::{
     measured::{
-        interval::IntervalFigures,
-        result::RunResult,
-        stamp::{ReflectorInterval, StampInterval},
+        interval::Interval,
+        live::Results,
+        result::{FarEndFigures, ReflectorResult, RunResult},
     },
     view::{
+        format::{count, plural, rate, time_us},
         rows::{self, Record},
         stamp, summary, table,
     },
@@ -25,9 +27,13 @@ use giusto::{
 /// The number of intervals kept for `--json`, the newest.
 const MAX_INTERVALS: usize = 100_000;
 
-/// Forms of the output besides `--json`.
+/// Forms of the output besides text.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FormArgs {
+    /// Print one JSON object; several results are its "runs"
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+
     /// Print JSON lines: {"interval": {…}} for each interval, if there are any, and {"result": {…}} for each result
     #[arg(long, conflicts_with = "json")]
     json_lines: bool,
@@ -35,9 +41,6 @@ pub(crate) struct FormArgs {
     /// Print CSV: a header, a row for each interval, if there are any, and a row for each result
     #[arg(long, conflicts_with_all = ["json", "json_lines"])]
     csv: bool,
-
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
 }
 
 /// Flags of the output of one run.
@@ -45,10 +48,17 @@ pub(crate) struct FormArgs {
 pub(crate) struct OutputArgs {
     /// Print a line for each interval of this length while streams last: time, transfer, rate, loss, jitter
     #[arg(short, long, value_name = "TIME", value_parser = interval_length)]
-    interval: Option<TimeDelta>,
+    pub(crate) interval: Option<TimeDelta>,
 
     #[command(flatten)]
     form: FormArgs,
+}
+
+/// The text of the results of streams.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct TextArgs {
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
 
     /// Print every figure, not only rate, loss, jitter and delay
     #[arg(short, long)]
@@ -63,21 +73,10 @@ fn interval_length(text: &str) -> Result<TimeDelta, String> {
     }
 }
 
-impl OutputArgs {
-    /// The length of the intervals that are asked for.
-    pub(crate) fn interval(&self) -> Option<TimeDelta> {
-        self.interval
-    }
-}
-
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// `sender`: intervals have the rate at which it sends.
-    Text {
-        verbose: bool,
-        sender: bool,
-    },
+    Text,
     Json,
     JsonLines,
     Csv,
@@ -91,59 +90,6 @@ enum Line<T> {
     Result(T),
 }
 
-/// The figures of an interval: of streams, of a STAMP session, or of a STAMP reflector.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Interval {
-    Streams(IntervalFigures),
-    Stamp(StampInterval),
-    Reflector(ReflectorInterval),
-}
-
-impl Interval {
-    fn header(&self, sender: bool) -> String {
-        match self {
-            Self::Streams(_) => summary::interval_header(sender),
-            Self::Stamp(_) => stamp::interval_header(),
-            Self::Reflector(_) => stamp::reflector_interval_header(),
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Streams(figures) => summary::interval(figures),
-            Self::Stamp(figures) => stamp::interval(figures),
-            Self::Reflector(figures) => stamp::reflector_interval(figures),
-        }
-    }
-
-    fn record(&self) -> Record<'_> {
-        match self {
-            Self::Streams(figures) => Record::Interval(figures),
-            Self::Stamp(figures) => Record::StampInterval(figures),
-            Self::Reflector(figures) => Record::ReflectorInterval(figures),
-        }
-    }
-}
-
-impl From<IntervalFigures> for Interval {
-    fn from(figures: IntervalFigures) -> Self {
-        Self::Streams(figures)
-    }
-}
-
-impl From<StampInterval> for Interval {
-    fn from(figures: StampInterval) -> Self {
-        Self::Stamp(figures)
-    }
-}
-
-impl From<ReflectorInterval> for Interval {
-    fn from(figures: ReflectorInterval) -> Self {
-        Self::Reflector(figures)
-    }
-}
-
 /// One JSON object, with the intervals if there were any.
 #[derive(Debug, Serialize)]
 struct Object<'a, T> {
@@ -155,6 +101,7 @@ struct Object<'a, T> {
 
 /// Writes intervals and results to standard output. A closed pipe is no error: [`is_closed`](Self::is_closed) says so.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct Output {
     form: Form,
     /// Whether the header of the rows that follow has been written.
@@ -165,31 +112,25 @@ pub(crate) struct Output {
     begun: bool,
     /// What is not printed here, but by another thread.
     held: Option<String>,
-    /// The width of tables.
-    width: u16,
+    text: TextArgs,
+    /// Intervals have the rate at which this end sends.
+    sends: bool,
 }
 
 impl Output {
-    const TEXT: Form = Form::Text { verbose: false, sender: false };
-
-    /// The output of one run; `sender`: at the sending end.
-    pub(crate) fn new(json: bool, args: &OutputArgs, sender: bool) -> Self {
-        let mut output = Self::of_form(json, &args.form);
-        if output.form == Self::TEXT {
-            output.form = Form::Text { verbose: args.verbose, sender };
-        }
-        output
+    /// The output of one run; `sends`: at the sending end.
+    pub(crate) fn new(args: &OutputArgs, text: TextArgs, sends: bool) -> Self {
+        Self { sends, ..Self::of_form(&args.form, text) }
     }
 
     /// The output of a list of runs.
-    pub(crate) fn of_form(json: bool, FormArgs { json_lines, csv, tables }: &FormArgs) -> Self {
+    pub(crate) fn of_form(FormArgs { json, json_lines, csv }: &FormArgs, text: TextArgs) -> Self {
         let form = match (json, json_lines, csv) {
             (true, ..) => Form::Json,
             (_, true, _) => Form::JsonLines,
             (_, _, true) => Form::Csv,
-            _ => Self::TEXT,
+            _ => Form::Text,
         };
-        let width = tables.width();
         Self {
             form,
             headed: false,
@@ -197,7 +138,8 @@ impl Output {
             closed: false,
             begun: false,
             held: None,
-            width,
+            text,
+            sends: false,
         }
     }
 
@@ -218,7 +160,7 @@ impl Output {
 
     /// Whether a program reads it: then doubts are part of the results.
     pub(crate) fn is_data(&self) -> bool {
-        !matches!(self.form, Form::Text { .. })
+        self.form != Form::Text
     }
 
     /// Whether it is one JSON object, which is printed at the end.
@@ -228,20 +170,27 @@ impl Output {
 
     /// From now on the intervals are those of an end that sends.
     pub(crate) fn set_sender(&mut self, sends: bool) {
-        if let Form::Text { sender, .. } = &mut self.form {
-            *sender = sends;
-        }
+        self.sends = sends;
     }
 
     /// An interval that has ended.
-    pub(crate) fn interval(&mut self, figures: impl Into<Interval>) -> anyhow::Result<()> {
-        let interval = figures.into();
+    pub(crate) fn interval(&mut self, interval: impl Into<Interval>) -> anyhow::Result<()> {
+        let interval = interval.into();
         match self.form {
-            Form::Text { sender, .. } => {
+            Form::Text => {
+                let (header, line) = match &interval {
+                    Interval::Streams(figures) => {
+                        (summary::interval_header(self.sends), summary::interval(figures))
+                    }
+                    Interval::Stamp(figures) => (stamp::interval_header(), stamp::interval(figures)),
+                    Interval::Reflector(figures) => {
+                        (stamp::reflector_interval_header(), stamp::reflector_interval(figures))
+                    }
+                };
                 if !std::mem::replace(&mut self.headed, true) {
-                    self.line(&interval.header(sender))?;
+                    self.line(&header)?;
                 }
-                self.line(&interval.text())
+                self.line(&line)
             }
             Form::Json => {
                 if self.intervals.len() >= MAX_INTERVALS {
@@ -251,14 +200,52 @@ impl Output {
                 Ok(())
             }
             Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(interval))?),
-            Form::Csv => self.row(interval.record()),
+            Form::Csv => self.row(Record::Interval(&interval)),
         }
     }
 
+    /// The results of a session. With `both` directions those of streams are a list in JSON, even if there is only one.
+    pub(crate) fn outcome(&mut self, results: &Results, both: bool) -> anyhow::Result<()> {
+        match results {
+            Results::Streams(runs) if self.is_one_object() => match &runs[..] {
+                [one] if !both => self.object(one),
+                many => self.object(&json!({ "runs": many })),
+            },
+            Results::Streams(runs) => self.directions(runs),
+            Results::Stamp(result) => {
+                let text = warned(&result.doubts, &stamp::lines(result).join("\n"));
+                self.other(&text, result, Record::StampResult(result))
+            }
+        }
+    }
+
+    /// The result of a STAMP reflector.
+    pub(crate) fn reflector(&mut self, result: &ReflectorResult) -> anyhow::Result<()> {
+        let text = warned(&result.doubts, &stamp::reflected(result));
+        self.other(&text, result, Record::ReflectorResult(result))
+    }
+
+    /// Results of streams, those of each direction by themselves, and what an iperf3 at the far end says. Not for [`Form::Json`].
+    pub(crate) fn directions(&mut self, runs: &[RunResult]) -> anyhow::Result<()> {
+        let (received, sent): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(|run| run.from.is_some());
+        let both = !received.is_empty() && !sent.is_empty();
+        for (direction, runs) in [("sent", sent), ("received", received)] {
+            let title = match runs.len() {
+                0 => continue,
+                _ if both => Some(format!("{direction}:")),
+                1 => None,
+                streams => Some(format!("{streams} streams together:")),
+            };
+            self.results(title.as_deref(), &runs)?;
+        }
+        let is_iperf3 = runs.iter().any(|run| run.format.as_deref() == Some("iperf3"));
+        if is_iperf3 && !self.is_data() { self.line(&far_end(runs)) } else { Ok(()) }
+    }
+
     /// A result that is not of streams: its text, its JSON, and its row.
-    pub(crate) fn other(&mut self, text: &str, json: &impl Serialize, row: Record<'_>) -> anyhow::Result<()> {
+    fn other(&mut self, text: &str, json: &impl Serialize, row: Record<'_>) -> anyhow::Result<()> {
         match self.form {
-            Form::Text { .. } => {
+            Form::Text => {
                 if std::mem::take(&mut self.headed) {
                     self.line("")?;
                 }
@@ -270,15 +257,10 @@ impl Output {
         }
     }
 
-    /// Lines below results, where they are text.
-    pub(crate) fn remark(&mut self, lines: &str) -> anyhow::Result<()> {
-        if self.is_data() { Ok(()) } else { self.line(lines) }
-    }
-
     /// The results of one run, which may have several streams, with `title` above the text. Not for [`Form::Json`].
     pub(crate) fn results(&mut self, title: Option<&str>, runs: &[RunResult]) -> anyhow::Result<()> {
         match self.form {
-            Form::Text { verbose, .. } => self.text(title, runs, verbose),
+            Form::Text => self.text(title, runs),
             Form::Json => Ok(()),
             Form::JsonLines => {
                 runs.iter().try_for_each(|run| self.line(&serde_json::to_string(&Line::Result(run))?))
@@ -293,7 +275,7 @@ impl Output {
         self.line(&text)
     }
 
-    fn text(&mut self, title: Option<&str>, runs: &[RunResult], verbose: bool) -> anyhow::Result<()> {
+    fn text(&mut self, title: Option<&str>, runs: &[RunResult]) -> anyhow::Result<()> {
         let intervals = std::mem::take(&mut self.headed);
         if std::mem::replace(&mut self.begun, true) || intervals {
             self.line("")?;
@@ -309,9 +291,9 @@ impl Output {
         }
         self.line(&summary::text(runs))?;
         match runs {
-            _ if !verbose => Ok(()),
+            _ if !self.text.verbose => Ok(()),
             [one] => self.line(&format!("\n{}", table::run(one))),
-            many => self.line(&format!("\n{}", table::runs(many, self.width))),
+            many => self.line(&format!("\n{}", table::runs(many, self.text.tables.width()))),
         }
     }
 
@@ -331,5 +313,73 @@ impl Output {
             self.closed |= !console::print_live(line)?;
         }
         Ok(())
+    }
+}
+
+/// A text below the doubts about it.
+fn warned(doubts: &[String], text: &str) -> String {
+    doubts.iter().map(|doubt| format!("warning: {doubt}\n")).collect::<Vec<_>>().concat() + text
+}
+
+/// The far end's own figures of all streams, named as such.
+fn far_end(results: &[RunResult]) -> String {
+    let all: Vec<&FarEndFigures> = results.iter().filter_map(|result| result.far_end.as_ref()).collect();
+    let Some(program) = all.first().map(|figures| &figures.program) else {
+        return "\nThe far end sent no figures of its own.\n".to_owned();
+    };
+    let datagrams = |n| plural(n, "datagram", "datagrams");
+    let (received, sent): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|figures| figures.received_packets.is_some());
+    let sum = |of: fn(&FarEndFigures) -> Option<u64>, all: &[&FarEndFigures]| {
+        all.iter().filter_map(|figures| of(figures)).fold(0, u64::saturating_add)
+    };
+    let mean_rate = |all: &[&FarEndFigures]| rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
+    let mut lines = vec![format!("\nFigures of the far end ({program})")];
+    if !sent.is_empty() {
+        let packets = datagrams(sum(|figures| figures.sent_packets, &sent));
+        lines.push(format!("  sent      {packets}, {} over its test", mean_rate(&sent)));
+    }
+    if !received.is_empty() {
+        let packets = datagrams(sum(|figures| figures.received_packets, &received));
+        let lost = count(sum(|figures| figures.lost_packets, &received));
+        let jitter = received.iter().filter_map(|figures| figures.jitter_ms).fold(0.0, f64::max);
+        let most = if received.len() > 1 { "at most " } else { "" };
+        let mean_rate = mean_rate(&received);
+        lines.push(format!(
+            "  received  {packets}, {lost} lost, jitter {most}{}, {mean_rate} over its test",
+            time_us(jitter * 1e3)
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_far_end_are_named_as_such() {
+        let figures = FarEndFigures {
+            program: "iperf3 server".to_owned(),
+            received_packets: Some(1000),
+            lost_packets: Some(1),
+            jitter_ms: Some(0.0123),
+            rate_bps: Some(1e6),
+            ..FarEndFigures::default()
+        };
+        let result = RunResult { far_end: Some(figures), ..RunResult::default() };
+        let sent = FarEndFigures { sent_packets: Some(5), rate_bps: Some(2e6), ..FarEndFigures::default() };
+        let sent = RunResult { far_end: Some(sent), ..RunResult::default() };
+        assert_eq!(
+            far_end(std::slice::from_ref(&result)),
+            "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 12.3 µs, 1.000 Mbit/s \
+             over its test\n"
+        );
+        assert_eq!(
+            far_end(&[result.clone(), result, sent]),
+            "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
+             received  2,000 datagrams, 2 lost, jitter at most 12.3 µs, 2.000 Mbit/s over its test\n"
+        );
+        assert_eq!(far_end(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
     }
 }

@@ -34,7 +34,9 @@ impl From<ScenarioError> for UsageError {
 impl From<StreamPlanError> for UsageError {
     fn from(error: StreamPlanError) -> Self {
         let flag = match &error {
-            StreamPlanError::PayloadTooSmall { .. } | StreamPlanError::PayloadTooLarge { .. } => "--size: ",
+            StreamPlanError::PayloadTooSmall { .. }
+            | StreamPlanError::PayloadTooLarge { .. }
+            | StreamPlanError::StampSize { .. } => "--size: ",
             _ => "",
         };
         Self(format!("{flag}{error}"))

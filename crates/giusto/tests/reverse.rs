@@ -14,7 +14,7 @@ use giusto::measured::{
     result::RunResult,
     send::Destination,
 };
-use giusto_net::{TrafficClass, driver::Verdict};
+use giusto_net::driver::Verdict;
 use giusto_pace::{IpVersion, Limits};
 use giusto_session::{
     keys::KeyRing,
@@ -33,15 +33,7 @@ fn plan(rate: Option<DataRate>, layout: Layout) -> ResolvedPlan {
 }
 
 fn destination(to: SocketAddr, keys: Option<KeyRing>) -> Destination {
-    Destination {
-        to,
-        streams: 1,
-        interval: None,
-        feed: None,
-        one_way: false,
-        traffic_class: TrafficClass::default(),
-        keys,
-    }
+    Destination { keys, ..Destination::new(to) }
 }
 
 /// Runs a listening end while `ask` runs with its address. Returns what `ask` returns, and the streams that were sent.

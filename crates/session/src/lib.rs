@@ -11,5 +11,8 @@ pub mod keys;
 pub mod media;
 pub mod probe;
 mod replay;
+mod session;
 pub mod stamp;
 pub mod video;
+
+pub use session::Session;

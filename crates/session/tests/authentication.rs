@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use common::{Net, SIZE, address, figures, receiver_config, request};
 use giusto_session::{
+    Session,
     keys::{KeyId, KeyRing},
     probe::{
         Ended, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,

@@ -15,11 +15,14 @@ use giusto_rtp::{
     },
     voice::{VoiceFormat, VoiceProfile},
 };
-use giusto_session::probe::{
-    Content, Ended, FarEndReports, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig,
-    ReceiverEvent, SenderConfig, SenderReports, Stream,
-    voice::{StreamStart, VoiceSource},
-    wire::{StreamFormat, StreamRequest},
+use giusto_session::{
+    Session,
+    probe::{
+        Content, Ended, FarEndReports, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig,
+        ReceiverEvent, SenderConfig, SenderReports, Stream,
+        voice::{StreamStart, VoiceSource},
+        wire::{StreamFormat, StreamRequest},
+    },
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
@@ -275,7 +278,7 @@ fn the_sender_knows_the_round_trip_and_the_quality() {
     let (far, _) = bad_call(500);
     let mut reports = FarEndReports::new(SSRC, 8_000, ORIGIN_NS);
     for (at, bytes) in &far.sent {
-        reports.handle_datagram(*at + BACK, bytes);
+        reports.handle_datagram(*at + BACK, bytes, *at + BACK);
     }
     let latest = *reports.latest().unwrap();
     assert_eq!((latest.reports, latest.lost_packets, latest.fraction_lost), (2, 5, 0.0));
@@ -293,7 +296,7 @@ fn reports_of_others_and_impossible_times_are_ignored() {
     let (far, _) = bad_call(200);
     let (at, bytes) = &far.sent[0];
     let mut other = FarEndReports::new(SSRC + 1, 8_000, ORIGIN_NS);
-    other.handle_datagram(*at + BACK, bytes);
+    other.handle_datagram(*at + BACK, bytes, *at + BACK);
     assert_eq!(other.latest(), None);
     let mut ours = FarEndReports::new(SSRC, 8_000, ORIGIN_NS);
     let block = |ssrc, last| ReportBlock {
@@ -308,7 +311,7 @@ fn reports_of_others_and_impossible_times_are_ignored() {
     ExtendedReport { ssrc: 1, voip_metrics: vec![metrics], ..ExtendedReport::default() }
         .write(&mut forged)
         .unwrap();
-    ours.handle_datagram(at_ms(10), &forged);
+    ours.handle_datagram(at_ms(10), &forged, at_ms(10));
     let latest = ours.latest().unwrap();
     assert_eq!((latest.source, latest.lost_packets, latest.voice), (1, -3, None));
     assert!(ours.round_trips().is_empty(), "before the first datagram");
@@ -498,7 +501,7 @@ proptest! {
         like_rtcp.extend(SSRC.to_be_bytes());
         like_rtcp.extend(&bytes[..bytes.len() / 4 * 4]);
         for bytes in [bytes, like_rtcp] {
-            reports.handle_datagram(at_ms(30), &bytes);
+            reports.handle_datagram(at_ms(30), &bytes, at_ms(30));
             far.deliver(at_ms(30), &bytes);
         }
         far.wait(at_ms(9_000));

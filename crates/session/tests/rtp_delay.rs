@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 
 use giusto_measure::{DelayBasis, DelaySummary};
 use giusto_pace::HeaderLayer;
-use giusto_session::probe::{
-    Content, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig, Sender, SenderConfig,
-    SenderReports,
-    payload::{PayloadSizes, SizeLimits, SizeSource},
-    wire::{ClockIdentity, PacingNote, StreamFormat, StreamRequest},
+use giusto_session::{
+    Session,
+    probe::{
+        Content, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig, Sender, SenderConfig,
+        SenderReports,
+        payload::{PayloadSizes, SizeLimits, SizeSource},
+        wire::{ClockIdentity, PacingNote, StreamFormat, StreamRequest},
+    },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -98,7 +101,7 @@ fn announced(synchronised_within_ns: Option<u64>) -> DelaySummary {
         // On the receiver's clock.
         let now = Timestamp::ZERO + TimeDelta::from_millis(millis);
         let sent = now + AHEAD;
-        if sender.next_timeout().is_some_and(|at| at <= sent) {
+        if sender.poll_timeout().is_some_and(|at| at <= sent) {
             sender.handle_timeout(sent);
         }
         while let Some(bytes) = sender.poll_transmit(sent) {

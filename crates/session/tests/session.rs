@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use common::{Net, RATE_BPS, SIZE, address, datagram, figures, receiver_config, request};
 use giusto_session::{
+    Session,
     keys::{KeyId, KeyRing, MacKey},
     probe::{
         Ended, Inbound, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,

@@ -20,7 +20,7 @@ use giusto::{
 use giusto_congestion::{Algorithm, Limits};
 use giusto_units::DataRate;
 
-use super::{CallArgs, Repair, live_line, open_trace, print_record, without_timeline};
+use super::{BrowserArgs, Repair, live_line, open_trace, print_record, without_timeline};
 use crate::{
     command_line,
     console::{self, complain, print_json, print_text},
@@ -34,19 +34,19 @@ const PAGE_PORT: u16 = 8080;
 /// The default controller: that of browsers.
 const CONTROLLER: &str = "gcc:libwebrtc";
 
-fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
+fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     let listen: SocketAddr = match &args.listen {
         None => DEFAULT_LISTEN.parse()?,
         Some(text) => crate::args::unicast(super::listen_address(text, PAGE_PORT)?)?,
     };
-    let controller: Algorithm = match args.controller {
+    let controller: Algorithm = match args.media.controller {
         Some(controller) => controller,
         None => CONTROLLER.parse()?,
     };
-    if matches!(args.repair, Repair::FlexFec | Repair::Both) {
+    if matches!(args.media.repair, Repair::FlexFec | Repair::Both) {
         misuse!("--repair: browsers are repaired by nack or none");
     }
-    let Some(video) = super::video(args, args.max_rate.unwrap_or(DEFAULT_MAX_RATE))? else {
+    let Some(video) = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))? else {
         misuse!(
             "--browser needs --media with IVF files of VP8, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
              --encoder-command"
@@ -54,41 +54,41 @@ fn plan(args: &CallArgs) -> anyhow::Result<BrowserPlan> {
     };
     // A fifth more than the largest file, for headers and repair.
     let most = DataRate::from_bps(video.limits().max().as_bps() * 6 / 5);
-    let max = args.max_rate.unwrap_or(if args.media.is_empty() { DEFAULT_MAX_RATE } else { most });
+    let max = args.end.max_rate.unwrap_or(if args.media.media.is_empty() { DEFAULT_MAX_RATE } else { most });
     let defaults = Limits::default();
     let limits = Limits::DEFAULT
-        .with_min(args.min_rate.unwrap_or(defaults.min))
-        .with_start(args.start_rate.unwrap_or(defaults.start))
+        .with_min(args.media.min_rate.unwrap_or(defaults.min))
+        .with_start(args.media.start_rate.unwrap_or(defaults.start))
         .with_max(max);
-    if args.delay_target.is_some() && !controller.requirements().delay_target {
+    if args.media.delay_target.is_some() && !controller.requirements().delay_target {
         misuse!("--delay-target: {} has no target of the queueing delay", controller.name());
     }
     let needs = controller.requirements();
-    if let Some(kind) = args.feedback.filter(|kind| !needs.accepts(*kind)) {
+    if let Some(kind) = args.media.feedback.filter(|kind| !needs.accepts(*kind)) {
         misuse!("--feedback: {} does not accept {kind:?}, only {:?}", controller.name(), needs.accepted);
     }
     // A log says at its beginning which feedback follows; what the browser offers is not known then.
     let common =
         needs.accepted.iter().copied().find(|kind| *kind == giusto_congestion::FeedbackKind::TransportWide);
-    let feedback = args.feedback.or(common.filter(|_| args.session_log.is_some()));
+    let feedback = args.media.feedback.or(common.filter(|_| args.media.session_log.is_some()));
     Ok(BrowserPlan {
         listen,
         controller,
         limits: limits.ordered(),
-        delay_target: args.delay_target,
+        delay_target: args.media.delay_target,
         feedback,
-        repair: args.repair == Repair::Nack,
-        duration: args.duration,
-        interval: args.interval,
+        repair: args.media.repair == Repair::Nack,
+        duration: args.media.duration,
+        interval: args.end.interval,
         video,
-        timeline: args.out.as_ref().map(|_| TimelineOptions::default()),
+        timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
     })
 }
 
-pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
-    let trace = open_trace(args.trace.as_deref())?;
-    let log = args.session_log.as_ref().map(|path| {
+    let trace = open_trace(args.end.trace.as_deref())?;
+    let log = args.media.session_log.as_ref().map(|path| {
         SessionLog::create(path, &plan.session_info())
             .map_err(|error| UsageError::new(format!("--session-log {error}")))
     });
@@ -104,13 +104,13 @@ pub(super) fn run(args: &CallArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
         }
         outcome => outcome?,
     };
-    if let Some(out) = &args.out {
+    if let Some(out) = &args.end.out {
         write_report(out, &record)?;
     }
-    if args.json {
+    if args.end.json {
         print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
     } else {
-        print_record(&record.record, args.tables)?;
+        print_record(&record.record, args.end.tables)?;
         print_text(&lines(&record).join("\n"))?;
     }
     if let Some(error) = &record.record.call.error {

@@ -80,7 +80,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         (&["send", "127.0.0.1:0"], "HOST:PORT"),
         (&["send", "no-such-host.invalid:5005"], "no-such-host.invalid"),
         (&["recv", &taken], "choose another port"),
-        (&["recv", "127.0.0.1:0", "--idle", "1ms"], "--idle: must be at least 100 ms, found 1 ms"),
+        (&["recv", "127.0.0.1:0", "--idle", "1ms"], "'--idle <TIME>': must be at least 100 ms, found 1 ms"),
         (&["cbr", "--rate", "1M,0"], "above 0 bit/s"),
         (&["cbr", "--size", "20"], "at least 40 B"),
         (&["cbr", "--duration", "0s"], "must be above 0 s, found \"0s\""),

@@ -1,11 +1,14 @@
 //! The figures of the intervals of a run, from differences of counters.
 
+mod figures;
+
 use std::collections::BTreeMap;
 
 use giusto_measure::{StreamMeter, StreamSummary};
 use giusto_session::probe::{Receiver, ReceiverEvent, Stream, StreamId};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
-use serde::{Deserialize, Serialize};
+
+pub use figures::{Interval, IntervalFigures, ReflectorInterval, StampInterval};
 
 /// A datagram that arrived at most this long before the counters were read ends the interval: the receiver reads its socket about
 /// 50 times a second, so that the counters are as old as their last datagram.
@@ -19,44 +22,6 @@ const MIN_SPAN: TimeDelta = TimeDelta::from_millis(50);
 
 /// How long before and after its time an interval may end, so that it ends with a report: reports come every 0.5 s.
 const REPORT_WINDOW: TimeDelta = TimeDelta::from_millis(270);
-
-/// The figures of one interval, of all streams together.
-///
-/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`. The received figures are those of
-/// the stream that is sent, as its receiver reports them; with iperf3 at the far end, which reports none, those of the stream that
-/// this end receives, if there is one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct IntervalFigures {
-    /// The interval begins here, in seconds since the first datagram.
-    pub start_s: f64,
-    /// The interval ends here, in seconds since the first datagram.
-    pub end_s: f64,
-    /// Streams in this interval.
-    pub streams: usize,
-    /// Datagrams handed to the network.
-    pub sent_packets: Option<u64>,
-    /// Their UDP payload, in bytes.
-    pub sent_bytes: Option<u64>,
-    /// The rate at the sender, in bit/s, at the layer that was asked for.
-    pub tx_rate_bps: Option<f64>,
-    /// The time that the received figures cover, in seconds: at the sender, the time between two reports.
-    pub received_span_s: Option<f64>,
-    /// Unique datagrams that arrived.
-    pub received_packets: Option<u64>,
-    /// Their UDP payload, in bytes.
-    pub received_bytes: Option<u64>,
-    /// The rate at the receiver, in bit/s, at the layer that was asked for.
-    pub rx_rate_bps: Option<f64>,
-    /// Datagrams newly missing less those that were missing and have arrived since: the sum over all intervals is the loss.
-    pub lost_packets: Option<i64>,
-    /// Lost over lost and received datagrams, 0 to 1; 0 where more were recovered than lost.
-    pub loss_ratio: Option<f64>,
-    /// Of the lost datagrams, those that the receiver's full socket buffer dropped: the sum over all intervals is that of the result.
-    pub kernel_dropped_packets: Option<i64>,
-    /// Inter-arrival jitter at the end of the interval, in ms (RFC 3550 §6.4.1); the largest of the streams.
-    pub jitter_ms: Option<f64>,
-}
 
 /// The counters of one received stream at one time: quick to read where it is measured, and enough for its intervals elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -241,16 +206,6 @@ impl Arrivals {
 }
 
 impl IntervalFigures {
-    /// The part of the loss ratio that the receiver's socket buffer dropped.
-    pub(crate) fn buffer_loss_ratio(&self) -> Option<f64> {
-        let (dropped, lost) = (self.kernel_dropped_packets?, self.lost_packets?);
-        if lost <= 0 {
-            self.loss_ratio
-        } else {
-            Some(self.loss_ratio? * (dropped.clamp(0, lost) as f64 / lost as f64))
-        }
-    }
-
     fn add_arrived(&mut self, arrived: &Arrived) {
         let Arrived { start, end, packets, bytes, rate_bps, lost, dropped, jitter, .. } = *arrived;
         let expected = packets.saturating_add_signed(lost);

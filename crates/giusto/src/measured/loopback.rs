@@ -2,16 +2,17 @@
 
 use std::{sync::atomic::AtomicBool, thread};
 
-use giusto_net::{Granted, TrafficClass, driver::Verdict};
+use giusto_net::{Granted, driver::Verdict};
 use giusto_session::probe::{Receiver, ReceiverEvent, Stream};
 use giusto_units::Timestamp;
 
 use crate::measured::{
     RunError,
+    live::Live,
     plan::ResolvedPlan,
     recv::{Reception, ReceptionConfig},
     result::{RunPlots, RunResult},
-    send::{self, Destination, Live, RaisedOnDrop, Transmission},
+    send::{self, Destination, RaisedOnDrop, Transmission},
 };
 
 /// A run, as both ends know it.
@@ -67,16 +68,7 @@ pub fn run_watched(
 ) -> Result<LoopbackRun, RunError> {
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let clock = reception.clock;
-    let traffic_class = TrafficClass::default();
-    let destination = Destination {
-        to: reception.socket.local_addr(),
-        streams: 1,
-        one_way: false,
-        traffic_class,
-        keys: None,
-        interval: None,
-        feed: None,
-    };
+    let destination = Destination::new(reception.socket.local_addr());
     let granted = reception.socket.granted().clone();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -46,24 +46,6 @@ struct State {
     jitter: f64,
 }
 
-/// A reason, and how many datagrams it kept out.
-type Reason = (&'static str, fn(&Counters) -> u64);
-
-/// Why datagrams belong to no stream.
-const UNMEASURED: [Reason; 11] = [
-    ("foreign", |counters| counters.foreign),
-    ("malformed", |counters| counters.malformed),
-    ("corrupt", |counters| counters.corrupt),
-    ("other_version", |counters| counters.other_version),
-    ("forged", |counters| counters.forged),
-    ("unauthenticated", |counters| counters.unauthenticated),
-    ("other_source", |counters| counters.other_source),
-    ("probation", |counters| counters.probation),
-    ("denied", |counters| counters.denied),
-    ("late", |counters| counters.late),
-    ("unanswered_handshakes", |counters| counters.unanswered_handshakes),
-];
-
 /// The counts of streams.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StreamTotals {
@@ -177,8 +159,8 @@ impl Metrics {
         );
         text.gauge("jitter_seconds", "Inter-arrival jitter (RFC 3550), largest of the open streams", jitter);
         text.family("unmeasured_packets", "counter", "Datagrams that belong to no stream, by reason");
-        for (reason, of) in UNMEASURED {
-            text.line(&format!("unmeasured_packets_total{{reason=\"{reason}\"}}"), of(&counters));
+        for (reason, _, packets) in counters.reasons() {
+            text.line(&format!("unmeasured_packets_total{{reason=\"{reason}\"}}"), packets);
         }
         text.0 + "# EOF\n"
     }

@@ -1,13 +1,18 @@
 //! Runs over real sockets.
 //!
+//! A protocol is its messages and its state machine in `giusto-session`, a module here with its [`Client`](live::Client), and a row of
+//! the command's table of forms (`crates/cli/src/forms.rs`).
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`plan`] | what to send, and how to pace it |
 //! | [`send`], [`recv`], [`loopback`] | the sending end, the receiving end, or both |
 //! | [`stamp`] | STAMP: a session sender and a session reflector |
+//! | [`streams`] | streams to and from a giusto receiver, in one direction or both |
 //! | [`reverse`] | streams that the listening end sends, because it was asked to |
 //! | [`peer`] | other programs, measured by the same meter |
 //! | [`iperf3`] | iperf3 at the far end |
+//! | [`live`] | what a session of any protocol shows while it lasts, and leaves at its end |
 //! | [`interval`] | the figures of the intervals of a run |
 //! | [`metrics`] | the state of a receiver for Prometheus |
 //! | [`result`] | the result of a run, and reasons to doubt it |
@@ -16,6 +21,7 @@
 mod doubt;
 pub mod interval;
 pub mod iperf3;
+pub mod live;
 pub mod loopback;
 pub mod median;
 pub mod metrics;
@@ -26,15 +32,20 @@ pub mod result;
 pub mod reverse;
 pub mod send;
 pub mod stamp;
+pub mod streams;
 
 pub use doubt::own_loss;
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 use giusto_net::{SocketError, driver::ReceiveError};
-use giusto_pace::PlanError;
-use giusto_session::probe::{SenderError, wire::Refusal};
+use giusto_session::{
+    iperf3::ClientError,
+    probe::{SenderError, wire::Refusal},
+};
 use rand::rngs::SysError;
+
+use plan::StreamPlanError;
 
 /// Why a run could not begin, or not go on.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +65,42 @@ pub enum RunError {
         /// Why the stream was not opened.
         reason: SenderError,
     },
+    /// There is no control connection to an iperf3 server.
+    #[error("cannot connect to an iperf3 server at {to} (TCP): {source}; is `iperf3 -s` running there?")]
+    Connect {
+        /// The server's address.
+        to: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The control connection failed, or the iperf3 server refused.
+    #[error("{to}: {source}")]
+    Control {
+        /// The server's address.
+        to: SocketAddr,
+        /// Why.
+        source: ClientError,
+    },
+    /// The iperf3 server does not answer datagrams.
+    #[error(
+        "{to}: the iperf3 server accepts the test, but does not answer on UDP port {}; is UDP blocked on the way?",
+        .to.port()
+    )]
+    NoStream {
+        /// The server's address.
+        to: SocketAddr,
+    },
+    /// An iperf3 server cannot listen.
+    #[error("cannot listen on {address} (TCP and UDP): {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The datagrams vary in size or are no plain filler.
+    #[error("iperf3 needs datagrams of one size, without RTP or voice: give one --size")]
+    VaryingSize,
     /// There are keys, but no room for authentication in the datagrams.
     #[error("datagrams of Layout::Giusto carry no authentication: use Layout::Authenticated with keys")]
     Layout,
@@ -66,12 +113,25 @@ pub enum RunError {
     /// The system gave no random numbers.
     #[error("cannot read random numbers from the system: {0}")]
     Random(SysError),
-    /// The schedule could not be built.
+    /// The plan cannot be resolved.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] StreamPlanError),
     /// The sending or the receiving thread panicked: a defect of giusto.
     #[error("the {0} thread failed; please report this")]
     Thread(&'static str),
+}
+
+impl RunError {
+    /// Whether another address of the host may answer.
+    pub const fn is_silence(&self) -> bool {
+        use SenderError::{NoAnswer, PortUnreachable};
+        matches!(
+            self,
+            Self::Socket(_)
+                | Self::Connect { .. }
+                | Self::Refused { reason: NoAnswer(_) | PortUnreachable, .. }
+        )
+    }
 }
 
 /// What to do where a stream was not opened.

@@ -175,6 +175,21 @@ pub enum StreamPlanError {
         /// The largest possible payload.
         max: DataSize,
     },
+    /// The size is not that of a STAMP packet.
+    #[error(
+        "a STAMP packet must have {} bytes, or at least {} with an Extra Padding TLV (RFC 8972 §4.1), found {}",
+        base.as_bytes(),
+        padded.as_bytes(),
+        size.as_bytes()
+    )]
+    StampSize {
+        /// The size of the plan.
+        size: DataSize,
+        /// That of a base packet.
+        base: DataSize,
+        /// The smallest one of a padded packet.
+        padded: DataSize,
+    },
     /// The payload sizes cannot be drawn.
     #[error(transparent)]
     Payload(#[from] PayloadError),

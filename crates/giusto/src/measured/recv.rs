@@ -6,7 +6,6 @@ use std::{
     thread,
 };
 
-use giusto_measure::{RatePoint, StreamMeter};
 use giusto_net::{
     Clock, Granted, SocketConfig, UdpSocket,
     driver::{Conversation, ReceiveDriver, Verdict, local_clock},
@@ -204,22 +203,9 @@ fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
 pub fn live(receiver: &Receiver) -> LiveFigures {
     let mut all = LiveFigures::default();
     for (_, stream) in receiver.streams() {
-        let losses = stream.meter().sequence().losses();
-        all.streams += 1;
-        all.received_packets += losses.received;
-        all.lost_packets += losses.lost;
-        all.kernel_dropped_packets += stream.kernel_dropped_packets();
-        all.rate_bps += rate_of_last_second(stream.meter());
+        all.add(Some(stream.meter()), stream.kernel_dropped_packets());
     }
     all
-}
-
-/// The mean rate of the last ten complete intervals of 0.1 s.
-pub(super) fn rate_of_last_second(meter: &StreamMeter) -> f64 {
-    let points: Vec<_> = meter.series().points().collect();
-    let complete = points.len().saturating_sub(1);
-    let last = points.get(complete.saturating_sub(10)..complete).unwrap_or_default();
-    last.iter().map(RatePoint::rate_bps).sum::<f64>() / last.len().max(1) as f64
 }
 
 /// The result of a stream as the receiver knows it.

@@ -4,8 +4,9 @@
 
 mod figures;
 mod plots;
+mod stamp;
 
-use giusto_measure::StreamSummary;
+use giusto_measure::{RatePoint, StreamMeter, StreamSummary};
 use giusto_session::probe::wire::StreamRequest;
 use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ pub use figures::{
     Quantiles, RtcpFigures, SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
 };
 pub use plots::{HistogramBin, RunPlots};
+pub use stamp::{ReflectorResult, StampExtensions, StampPath, StampResult, StampTtl};
 
 /// One run: one sender, one receiver, one rate and size. In JSON it is one entry of `runs`.
 ///
@@ -226,6 +228,27 @@ pub struct LiveFigures {
     pub rate_bps: f64,
     /// The largest p99 of the streams' gap errors.
     pub gap_error_p99: Option<TimeDelta>,
+}
+
+impl LiveFigures {
+    /// Adds a stream, of which the receiver's socket has dropped so many datagrams; without a meter nothing has arrived. The rate is
+    /// that of the last second.
+    pub(super) fn add(&mut self, meter: Option<&StreamMeter>, dropped: u64) {
+        let losses = meter.map(|meter| meter.sequence().losses()).unwrap_or_default();
+        self.streams += 1;
+        self.received_packets += losses.received;
+        self.lost_packets += losses.lost;
+        self.kernel_dropped_packets += dropped;
+        self.rate_bps += meter.map_or(0.0, rate_of_last_second);
+    }
+}
+
+/// The mean rate of the last ten complete intervals of 0.1 s.
+fn rate_of_last_second(meter: &StreamMeter) -> f64 {
+    let points: Vec<_> = meter.series().points().collect();
+    let complete = points.len().saturating_sub(1);
+    let last = points.get(complete.saturating_sub(10)..complete).unwrap_or_default();
+    last.iter().map(RatePoint::rate_bps).sum::<f64>() / last.len().max(1) as f64
 }
 
 /// The error of `rate_bps` against `target_bps`, in parts per million; `None` unless the target is above 0.

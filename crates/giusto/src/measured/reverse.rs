@@ -9,7 +9,7 @@ use std::{
     thread::{self, Scope},
 };
 
-use giusto_net::{Clock, SocketConfig, TrafficClass, UdpSocket, driver::pass_on};
+use giusto_net::{Clock, SocketConfig, UdpSocket, driver::pass_on};
 use giusto_pace::{IpVersion, Limits};
 use giusto_session::{
     keys::KeyRing,
@@ -109,15 +109,8 @@ impl ReverseRuns {
 
     fn send(&self, asked: &ReverseStream, socket: UdpSocket) -> Result<RunResult, RunError> {
         let plan = self.plan(asked)?;
-        let destination = Destination {
-            to: asked.to,
-            streams: 1,
-            interval: None,
-            feed: None,
-            one_way: false,
-            traffic_class: TrafficClass::default(),
-            keys: self.keys.clone().filter(|_| asked.authenticated),
-        };
+        let keys = self.keys.clone().filter(|_| asked.authenticated);
+        let destination = Destination { keys, ..Destination::new(asked.to) };
         let run = send::over(&plan, &destination, &[socket], &self.halt, |_| {})?;
         let result = run.results(&plan).into_iter().next().unwrap_or_default();
         Ok(RunResult { to: Some(asked.to.to_string()), ..result })

@@ -7,13 +7,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
     Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
     driver::{
-        Conversation, ConversationEvent, Flow, FlowEnd, FlowOutcome, Gatherer, local_clock, rehearse,
+        Conversation, ConversationEvent, Driver, Flow, FlowEnd, FlowOutcome, Link, local_clock, rehearse,
         transmit,
     },
 };
@@ -31,7 +32,8 @@ use rand::{TryRng, rngs::SysRng};
 use crate::measured::{
     RunError,
     interval::{Counts, IntervalFigures, ReportClock, SentCounts, TransmissionIntervals},
-    plan::{Opened, Pacing, ResolvedPlan},
+    live::{Arrived, Live},
+    plan::{Opened, Pacing, ResolvedPlan, StreamPlanError},
     result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
 };
 use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
@@ -59,15 +61,12 @@ pub struct Destination {
     pub feed: Option<SharedFeed>,
 }
 
-/// The state of a run in progress.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Live {
-    /// Datagrams handed to the system, of all streams.
-    pub sent_packets: u64,
-    /// The receiver's figures, once a report has come.
-    pub far_end: Option<LiveFigures>,
-    /// An interval that has ended.
-    pub interval: Option<IntervalFigures>,
+impl Destination {
+    /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
+    pub fn new(to: SocketAddr) -> Self {
+        let traffic_class = TrafficClass::default();
+        Self { to, streams: 1, one_way: false, traffic_class, keys: None, interval: None, feed: None }
+    }
 }
 
 /// One stream of a run.
@@ -253,7 +252,7 @@ pub(super) fn over(
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
     for (index, ((socket, token), ssrc)) in sockets.iter().zip(tokens).zip(sources).enumerate() {
         let opened = Opened { token, key: conversation.data_key(index), ssrc };
-        let flow = plan.flow(socket, opened, start, (index, sockets.len()))?;
+        let flow = plan.flow(socket, opened, start, (index, sockets.len())).map_err(StreamPlanError::from)?;
         let cname = format!("{:016x}", SysRng.try_next_u64().map_err(RunError::Random)?);
         let reports = SenderReports::new(clock.origin_realtime_nanos(), cname, plan.rate());
         flows.push(Flow { reports: Some(reports), ..flow });
@@ -291,7 +290,7 @@ pub(super) fn over(
             far_ends.read();
             let sent = count();
             let interval = intervals.as_mut().and_then(|intervals| intervals.on_turn(clock.now(), sent));
-            on_live(&Live { sent_packets: sent.packets, far_end: replies.live(), interval });
+            on_live(&replies.live(sent.packets, interval));
         });
         sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
@@ -304,7 +303,7 @@ pub(super) fn over(
     });
     watched.show(clock.now(), sockets, true);
     if let Some(interval) = intervals.and_then(|mut intervals| intervals.finish(sent.ended, count())) {
-        on_live(&Live { sent_packets: count().packets, far_end: replies.live(), interval: Some(interval) });
+        on_live(&replies.live(count().packets, Some(interval)));
     }
 
     far_ends.wait_for_the_last();
@@ -350,8 +349,8 @@ fn permit_fragments(sockets: &[UdpSocket]) {
 /// The RTCP that comes back to RTP streams whose receiver was not asked.
 struct FarEnds<'a> {
     clock: Clock,
-    gatherer: Option<Gatherer<'a>>,
-    reports: Vec<FarEndReports>,
+    driver: Driver,
+    reports: Vec<Link<'a, FarEndReports>>,
 }
 
 impl<'a> FarEnds<'a> {
@@ -362,48 +361,45 @@ impl<'a> FarEnds<'a> {
         plan: &ResolvedPlan,
         sources: &[u32],
     ) -> Self {
-        let StreamFormat::Rtp { clock_rate_hz, .. } = plan.request(None).format else {
-            return Self { clock, gatherer: None, reports: Vec::new() };
+        const LONGEST: usize = 2048;
+        let rate = match plan.request(None).format {
+            StreamFormat::Rtp { clock_rate_hz, .. } if destination.one_way => Some(clock_rate_hz),
+            _ => None,
         };
         let origin = clock.origin_realtime_nanos();
-        let reports = sources.iter().map(|ssrc| FarEndReports::new(*ssrc, clock_rate_hz, origin)).collect();
-        let gatherer = destination.one_way.then(|| Gatherer::new(sockets, clock));
-        Self { clock, gatherer, reports }
+        let reports = sockets
+            .iter()
+            .zip(sources)
+            .filter_map(|(socket, ssrc)| Some(Link::new(socket, FarEndReports::new(*ssrc, rate?, origin))));
+        Self { clock, driver: Driver::new(clock, LONGEST), reports: reports.collect() }
     }
 
     /// Reads what has come. The kernel has noted when, so it is enough to do so now and then.
     fn read(&mut self) {
-        let Self { gatherer: Some(gatherer), reports, .. } = self else { return };
-        // A socket that fails is silent: the sending thread finds out.
-        let _ = gatherer.drain(|index, inbound| {
-            let segment = inbound.segment.max(1);
-            for datagram in inbound.bytes.chunks(segment).filter(|_| !inbound.truncated) {
-                if let Some(reports) = reports.get_mut(index) {
-                    reports.handle_datagram(inbound.at, datagram);
-                }
-            }
-        });
+        for link in &mut self.reports {
+            // A socket that fails is silent: the sending thread finds out.
+            let _ = self.driver.turn(link);
+        }
     }
 
     /// Waits a little for the answers to the goodbyes.
     fn wait_for_the_last(&mut self) {
         const LAST: TimeDelta = TimeDelta::from_millis(300);
-        let count = |reports: &FarEndReports| reports.latest().map_or(0, |report| report.reports);
+        const LOOK: Duration = Duration::from_millis(20);
+        let count = |link: &Link<'_, FarEndReports>| link.session.latest().map_or(0, |report| report.reports);
         let before: Vec<_> = self.reports.iter().map(count).collect();
         let until = self.clock.now() + LAST;
-        while self.gatherer.is_some() && self.clock.now() < until {
+        while self.clock.now() < until {
             self.read();
             if self.reports.iter().zip(&before).all(|(reports, before)| count(reports) > *before) {
                 return;
             }
-            if let Some(gatherer) = &mut self.gatherer {
-                gatherer.nap();
-            }
+            self.driver.wait(&self.reports, LOOK);
         }
     }
 
     fn figures(&self, stream: usize) -> Option<FarEndFigures> {
-        self.reports.get(stream).and_then(FarEndFigures::reported)
+        self.reports.get(stream).and_then(|link| FarEndFigures::reported(&link.session))
     }
 }
 
@@ -501,7 +497,7 @@ impl Replies {
         }
     }
 
-    fn live(&self) -> Option<LiveFigures> {
+    fn live(&self, sent_packets: u64, interval: Option<IntervalFigures>) -> Live {
         let mut all = LiveFigures::default();
         for summary in self.reports.iter().flatten().map(|report| &report.summary) {
             all.streams += 1;
@@ -511,7 +507,11 @@ impl Replies {
             all.rate_bps += summary.rate_bps.unwrap_or(0.0);
             all.gap_error_p99 = all.gap_error_p99.max(summary.gap_error.map(|gap| gap.p99));
         }
-        (all.streams > 0).then_some(all)
+        Live {
+            sent_packets: Some(sent_packets),
+            arrived: (all.streams > 0).then_some(Arrived::Streams(all)),
+            interval: interval.map(Into::into),
+        }
     }
 }
 

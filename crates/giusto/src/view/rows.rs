@@ -1,30 +1,24 @@
 //! Results and intervals as rows of CSV (RFC 4180), with units in the names of the columns.
 
 use csv::WriterBuilder;
-
 use giusto_session::stamp::ReflectorCounters;
 
 use crate::measured::{
-    interval::IntervalFigures,
-    result::RunResult,
-    stamp::{ReflectorInterval, StampInterval, StampResult},
+    interval::{Interval, IntervalFigures, ReflectorInterval, StampInterval},
+    result::{ReflectorResult, RunResult, StampResult},
 };
 
 /// A row: an interval, or a result.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
     /// An interval.
-    Interval(&'a IntervalFigures),
+    Interval(&'a Interval),
     /// The result of a run.
     Result(&'a RunResult),
-    /// An interval of a STAMP session.
-    StampInterval(&'a StampInterval),
     /// The result of a STAMP session.
     StampResult(&'a StampResult),
-    /// An interval of a STAMP reflector.
-    ReflectorInterval(&'a ReflectorInterval),
-    /// The counts of a STAMP reflector, after this time in seconds.
-    ReflectorResult(&'a ReflectorCounters, f64),
+    /// The counts of a STAMP reflector.
+    ReflectorResult(&'a ReflectorResult),
 }
 
 /// The name of a column, and its cell; an unknown quantity is an empty cell.
@@ -63,8 +57,30 @@ fn text<T: ToString>(value: Option<T>) -> Option<String> {
 
 fn cells(record: Record<'_>) -> Vec<Cell> {
     match record {
-        Record::Interval(_) | Record::Result(_) => stream_cells(record),
-        Record::StampInterval(figures) => stamp_cells("interval", figures, &StampResult::default()),
+        Record::Interval(Interval::Streams(figures)) => {
+            let run = RunResult {
+                sent_packets: figures.sent_packets,
+                tx_rate_bps: figures.tx_rate_bps,
+                received_packets: figures.received_packets,
+                rx_rate_bps: figures.rx_rate_bps,
+                loss_ratio: figures.loss_ratio,
+                jitter_ms: figures.jitter_ms,
+                ..RunResult::default()
+            };
+            stream_cells("interval", Some((figures.start_s, figures.end_s)), figures, &run)
+        }
+        Record::Result(run) => {
+            let signed = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
+            let all = IntervalFigures {
+                lost_packets: signed(run.lost_packets),
+                kernel_dropped_packets: signed(run.kernel_dropped_packets),
+                ..IntervalFigures::default()
+            };
+            stream_cells("result", run.duration_s.map(|end| (0.0, end)), &all, run)
+        }
+        Record::Interval(Interval::Stamp(figures)) => {
+            stamp_cells("interval", figures, &StampResult::default())
+        }
         Record::StampResult(result) => {
             let all = StampInterval {
                 end_s: result.duration_s,
@@ -79,15 +95,15 @@ fn cells(record: Record<'_>) -> Vec<Cell> {
             };
             stamp_cells("result", &all, result)
         }
-        Record::ReflectorInterval(figures) => reflector_cells("interval", figures, None),
-        Record::ReflectorResult(counters, end_s) => {
+        Record::Interval(Interval::Reflector(figures)) => reflector_cells("interval", figures, None),
+        Record::ReflectorResult(result) => {
             let all = ReflectorInterval {
-                end_s,
-                reflected_packets: counters.reflected,
-                unanswered_packets: counters.unanswered(),
+                end_s: result.duration_s,
+                reflected_packets: result.reflected_packets,
+                unanswered_packets: result.counters.unanswered(),
                 ..ReflectorInterval::default()
             };
-            reflector_cells("result", &all, Some(counters))
+            reflector_cells("result", &all, Some(&result.counters))
         }
     }
 }
@@ -155,37 +171,19 @@ fn reflector_cells(
     ]
 }
 
-fn stream_cells(record: Record<'_>) -> Vec<Cell> {
-    // Both kinds of record fill the same columns: what a kind lacks is empty.
-    let (mut interval, mut result) = (IntervalFigures::default(), RunResult::default());
-    let name = match record {
-        Record::Interval(figures) => {
-            interval = *figures;
-            result.sent_packets = figures.sent_packets;
-            result.tx_rate_bps = figures.tx_rate_bps;
-            result.received_packets = figures.received_packets;
-            result.rx_rate_bps = figures.rx_rate_bps;
-            result.loss_ratio = figures.loss_ratio;
-            result.jitter_ms = figures.jitter_ms;
-            "interval"
-        }
-        Record::Result(run) => {
-            result = run.clone();
-            let signed = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
-            interval.lost_packets = signed(run.lost_packets);
-            interval.kernel_dropped_packets = signed(run.kernel_dropped_packets);
-            interval.end_s = run.duration_s.unwrap_or(0.0);
-            "result"
-        }
-        _ => return Vec::new(),
-    };
-    let known = matches!(record, Record::Interval(_)) || result.duration_s.is_some();
+/// Intervals and results fill the same columns: what a kind lacks is empty.
+fn stream_cells(
+    name: &str,
+    span: Option<(f64, f64)>,
+    interval: &IntervalFigures,
+    result: &RunResult,
+) -> Vec<Cell> {
     let delay = &result.one_way_delay_ms;
     let voice = result.voice.as_ref();
     vec![
         ("record", Some(name.to_owned())),
-        ("start_s", known.then(|| interval.start_s.to_string())),
-        ("end_s", known.then(|| interval.end_s.to_string())),
+        ("start_s", text(span.map(|(start, _)| start))),
+        ("end_s", text(span.map(|(_, end)| end))),
         ("from", result.from.clone()),
         ("sender", Some(result.sender().to_owned()).filter(|name| !name.is_empty())),
         ("rate_bps", text(result.rate_bps)),
@@ -242,9 +240,12 @@ mod tests {
             rx_rate_bps: Some(0.5e6),
             ..IntervalFigures::default()
         };
-        let lines =
-            [header(Record::Result(&result)), row(Record::Interval(&figures)), row(Record::Result(&result))]
-                .join("\n");
+        let lines = [
+            header(Record::Result(&result)),
+            row(Record::Interval(&figures.into())),
+            row(Record::Result(&result)),
+        ]
+        .join("\n");
         let mut reader = csv::Reader::from_reader(lines.as_bytes());
         let names = reader.headers().unwrap().clone();
         let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
@@ -266,10 +267,11 @@ mod tests {
             lost_packets: 1,
             ..StampResult::default()
         };
-        let figures = StampInterval { sent_packets: 4, lost_packets: -1, ..StampInterval::default() };
+        let figures =
+            Interval::Stamp(StampInterval { sent_packets: 4, lost_packets: -1, ..StampInterval::default() });
         let lines = [
-            header(Record::StampInterval(&figures)),
-            row(Record::StampInterval(&figures)),
+            header(Record::Interval(&figures)),
+            row(Record::Interval(&figures)),
             row(Record::StampResult(&result)),
         ];
         let lines = lines.join("\n");
@@ -282,7 +284,7 @@ mod tests {
         );
         assert_eq!((&rows[1]["lost_packets"][..], &rows[1]["to"][..]), ("1", "192.0.2.1:862"));
         let counters = ReflectorCounters { reflected: 3, over_rate: 2, ..ReflectorCounters::default() };
-        let row = row(Record::ReflectorResult(&counters, 1.5));
+        let row = row(Record::ReflectorResult(&ReflectorResult::new(counters, 0, 1.5)));
         assert!(row.starts_with("result,0,1.5,0,3,2,0,"), "{row}");
     }
 }

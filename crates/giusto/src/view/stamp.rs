@@ -2,10 +2,10 @@
 
 use crate::{
     measured::{
-        result::{DelayReference, Quantiles},
-        stamp::{ReflectorInterval, StampInterval, StampPath, StampResult},
+        interval::{ReflectorInterval, StampInterval},
+        result::{DelayReference, Quantiles, ReflectorResult, StampPath, StampResult},
     },
-    view::format::{count, or_unknown, percent, time_us},
+    view::format::{count, or_unknown, percent, plural, time_us},
 };
 
 /// The result, a line for each subject: packets, round trip, the way there, the way back, and what else there is to say.
@@ -20,6 +20,26 @@ pub fn lines(result: &StampResult) -> Vec<String> {
     }
     lines.extend(notes(result).map(|note| format!("note        {note}")));
     lines
+}
+
+/// The counts of a reflector in a line.
+pub fn reflected(result: &ReflectorResult) -> String {
+    let mut text = format!(
+        "reflected {} of {}",
+        plural(result.reflected_packets, "packet", "packets"),
+        plural(result.sessions, "session", "sessions")
+    );
+    let unsent = ("", "not taken by the system", result.unsent_packets);
+    let others = result.counters.reasons().into_iter().chain([unsent]).filter(|(_, _, packets)| *packets > 0);
+    let others: Vec<_> = others.map(|(_, what, packets)| format!("{} {what}", count(packets))).collect();
+    if !others.is_empty() {
+        text.extend(["; not answered: ", &others.join(", ")]);
+    }
+    if result.refused_dscp_packets > 0 {
+        let answers = plural(result.refused_dscp_packets, "answer", "answers");
+        text.extend(["; ", &answers, " without the DSCP asked for, which is for network control"]);
+    }
+    text
 }
 
 /// The header above the lines of [`interval`].

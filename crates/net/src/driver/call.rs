@@ -6,7 +6,10 @@ use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallMedia, Calls, Outgoing};
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
-use super::{ReceiveError, Verdict, nap::dropped, receive::WrappingCount};
+use super::{
+    ReceiveError, Verdict,
+    nap::{WrappingCount, dropped},
+};
 use crate::{
     Clock, ReceiveBatch, SendError, SleepMode, Sleeper, SleeperConfig, StampConverter, ThreadCpu,
     TrafficClass, UdpSocket, Wait, is_passing,

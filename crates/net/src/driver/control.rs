@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use giusto_session::iperf3::Control;
 use giusto_units::{TimeDelta, Timestamp};
 use nix::{
     errno::Errno,
@@ -118,7 +119,7 @@ impl ControlConnection {
     /// # Errors
     ///
     /// The system's error, such as a reset by the far end.
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.stream.read(buffer) {
                 Ok(bytes) => return Ok(Some(bytes)),
@@ -127,6 +128,39 @@ impl ControlConnection {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Moves bytes and time between the far end and `control`. Bounded, so that a far end that sends without end blocks neither
+    /// timeouts nor the caller.
+    pub fn pump(&mut self, clock: Clock, control: &mut impl Control) {
+        const READS: usize = 16;
+        let mut buffer = [0; 4096];
+        for _ in 0..READS {
+            match self.receive(&mut buffer) {
+                Ok(Some(0)) | Err(_) => {
+                    control.handle_close();
+                    break;
+                }
+                Ok(Some(count)) => {
+                    control.handle_bytes(clock.now(), buffer.get(..count).unwrap_or_default());
+                }
+                Ok(None) => break,
+            }
+        }
+        control.handle_timeout(clock.now());
+        self.flush(control);
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self, control: &mut impl Control) {
+        while let Some(bytes) = control.poll_transmit() {
+            if self.send(&bytes).is_err() {
+                // The reason shows when the connection is read.
+                break;
+            }
+        }
+        // What could not be sent at once.
+        let _ = self.send(&[]);
     }
 
     /// Closes our direction. The connection should be read for [`LEAVING`] before it is dropped.

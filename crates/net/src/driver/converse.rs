@@ -1,26 +1,22 @@
 //! The sender's side of the probe protocol, in a thread separate from the sending thread.
 
 use std::{
-    io,
-    os::fd::AsFd,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_session::{
+    Session,
     keys::MacKey,
     probe::{
         Sender, SenderConfig, SenderError, SenderEvent,
         wire::{SenderFigures, StreamToken},
     },
 };
-use nix::{
-    poll::{PollFd, PollFlags, ppoll},
-    sys::time::TimeSpec,
-};
 
-use crate::{Clock, ReceiveBatch, StampConverter, UdpSocket, Wait};
+use super::{Driver, Link};
+use crate::{Clock, UdpSocket};
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,38 +30,21 @@ pub struct ConversationEvent {
     pub event: SenderEvent,
 }
 
-#[derive(Debug)]
-struct Talk<'a> {
-    socket: &'a UdpSocket,
-    sender: Sender,
-    /// Number of "port unreachable" answers of the host that were reported to the sender.
-    unreachable: u64,
-    over: bool,
-}
-
 /// The control messages of several streams, each over its own connected socket.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     clock: Clock,
-    stamps: StampConverter,
-    talks: Vec<Talk<'a>>,
-    batch: ReceiveBatch,
+    driver: Driver,
+    talks: Vec<Link<'a, Sender>>,
 }
 
 impl<'a> Conversation<'a> {
     /// Begins to open the streams.
     pub fn new(clock: Clock, streams: impl IntoIterator<Item = (&'a UdpSocket, SenderConfig)>) -> Self {
-        const MESSAGES: usize = 8;
-        const MESSAGE_BYTES: usize = 2048;
+        const LONGEST: usize = 2048;
         let now = clock.now();
-        let talk =
-            |(socket, config)| Talk { socket, sender: Sender::new(now, config), unreachable: 0, over: false };
-        Self {
-            clock,
-            stamps: StampConverter::new(clock),
-            talks: streams.into_iter().map(talk).collect(),
-            batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
-        }
+        let talk = |(socket, config)| Link::new(socket, Sender::new(now, config));
+        Self { clock, driver: Driver::new(clock, LONGEST), talks: streams.into_iter().map(talk).collect() }
     }
 
     /// Exchanges messages until every stream is accepted; returns their tokens.
@@ -114,11 +93,11 @@ impl<'a> Conversation<'a> {
     ) {
         let now = self.clock.now();
         for (talk, figures) in self.talks.iter_mut().zip(figures) {
-            talk.sender.finish(now, figures);
+            talk.session.finish(now, figures);
         }
         loop {
             self.turn().into_iter().for_each(&mut on_event);
-            if self.talks.iter().all(|talk| talk.over) {
+            if self.talks.iter().all(|talk| talk.session.poll_timeout().is_none()) {
                 return;
             }
             self.wait();
@@ -127,57 +106,26 @@ impl<'a> Conversation<'a> {
 
     /// The key that authenticates the datagrams of one stream, once it is accepted; `None` without keys.
     pub fn data_key(&self, stream: usize) -> Option<MacKey> {
-        self.talks.get(stream).and_then(|talk| talk.sender.data_key().cloned())
+        self.talks.get(stream).and_then(|talk| talk.session.data_key().cloned())
     }
 
     /// The estimate of the receiver's clock, of one stream.
     pub fn clock_estimate(&self, stream: usize) -> Option<ClockEstimate> {
-        self.talks.get(stream).and_then(|talk| talk.sender.clock_estimate())
+        self.talks.get(stream).and_then(|talk| talk.session.clock_estimate())
     }
 
     /// The round-trip times of one stream.
     pub fn round_trips(&self, stream: usize) -> ErrorHistogram {
-        self.talks.get(stream).map_or_else(ErrorHistogram::new, |talk| talk.sender.round_trips().clone())
+        self.talks.get(stream).map_or_else(ErrorHistogram::new, |talk| talk.session.round_trips().clone())
     }
 
     /// Reads messages, sends those that are due, returns the events.
     fn turn(&mut self) -> Vec<ConversationEvent> {
         let mut events = Vec::new();
         for (stream, talk) in self.talks.iter_mut().enumerate() {
-            if talk.over {
-                continue;
-            }
-            match talk.socket.recv_batch(&mut self.batch, Wait::Never) {
-                Ok(_) => {
-                    let now = self.clock.now();
-                    self.stamps.refresh(now);
-                    for received in self.batch.iter() {
-                        let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
-                        for datagram in received.datagrams() {
-                            talk.sender.handle_datagram(now, datagram, at);
-                        }
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    talk.sender.handle_unreachable(self.clock.now());
-                }
-                // Other socket errors appear as silence of the receiver.
-                Err(_) => {}
-            }
-            if talk.sender.next_timeout().is_some_and(|at| at <= self.clock.now()) {
-                talk.sender.handle_timeout(self.clock.now());
-            }
-            while let Some(bytes) = talk.sender.poll_transmit(self.clock.now()) {
-                // Errors appear in the counters, or as silence.
-                let _ = talk.socket.send(&bytes);
-            }
-            // The system reports it to the next send, which may be in the other thread.
-            let unreachable = talk.socket.send_counters().unreachable;
-            if std::mem::replace(&mut talk.unreachable, unreachable) != unreachable {
-                talk.sender.handle_unreachable(self.clock.now());
-            }
-            while let Some(event) = talk.sender.poll_event() {
-                talk.over |= matches!(event, SenderEvent::Ended(_));
+            // Socket errors appear as silence of the receiver.
+            let _ = self.driver.turn(talk);
+            while let Some(event) = talk.session.poll_event() {
                 events.push(ConversationEvent { stream, event });
             }
         }
@@ -186,13 +134,6 @@ impl<'a> Conversation<'a> {
 
     /// Waits for a message or a timeout.
     fn wait(&self) {
-        let now = self.clock.now();
-        let due = self.talks.iter().filter_map(|talk| talk.sender.next_timeout()).min();
-        let wait = due.map_or(LOOK, |at| at.saturating_since(now).to_std().min(LOOK));
-        let wanted = self.talks.iter().filter(|talk| !talk.over);
-        let mut wanted: Vec<_> =
-            wanted.map(|talk| PollFd::new(talk.socket.as_fd(), PollFlags::POLLIN)).collect();
-        // An interruption of the wait is handled in the next turn.
-        let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(wait)), None);
+        self.driver.wait(&self.talks, LOOK);
     }
 }

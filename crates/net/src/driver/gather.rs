@@ -1,13 +1,16 @@
 //! Datagrams of several sockets, in one thread.
 
-use std::{io, time::Duration};
+use std::{io, os::fd::AsFd, time::Duration};
 
 use giusto_session::probe::Inbound;
+use nix::{
+    poll::{PollFd, PollFlags, ppoll},
+    sys::time::TimeSpec,
+};
 
 use super::{
     control::ControlConnection,
-    nap::{Nap, dropped},
-    receive::WrappingCount,
+    nap::{Nap, WrappingCount, dropped},
 };
 use crate::{Clock, Granted, ReceiveBatch, StampConverter, TrafficClass, UdpSocket, Wait, is_passing};
 
@@ -16,10 +19,10 @@ const MAX_BATCHES: usize = 8;
 
 /// Turns in which sockets are emptied: more messages than a receive buffer of 4 MB holds. A far end that sends without end does not
 /// hold the caller.
-const DRAIN_TURNS: usize = 128;
+pub(super) const DRAIN_TURNS: usize = 128;
 
-/// Reads several sockets, as [`ReceiveDriver`](super::ReceiveDriver) reads one: about 50 times a second, more often as a buffer
-/// fills faster.
+/// Reads sockets about 50 times a second, more often as a buffer fills faster: the kernel timestamps each datagram on arrival, so a
+/// late read loses no precision.
 ///
 /// After a [`read`](Self::read) the caller does its own work and then waits with [`nap`](Self::nap) or
 /// [`wait_for`](Self::wait_for): both return at once while a socket may hold more.
@@ -102,6 +105,16 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
+    /// Whether a socket may hold more than was read from it.
+    pub(super) fn is_behind(&self) -> bool {
+        self.nap.is_behind()
+    }
+
+    /// A new stream may be fast: the next naps are short.
+    pub(super) fn wake_up(&mut self) {
+        self.nap.wake_up();
+    }
+
     /// What the socket of this index has dropped so far, as the [`Inbound::kernel_dropped`] of a datagram that arrives now. It
     /// runs ahead of the datagrams that wait: [`drain`](Self::drain) first.
     pub fn kernel_dropped(&mut self, index: usize) -> u64 {
@@ -116,6 +129,15 @@ impl<'a> Gatherer<'a> {
     /// Sleeps until the buffers are worth reading again, 0.1 to 20 ms; not at all while a socket may hold more.
     pub fn nap(&mut self) {
         self.nap.take(self.clock);
+    }
+
+    /// Waits in the kernel for datagrams, at most for `limit`; not at all while a socket may hold more. A signal ends it early.
+    pub(super) fn wait(&self, limit: Duration) {
+        if !self.nap.is_behind() {
+            let sockets =
+                self.sockets.iter().map(|(socket, _)| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
+            let _ = ppoll(&mut sockets.collect::<Vec<_>>(), Some(TimeSpec::from_duration(limit)), None);
+        }
     }
 
     /// Waits for bytes of `connection`, at most for `limit`; not at all while a socket may hold more.

@@ -3,15 +3,14 @@
 //! | driver | drives |
 //! |---|---|
 //! | [`transmit`] | schedules, in the thread that sends on time |
+//! | [`Driver`] | every [`Session`](giusto_session::Session) whose socket is connected: giusto's, STAMP's, RTCP of RTP's |
 //! | [`Conversation`] | [`session::Sender`](giusto_session::probe::Sender): opening, clock requests, reports, the end |
 //! | [`Gatherer`] | state machines that take datagrams of several sockets |
 //! | [`ControlConnection`], [`ControlListener`] | state machines of iperf3's control connection |
 //! | [`ReceiveDriver`] | [`session::Receiver`](giusto_session::probe::Receiver): the receiving endpoint |
 //! | [`CallDriver`] | [`session::Calls`](giusto_session::call::Calls): media sessions |
-//! | [`AnswerDriver`] | [`session::Answers`](giusto_session::stamp::Answers): what comes back to a STAMP sender |
 //! | [`ReflectDriver`] | [`session::Reflector`](giusto_session::stamp::Reflector): a STAMP reflector |
 
-mod answers;
 mod call;
 mod control;
 mod converse;
@@ -19,15 +18,16 @@ mod gather;
 mod nap;
 mod receive;
 mod reflect;
+mod session;
 mod transmit;
 
-pub use answers::AnswerDriver;
 pub use call::{CallDriver, CallDriverReport, Tap};
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
 pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict, pass_on};
 pub use reflect::{ReflectDriver, stamp_clock};
+pub use session::{Driver, Link};
 pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
 
 use giusto_session::probe::LocalClock;

@@ -2,7 +2,6 @@
 
 use giusto_units::TimeDelta;
 
-use super::receive::WrappingCount;
 use crate::{Clock, SleepMode, Sleeper, SleeperConfig, UdpSocket};
 
 /// Naps between reads of sockets, so that datagrams accumulate and are read together: about 50 a second, more as a buffer fills
@@ -98,6 +97,23 @@ pub(super) fn dropped(socket: &UdpSocket, count: &mut WrappingCount) -> u64 {
     socket.dropped_messages().map_or(0, |now| count.unwrap(now))
 }
 
+/// Unwraps a count of 32 bits.
+#[derive(Debug, Default)]
+pub(super) struct WrappingCount {
+    total: u64,
+}
+
+impl WrappingCount {
+    pub(super) fn unwrap(&mut self, count: u32) -> u64 {
+        let grown = count.wrapping_sub(self.total as u32);
+        // A decreasing count is an older one that was read late.
+        if grown < u32::MAX / 2 {
+            self.total += u64::from(grown);
+        }
+        self.total
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +137,15 @@ mod tests {
         assert_eq!(lengths(None), [Nap::BLIND; 20]);
         nap.wake_up();
         assert_eq!(nap.length, Nap::MIN);
+    }
+
+    #[test]
+    fn a_wrapping_count_is_unwrapped() {
+        let mut count = WrappingCount::default();
+        let readings = [0, 5, 5, u32::MAX, 3, 2].map(|reading| count.unwrap(reading));
+        assert_eq!(readings[..3], [0, 5, 5]);
+        let mut near_the_end = WrappingCount { total: u64::from(u32::MAX) - 1 };
+        assert_eq!(near_the_end.unwrap(3), u64::from(u32::MAX) + 4);
+        assert_eq!(near_the_end.unwrap(2), u64::from(u32::MAX) + 4, "never backwards");
     }
 }

@@ -12,7 +12,10 @@ use giusto_session::stamp::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{ReceiveError, Verdict, nap::dropped, receive::WrappingCount};
+use super::{
+    ReceiveError, Verdict,
+    nap::{WrappingCount, dropped},
+};
 use crate::{Clock, ReceiveBatch, TrafficClass, UdpSocket, Wait, is_passing};
 
 /// Maximum time between two checks of the stop flag.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
+    control::Control,
     error::ErrorCode,
     messages::{MAX_OUTCOME_BYTES, MessageError, Outcome, Parameters},
     reader::{Reader, with_length},
@@ -113,6 +114,48 @@ pub struct Client {
     outcome: Outcome,
 }
 
+impl Control for Client {
+    fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        self.reader.push(bytes);
+        while self.phase != Phase::Over && self.step(now) {}
+        if self.phase == Phase::Over {
+            self.reader.clear();
+        }
+    }
+
+    fn handle_close(&mut self) {
+        match self.phase {
+            Phase::Over => {}
+            // Versions before 3.13 close after the first number where a password is missing.
+            Phase::Failing(Some(code)) => {
+                self.fail(ClientError::Server { code: ErrorCode(code), errno: 0 });
+            }
+            // The results have been exchanged.
+            Phase::Display => self.end(Ok(())),
+            phase => self.fail(ClientError::Closed(phase.describe())),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            if let Phase::Failing(code) = self.phase {
+                let code = ErrorCode(code.unwrap_or(0));
+                self.fail(ClientError::Server { code, errno: 0 });
+            } else {
+                let phase = self.phase.describe();
+                self.fail(ClientError::Silent { phase, waited: STEP });
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.transmits.pop_front()
+    }
+}
+
 impl Client {
     /// A client on a connection that has just opened. `random`: for the cookie, by which the server recognises the client.
     pub fn new(now: Timestamp, parameters: Parameters, random: &[u8; 36]) -> Self {
@@ -130,18 +173,6 @@ impl Client {
     /// What the client asks for.
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
-    }
-
-    /// Handles bytes of the server.
-    pub fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
-        if self.phase == Phase::Over {
-            return;
-        }
-        self.reader.push(bytes);
-        while self.phase != Phase::Over && self.step(now) {}
-        if self.phase == Phase::Over {
-            self.reader.clear();
-        }
     }
 
     /// Handles one part of the byte stream. Returns whether there was a complete one.
@@ -207,33 +238,6 @@ impl Client {
         }
     }
 
-    /// The connection was closed by the server.
-    pub fn handle_close(&mut self) {
-        match self.phase {
-            Phase::Over => {}
-            // Versions before 3.13 close after the first number where a password is missing.
-            Phase::Failing(Some(code)) => {
-                self.fail(ClientError::Server { code: ErrorCode(code), errno: 0 });
-            }
-            // The results have been exchanged.
-            Phase::Display => self.end(Ok(())),
-            phase => self.fail(ClientError::Closed(phase.describe())),
-        }
-    }
-
-    /// Checks the deadline.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
-            if let Phase::Failing(code) = self.phase {
-                let code = ErrorCode(code.unwrap_or(0));
-                self.fail(ClientError::Server { code, errno: 0 });
-            } else {
-                let phase = self.phase.describe();
-                self.fail(ClientError::Silent { phase, waited: STEP });
-            }
-        }
-    }
-
     /// The time of the next [`handle_timeout`](Self::handle_timeout).
     pub const fn next_timeout(&self) -> Option<Timestamp> {
         self.deadline
@@ -255,11 +259,6 @@ impl Client {
             self.phase = Phase::Over;
             self.deadline = None;
         }
-    }
-
-    /// The next bytes for the server.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.transmits.pop_front()
     }
 
     /// The next event.

@@ -25,6 +25,7 @@
 //! `iperf_server_api.c`, `iperf_udp.c`); constants name the file.
 
 mod client;
+mod control;
 mod datagram;
 mod error;
 mod incoming;
@@ -34,6 +35,7 @@ mod server;
 mod wire;
 
 pub use client::{Client, ClientError, ClientEvent};
+pub use control::Control;
 pub use datagram::{DataHeader, HEADER_BYTES, MAX_DATAGRAM_BYTES};
 pub use error::ErrorCode;
 pub use incoming::{Incoming, IncomingConfig};

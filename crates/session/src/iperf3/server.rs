@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
+    control::Control,
     error::ErrorCode,
     messages::{MAX_OUTCOME_BYTES, MAX_PARAMETERS_BYTES, MessageError, Outcome, Parameters},
     reader::{Reader, with_length},
@@ -177,6 +178,55 @@ pub struct Server {
     events: VecDeque<ServerEvent>,
 }
 
+impl Control for Server {
+    fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
+        // What came before our results is no part of the protocol, and is not kept.
+        if matches!(self.phase, Phase::Over | Phase::OurOutcome) {
+            return;
+        }
+        self.reader.push(bytes);
+        while !matches!(self.phase, Phase::Over | Phase::OurOutcome) && self.step(now) {}
+        if self.phase == Phase::Over {
+            self.reader.clear();
+        }
+    }
+
+    fn handle_close(&mut self) {
+        match self.phase {
+            Phase::Over => {}
+            Phase::Display => self.end(Ok(())),
+            phase => self.end(Err(ServerError::Closed(phase.describe()))),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        let passed = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now >= deadline);
+        if let Some((_, error)) = self.expires.take_if(|(end, _)| now >= *end) {
+            self.refuse(ErrorCode::EXPIRED, error);
+        } else if passed(self.deadline) {
+            let phase = self.phase.describe();
+            match self.phase {
+                Phase::Display => self.end(Ok(())),
+                Phase::Running => {
+                    let waited = self.idle_timeout();
+                    self.refuse(ErrorCode::NO_DATA, ServerError::Silent { phase, waited });
+                }
+                Phase::Streams => {
+                    self.refuse(ErrorCode::STREAM_ACCEPT, ServerError::Silent { phase, waited: STEP });
+                }
+                _ => self.refuse(ErrorCode::MESSAGE, ServerError::Silent { phase, waited: STEP }),
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.transmits.pop_front()
+    }
+}
+
 impl Server {
     /// A server on a connection that has just opened.
     pub fn new(now: Timestamp, config: ServerConfig) -> Self {
@@ -196,19 +246,6 @@ impl Server {
     /// The answer of a busy server to a further client.
     pub const fn busy() -> [u8; 1] {
         [State::AccessDenied.byte()]
-    }
-
-    /// Handles bytes of the client.
-    pub fn handle_bytes(&mut self, now: Timestamp, bytes: &[u8]) {
-        // What came before our results is no part of the protocol, and is not kept.
-        if matches!(self.phase, Phase::Over | Phase::OurOutcome) {
-            return;
-        }
-        self.reader.push(bytes);
-        while !matches!(self.phase, Phase::Over | Phase::OurOutcome) && self.step(now) {}
-        if self.phase == Phase::Over {
-            self.reader.clear();
-        }
     }
 
     /// Handles one part of the byte stream. Returns whether there was a complete one.
@@ -352,39 +389,6 @@ impl Server {
         self.handle_bytes(now, &[]);
     }
 
-    /// The connection was closed by the client.
-    pub fn handle_close(&mut self) {
-        match self.phase {
-            Phase::Over => {}
-            Phase::Display => self.end(Ok(())),
-            phase => self.end(Err(ServerError::Closed(phase.describe()))),
-        }
-    }
-
-    /// Checks the deadlines.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.phase == Phase::Over {
-            return;
-        }
-        let passed = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now >= deadline);
-        if let Some((_, error)) = self.expires.take_if(|(end, _)| now >= *end) {
-            self.refuse(ErrorCode::EXPIRED, error);
-        } else if passed(self.deadline) {
-            let phase = self.phase.describe();
-            match self.phase {
-                Phase::Display => self.end(Ok(())),
-                Phase::Running => {
-                    let waited = self.idle_timeout();
-                    self.refuse(ErrorCode::NO_DATA, ServerError::Silent { phase, waited });
-                }
-                Phase::Streams => {
-                    self.refuse(ErrorCode::STREAM_ACCEPT, ServerError::Silent { phase, waited: STEP });
-                }
-                _ => self.refuse(ErrorCode::MESSAGE, ServerError::Silent { phase, waited: STEP }),
-            }
-        }
-    }
-
     /// The time of the next [`handle_timeout`](Self::handle_timeout).
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let expires = self.expires.as_ref().map(|(end, _)| *end);
@@ -404,11 +408,6 @@ impl Server {
             self.send_state(State::ServerTerminate);
             self.end(Err(ServerError::Ended("the server was stopped".to_owned())));
         }
-    }
-
-    /// The next bytes for the client.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.transmits.pop_front()
     }
 
     /// The next event.

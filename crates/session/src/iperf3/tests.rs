@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    Client, ClientError, ClientEvent, DataHeader, ErrorCode, Greeting, Incoming, IncomingConfig, Outcome,
-    Parameters, Server, ServerConfig, ServerError, ServerEvent, State, StreamOutcome, is_greeting, stream_id,
+    Client, ClientError, ClientEvent, Control, DataHeader, ErrorCode, Greeting, Incoming, IncomingConfig,
+    Outcome, Parameters, Server, ServerConfig, ServerError, ServerEvent, State, StreamOutcome, is_greeting,
+    stream_id,
 };
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);

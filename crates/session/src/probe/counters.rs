@@ -28,3 +28,23 @@ pub struct Counters {
     /// Requests to open streams that were not answered: there were too many while streams were measured.
     pub unanswered_handshakes: u64,
 }
+
+impl Counters {
+    /// Why datagrams belong to no stream: the name of the reason, the datagrams in words, and how many there were. Rejected streams
+    /// are none.
+    pub const fn reasons(&self) -> [(&'static str, &'static str, u64); 11] {
+        [
+            ("foreign", "foreign", self.foreign),
+            ("malformed", "malformed", self.malformed),
+            ("corrupt", "corrupt", self.corrupt),
+            ("other_version", "of another version", self.other_version),
+            ("forged", "forged", self.forged),
+            ("unauthenticated", "not authenticated", self.unauthenticated),
+            ("other_source", "of another RTP source", self.other_source),
+            ("probation", "of RTP not confirmed yet", self.probation),
+            ("denied", "from addresses not allowed", self.denied),
+            ("late", "late", self.late),
+            ("unanswered_handshakes", "of too many handshakes", self.unanswered_handshakes),
+        ]
+    }
+}

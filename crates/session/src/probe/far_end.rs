@@ -7,6 +7,8 @@ use giusto_rtp::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
+use crate::Session;
+
 /// What the far end has reported of a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FarEndReport {
@@ -37,15 +39,9 @@ pub struct FarEndReports {
     round_trips: ErrorHistogram,
 }
 
-impl FarEndReports {
-    /// For the stream of source `ssrc`, whose timestamp counts `clock_rate_hz` units a second. The sender's clock reads zero at
-    /// `origin_unix_ns`, in nanoseconds since 1 January 1970, as in its sender reports.
-    pub fn new(ssrc: u32, clock_rate_hz: u32, origin_unix_ns: u64) -> Self {
-        Self { ssrc, clock_rate_hz, origin_unix_ns, latest: None, round_trips: ErrorHistogram::new() }
-    }
-
-    /// Reads a datagram that arrived at `at`. What is not RTCP about this stream is ignored.
-    pub fn handle_datagram(&mut self, at: Timestamp, datagram: &[u8]) {
+impl Session for FarEndReports {
+    /// What is not RTCP about this stream is ignored.
+    fn handle_datagram(&mut self, _: Timestamp, datagram: &[u8], at: Timestamp) {
         let Ok(packets) = Packets::new(datagram) else { return };
         for packet in packets.flatten() {
             match packet {
@@ -62,6 +58,14 @@ impl FarEndReports {
                 _ => {}
             }
         }
+    }
+}
+
+impl FarEndReports {
+    /// For the stream of source `ssrc`, whose timestamp counts `clock_rate_hz` units a second. The sender's clock reads zero at
+    /// `origin_unix_ns`, in nanoseconds since 1 January 1970, as in its sender reports.
+    pub fn new(ssrc: u32, clock_rate_hz: u32, origin_unix_ns: u64) -> Self {
+        Self { ssrc, clock_rate_hz, origin_unix_ns, latest: None, round_trips: ErrorHistogram::new() }
     }
 
     /// What has been reported; `None` before the first report.

@@ -13,7 +13,10 @@ use super::{
         Refusal, Report, Sealed, SenderFigures, StreamLimit, StreamRequest, StreamToken, WireError,
     },
 };
-use crate::keys::{KeyId, KeyRing, MacKey};
+use crate::{
+    Session,
+    keys::{KeyId, KeyRing, MacKey},
+};
 
 /// Configuration of a [`Sender`].
 #[derive(Debug, Clone)]
@@ -147,9 +150,7 @@ impl Seal {
 /// Control messages of the sending endpoint, without socket or clock. The measured datagrams themselves do
 /// not pass through it.
 ///
-/// Pass every received datagram to [`handle_datagram`](Self::handle_datagram), call
-/// [`handle_timeout`](Self::handle_timeout) at the time of [`next_timeout`](Self::next_timeout), and send the
-/// datagrams of [`poll_transmit`](Self::poll_transmit).
+/// It is driven as every [`Session`].
 #[derive(Debug)]
 pub struct Sender {
     config: SenderConfig,
@@ -170,6 +171,130 @@ pub struct Sender {
     /// The send times of the latest pings that have not been answered.
     pings: VecDeque<u64>,
     events: VecDeque<SenderEvent>,
+}
+
+impl Session for Sender {
+    fn handle_datagram(&mut self, now: Timestamp, datagram: &[u8], at: Timestamp) {
+        let Some(message) = self.read(now, datagram) else { return };
+        match (message, self.state) {
+            (Message::Challenge { nonce, cookie }, State::Greeting) if nonce == self.config.nonce => {
+                self.state = State::Opening(cookie);
+                if let Some(seal) = &mut self.seal {
+                    seal.stream = StreamKeys::derive(&seal.ring, seal.opening.id(), nonce, &cookie);
+                }
+                self.on_receiver_message(now);
+                self.next_timeout = now;
+                self.handle_timeout(now);
+            }
+            (Message::Accepted { nonce, token, clock }, State::Opening(_)) if nonce == self.config.nonce => {
+                self.state = State::Running(token);
+                self.peer_clock = Some(clock);
+                self.on_receiver_message(now);
+                self.next_timeout = now;
+                self.events.push_back(SenderEvent::Accepted(token));
+            }
+            (Message::Refused { nonce, why }, State::Greeting | State::Opening(_))
+                if nonce == self.config.nonce =>
+            {
+                self.end(Err(SenderError::Refused(why)));
+            }
+            (
+                Message::Pong { token, ping_sent_ns, received_ns, sent_ns },
+                State::Running(ours) | State::Finishing(ours),
+            ) if token == ours && self.pings.contains(&ping_sent_ns) => {
+                self.pings.retain(|sent_ns| *sent_ns != ping_sent_ns);
+                self.on_receiver_message(now);
+                self.clocks.on_sample(&ClockSample {
+                    client_sent: Timestamp::from_nanos(ping_sent_ns),
+                    server_received: PeerTimestamp::from_nanos(received_ns),
+                    server_sent: PeerTimestamp::from_nanos(sent_ns),
+                    client_received: at,
+                });
+            }
+            (Message::Report { token, report }, State::Running(ours) | State::Finishing(ours))
+                if token == ours =>
+            {
+                self.on_receiver_message(now);
+                self.handle_report(report);
+            }
+            _ => {}
+        }
+    }
+
+    /// It ends the session only if it is repeated for half a second without a message of the receiver: a router may be wrong, and
+    /// anybody who knows the ports can forge it.
+    fn handle_unreachable(&mut self, now: Timestamp, _: u64) {
+        const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
+        let since = *self.refused_since.get_or_insert(now);
+        if now - since < FORGIVEN {
+            return;
+        }
+        match self.state {
+            State::Greeting | State::Opening(_) => self.end(Err(SenderError::PortUnreachable)),
+            State::Running(_) | State::Finishing(_) => {
+                self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
+            }
+            State::Over => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if now < self.next_timeout {
+            return;
+        }
+        match self.state {
+            State::Greeting | State::Opening(_) if now - self.began >= self.config.open_timeout => {
+                let why = self.hint.take().unwrap_or(SenderError::NoAnswer(self.config.open_timeout));
+                self.end(Err(why));
+            }
+            State::Greeting => self.say(now, &Message::Hello { nonce: self.config.nonce }, OPENING_BYTES),
+            State::Opening(cookie) => {
+                let clock = self.config.clock.identity_in(self.config.nonce, &cookie);
+                let request = StreamRequest { clock, ..self.config.request.clone() };
+                self.say(now, &Message::Open { nonce: self.config.nonce, cookie, request }, OPENING_BYTES);
+            }
+            State::Running(_) if now - self.last_heard >= self.config.silence_timeout => {
+                self.end(Err(SenderError::ReceiverLost(self.config.silence_timeout)));
+            }
+            State::Running(_) => {
+                self.ping_due = true;
+                self.next_timeout = now + self.config.ping_interval;
+            }
+            State::Finishing(_) if now - self.began >= self.config.finish_timeout => {
+                self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
+            }
+            State::Finishing(token) => {
+                let figures = self.figures.clone();
+                self.say(now, &Message::Finish { token, figures }, FINISH_BYTES);
+            }
+            State::Over => {}
+        }
+    }
+
+    /// A clock request contains `now` as its send time.
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Vec<u8>> {
+        if let Some(bytes) = self.outbox.pop_front() {
+            return Some(bytes);
+        }
+        match self.state {
+            State::Running(token) if std::mem::take(&mut self.ping_due) => {
+                // As long as the answer, which carries three times.
+                const PONG_BYTES: usize = 52;
+                if self.pings.len() >= Self::MAX_PINGS {
+                    self.pings.pop_front();
+                }
+                self.pings.push_back(now.as_nanos());
+                let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
+                Some(self.encode(&ping, PONG_BYTES))
+            }
+            _ => None,
+        }
+    }
+
+    /// `None` after the end.
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        (self.state != State::Over).then_some(self.next_timeout)
+    }
 }
 
 impl Sender {
@@ -225,73 +350,6 @@ impl Sender {
         self.peer_clock.as_ref()
     }
 
-    /// Handles a received datagram; `at` is its arrival time.
-    pub fn handle_datagram(&mut self, now: Timestamp, datagram: &[u8], at: Timestamp) {
-        let Some(message) = self.read(now, datagram) else { return };
-        match (message, self.state) {
-            (Message::Challenge { nonce, cookie }, State::Greeting) if nonce == self.config.nonce => {
-                self.state = State::Opening(cookie);
-                if let Some(seal) = &mut self.seal {
-                    seal.stream = StreamKeys::derive(&seal.ring, seal.opening.id(), nonce, &cookie);
-                }
-                self.on_receiver_message(now);
-                self.next_timeout = now;
-                self.handle_timeout(now);
-            }
-            (Message::Accepted { nonce, token, clock }, State::Opening(_)) if nonce == self.config.nonce => {
-                self.state = State::Running(token);
-                self.peer_clock = Some(clock);
-                self.on_receiver_message(now);
-                self.next_timeout = now;
-                self.events.push_back(SenderEvent::Accepted(token));
-            }
-            (Message::Refused { nonce, why }, State::Greeting | State::Opening(_))
-                if nonce == self.config.nonce =>
-            {
-                self.end(Err(SenderError::Refused(why)));
-            }
-            (
-                Message::Pong { token, ping_sent_ns, received_ns, sent_ns },
-                State::Running(ours) | State::Finishing(ours),
-            ) if token == ours && self.pings.contains(&ping_sent_ns) => {
-                self.pings.retain(|sent_ns| *sent_ns != ping_sent_ns);
-                self.on_receiver_message(now);
-                self.clocks.on_sample(&ClockSample {
-                    client_sent: Timestamp::from_nanos(ping_sent_ns),
-                    server_received: PeerTimestamp::from_nanos(received_ns),
-                    server_sent: PeerTimestamp::from_nanos(sent_ns),
-                    client_received: at,
-                });
-            }
-            (Message::Report { token, report }, State::Running(ours) | State::Finishing(ours))
-                if token == ours =>
-            {
-                self.on_receiver_message(now);
-                self.handle_report(report);
-            }
-            _ => {}
-        }
-    }
-
-    /// Handles a "port unreachable" message of the host.
-    ///
-    /// It ends the session only if it is repeated for half a second without a message of the receiver: a router may be wrong, and
-    /// anybody who knows the ports can forge it.
-    pub fn handle_unreachable(&mut self, now: Timestamp) {
-        const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
-        let since = *self.refused_since.get_or_insert(now);
-        if now - since < FORGIVEN {
-            return;
-        }
-        match self.state {
-            State::Greeting | State::Opening(_) => self.end(Err(SenderError::PortUnreachable)),
-            State::Running(_) | State::Finishing(_) => {
-                self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
-            }
-            State::Over => {}
-        }
-    }
-
     /// All data has been sent: sends `figures` to the receiver, and waits for its final report.
     pub fn finish(&mut self, now: Timestamp, figures: SenderFigures) {
         match self.state {
@@ -304,65 +362,6 @@ impl Sender {
             }
             State::Greeting | State::Opening(_) => self.end(Ok(())),
             State::Finishing(_) | State::Over => {}
-        }
-    }
-
-    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` after the end.
-    pub fn next_timeout(&self) -> Option<Timestamp> {
-        (self.state != State::Over).then_some(self.next_timeout)
-    }
-
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Timestamp) {
-        if now < self.next_timeout {
-            return;
-        }
-        match self.state {
-            State::Greeting | State::Opening(_) if now - self.began >= self.config.open_timeout => {
-                let why = self.hint.take().unwrap_or(SenderError::NoAnswer(self.config.open_timeout));
-                self.end(Err(why));
-            }
-            State::Greeting => self.say(now, &Message::Hello { nonce: self.config.nonce }, OPENING_BYTES),
-            State::Opening(cookie) => {
-                let clock = self.config.clock.identity_in(self.config.nonce, &cookie);
-                let request = StreamRequest { clock, ..self.config.request.clone() };
-                self.say(now, &Message::Open { nonce: self.config.nonce, cookie, request }, OPENING_BYTES);
-            }
-            State::Running(_) if now - self.last_heard >= self.config.silence_timeout => {
-                self.end(Err(SenderError::ReceiverLost(self.config.silence_timeout)));
-            }
-            State::Running(_) => {
-                self.ping_due = true;
-                self.next_timeout = now + self.config.ping_interval;
-            }
-            State::Finishing(_) if now - self.began >= self.config.finish_timeout => {
-                self.end(Err(SenderError::ReceiverLost(now.saturating_since(self.last_heard))));
-            }
-            State::Finishing(token) => {
-                let figures = self.figures.clone();
-                self.say(now, &Message::Finish { token, figures }, FINISH_BYTES);
-            }
-            State::Over => {}
-        }
-    }
-
-    /// The next datagram for the receiver. A clock request contains `now` as its send time.
-    pub fn poll_transmit(&mut self, now: Timestamp) -> Option<Vec<u8>> {
-        if let Some(bytes) = self.outbox.pop_front() {
-            return Some(bytes);
-        }
-        match self.state {
-            State::Running(token) if std::mem::take(&mut self.ping_due) => {
-                // As long as the answer, which carries three times.
-                const PONG_BYTES: usize = 52;
-                if self.pings.len() >= Self::MAX_PINGS {
-                    self.pings.pop_front();
-                }
-                self.pings.push_back(now.as_nanos());
-                let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
-                Some(self.encode(&ping, PONG_BYTES))
-            }
-            _ => None,
         }
     }
 

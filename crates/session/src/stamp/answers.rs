@@ -12,6 +12,7 @@ use super::{
     time::WallTime,
     tlv,
 };
+use crate::Session;
 
 /// How many packets may have been duplicated on their way without their further answers having come yet.
 const COPIES_ON_THE_WAY: u64 = 64;
@@ -32,6 +33,8 @@ pub struct AnswerCounters {
     pub forged: u64,
     /// They answer no packet of this session, or one of so long ago that its time is no longer known.
     pub unmatched: u64,
+    /// Answers "port unreachable" of the far host, which are no datagrams.
+    pub unreachable: u64,
 }
 
 /// Packets without an answer, by the direction in which they were lost.
@@ -105,6 +108,16 @@ struct Clocks {
     backward: DelayMeter,
 }
 
+impl Session for Answers {
+    fn handle_datagram(&mut self, _: Timestamp, datagram: &[u8], at: Timestamp) {
+        self.on_datagram(at, datagram);
+    }
+
+    fn handle_unreachable(&mut self, _: Timestamp, messages: u64) {
+        self.counters.unreachable += messages;
+    }
+}
+
 impl Answers {
     /// Answers to the packets of `source`. `same_clock`: the reflector is on this machine.
     pub fn new(source: ProbeSource, same_clock: bool) -> Self {
@@ -135,8 +148,7 @@ impl Answers {
         }
     }
 
-    /// Handles a datagram from the reflector that arrived at `at` on the local clock.
-    pub fn on_datagram(&mut self, at: Timestamp, bytes: &[u8]) {
+    fn on_datagram(&mut self, at: Timestamp, bytes: &[u8]) {
         let mode = self.source.mode();
         if let Some(keys) = &self.source.keys {
             match packet::verify(bytes, keys) {

@@ -59,7 +59,7 @@ impl Path {
 
     fn receive(&mut self, bytes: &[u8]) {
         let at = Timestamp::from_nanos((self.next - 1) * 10 * MS + 10 * MS);
-        self.answers.on_datagram(at, bytes);
+        self.answers.handle_datagram(at, bytes, at);
     }
 
     /// Sends a packet for each letter: `.` is answered, `f` lost on the way there, `b` on the way back, `d` duplicated there,
@@ -217,7 +217,8 @@ fn made_up_and_repeated_answers_do_not_count() {
         path.receive(&[]);
         path.receive(&answer);
         path.receive(&answer);
-        let AnswerCounters { answered, duplicates, malformed, forged, unmatched } = path.answers.counters();
+        let AnswerCounters { answered, duplicates, malformed, forged, unmatched, .. } =
+            path.answers.counters();
         assert_eq!((answered, duplicates, malformed), (1, 1, 2));
         assert_eq!((forged, unmatched), if keys.is_some() { (1, 0) } else { (0, 1) });
     }

@@ -7,10 +7,12 @@
 //! | [`tlv`] | what a reflector does with the extensions behind the packet |
 //! | [`Reflector`] | the Session-Reflector |
 //! | [`ProbeSource`], [`Answers`] | the Session-Sender: it writes the packets, and measures what comes back |
+//! | [`CountCheck`] | whether the reflector counts |
 //!
 //! Unauthenticated packets are those of TWAMP Light (RFC 5357, appendix I) too.
 
 mod answers;
+mod check;
 mod departures;
 pub mod packet;
 mod reflector;
@@ -19,6 +21,7 @@ pub mod time;
 pub mod tlv;
 
 pub use answers::{AnswerCounters, Answers, Losses, OneWay};
+pub use check::CountCheck;
 pub use departures::{Departures, ProbeSource};
 pub use reflector::{Arrived, Reflected, Reflector, ReflectorConfig, ReflectorCounters};
 

@@ -112,10 +112,22 @@ pub struct ReflectorCounters {
 
 impl ReflectorCounters {
     /// The packets that were not answered, for any reason.
-    pub const fn unanswered(&self) -> u64 {
-        let Self { denied, malformed, forged, replayed, looped, over_rate, refused, kernel_dropped, .. } =
-            *self;
-        denied + malformed + forged + replayed + looped + over_rate + refused + kernel_dropped
+    pub fn unanswered(&self) -> u64 {
+        self.reasons().iter().map(|(_, _, packets)| packets).sum()
+    }
+
+    /// Why packets were not answered: the name of the reason, the packets in words, and how many there were.
+    pub const fn reasons(&self) -> [(&'static str, &'static str, u64); 8] {
+        [
+            ("denied", "from addresses not allowed", self.denied),
+            ("malformed", "malformed", self.malformed),
+            ("forged", "not authentic", self.forged),
+            ("replayed", "replayed", self.replayed),
+            ("looped", "from another reflector", self.looped),
+            ("over_rate", "above the rate of a host", self.over_rate),
+            ("refused", "without room for their session", self.refused),
+            ("kernel_dropped", "dropped by the full socket buffer", self.kernel_dropped),
+        ]
     }
 }
 

@@ -8,9 +8,15 @@ use std::{
 };
 
 use giusto_pace::HeaderLayer;
-use giusto_session::probe::{
-    Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent, Stream,
-    wire::{ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken},
+use giusto_session::{
+    Session,
+    probe::{
+        Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+        Stream,
+        wire::{
+            ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken,
+        },
+    },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -136,10 +142,10 @@ impl Net {
         let end = self.now + time;
         let mut events = Vec::new();
         while self.now < end {
-            if sender.next_timeout().is_some_and(|at| at <= self.now) {
+            if sender.poll_timeout().is_some_and(|at| at <= self.now) {
                 sender.handle_timeout(self.now);
                 assert!(
-                    sender.next_timeout().is_none_or(|at| at > self.now),
+                    sender.poll_timeout().is_none_or(|at| at > self.now),
                     "the sender asks for time again"
                 );
             }

@@ -19,21 +19,20 @@ use giusto_net::{
 use giusto_pace::{HeaderLayer, IpVersion};
 use giusto_session::{
     iperf3::{
-        Client, ClientError, ClientEvent, Greeting, Incoming, IncomingConfig, Outcome, Parameters,
-        is_greeting, stream_id,
+        Client as ControlClient, ClientError, ClientEvent, Greeting, Incoming, IncomingConfig, Outcome,
+        Parameters, is_greeting, stream_id,
     },
     probe::{Inbound, payload::PayloadSizes},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
-use super::{
-    Iperf3Error, Iperf3Live,
-    figures::{self, Reception},
-};
+use super::figures::{self, Reception};
 use crate::measured::{
-    interval::{LocalIntervals, SentCounts},
-    plan::{Layout, Media, Opened, ResolvedPlan, StreamPlanError},
+    RunError,
+    interval::{IntervalFigures, LocalIntervals, SentCounts},
+    live::{Client, Live, Outcome as Measured},
+    plan::{Layout, Media, Opened, ResolvedPlan, StreamPlan, StreamPlanError},
     result::RunResult,
     send::{self, RUN_UP, RaisedOnDrop, Transmission},
 };
@@ -55,11 +54,11 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time between two calls with live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(200);
 
-/// The server, and the test that it is asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// The address of its control connection; UDP has the same port.
-    pub to: SocketAddr,
+/// The test that a server is asked for.
+#[derive(Debug, Clone)]
+pub struct Iperf3Client {
+    /// The plan of each stream: filler of [`Layout::Iperf3`].
+    pub plan: StreamPlan,
     /// Streams in each direction, 1 to 128.
     pub streams: usize,
     /// The server sends instead of this end.
@@ -68,90 +67,79 @@ pub struct Target {
     pub bidirectional: bool,
     /// DSCP and ECN of every datagram, of both ends.
     pub traffic_class: TrafficClass,
-    /// The length of the intervals of [`Iperf3Live::interval`]; `None`: there are none.
+    /// The length of the intervals; `None`: there are none.
     pub interval: Option<TimeDelta>,
 }
 
-/// A run that began.
-#[derive(Debug)]
-pub struct ClientRun {
-    /// The streams that this end sent, then those that it received.
-    pub results: Vec<RunResult>,
-    /// The error that ended the run early, if one did: then the results cover the time until then.
-    pub failure: Option<String>,
-}
-
-/// Runs a test with an iperf3 server until the plan's limits are reached, `stop` is set, or the connection is closed.
-///
-/// `on_live` is called several times a second from the calling thread, and at the end with the last interval.
-///
-/// # Errors
-///
-/// [`Iperf3Error`] where the test did not begin. Later errors are part of the run.
-pub fn run(
-    plan: &ResolvedPlan,
-    target: &Target,
-    stop: &AtomicBool,
-    on_live: impl FnMut(&Iperf3Live),
-) -> Result<ClientRun, Iperf3Error> {
-    let parameters = parameters(plan, target)?;
-    let mut random = [0; 36];
-    SysRng.try_fill_bytes(&mut random).map_err(Iperf3Error::Random)?;
-    let to = target.to;
-    let connection = ControlConnection::connect(to, CONNECT, stop).map_err(|source| match source.kind() {
-        io::ErrorKind::Interrupted => Iperf3Error::Interrupted,
-        _ => Iperf3Error::Connect { to, source },
-    })?;
-    let clock = Clock::start();
-    let client = Client::new(clock.now(), parameters.clone(), &random);
-    let mut link =
-        Link { client, connection, clock, failure: None, outcome: None, reached: Reached::Connected };
-    link.until(stop, to, Reached::CreateStreams)?;
-    let config = SocketConfig {
-        traffic_class: target.traffic_class,
-        dont_fragment: plan.plan().dont_fragment,
-        ..SocketConfig::default()
-    };
-    let mut sockets = Vec::with_capacity(parameters.all_streams());
-    for index in 1..=parameters.all_streams() {
-        let socket = UdpSocket::connected(to, &config)?;
-        greet(&socket, &mut link, stop, index == parameters.all_streams())?;
-        sockets.push(socket);
+impl Client for Iperf3Client {
+    fn run(
+        &self,
+        to: SocketAddr,
+        stop: &AtomicBool,
+        on_live: &mut dyn FnMut(&Live),
+    ) -> Result<Measured, RunError> {
+        let plan = self.plan.resolve(IpVersion::of(to.ip()))?;
+        let parameters = self.parameters(&plan, IpVersion::of(to.ip()))?;
+        let mut random = [0; 36];
+        SysRng.try_fill_bytes(&mut random).map_err(RunError::Random)?;
+        let connection =
+            ControlConnection::connect(to, CONNECT, stop).map_err(|source| match source.kind() {
+                io::ErrorKind::Interrupted => RunError::Interrupted,
+                _ => RunError::Connect { to, source },
+            })?;
+        let clock = Clock::start();
+        let client = ControlClient::new(clock.now(), parameters.clone(), &random);
+        let mut link =
+            Link { client, connection, clock, failure: None, outcome: None, reached: Reached::Connected };
+        link.until(stop, to, Reached::CreateStreams)?;
+        let config = SocketConfig {
+            traffic_class: self.traffic_class,
+            dont_fragment: self.plan.dont_fragment,
+            ..SocketConfig::default()
+        };
+        let mut sockets = Vec::with_capacity(parameters.all_streams());
+        for index in 1..=parameters.all_streams() {
+            let socket = UdpSocket::connected(to, &config)?;
+            greet(&socket, &mut link, stop, index == parameters.all_streams())?;
+            sockets.push(socket);
+        }
+        link.until(stop, to, Reached::Running)?;
+        let test = Test { plan: &plan, parameters: &parameters, to, clock, stop, interval: self.interval };
+        test.run(&mut link, &sockets, on_live)
     }
-    link.until(stop, to, Reached::Running)?;
-    let test = Test { plan, parameters: &parameters, to, clock, stop, interval: target.interval };
-    test.run(&mut link, &sockets, on_live)
 }
 
-/// The plan as parameters of iperf3.
-fn parameters(plan: &ResolvedPlan, target: &Target) -> Result<Parameters, Iperf3Error> {
-    let asked = plan.plan();
-    let Media::Filler(Layout::Iperf3 { wide_counters }, PayloadSizes::Fixed(_)) = asked.media else {
-        return Err(Iperf3Error::VaryingSize);
-    };
-    // iperf3 counts the payload alone.
-    let on_wire = asked.layer.on_wire(plan.size(), IpVersion::of(target.to.ip()));
-    let share = plan.size().as_bytes() as f64 / on_wire.as_bytes().max(1) as f64;
-    let rate = plan.rate().map(|rate| match asked.layer {
-        HeaderLayer::Payload => rate,
-        _ => DataRate::from_bps((rate.as_bps() as f64 * share).round() as u64),
-    });
-    let streams = target.streams as u64;
-    let bytes = asked.limits.size.map_or(0, |size| (size.as_bytes() as f64 * share) as u64);
-    Ok(Parameters {
-        duration: asked.limits.duration.unwrap_or_default(),
-        omit: TimeDelta::ZERO,
-        bytes: bytes.saturating_mul(streams),
-        packets: asked.limits.packets.unwrap_or(0).saturating_mul(streams),
-        streams: target.streams,
-        reverse: target.reverse,
-        bidirectional: target.bidirectional,
-        size: plan.size(),
-        rate,
-        traffic_class: target.traffic_class.byte(),
-        wide_counters,
-        version: None,
-    })
+impl Iperf3Client {
+    /// The plan as parameters of iperf3.
+    fn parameters(&self, plan: &ResolvedPlan, ip: IpVersion) -> Result<Parameters, RunError> {
+        let asked = &self.plan;
+        let Media::Filler(Layout::Iperf3 { wide_counters }, PayloadSizes::Fixed(_)) = asked.media else {
+            return Err(RunError::VaryingSize);
+        };
+        // iperf3 counts the payload alone.
+        let on_wire = asked.layer.on_wire(plan.size(), ip);
+        let share = plan.size().as_bytes() as f64 / on_wire.as_bytes().max(1) as f64;
+        let rate = plan.rate().map(|rate| match asked.layer {
+            HeaderLayer::Payload => rate,
+            _ => DataRate::from_bps((rate.as_bps() as f64 * share).round() as u64),
+        });
+        let streams = self.streams as u64;
+        let bytes = asked.limits.size.map_or(0, |size| (size.as_bytes() as f64 * share) as u64);
+        Ok(Parameters {
+            duration: asked.limits.duration.unwrap_or_default(),
+            omit: TimeDelta::ZERO,
+            bytes: bytes.saturating_mul(streams),
+            packets: asked.limits.packets.unwrap_or(0).saturating_mul(streams),
+            streams: self.streams,
+            reverse: self.reverse,
+            bidirectional: self.bidirectional,
+            size: plan.size(),
+            rate,
+            traffic_class: self.traffic_class.byte(),
+            wide_counters,
+            version: None,
+        })
+    }
 }
 
 /// How far the server has come.
@@ -165,7 +153,7 @@ enum Reached {
 
 /// The control connection and its state machine.
 struct Link {
-    client: Client,
+    client: ControlClient,
     connection: ControlConnection,
     clock: Clock,
     failure: Option<ClientError>,
@@ -176,24 +164,7 @@ struct Link {
 impl Link {
     /// Moves bytes and time.
     fn pump(&mut self) {
-        let mut buffer = [0; 4096];
-        for _ in 0..super::READS {
-            if self.over() {
-                break;
-            }
-            match self.connection.receive(&mut buffer) {
-                Ok(Some(0)) | Err(_) => {
-                    self.client.handle_close();
-                    break;
-                }
-                Ok(Some(count)) => {
-                    self.client.handle_bytes(self.clock.now(), buffer.get(..count).unwrap_or_default());
-                }
-                Ok(None) => break,
-            }
-        }
-        self.client.handle_timeout(self.clock.now());
-        self.flush();
+        self.connection.pump(self.clock, &mut self.client);
         while let Some(event) = self.client.poll_event() {
             match event {
                 ClientEvent::CreateStreams => self.reached = Reached::CreateStreams,
@@ -213,18 +184,11 @@ impl Link {
     }
 
     fn flush(&mut self) {
-        while let Some(bytes) = self.client.poll_transmit() {
-            if self.connection.send(&bytes).is_err() {
-                // The reason shows when the connection is read.
-                break;
-            }
-        }
-        // What could not be sent at once.
-        let _ = self.connection.send(&[]);
+        self.connection.flush(&mut self.client);
     }
 
     /// Waits until the server has come to `wanted`.
-    fn until(&mut self, stop: &AtomicBool, to: SocketAddr, wanted: Reached) -> Result<(), Iperf3Error> {
+    fn until(&mut self, stop: &AtomicBool, to: SocketAddr, wanted: Reached) -> Result<(), RunError> {
         loop {
             self.pump();
             self.check(stop, to)?;
@@ -236,13 +200,13 @@ impl Link {
     }
 
     /// Whether the test can still begin.
-    fn check(&mut self, stop: &AtomicBool, to: SocketAddr) -> Result<(), Iperf3Error> {
+    fn check(&mut self, stop: &AtomicBool, to: SocketAddr) -> Result<(), RunError> {
         if let Some(source) = self.failure.take() {
-            return Err(Iperf3Error::Control { to, source });
+            return Err(RunError::Control { to, source });
         }
         if stop.load(Ordering::Relaxed) {
             self.leave();
-            return Err(Iperf3Error::Interrupted);
+            return Err(RunError::Interrupted);
         }
         Ok(())
     }
@@ -262,9 +226,9 @@ impl Link {
 /// may be repeated only if the first one was lost. That is known for the last stream: the server begins the test over TCP as soon as
 /// it has the greeting, whether or not its answer is lost. For the streams before it nothing tells a lost greeting from a lost
 /// answer, so theirs are not repeated.
-fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, last: bool) -> Result<(), Iperf3Error> {
+fn greet(socket: &UdpSocket, link: &mut Link, stop: &AtomicBool, last: bool) -> Result<(), RunError> {
     let to = link.connection.peer_addr();
-    let silent = Iperf3Error::NoStream { to };
+    let silent = RunError::NoStream { to };
     let (mut greeted, deadline) = (link.clock.now(), link.clock.now() + GREET);
     // One at a time: the first datagrams of the test may already follow the answer.
     let mut batch = ReceiveBatch::new(1, 2048);
@@ -358,8 +322,8 @@ impl Test<'_> {
         &self,
         link: &mut Link,
         sockets: &[UdpSocket],
-        mut on_live: impl FnMut(&Iperf3Live),
-    ) -> Result<ClientRun, Iperf3Error> {
+        mut on_live: impl FnMut(&Live),
+    ) -> Result<Measured, RunError> {
         let sending = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
         let (out, back) = sockets.split_at_checked(sending).unwrap_or((sockets, &[]));
         let start = self.clock.now() + RUN_UP;
@@ -407,7 +371,7 @@ impl Test<'_> {
                     intervals.as_mut().and_then(|all| all.on_turn(now, counts, receiving.meters()));
                 if now >= next_live || interval.is_some() {
                     next_live = now + LIVE;
-                    on_live(&Iperf3Live { interval, ..live(out, &receiving) });
+                    on_live(&live(out, &receiving, interval));
                 }
                 if back.is_empty() {
                     link.connection.wait(LOOK);
@@ -416,7 +380,7 @@ impl Test<'_> {
                 }
             }
             halt.store(true, Ordering::Relaxed);
-            thread.map(|thread| thread.join().map_err(|_| Iperf3Error::Thread)).transpose()
+            thread.map(|thread| thread.join().map_err(|_| RunError::Thread("sending"))).transpose()
         })?;
         let interrupted = self.stop.load(Ordering::Relaxed);
         let elapsed = self.clock.now().saturating_since(began);
@@ -436,9 +400,9 @@ impl Test<'_> {
             intervals.finish(self.clock.now(), sent, receiving.meters())
         });
         if last.is_some() {
-            on_live(&Iperf3Live { interval: last, ..live(out, &receiving) });
+            on_live(&live(out, &receiving, last));
         }
-        Ok(ClientRun { results, failure })
+        Ok(Measured::of_streams(results, failure))
     }
 
     /// Whether a test in which only the server sends has come to its end.
@@ -570,10 +534,7 @@ fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String>
     by_control.or(by_socket).or(by_silence)
 }
 
-fn live(out: &[UdpSocket], receiving: &Receiving<'_>) -> Iperf3Live {
-    Iperf3Live {
-        sent_packets: (!out.is_empty()).then(|| figures::sent_counts(out).packets),
-        received: (!receiving.streams.is_empty()).then(|| figures::live(receiving.streams.iter())),
-        interval: None,
-    }
+fn live(out: &[UdpSocket], receiving: &Receiving<'_>, interval: Option<IntervalFigures>) -> Live {
+    let sent_packets = (!out.is_empty()).then(|| figures::sent_counts(out).packets);
+    figures::live(sent_packets, receiving.streams.iter(), interval)
 }

@@ -6,8 +6,8 @@ use giusto_session::iperf3::{Incoming, Parameters, StreamOutcome};
 use giusto_units::{DataRate, TimeDelta};
 
 use crate::measured::{
-    interval::SentCounts,
-    recv::rate_of_last_second,
+    interval::{IntervalFigures, SentCounts},
+    live::{Arrived, Live},
     result::{FarEndFigures, LiveFigures, RunResult, SystemGranted},
     send::{StreamOutcome as Sent, Transmission},
 };
@@ -116,18 +116,18 @@ pub(super) fn sender_cpu(transmission: Option<&Transmission>) -> f64 {
     transmission.map_or(0.0, |transmission| transmission.sender_cpu_ratio)
 }
 
-/// The figures of all received streams; the rate is that of the last second.
-pub(super) fn live<'a>(streams: impl Iterator<Item = &'a Incoming>) -> LiveFigures {
+/// The state of a test; the rate is that of the last second.
+pub(super) fn live<'a>(
+    sent_packets: Option<u64>,
+    streams: impl Iterator<Item = &'a Incoming>,
+    interval: Option<IntervalFigures>,
+) -> Live {
     let mut all = LiveFigures::default();
     for stream in streams {
-        let losses = stream.meter().map(|meter| meter.sequence().losses()).unwrap_or_default();
-        all.streams += 1;
-        all.received_packets += losses.received;
-        all.lost_packets += losses.lost;
-        all.kernel_dropped_packets += stream.meter().map_or(0, StreamMeter::kernel_dropped_packets);
-        all.rate_bps += stream.meter().map_or(0.0, rate_of_last_second);
+        all.add(stream.meter(), stream.meter().map_or(0, StreamMeter::kernel_dropped_packets));
     }
-    all
+    let arrived = (all.streams > 0).then_some(Arrived::Streams(all));
+    Live { sent_packets, arrived, interval: interval.map(Into::into) }
 }
 
 /// The datagrams of the streams that these sockets have sent. Greetings are none.

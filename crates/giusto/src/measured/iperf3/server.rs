@@ -28,14 +28,15 @@ use giusto_session::{
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    Iperf3Error, Iperf3Live,
     client::take,
     figures::{self, Reception},
 };
 use crate::measured::{
+    RunError,
     interval::{IntervalFigures, LocalIntervals, SentCounts},
+    live::{Arrived, Live},
     plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
-    result::RunResult,
+    result::{LiveFigures, RunResult},
     send::{self, Sent, Transmission},
 };
 
@@ -70,7 +71,7 @@ pub struct Iperf3ServerConfig {
     pub prefixes: Prefixes,
     /// The limits of a test.
     pub limits: ServerConfig,
-    /// The length of the intervals of [`Iperf3Live::interval`]; `None`: there are none.
+    /// The length of the intervals of [`Live::interval`]; `None`: there are none.
     pub interval: Option<TimeDelta>,
 }
 
@@ -86,7 +87,7 @@ pub enum Notice<'a> {
         parameters: &'a Parameters,
     },
     /// The state of the test.
-    Live(&'a Iperf3Live),
+    Live(&'a Live),
     /// Nothing new: several times a second while no client is served.
     Waiting,
     /// The system has no room for another connection, such as no file descriptors; clients wait until it has.
@@ -128,10 +129,10 @@ impl Iperf3Server {
     ///
     /// # Errors
     ///
-    /// [`Iperf3Error::Listen`] where the TCP or the UDP port is not available.
-    pub fn open(config: &Iperf3ServerConfig) -> Result<Self, Iperf3Error> {
+    /// [`RunError::Listen`] where the TCP or the UDP port is not available.
+    pub fn open(config: &Iperf3ServerConfig) -> Result<Self, RunError> {
         let bind = || {
-            let listen = |source| Iperf3Error::Listen { address: config.address, source };
+            let listen = |source| RunError::Listen { address: config.address, source };
             let listener = ControlListener::bind(config.address).map_err(listen)?;
             let address = listener.local_addr().map_err(listen)?;
             // Streams get a socket with each test: here only whether there can be one.
@@ -141,7 +142,7 @@ impl Iperf3Server {
         let mut bound = bind();
         // The system chooses a port that is free for TCP. It need not be free for UDP.
         for _ in 1..PORT_ATTEMPTS {
-            if config.address.port() != 0 || !matches!(bound, Err(Iperf3Error::Socket(_))) {
+            if config.address.port() != 0 || !matches!(bound, Err(RunError::Socket(_))) {
                 break;
             }
             bound = bind();
@@ -447,24 +448,7 @@ struct Link {
 
 impl Link {
     fn pump(&mut self, clock: Clock, on_event: &mut impl FnMut(ServerEvent)) {
-        let mut buffer = [0; 4096];
-        for _ in 0..super::READS {
-            if self.over {
-                break;
-            }
-            match self.connection.receive(&mut buffer) {
-                Ok(Some(0)) | Err(_) => {
-                    self.server.handle_close();
-                    break;
-                }
-                Ok(Some(count)) => {
-                    self.server.handle_bytes(clock.now(), buffer.get(..count).unwrap_or_default());
-                }
-                Ok(None) => break,
-            }
-        }
-        self.server.handle_timeout(clock.now());
-        self.flush();
+        self.connection.pump(clock, &mut self.server);
         while let Some(event) = self.server.poll_event() {
             if let ServerEvent::Ended(how) = event {
                 self.over = true;
@@ -476,14 +460,7 @@ impl Link {
     }
 
     fn flush(&mut self) {
-        while let Some(bytes) = self.server.poll_transmit() {
-            if self.connection.send(&bytes).is_err() {
-                // The reason shows when the connection is read.
-                break;
-            }
-        }
-        // What could not be sent at once.
-        let _ = self.connection.send(&[]);
+        self.connection.flush(&mut self.server);
     }
 
     /// The streams can be opened.
@@ -574,9 +551,8 @@ impl Running<'_> {
         intervals.as_mut()?.on_turn(now, sent, streams.iter().map(Incoming::meter))
     }
 
-    fn live(&self, sent_packets: Option<u64>, interval: Option<IntervalFigures>) -> Iperf3Live {
-        let received = (!self.streams.is_empty()).then(|| figures::live(self.streams.iter()));
-        Iperf3Live { sent_packets, received, interval }
+    fn live(&self, sent_packets: Option<u64>, interval: Option<IntervalFigures>) -> Live {
+        figures::live(sent_packets, self.streams.iter(), interval)
     }
 
     /// CPU time of this thread over elapsed time.
@@ -690,7 +666,7 @@ impl Test<'_> {
                     next_live = now + LIVE;
                     let live = running.live((!targets.is_empty()).then_some(sent.packets), interval);
                     if !running.ending {
-                        check_rate(host, link, live.received.map_or(0.0, |live| live.rate_bps));
+                        check_rate(host, link, live.arrived);
                     }
                     go_on = on_notice(Notice::Live(&live));
                 }
@@ -790,8 +766,9 @@ impl Test<'_> {
 }
 
 /// Ends a test that is faster than announced and than permitted.
-fn check_rate(host: &Iperf3Server, link: &mut Link, rate_bps: f64) {
-    if let Some(limit) = host.config.limits.max_rate
+fn check_rate(host: &Iperf3Server, link: &mut Link, arrived: Option<Arrived>) {
+    if let (Some(limit), Some(Arrived::Streams(LiveFigures { rate_bps, .. }))) =
+        (host.config.limits.max_rate, arrived)
         && rate_bps > limit.as_bps() as f64 * RATE_MARGIN
     {
         let why = format!("the client sent {rate_bps:.0} bit/s, at most {limit} is allowed");

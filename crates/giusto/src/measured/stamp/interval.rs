@@ -5,50 +5,11 @@
 
 use giusto_session::stamp::{Answers, ReflectorCounters};
 use giusto_units::{TimeDelta, Timestamp};
-use serde::Serialize;
 
-use crate::measured::{interval::next_due, result::Quantiles};
-
-/// The figures of one interval at a Session-Sender.
-///
-/// Counts are those of the interval alone. A quantity that is not known is `None`, in JSON `null`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct StampInterval {
-    /// The interval begins here, in seconds since the first packet.
-    pub start_s: f64,
-    /// The interval ends here, in seconds since the first packet; the last one with the last packet.
-    pub end_s: f64,
-    /// Packets handed to the network.
-    pub sent_packets: u64,
-    /// First answers that arrived, also to packets of earlier intervals.
-    pub answered_packets: u64,
-    /// Packets newly without an answer less those whose answer came late: the sum over all intervals is the loss. What follows the
-    /// last answer is counted at the end.
-    pub lost_packets: i64,
-    /// Lost over lost and answered packets, 0 to 1; 0 where more were recovered than lost.
-    pub loss_ratio: Option<f64>,
-    /// Round-trip time without the reflector's processing time, in ms: (T4 − T1) − (T3 − T2).
-    pub round_trip_ms: Quantiles,
-    /// Interarrival jitter on the way to the reflector at the end of the interval, in ms (RFC 3550 §6.4.1).
-    pub forward_jitter_ms: Option<f64>,
-    /// The same on the way back.
-    pub backward_jitter_ms: Option<f64>,
-}
-
-/// The figures of one interval at a Session-Reflector, of all sessions together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct ReflectorInterval {
-    /// The interval begins here, in seconds since the reflector began.
-    pub start_s: f64,
-    /// The interval ends here, in seconds since the reflector began.
-    pub end_s: f64,
-    /// Sessions that have not ended.
-    pub sessions: usize,
-    /// Packets that were answered.
-    pub reflected_packets: u64,
-    /// Packets that were not, for any reason.
-    pub unanswered_packets: u64,
-}
+use crate::measured::{
+    interval::{ReflectorInterval, StampInterval, next_due},
+    result::Quantiles,
+};
 
 /// The intervals of a Session-Sender.
 #[derive(Debug)]

@@ -6,8 +6,6 @@ mod reflect;
 mod result;
 mod send;
 
-pub use interval::{ReflectorInterval, ReflectorIntervals, StampInterval};
-pub use plan::{StampPacing, StampPlan, StampPlanError};
+pub use interval::ReflectorIntervals;
+pub use plan::StampClient;
 pub use reflect::Reflection;
-pub use result::{StampExtensions, StampPath, StampResult, StampTtl};
-pub use send::{StampLive, StampTarget, run};

@@ -1,109 +1,77 @@
 //! What a Session-Sender sends.
 
-use giusto_pace::{HeaderLayer, IpVersion, Limits};
+use giusto_net::TrafficClass;
+use giusto_pace::IpVersion;
 use giusto_session::{
     keys::KeyRing,
     probe::payload::PayloadSizes,
     stamp::{packet::Mode, time::TimestampFormat, tlv::TLV_HEADER_BYTES},
 };
-use giusto_units::{DataRate, DataSize};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::measured::plan::{Layout, Media, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo};
+use crate::measured::plan::{Layout, Media, ResolvedPlan, StreamPlan, StreamPlanError, Tempo};
+
+/// A session with a reflector.
+#[derive(Debug, Clone)]
+pub struct StampClient {
+    /// The length of the packets; `None`: that of base packets.
+    pub size: Option<DataSize>,
+    /// How they are paced; its media are of no account. [`Tempo::Media`]: 10 packets a second.
+    pub stream: StreamPlan,
+    /// Keys shared with the reflector: with them in authenticated mode.
+    pub keys: Option<KeyRing>,
+    /// The format of timestamps.
+    pub format: TimestampFormat,
+    /// DSCP and ECN of every packet.
+    pub traffic_class: TrafficClass,
+    /// The length of the intervals; `None`: there are none.
+    pub interval: Option<TimeDelta>,
+}
 
 /// What a Session-Sender sends.
 #[derive(Debug, Clone)]
-pub struct StampPlan {
+pub(super) struct StampPlan {
     stream: ResolvedPlan,
     pub(super) keys: Option<KeyRing>,
     pub(super) format: TimestampFormat,
 }
 
-/// Why a plan is impossible.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StampPlanError {
-    /// The size is not that of a packet.
-    #[error(
-        "a STAMP packet must have {base} bytes, or at least {} with an Extra Padding TLV (RFC 8972 §4.1), found {}",
-        base + TLV_HEADER_BYTES,
-        size.as_bytes()
-    )]
-    Size {
-        /// The size of the plan.
-        size: DataSize,
-        /// The length of a base packet.
-        base: usize,
-    },
-    /// The stream cannot be planned.
-    #[error(transparent)]
-    Stream(#[from] StreamPlanError),
-}
-
 impl StampPlan {
     /// Packets per second if no rate is given.
-    pub const DEFAULT_PACKETS_PER_SECOND: u64 = 10;
+    const DEFAULT_PACKETS_PER_SECOND: u64 = 10;
 
-    /// A plan of packets of `size`, or of base packets; at `rate`, or at 10 packets a second. With `keys` in authenticated mode.
+    /// The plan of a session, for addresses of one family.
     ///
     /// # Errors
     ///
-    /// [`StampPlanError`] where no packet has the size, and where the pacing cannot make the rate.
-    pub fn new(
-        size: Option<DataSize>,
-        tempo: Option<Tempo>,
-        keys: Option<KeyRing>,
-        pacing: StampPacing,
-    ) -> Result<Self, StampPlanError> {
+    /// [`StreamPlanError`] where no packet has the size, and where the pacing cannot make the rate.
+    pub(super) fn new(asked: &StampClient, ip: IpVersion) -> Result<Self, StreamPlanError> {
+        let StampClient { size, stream, keys, format, .. } = asked.clone();
         let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
         let base = mode.base_bytes();
         let size = size.unwrap_or(DataSize::from_bytes(base as u64));
         let bytes = size.as_bytes();
         if bytes != base as u64 && bytes < (base + TLV_HEADER_BYTES) as u64 {
-            return Err(StampPlanError::Size { size, base });
+            let padded = DataSize::from_bytes((base + TLV_HEADER_BYTES) as u64);
+            return Err(StreamPlanError::StampSize { size, base: DataSize::from_bytes(base as u64), padded });
         }
-        let StampPacing { layer, pacing, limits, ip, seed, dont_fragment, format } = pacing;
-        let usual = || {
-            let bits = layer.on_wire(size, ip).as_bits();
-            Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND))
+        let bits = stream.layer.on_wire(size, ip).as_bits();
+        let tempo = match stream.tempo {
+            Tempo::Media => Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND)),
+            asked => asked,
         };
-        let stream = StreamPlan {
-            media: Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)),
-            tempo: tempo.unwrap_or_else(usual),
-            layer,
-            pacing,
-            limits,
-            seed,
-            dont_fragment,
-        };
+        let media = Media::Filler(Layout::Raw, PayloadSizes::Fixed(size));
+        let stream = StreamPlan { media, tempo, ..stream };
         Ok(Self { stream: stream.resolve(ip)?, keys, format })
     }
 
     /// The plan of the stream.
-    pub fn stream(&self) -> &ResolvedPlan {
+    pub(super) fn stream(&self) -> &ResolvedPlan {
         &self.stream
     }
 
     /// The mode of the packets.
-    pub fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         if self.keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated }
     }
-}
-
-/// The circumstances of a [`StampPlan`].
-#[derive(Debug, Clone)]
-pub struct StampPacing {
-    /// The layer whose bytes the rate counts.
-    pub layer: HeaderLayer,
-    /// How departures are timed.
-    pub pacing: Pacing,
-    /// When sending ends.
-    pub limits: Limits,
-    /// The address family.
-    pub ip: IpVersion,
-    /// Seed of the padding.
-    pub seed: u64,
-    /// Packets that do not fit the path are not sent.
-    pub dont_fragment: bool,
-    /// The format of timestamps.
-    pub format: TimestampFormat,
 }

@@ -6,9 +6,28 @@ use giusto_net::{
     Clock, SocketConfig, UdpSocket,
     driver::{ReflectDriver, Verdict, stamp_clock},
 };
-use giusto_session::stamp::{Reflector, ReflectorConfig};
+use giusto_session::stamp::{Reflector, ReflectorConfig, ReflectorCounters};
+use giusto_units::Timestamp;
 
-use crate::measured::RunError;
+use crate::measured::{RunError, own_loss, result::ReflectorResult};
+
+impl ReflectorResult {
+    /// The result of `counters` after `duration_s` seconds.
+    pub(crate) fn new(counters: ReflectorCounters, unsent_packets: u64, duration_s: f64) -> Self {
+        let reasons = counters.reasons().into_iter();
+        Self {
+            doubts: own_loss("reflector", counters.kernel_dropped, None).into_iter().collect(),
+            protocol: "stamp",
+            reflected_packets: counters.reflected,
+            refused_dscp_packets: counters.refused_dscp,
+            sessions: counters.sessions,
+            unanswered_packets: reasons.map(|(name, _, packets)| (name, packets)).collect(),
+            unsent_packets,
+            duration_s,
+            counters,
+        }
+    }
+}
 
 /// A Session-Reflector that listens, but does not answer yet.
 #[derive(Debug)]
@@ -56,8 +75,9 @@ impl Reflection {
         &self.reflector
     }
 
-    /// Answers that the system did not take.
-    pub fn unsent_packets(&self) -> u64 {
-        self.unsent
+    /// The result, if it has reflected since `start`.
+    pub fn result(&self, start: Timestamp) -> ReflectorResult {
+        let seconds = (self.clock.now() - start).as_seconds();
+        ReflectorResult::new(self.reflector.counters(), self.unsent, seconds)
     }
 }

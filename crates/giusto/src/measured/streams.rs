@@ -1,0 +1,121 @@
+//! Streams to a giusto receiver, from it, or both at the same time.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use giusto_net::driver::Verdict;
+use giusto_pace::IpVersion;
+use giusto_session::probe::{Ended, ReceiverEvent};
+use giusto_units::TimeDelta;
+
+use crate::measured::{
+    RunError,
+    interval::ReceptionIntervals,
+    live::{Arrived, Client, Live, Outcome},
+    plan::StreamPlan,
+    recv::{self, Reception},
+    result::RunResult,
+    send::{self, Destination, Transmission},
+};
+
+/// How long the far end may take to begin what it has agreed to.
+const BEGINS: TimeDelta = TimeDelta::from_seconds(5);
+
+/// How long the receiver answers a sender that has not got the final report.
+const LINGER: TimeDelta = TimeDelta::from_millis(300);
+
+/// Who sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// This end.
+    Forward,
+    /// The far end.
+    Reverse,
+    /// Both.
+    Both,
+}
+
+/// What is sent, and how.
+#[derive(Debug, Clone)]
+pub struct Streams {
+    /// The plan of each stream.
+    pub plan: StreamPlan,
+    /// Who sends.
+    pub direction: Direction,
+    /// The far end; the address is that of [`Client::run`].
+    pub destination: Destination,
+}
+
+impl Client for Streams {
+    fn run(
+        &self,
+        to: SocketAddr,
+        stop: &AtomicBool,
+        on_live: &mut dyn FnMut(&Live),
+    ) -> Result<Outcome, RunError> {
+        let plan = self.plan.resolve(IpVersion::of(to.ip()))?;
+        let destination = Destination { to, ..self.destination.clone() };
+        if self.direction == Direction::Forward {
+            let run = send::run(&plan, &destination, stop, on_live)?;
+            return Ok(Outcome::of_streams(run.results(&plan), run.failure()));
+        }
+        let mut reception = Reception::ask(&plan, &destination, stop)?;
+        let (sent, received) = thread::scope(|scope| {
+            let sending = (self.direction == Direction::Both).then(|| {
+                let alone = Destination { interval: None, ..destination.clone() };
+                let plan = &plan;
+                scope.spawn(move || send::run(plan, &alone, stop, |_| {}))
+            });
+            let received = measure(&mut reception, destination.interval, stop, on_live);
+            let sent = sending.map(|thread| thread.join().unwrap_or(Err(RunError::Thread("sending"))));
+            received.and_then(|received| Ok((sent.transpose()?, received)))
+        })?;
+        let failure = sent.as_ref().and_then(Transmission::failure);
+        let failure = failure.or_else(|| match &received {
+            _ if stop.load(Ordering::Relaxed) => None,
+            Some((Some(Ended::Finished), _)) => None,
+            Some(_) => Some("the sender there disappeared".to_owned()),
+            None => Some(format!(
+                "it agreed to send, but nothing arrived within {BEGINS}: is UDP blocked on the path?"
+            )),
+        });
+        let sent = sent.map(|sent| sent.results(&plan)).unwrap_or_default();
+        let results = sent.into_iter().chain(received.map(|(_, result)| result)).collect();
+        Ok(Outcome::of_streams(results, failure))
+    }
+}
+
+/// Measures the stream that comes. Without one for [`BEGINS`] there is nothing to return.
+fn measure(
+    reception: &mut Reception,
+    interval: Option<TimeDelta>,
+    stop: &AtomicBool,
+    mut on_live: impl FnMut(&Live),
+) -> Result<Option<(Option<Ended>, RunResult)>, RunError> {
+    let granted = reception.socket.granted().clone();
+    let clock = reception.clock;
+    let mut intervals = interval.map(ReceptionIntervals::new);
+    let mut end = Some(clock.now() + BEGINS);
+    let mut measured = None;
+    reception.run(stop, |receiver, event| {
+        let now = clock.now();
+        let interval = intervals.as_mut().and_then(|all| all.on_event(now, receiver, event.as_ref(), None));
+        let arrived = Some(Arrived::Streams(recv::live(receiver)));
+        on_live(&Live { sent_packets: None, arrived, interval: interval.map(Into::into) });
+        match event {
+            Some(ReceiverEvent::Opened(_)) => end = None,
+            Some(ReceiverEvent::Closed(_, mut stream)) => {
+                let result = recv::result(&mut stream, receiver.cpu_ratio(), &granted);
+                let linger = if stream.ended() == Some(Ended::Finished) { LINGER } else { TimeDelta::ZERO };
+                end = Some(now + linger);
+                measured = Some((stream.ended(), result));
+            }
+            _ => {}
+        }
+        if end.is_some_and(|end| now >= end) { Verdict::Stop } else { Verdict::Continue }
+    })?;
+    Ok(measured)
+}
