@@ -4,7 +4,10 @@ use std::fmt;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{quantity::check, value::*};
+use super::{
+    quantity::check,
+    value::{Found, Node, Problem, Read, choice, expected, quoted, within, wrong},
+};
 use crate::scenario::{
     error::nearest,
     row::{Group, Key, Preset},
