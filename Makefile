@@ -37,9 +37,12 @@ lint: docs
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# Writes the pages of docs/reference that are generated from the program's tables.
+# Writes what is generated from the program's tables: the references of scenarios, statistics and Python (where its package is installed).
 reference:
-	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet --workspace --locked --features giusto-cli/browser --lib the_reference_is
+	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --locked --lib the_reference_is
+	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --locked --test statistics
+	$(PYTHON) lab/scenarios.py
+	! $(PYTHON) -c 'import giusto' 2> /dev/null || $(PYTHON) lab/python_reference.py > docs/reference/python.md
 
 # The documents as a site with search, in target/site: open index.html there.
 MDBOOK ?= $(or $(shell command -v mdbook),target/ci-tools/bin/mdbook)

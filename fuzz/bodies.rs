@@ -275,7 +275,7 @@ pub(crate) fn sender(bytes: &[u8]) {
         }
         assert!(sender.poll_timeout().map_or(ended, |at| at > now && !ended));
         let _ = sender.clock_estimate();
-        let _ = sender.round_trips().quantiles();
+        let _ = sender.rtts().quantiles();
     }
 }
 

@@ -62,7 +62,7 @@ fn answer(offer: &str) -> Option<(BrowserPeer, String)> {
     let algorithm: Algorithm = "gcc:libwebrtc".parse().expect("a known controller");
     let media = PeerMedia { source: Box::new(Empty), controller: algorithm.build(Limits::default()) };
     let config = PeerConfig::new(SERVER.into());
-    BrowserPeer::answer(Timestamp::ZERO, offer, config, (secrets, media), *origin).ok()
+    BrowserPeer::answer(Timestamp::ZERO, offer, config, secrets, media, *origin).ok()
 }
 
 /// The first byte chooses: an offer, a STUN message, datagrams of a call, the head of an HTTP request.

@@ -20,7 +20,6 @@ from giusto._statistics import (
 
 if TYPE_CHECKING:
     import pyarrow
-    from matplotlib.figure import Figure
     from typing_extensions import Self
 
 
@@ -241,12 +240,6 @@ class RunRecord:
         """Write ``result.json`` and the page ``report.html`` to a folder, as `giusto sim --out` does."""
         os.makedirs(folder, exist_ok=True)
         self._result.write(os.fspath(folder), f"giusto.run, scenario {self.scenario}, seed {self.seed}")
-
-    def plot(self) -> Figure:
-        """Draw rates and delays over time with matplotlib; see `giusto.plot.record`."""
-        from giusto import plot
-
-        return plot.record(self)
 
     def __str__(self) -> str:
         return self._result.tables().rstrip()

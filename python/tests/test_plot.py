@@ -16,7 +16,7 @@ import giusto
 
 def test_a_run_is_drawn_with_units_and_capacity(media: str, tmp_path: Path) -> None:
     record = giusto.run(media + '[[change]]\nat = "10 s"\nlink = "bottleneck"\nrate = "1 Mbit/s"\n')
-    figure = record.plot()
+    figure = giusto.plot.record(record)
     rates, delays = figure.axes
     assert (rates.get_ylabel(), delays.get_ylabel(), delays.get_xlabel()) == (
         "rate (Mbit/s)",
@@ -38,7 +38,7 @@ def test_a_run_is_drawn_with_units_and_capacity(media: str, tmp_path: Path) -> N
 
 def test_the_capacity_is_that_of_the_flows_own_direction(scenarios: Path) -> None:
     record = giusto.run(scenarios / "paths/asymmetric.toml")
-    for figure in (record.plot(), giusto.plot.compare({"one": record}, "tcp")):
+    for figure in (giusto.plot.record(record), giusto.plot.compare({"one": record}, "tcp")):
         [shade] = figure.axes[0].collections
         assert shade.get_label() == "capacity of down"
 
@@ -58,7 +58,7 @@ def test_runs_are_compared(media: str) -> None:
 
 def test_notebooks_show_figures_and_pages_that_need_no_network(media: str, tmp_path: Path) -> None:
     record = giusto.run(media)
-    figure = record.plot()
+    figure = giusto.plot.record(record)
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert pickle.loads(pickle.dumps(figure))._repr_png_().startswith(b"\x89PNG")
     page = giusto.plot.interactive(record, height=500)
@@ -78,4 +78,4 @@ def test_a_missing_matplotlib_is_named(media: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.delitem(sys.modules, "giusto._figure", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'giusto\[plot\]'"):
-        record.plot()
+        giusto.plot.record(record)

@@ -330,7 +330,8 @@ fn interval(text: &str) -> Result<TimeDelta, String> {
 
 /// Runs an end whose far end is giusto, with its settings and its capture, which a call that failed leaves too.
 fn with_peer(
-    (end, peer): (&EndArgs, &PeerArgs),
+    end: &EndArgs,
+    peer: &PeerArgs,
     awaits: Awaits<'_>,
     save: Option<&Path>,
     page: &mut Option<LivePage>,
@@ -365,7 +366,7 @@ fn with_peer(
 impl Run for CallerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let awaits = Awaits::Answer(&self.target);
-        with_peer((&self.end, &self.peer), awaits, None, page, |settings, page| {
+        with_peer(&self.end, &self.peer, awaits, None, page, |settings, page| {
             call(&self, settings, page, stop)
         })
     }
@@ -374,7 +375,7 @@ impl Run for CallerArgs {
 impl Run for ListenerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let (awaits, save) = (Awaits::Others("calls"), self.save.as_deref());
-        with_peer((&self.end, &self.peer), awaits, save, page, |settings, page| {
+        with_peer(&self.end, &self.peer, awaits, save, page, |settings, page| {
             listen(&self, settings, page, stop)
         })
     }
@@ -437,10 +438,11 @@ fn listen(
 ) -> anyhow::Result<ExitCode> {
     let address = args::unicast(listen_address(&args.listen, CALL_PORT)?)?;
     let trace = open_trace(args.end.trace.as_deref())?;
-    let limits = (usize::from(args.max_calls), args.end.max_rate.unwrap_or(MediaPlan::default().max_rate));
+    let max_rate = args.end.max_rate.unwrap_or(MediaPlan::default().max_rate);
     let sealed = settings.keys.is_some();
     let save = settings.save.clone();
-    let mut listener = Listener::open(address, limits, settings).map_err(usage)?;
+    let mut listener =
+        Listener::open(address, usize::from(args.max_calls), max_rate, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
     let sealed = if sealed { ", authenticated" } else { "" };
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
@@ -607,8 +609,8 @@ fn live_line(live: &Live) -> String {
             brief_rate(received.rate.as_bps() as f64)
         ));
     }
-    if let Some(round_trip) = live.round_trip {
-        parts.push(format!("RTT {}", time_us(round_trip.as_micros())));
+    if let Some(rtt) = live.rtt {
+        parts.push(format!("RTT {}", time_us(rtt.as_micros())));
     }
     if let Some(silence) = live.silence {
         parts.push(format!("nothing from the far end for {:.0} s", silence.as_seconds()));

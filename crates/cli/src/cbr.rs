@@ -130,7 +130,7 @@ pub(crate) fn run(
         let run = loopback::run_watched(plan, stop, on_live, |now, receiver, event| {
             if let Some(feed) = &mut feed {
                 let shown = Shown { at: clock.now(), run: number, name: Some(&shown) };
-                recv::watch(feed, shown, (now, receiver), event);
+                recv::watch(feed, shown, now, receiver, event);
             }
         })?;
         progress.step();
@@ -170,6 +170,9 @@ pub(crate) fn run(
     }
     LivePage::keep_result(page, (!runs.is_empty()).then(|| html::accuracy(&runs, &command_line())));
 
+    // One of both that fails costs the other nothing.
+    let write = |path| html::accuracy(&runs, &command_line()).write(path).map(|()| path);
+    let written = args.out.as_deref().map(write).transpose();
     let mut output = Output::of_form(&args.form, TextArgs::default());
     console::print_doubts(&runs, output.is_data())?;
     if output.is_one_object() {
@@ -182,8 +185,7 @@ pub(crate) fn run(
             print_text(&console::interrupted(runs.len(), plans.len() + peers))?;
         }
     }
-    if let Some(path) = &args.out {
-        html::accuracy(&runs, &command_line()).write(path)?;
+    if let Some(path) = written? {
         progress.wrote(path);
     }
     // An error comes last: the runs before it have been printed.

@@ -236,9 +236,9 @@ pub(crate) fn live_line(live: &Live) -> String {
     let sent = live.sent_packets.map(|sent| format!("{} sent", count(sent)));
     let arrived = live.arrived.map(|arrived| match arrived {
         Arrived::Streams(figures) => console::live_line(&figures),
-        Arrived::Answers(answered, round_trip) => {
-            let round_trip = round_trip.map_or_else(String::new, |time| format!(", round trip {time:.2}"));
-            format!("{} answered{round_trip}", count(answered))
+        Arrived::Answers(answered, rtt) => {
+            let rtt = rtt.map_or_else(String::new, |time| format!(", round trip {time:.2}"));
+            format!("{} answered{rtt}", count(answered))
         }
     });
     [sent, arrived].into_iter().flatten().collect::<Vec<_>>().join("; ")

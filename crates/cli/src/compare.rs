@@ -98,7 +98,7 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let progress = Progress::new(contenders.len() as u64 * if args.live { 2 } else { 1 });
     progress.say(first.scenario.name());
     let options = RecordOptions { timeline: args.out.as_ref().map(|_| TimelineOptions::default()) };
-    let outcome = side_by_side(&contenders, seed, (options, args.live), stop, &progress);
+    let outcome = side_by_side(&contenders, seed, options, args.live, stop, &progress);
     progress.clear();
     let mut comparison = outcome?;
     let mut files = Files::default();
@@ -123,7 +123,8 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
 pub(crate) fn side_by_side(
     contenders: &[Contender],
     seed: u64,
-    (options, live): (RecordOptions, bool),
+    options: RecordOptions,
+    live: bool,
     stop: &AtomicBool,
     progress: &Progress,
 ) -> anyhow::Result<Comparison> {
@@ -150,7 +151,7 @@ pub(crate) fn side_by_side(
     let held = threads.install(|| {
         let contenders = if live { contenders } else { &[] };
         let held = contenders.par_iter().with_max_len(1).map(|contender| {
-            let run = in_real_time(contender, (seed, options.timeline.is_some()), stop, progress);
+            let run = in_real_time(contender, seed, options.timeline.is_some(), stop, progress);
             progress.step();
             run
         });
@@ -172,7 +173,8 @@ pub(crate) fn side_by_side(
 /// The run of `contender` in real time; `None` if it was interrupted before the call began.
 fn in_real_time(
     Contender { controller, scenario, feedback, .. }: &Contender,
-    (seed, with_timeline): (u64, bool),
+    seed: u64,
+    with_timeline: bool,
     stop: &AtomicBool,
     progress: &Progress,
 ) -> anyhow::Result<Option<Run>> {

@@ -113,7 +113,7 @@ fn calls(quick: bool, stop: &AtomicBool, progress: &Progress) -> anyhow::Result<
     let controllers: Controllers = CONTROLLERS.parse().map_err(anyhow::Error::msg)?;
     let contenders = comparison::contenders(&Document::parse(&text, "demo.toml")?, &[], &controllers, None)?;
     let options = RecordOptions::with_timeline(TimelineOptions::default());
-    side_by_side(&contenders, SEED, (options, true), stop, progress)
+    side_by_side(&contenders, SEED, options, true, stop, progress)
 }
 
 pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

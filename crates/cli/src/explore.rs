@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
         explorer.check(&question).map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
     }
     let start = args.file.is_some().then_some(&question);
-    let page = html::Exploration::new(explorer.title(), start, &explore::entries());
+    let page = html::Exploration::new(explorer.title(), start, &explore::entries(), explore::MAX_SEEDS);
     let pages = Pages::start(routes(&explorer, page, stop), args.port, Limits::default())
         .map_err(|error| UsageError::new(format!("--port: {error}")))?;
     print_text(&pages.url())?;

@@ -98,7 +98,7 @@ impl LiveArgs {
         let Some(port) = self.live else { return Ok(None) };
         let seen = Arc::new(AtomicBool::new(false));
         let board = Arc::new(Board::new(title));
-        let pages = Pages::start(routes(title, awaits.sentence(), (&board, &seen)), port, Limits::default())
+        let pages = Pages::start(routes(title, awaits.sentence(), &board, &seen), port, Limits::default())
             .map_err(|error| UsageError::new(format!("--live: {error}")))?;
         let (feed, snapshots) = watch::feed();
         let ended = Arc::new(AtomicBool::new(false));
@@ -207,7 +207,7 @@ fn fold(
     }
 }
 
-fn routes(title: &str, awaits: String, (board, seen): (&Arc<Board>, &Arc<AtomicBool>)) -> Routes {
+fn routes(title: &str, awaits: String, board: &Arc<Board>, seen: &Arc<AtomicBool>) -> Routes {
     let (title, board, seen) = (title.to_owned(), Arc::clone(board), Arc::clone(seen));
     Routes::new().get("", move |request| Response::page(html::live(&title, &awaits, request.nonce()))).get(
         "events",

@@ -207,7 +207,7 @@ fn set(args: &TracesArgs) -> TraceSet {
     let parts = directions.iter().map(|name| {
         let default = if *name == DirectionName::Down { 4_000_000 } else { 2_000_000 };
         let loads = if load.is_empty() { vec![DataRate::from_bps(default)] } else { load.clone() };
-        TraceSet::combined((*seed, *duration), &[name.direction()], &or(speed, 3.0), &loads, &positions)
+        TraceSet::combined(*seed, *duration, &[name.direction()], &or(speed, 3.0), &loads, &positions)
     });
     TraceSet { seed: *seed, duration: *duration, traces: parts.flat_map(|part| part.traces).collect() }
 }

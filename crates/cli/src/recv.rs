@@ -126,7 +126,7 @@ impl Run for RecvArgs {
             if let Some(feed) = &mut feed {
                 let now = clock.now();
                 let shown = Shown { at: now, run: 0, name: None };
-                recv::watch(feed, shown, (now, receiver), event.as_ref());
+                recv::watch(feed, shown, now, receiver, event.as_ref());
             }
             let only = first.filter(|_| once);
             let ended =

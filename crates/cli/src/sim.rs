@@ -227,7 +227,7 @@ fn network(
     let seed = args.seed.unwrap_or(scenario.seed());
     let mut outputs = outputs(args, scenario)?;
     let ends = |now| context.ends(scenario.name(), now, scenario.end());
-    let mut record = timed::run_with((scenario, seed), options, &mut outputs, &mut observer, ends);
+    let mut record = timed::run_with(scenario, seed, options, &mut outputs, &mut observer, ends);
     let (paths, mut notes) = outputs.finish()?;
     written.extend(paths);
     if let Some(chrome) = chrome {
@@ -259,7 +259,7 @@ fn city(
 ) -> anyhow::Result<CityRun> {
     let seed = context.args.seed.unwrap_or(scenario.spec.config.seed);
     let end = giusto::city::end(&scenario.spec);
-    let (run, log) = timed::city(scenario, seed, |now| context.ends(&scenario.name, now, end))?;
+    let (run, log) = giusto::city::timed(scenario, seed, |now| context.ends(&scenario.name, now, end))?;
     if let Some(folder) = folder {
         let mut files = Files::default();
         files.add_result(folder, &run)?;

@@ -29,7 +29,7 @@ struct Message {
     packets: Vec<PacketReport>,
     in_flight: u64,
     extension: Option<Extension>,
-    round_trip: Option<i64>,
+    rtt: Option<i64>,
     loss: Option<(f64, u64)>,
     estimate: Option<u64>,
 }
@@ -106,13 +106,13 @@ fn message() -> impl Strategy<Value = Message> {
         prop::option::of(any::<(bool, f64, u64)>()),
     );
     (reports, size(), any::<bool>(), rest).prop_map(
-        |(packets, in_flight, quench, (round_trip, loss, estimate, nada))| {
+        |(packets, in_flight, quench, (rtt, loss, estimate, nada))| {
             let quench = quench.then_some(Extension::SourceQuench);
             let nada = nada.map(|(ramps_up, signal_ms, bps)| {
                 let mode = if ramps_up { RateMode::RampUp } else { RateMode::Gradual };
                 Extension::Nada(nada::Report::new(mode, signal_ms, DataRate::from_bps(bps)))
             });
-            Message { packets, in_flight, extension: nada.or(quench), round_trip, loss, estimate }
+            Message { packets, in_flight, extension: nada.or(quench), rtt, loss, estimate }
         },
     )
 }
@@ -150,7 +150,7 @@ fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
         Call::Feedback(message) => {
             let feedback = Feedback {
                 packets: &message.packets,
-                round_trip: message.round_trip.map(TimeDelta::from_nanos),
+                rtt: message.rtt.map(TimeDelta::from_nanos),
                 receiver_estimate: message.estimate.map(DataRate::from_bps),
                 loss: message.loss.map(|(ratio, expected_packets)| LossReport { ratio, expected_packets }),
                 extension: message.extension,

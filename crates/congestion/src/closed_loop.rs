@@ -16,7 +16,7 @@ use crate::{
     algorithm::Algorithm,
     controller::Controller,
     feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
-    gcc::rate::round_trip::propagation,
+    gcc::rate::rtt::propagation,
     limits::Limits,
     requirements::FeedbackKind,
     target::{Cause, Decision, Probe},
@@ -50,7 +50,7 @@ pub(super) struct Scenario {
     /// instead of packet feedback.
     pub(super) reports_only: bool,
     /// Packet feedback once a second includes the round-trip time, as a receiver report would.
-    pub(super) round_trips: bool,
+    pub(super) rtts: bool,
     /// Interval of packet feedback.
     pub(super) feedback: TimeDelta,
     /// Whether feedback is lost, as a function of the time in seconds.
@@ -82,7 +82,7 @@ impl Default for Scenario {
             seed: 1,
             media: DataRate::from_bps(u64::MAX),
             reports_only: false,
-            round_trips: false,
+            rtts: false,
             feedback: TimeDelta::from_millis(50),
             is_feedback_lost: |_| false,
             ecn: Ecn::NotEct,
@@ -214,7 +214,7 @@ struct Loop {
     next_frame: Timestamp,
     next_padding: Timestamp,
     next_feedback: Timestamp,
-    next_round_trip: Timestamp,
+    next_rtt: Timestamp,
     /// Bits in the link's queue at time `drained`.
     backlog: f64,
     drained: Timestamp,
@@ -249,7 +249,7 @@ impl Loop {
             next_frame: Timestamp::ZERO,
             next_padding: Timestamp::ZERO,
             next_feedback: Timestamp::ZERO + scenario.feedback,
-            next_round_trip: Timestamp::ZERO,
+            next_rtt: Timestamp::ZERO,
             backlog: 0.0,
             drained: Timestamp::ZERO,
             flight: VecDeque::new(),
@@ -465,14 +465,14 @@ impl Loop {
             self.in_flight = DataSize::from_bytes(PACKET) * (self.sequence - last.sent.sequence - 1);
         }
         self.pacer.on_in_flight(self.in_flight);
-        let is_second = self.now >= self.next_round_trip;
-        let round_trip = propagation(self.now, &packets).filter(|_| self.scenario.round_trips && is_second);
-        if round_trip.is_some() {
-            self.next_round_trip = self.now + TimeDelta::from_seconds(1);
+        let is_second = self.now >= self.next_rtt;
+        let rtt = propagation(self.now, &packets).filter(|_| self.scenario.rtts && is_second);
+        if rtt.is_some() {
+            self.next_rtt = self.now + TimeDelta::from_seconds(1);
         }
         let feedback = Feedback {
             packets: &packets,
-            round_trip,
+            rtt,
             loss: report.map(|(loss, _)| loss),
             receiver_estimate: report.map(|(_, rate)| DataRate::from_bps(rate.as_bps() * 3 / 2)),
             in_flight: self.in_flight,

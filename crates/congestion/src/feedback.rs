@@ -82,7 +82,7 @@ pub struct Feedback<'a> {
     /// arrived. In order of their sequence numbers. Empty for messages without packet reports.
     pub packets: &'a [PacketReport],
     /// Round-trip time, if the message gives one.
-    pub round_trip: Option<TimeDelta>,
+    pub rtt: Option<TimeDelta>,
     /// The receiver's estimate of the available rate (REMB).
     pub receiver_estimate: Option<DataRate>,
     /// Losses from receiver reports.
@@ -97,14 +97,14 @@ impl<'a> Feedback<'a> {
     /// Feedback with reports of packets, in order of their sequence numbers, after which `in_flight` bytes are neither reported nor
     /// given up.
     pub const fn new(packets: &'a [PacketReport], in_flight: DataSize) -> Self {
-        Self { packets, round_trip: None, receiver_estimate: None, loss: None, extension: None, in_flight }
+        Self { packets, rtt: None, receiver_estimate: None, loss: None, extension: None, in_flight }
     }
 
     /// Sets the round-trip time that the message gives. Controllers that use packet reports compute it from those; leave it out if you
     /// do not measure it otherwise.
     #[must_use]
-    pub const fn with_round_trip(self, round_trip: Option<TimeDelta>) -> Self {
-        Self { round_trip, ..self }
+    pub const fn with_rtt(self, rtt: Option<TimeDelta>) -> Self {
+        Self { rtt, ..self }
     }
 
     /// Sets the receiver's estimate of the available rate.

@@ -146,7 +146,7 @@ pub enum Cause {
     /// The media uses less than the target, so nothing can be learned about the path.
     ApplicationLimited,
     /// RTT above limit: the rate is reduced.
-    RoundTrip,
+    Rtt,
     /// No feedback for too long: the rate is reduced.
     Silence,
     /// The lowest or highest configured rate.

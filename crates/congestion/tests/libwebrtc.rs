@@ -87,8 +87,8 @@ impl Replay {
             "p" => self.controller.on_timeout(now, &QueueState::default()),
             "s" => self.on_sent(DataSize::from_bytes(fields[2].parse().unwrap()), fields.get(3)),
             "r" => {
-                let round_trip = Some(TimeDelta::from_micros(100 * units(fields[2])));
-                self.controller.on_feedback(now, &Feedback::default().with_round_trip(round_trip));
+                let rtt = Some(TimeDelta::from_micros(100 * units(fields[2])));
+                self.controller.on_feedback(now, &Feedback::default().with_rtt(rtt));
             }
             "l" => {
                 let (lost, received) = (units(fields[2]), units(fields[3]));

@@ -1,6 +1,6 @@
 //! The table of figures against what is made from it: the lists of `docs/reference/statistics.md`, and the records of Python.
 //!
-//! `GIUSTO_UPDATE=1 cargo test -p giusto --test statistics` writes both.
+//! `make reference` writes both.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
@@ -20,11 +20,11 @@ const END: &str = "<!-- end of the generated list -->";
 /// Compares a file of the repository with `text`, or writes it.
 fn is_current(path: &str, text: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    if std::env::var_os("GIUSTO_UPDATE").is_some() {
+    if std::env::var_os("GIUSTO_WRITE_REFERENCE").is_some() {
         fs::write(&file, text).unwrap();
     }
     let found = fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == text, "{path} is not current: GIUSTO_UPDATE=1 cargo test -p giusto --test statistics");
+    assert!(found == text, "{path} is not current: make reference");
 }
 
 /// A list of statistics in Markdown.

@@ -35,7 +35,7 @@ pub struct ClockSample {
 
 impl ClockSample {
     /// The peer's clock minus ours, `θ = ((T2 − T1) + (T3 − T4)) / 2` (RFC 5905 §8). It is off by half the difference of
-    /// the two one-way delays, so by at most half the [`round_trip`](Self::round_trip).
+    /// the two one-way delays, so by at most half the [`rtt`](Self::rtt).
     #[inline]
     pub fn offset(&self) -> TimeDelta {
         let nanos = |at: u64| i128::from(at);
@@ -47,7 +47,7 @@ impl ClockSample {
 
     /// The round-trip time, `δ = (T4 − T1) − (T3 − T2)` (RFC 5905 §8).
     #[inline]
-    pub fn round_trip(&self) -> TimeDelta {
+    pub fn rtt(&self) -> TimeDelta {
         (self.client_received - self.client_sent) - (self.server_sent - self.server_received)
     }
 
@@ -60,7 +60,7 @@ impl ClockSample {
     fn is_causal(&self) -> bool {
         self.client_received >= self.client_sent
             && self.server_sent >= self.server_received
-            && self.round_trip() >= TimeDelta::ZERO
+            && self.rtt() >= TimeDelta::ZERO
     }
 }
 
@@ -163,7 +163,7 @@ impl ClockEstimate {
 #[derive(Debug, Clone)]
 pub struct ClockEstimator {
     windows: Windows<Best>,
-    round_trips: ErrorHistogram,
+    rtts: ErrorHistogram,
     latest: Timestamp,
     rejected: u64,
 }
@@ -177,12 +177,12 @@ struct Best(Option<Reduced>);
 struct Reduced {
     at: Timestamp,
     offset: TimeDelta,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
 }
 
 impl Merge for Best {
     fn merge(&mut self, next: &Self) {
-        self.0 = [self.0, next.0].into_iter().flatten().min_by_key(|sample| sample.round_trip);
+        self.0 = [self.0, next.0].into_iter().flatten().min_by_key(|sample| sample.rtt);
     }
 }
 
@@ -197,7 +197,7 @@ impl ClockEstimator {
     pub fn new() -> Self {
         Self {
             windows: Windows::new(MAX_WINDOWS, WINDOW),
-            round_trips: ErrorHistogram::new(),
+            rtts: ErrorHistogram::new(),
             latest: Timestamp::ZERO,
             rejected: 0,
         }
@@ -210,9 +210,8 @@ impl ClockEstimator {
             self.rejected += 1;
             return;
         }
-        let reduced =
-            Reduced { at: sample.middle(), offset: sample.offset(), round_trip: sample.round_trip() };
-        self.round_trips.record(reduced.round_trip);
+        let reduced = Reduced { at: sample.middle(), offset: sample.offset(), rtt: sample.rtt() };
+        self.rtts.record(reduced.rtt);
         self.latest = self.latest.max(reduced.at);
         if let Some(best) = self.windows.at(reduced.at) {
             best.merge(&Best(Some(reduced)));
@@ -221,8 +220,8 @@ impl ClockEstimator {
 
     /// The round-trip times of all samples.
     #[inline]
-    pub fn round_trips(&self) -> &ErrorHistogram {
-        &self.round_trips
+    pub fn rtts(&self) -> &ErrorHistogram {
+        &self.rtts
     }
 
     /// Number of rejected samples.
@@ -238,15 +237,14 @@ impl ClockEstimator {
         let drift = drift_of(&samples);
         let allowance = drift.map_or(UNKNOWN_DRIFT, |drift| drift.standard_error_ppm * 1e-6);
         let age = |sample: &Reduced| (self.latest - sample.at).as_nanos() as f64;
-        let uncertainty =
-            |sample: &Reduced| sample.round_trip.as_nanos() as f64 / 2.0 + age(sample) * allowance;
+        let uncertainty = |sample: &Reduced| sample.rtt.as_nanos() as f64 / 2.0 + age(sample) * allowance;
         let best = samples.iter().min_by(|a, b| uncertainty(a).total_cmp(&uncertainty(b)))?;
         let there = ClockEstimate {
             at: best.at,
             offset: best.offset,
             uncertainty: TimeDelta::from_nanos(uncertainty(best).ceil() as i64),
             drift,
-            samples: self.round_trips.count(),
+            samples: self.rtts.count(),
         };
         Some(ClockEstimate { at: self.latest, offset: there.offset_at(self.latest), ..there })
     }
@@ -259,10 +257,10 @@ fn drift_of(samples: &[Reduced]) -> Option<ClockDrift> {
         return None;
     }
     let first = samples.first()?;
-    let mut by_round_trip = samples.to_vec();
-    by_round_trip.sort_by_key(|sample| sample.round_trip);
-    by_round_trip.truncate(samples.len().div_ceil(2).max(MIN_DRIFT_WINDOWS));
-    let points: Vec<(f64, f64)> = by_round_trip
+    let mut by_rtt = samples.to_vec();
+    by_rtt.sort_by_key(|sample| sample.rtt);
+    by_rtt.truncate(samples.len().div_ceil(2).max(MIN_DRIFT_WINDOWS));
+    let points: Vec<(f64, f64)> = by_rtt
         .iter()
         .map(|sample| {
             let offset = i128::from(sample.offset.as_nanos()) - i128::from(first.offset.as_nanos());
@@ -358,7 +356,7 @@ mod tests {
         };
         // ((1130 − 100) + (1140 − 160)) / 2 and (160 − 100) − (1140 − 1130).
         assert_eq!(sample.offset(), TimeDelta::from_nanos(1_005));
-        assert_eq!(sample.round_trip(), TimeDelta::from_nanos(50));
+        assert_eq!(sample.rtt(), TimeDelta::from_nanos(50));
     }
 
     #[test]
@@ -374,7 +372,7 @@ mod tests {
         let drift = estimate.drift.unwrap();
         assert!((drift.ppm + 40.0).abs() < 0.01 && drift.standard_error_ppm < 0.01, "{drift:?}");
         assert!((5.0..5.1).contains(&estimate.uncertainty.as_millis()), "{estimate:?}");
-        let median = estimator.round_trips().quantiles().unwrap().p50.as_millis();
+        let median = estimator.rtts().quantiles().unwrap().p50.as_millis();
         assert!((9.99..10.02).contains(&median), "{median}");
     }
 

@@ -164,7 +164,7 @@ impl EncoderProcess {
         if let Some(stdout) = child.stdout.take() {
             let state = Arc::clone(&state);
             std::thread::spawn(move || {
-                let result = read_frames(stdout, clock, (&frame_in, &codec_in), &state);
+                let result = read_frames(stdout, clock, &frame_in, &codec_in, &state);
                 locked(&state).output = Some((clock.now(), result));
                 drop(ended);
             });
@@ -304,7 +304,8 @@ impl Drop for Process {
 fn read_frames(
     mut stdout: impl Read,
     clock: Clock,
-    (frames, codec): (&SyncSender<ReadFrame>, &mpsc::Sender<VideoCodec>),
+    frames: &SyncSender<ReadFrame>,
+    codec: &mpsc::Sender<VideoCodec>,
     state: &Mutex<State>,
 ) -> Result<(), VideoError> {
     let mut reader = VideoReader::default();

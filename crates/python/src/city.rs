@@ -76,7 +76,7 @@ pub(crate) fn run_city(
     let done = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| timed::city(&scenario, seed, |_| stop.load(Ordering::Relaxed)),
+        |stop, _progress| giusto::city::timed(&scenario, seed, |_| stop.load(Ordering::Relaxed)),
     )?;
     let (run, log) = done.map_err(|error| value_error(error.to_string()))?;
     Ok(City { run, log })

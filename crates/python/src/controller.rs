@@ -161,7 +161,7 @@ impl Feedback {
         };
         Ok(Self {
             packets: PyList::new(py, packets)?.unbind(),
-            round_trip_s: feedback.round_trip.map(TimeDelta::as_seconds),
+            round_trip_s: feedback.rtt.map(TimeDelta::as_seconds),
             receiver_estimate_bps: feedback.receiver_estimate.map(DataRate::as_bps),
             loss_ratio: feedback.loss.map(|loss| loss.ratio),
             nada,

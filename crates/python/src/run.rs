@@ -145,7 +145,7 @@ pub(crate) fn run(
         |stop, _progress| {
             let ends = |_| stop.load(Ordering::Relaxed) || raised.is_set();
             let mut taps = OwnTaps::new(&own, &raised);
-            timed::run_with((&scenario, seed), options, &mut taps, &mut table, ends)
+            timed::run_with(&scenario, seed, options, &mut taps, &mut table, ends)
         },
     )?;
     raised.result()?;

@@ -61,7 +61,8 @@ pub(crate) fn seal(
     kind: u8,
     message: &impl Serialize,
     padded_to: usize,
-    (key, number): (&MacKey, u64),
+    key: &MacKey,
+    number: u64,
 ) -> Vec<u8> {
     let [m0, m1, m2] = MAGIC;
     let mut bytes = vec![m0, m1, m2, kind];

@@ -179,7 +179,7 @@ fn a_sender_with_a_key_ignores_unauthenticated_messages() {
     net.now += TimeDelta::from_millis(250);
     sender.handle_timeout(net.now);
     assert!(sender.poll_transmit(net.now).is_some());
-    let measured = sender.round_trips().count();
+    let measured = sender.rtts().count();
     forged(&mut sender, &net, token);
     // The receiver's own report, without its authentication.
     let (mut other_net, other) = (Net::new(receiver_config()), address(5000));
@@ -191,7 +191,7 @@ fn a_sender_with_a_key_ignores_unauthenticated_messages() {
     assert_ne!(token, other_token);
     sender.handle_datagram(net.now, &Message::Report { token, report }.encode(0), net.now);
     assert!(sender.poll_event().is_none());
-    assert_eq!(sender.round_trips().count(), measured);
+    assert_eq!(sender.rtts().count(), measured);
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn another_reader_finds_the_report() {
 }
 
 #[test]
-fn the_sender_knows_the_round_trip_and_the_quality() {
+fn the_sender_knows_the_rtt_and_the_quality() {
     let (far, _) = bad_call(500);
     let mut reports = FarEndReports::new(SSRC, 8_000, ORIGIN_NS);
     for (at, bytes) in &far.sent {
@@ -283,7 +283,7 @@ fn the_sender_knows_the_round_trip_and_the_quality() {
     let latest = *reports.latest().unwrap();
     assert_eq!((latest.reports, latest.lost_packets, latest.fraction_lost), (2, 5, 0.0));
     assert!(latest.voice.unwrap().r_factor.is_some());
-    let times = reports.round_trips();
+    let times = reports.rtts();
     let (min, max) = (times.min().unwrap(), times.max().unwrap());
     assert_eq!(times.count(), 2);
     for time in [min, max] {
@@ -314,7 +314,7 @@ fn reports_of_others_and_impossible_times_are_ignored() {
     ours.handle_datagram(at_ms(10), &forged, at_ms(10));
     let latest = ours.latest().unwrap();
     assert_eq!((latest.source, latest.lost_packets, latest.voice), (1, -3, None));
-    assert!(ours.round_trips().is_empty(), "before the first datagram");
+    assert!(ours.rtts().is_empty(), "before the first datagram");
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn only_the_answer_to_a_ping_moves_the_clock_estimate() {
     let from = address(5000);
     let (mut sender, token) = net.open(from);
     net.converse(from, &mut sender, TimeDelta::from_seconds(2));
-    let measured = sender.round_trips().count();
+    let measured = sender.rtts().count();
     assert!((5..=10).contains(&measured), "{measured}");
     let pong = |ping_sent_ns| {
         let received_ns = 77_000_000_000;
@@ -173,14 +173,14 @@ fn only_the_answer_to_a_ping_moves_the_clock_estimate() {
     for sent_ns in [0, 1, net.now.as_nanos(), net.now.as_nanos() - 123_456] {
         sender.handle_datagram(net.now, &pong(sent_ns), net.now);
     }
-    assert_eq!(sender.round_trips().count(), measured);
+    assert_eq!(sender.rtts().count(), measured);
     net.now += TimeDelta::from_millis(250);
     sender.handle_timeout(net.now);
     assert!(sender.poll_transmit(net.now).is_some(), "a ping is due");
     for _ in 0..3 {
         sender.handle_datagram(net.now, &pong(net.now.as_nanos()), net.now);
     }
-    assert_eq!(sender.round_trips().count(), measured + 1);
+    assert_eq!(sender.rtts().count(), measured + 1);
 }
 
 #[test]

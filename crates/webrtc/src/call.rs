@@ -203,8 +203,8 @@ pub fn run(
     let setting = Setting { clock, socket: &socket, asked: &asked, board: &board, stop };
     let mut media = media;
     loop {
-        let answered = setting.until_answered(media, (feedback, repair), &mut secrets, observer)?;
-        match setting.hold(answered, (duration, interval.max(MIN_INTERVAL)), observer)? {
+        let answered = setting.until_answered(media, feedback, repair, &mut secrets, observer)?;
+        match setting.hold(answered, duration, interval.max(MIN_INTERVAL), observer)? {
             Held::Over(result) => return Ok(CallResult { controller, ..*result }),
             Held::Left(unused) => media = unused,
         }
@@ -240,7 +240,8 @@ impl Setting<'_> {
     fn until_answered(
         &self,
         mut media: PeerMedia,
-        (feedback, repair): (Option<FeedbackKind>, bool),
+        feedback: Option<FeedbackKind>,
+        repair: bool,
         secrets: &mut impl FnMut() -> Result<Secrets, DtlsError>,
         observer: &mut impl CallObserver,
     ) -> Result<Answered, CallError> {
@@ -257,7 +258,7 @@ impl Setting<'_> {
             let (now, origin) = (self.clock.now(), self.clock.origin_instant());
             let secrets = secrets()?;
             // Where the client has gone meanwhile, the call never connects.
-            match BrowserPeer::answer(now, &offer, config, (&secrets, media), origin) {
+            match BrowserPeer::answer(now, &offer, config, &secrets, media, origin) {
                 Ok((peer, answer)) => {
                     self.board.begin(secrets.token.clone());
                     let _ = reply.try_send(Ok((answer, secrets.token)));
@@ -276,7 +277,8 @@ impl Setting<'_> {
     fn hold(
         &self,
         Answered { mut peer, at: offered_at }: Answered,
-        (duration, interval): (Option<TimeDelta>, TimeDelta),
+        duration: Option<TimeDelta>,
+        interval: TimeDelta,
         observer: &mut impl CallObserver,
     ) -> Result<Held, CallError> {
         let cpu = ThreadCpu::start();
@@ -329,7 +331,7 @@ impl Setting<'_> {
             _ => EndReason::Local.to_string(),
         };
         self.board.end(end.clone());
-        self.farewell(&mut turns, &mut peer, (ended_at, observer))?;
+        self.farewell(&mut turns, &mut peer, ended_at, observer)?;
         let whole = ended_at.saturating_since(offered_at).as_seconds();
         let sampler = media.map(|(sampler, _)| sampler);
         let result = CallResult {
@@ -339,7 +341,7 @@ impl Setting<'_> {
             schedule_error: turns.lateness,
             end,
             browser: self.board.take_figures(),
-            ..CallResult::of(&peer, (offered_at, ended_at), sampler)
+            ..CallResult::of(&peer, offered_at, ended_at, sampler)
         };
         Ok(match peer.into_media() {
             Some(media) if left => Held::Left(media),
@@ -359,7 +361,8 @@ impl Setting<'_> {
         &self,
         turns: &mut Turns<'_>,
         peer: &mut BrowserPeer,
-        (ended_at, observer): (Timestamp, &mut impl CallObserver),
+        ended_at: Timestamp,
+        observer: &mut impl CallObserver,
     ) -> Result<(), CallError> {
         loop {
             let now = turns.turn(peer, None, observer)?;

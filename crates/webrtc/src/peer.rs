@@ -255,7 +255,8 @@ impl BrowserPeer {
         now: Timestamp,
         offer: &str,
         config: PeerConfig,
-        (secrets, media): (&Secrets, PeerMedia),
+        secrets: &Secrets,
+        media: PeerMedia,
         origin: Instant,
     ) -> Result<(Self, String), (OfferError, PeerMedia)> {
         let read = Offer::parse(offer).and_then(|offer| {

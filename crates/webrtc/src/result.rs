@@ -103,7 +103,7 @@ pub struct LiveBrowser {
     /// Freezes since the beginning.
     pub freezes: u64,
     /// Round-trip time of ICE.
-    pub round_trip: Option<TimeDelta>,
+    pub rtt: Option<TimeDelta>,
 }
 
 impl LiveBrowser {
@@ -119,7 +119,7 @@ impl LiveBrowser {
                 lost_packets: rise(now.lost_packets, before.lost_packets) as u64,
                 frames: rise(now.frames_decoded, before.frames_decoded) as u64,
                 freezes: now.freezes.unwrap_or(0.0).max(0.0) as u64,
-                round_trip: now.rtt_s.map(TimeDelta::from_seconds_f64),
+                rtt: now.rtt_s.map(TimeDelta::from_seconds_f64),
             }
         })
     }
@@ -286,7 +286,8 @@ impl CallResult {
     /// What a call knows of itself, from its offer to its end.
     pub(crate) fn of(
         peer: &BrowserPeer,
-        (offered_at, ended_at): (Timestamp, Timestamp),
+        offered_at: Timestamp,
+        ended_at: Timestamp,
         sampler: Option<Sampler>,
     ) -> Self {
         let begin = peer.connected_at();

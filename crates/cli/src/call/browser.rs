@@ -93,7 +93,7 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
             .map_err(|error| UsageError::new(format!("--session-log {error}")))
     });
     let log = log.transpose()?;
-    let outcome = call(&plan, (trace, log.as_ref()), stop, |event| say(&event));
+    let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
     if let Some(log) = log {
         log.finish()?;
     }

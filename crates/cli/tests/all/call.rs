@@ -72,8 +72,8 @@ fn both_ends_print_the_record_of_the_session() {
         assert_eq!((&stream["id"], &stream["frames"]), (&"video".into(), &flow["frames"]), "{record}");
         let delay = &flow["frame_delay_ms"];
         assert!((0.0..500.0).contains(&number(&delay["p50"])), "{record}");
-        let round_trip = &record["call"]["round_trip_ms"];
-        assert!((0.0..500.0).contains(&number(&round_trip["p50"])), "{record}");
+        let rtt = &record["call"]["round_trip_ms"];
+        assert!((0.0..500.0).contains(&number(&rtt["p50"])), "{record}");
     }
     assert_eq!((&caller["call"]["role"], &listener["call"]["role"]), (&"caller".into(), &"listener".into()));
     assert!(number(&caller["flows"][0]["target_rate_bps"]) > 200e3);

@@ -268,8 +268,8 @@ fn an_rtp_receiver_reports_to_a_sender_that_did_not_ask() {
     let far_end = &sent["far_end"];
     assert!(far_end["program"].as_str().unwrap().starts_with("RTCP of "), "{sent}");
     assert_eq!((&far_end["lost_packets"], &sent["lost_packets"]), (&Value::from(0), &Value::Null));
-    let round_trip = far_end["rtcp"]["round_trip_ms"].as_f64().unwrap();
-    assert!((0.0..10_000.0).contains(&round_trip), "{far_end}");
+    let rtt = far_end["rtcp"]["round_trip_ms"].as_f64().unwrap();
+    assert!((0.0..10_000.0).contains(&rtt), "{far_end}");
     // On a busy machine the receiver may find datagrams too late.
     let voip = &far_end["rtcp"]["voip"];
     assert_eq!(

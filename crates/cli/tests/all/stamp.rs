@@ -72,7 +72,7 @@ fn send(to: SocketAddr, args: &[&str]) -> Value {
 }
 
 #[test]
-fn both_modes_measure_a_round_trip() {
+fn both_modes_measure_a_rtt() {
     let keys = Keys::new();
     let key_file = keys.path("right");
     let with_key = ["--key-file", &key_file];

@@ -8,6 +8,6 @@ pub use super::{
     loss::{Increase, InvalidConfig, Measure, ModelConfig, ReportConfig, StandingQueueConfig},
     rate::{
         AimdConfig, ApplicationLimitedConfig, CapacityConfig, ConvergenceConfig, Near, ProbeRateConfig,
-        ProbingConfig, PushBackConfig, RobustThroughputConfig, RoundTripConfig,
+        ProbingConfig, PushBackConfig, RobustThroughputConfig, RttConfig,
     },
 };

@@ -11,7 +11,7 @@
 //! | over-use | for 10 ms (§5.4) | for 10 ms and at least two groups, as in libwebrtc |
 //! | jumps of a clock | – | the estimator is reset, as in libwebrtc |
 //! | initial variance of the noise | – | 1 ms², its minimum |
-//! | high RTT, missing feedback | – | libwebrtc's back-off ([`Config::round_trip`]) |
+//! | high RTT, missing feedback | – | libwebrtc's back-off ([`Config::rtt`]) |
 
 use alloc::boxed::Box;
 
@@ -20,9 +20,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use super::{
     delay::{DelayConfig, DelayConfigError, DelayEstimator},
     loss::{ByReport, ReportConfig},
-    rate::{
-        Aimd, AimdConfig, DelayReading, Observation, RoundTripConfig, WindowedRate, round_trip::propagation,
-    },
+    rate::{Aimd, AimdConfig, DelayReading, Observation, RttConfig, WindowedRate, rtt::propagation},
     settled::Settled,
 };
 use crate::{
@@ -56,7 +54,7 @@ pub struct Config {
     pub loss_interval: TimeDelta,
     /// Reaction to a high RTT or missing feedback. The draft specifies none and would never stop sending: the
     /// defaults are libwebrtc's.
-    pub round_trip: RoundTripConfig,
+    pub rtt: RttConfig,
 }
 
 impl Config {
@@ -76,7 +74,7 @@ impl Config {
             window: TimeDelta::from_seconds(1),
             reports: ReportConfig::draft(),
             loss_interval: TimeDelta::from_seconds(1),
-            round_trip: RoundTripConfig::default(),
+            rtt: RttConfig::default(),
         }
     }
 }
@@ -139,7 +137,7 @@ impl Draft {
             aimd: Aimd::new(aimd, limits.start),
             arrived: WindowedRate::new(config.window),
             reports: ByReport::new(reports, limits.start),
-            settled: Settled::new(limits, config.round_trip),
+            settled: Settled::new(limits, config.rtt),
             delay_cause: Cause::Start,
             losses: Losses { interval: config.loss_interval, since: None, expected: 0, lost: 0 },
             config: Config { limits, ..config },
@@ -205,20 +203,20 @@ impl Controller for Draft {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let (now, _) = self.settled.advance(now);
-        let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
+        let rtt = feedback.rtt.or_else(|| propagation(now, feedback.packets));
         // Packet reports contain more than a receiver report. The receiver report would count the same losses
         // again, and would hide that packet reports are missing.
         let by_packets = !feedback.packets.is_empty() || self.losses.since.is_some();
-        if let Some(round_trip) = round_trip {
-            self.aimd.on_round_trip(round_trip);
+        if let Some(rtt) = rtt {
+            self.aimd.on_rtt(rtt);
             if !by_packets || !feedback.packets.is_empty() {
-                self.settled.on_round_trip(now, round_trip);
+                self.settled.on_rtt(now, rtt);
             }
         }
         let report = if by_packets { self.losses.take(now, feedback.packets) } else { feedback.loss };
         self.on_packets(now, feedback.packets);
         if let Some(report) = report {
-            self.reports.on_report(now, &report, round_trip);
+            self.reports.on_report(now, &report, rtt);
         }
         self.settle(now);
     }

@@ -30,7 +30,7 @@ use super::{
     loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
         Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
-        Probing, PushBack, RobustThroughput, round_trip::propagation_of,
+        Probing, PushBack, RobustThroughput, rtt::propagation_of,
     },
     settled::Settled,
 };
@@ -136,7 +136,7 @@ impl Libwebrtc {
             reports: ByReport::new(reports, limits.start),
             standing_queue: config.standing_queue.map(StandingQueue::new),
             push_back: config.push_back.map(PushBack::new),
-            settled: Settled::new(limits, config.round_trip),
+            settled: Settled::new(limits, config.rtt),
             receiver_estimate: None,
             has_packet_reports: false,
             has_reports: false,
@@ -200,10 +200,10 @@ impl Libwebrtc {
         self.has_packet_reports = true;
         self.by_arrival.fill(packets);
         let times = self.by_arrival.packets().iter().map(|packet| (packet.sent, packet.arrival));
-        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation_of(now, times)) {
-            self.settled.on_round_trip(now, round_trip);
-            if feedback.round_trip.is_some() || self.config.feedback_round_trip {
-                self.aimd.on_round_trip(round_trip);
+        if let Some(rtt) = feedback.rtt.or_else(|| propagation_of(now, times)) {
+            self.settled.on_rtt(now, rtt);
+            if feedback.rtt.is_some() || self.config.feedback_rtt {
+                self.aimd.on_rtt(rtt);
             }
         }
         let limited = self.application_limited.since();
@@ -246,23 +246,23 @@ impl Libwebrtc {
 
     /// Handles feedback without packet reports: a receiver report, or the receiver's estimate.
     fn on_others(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
-        if let Some(round_trip) = feedback.round_trip {
-            self.aimd.on_round_trip(round_trip);
+        if let Some(rtt) = feedback.rtt {
+            self.aimd.on_rtt(rtt);
         }
         // Once packets have been reported, missing packet reports count as missing feedback, even if receiver
         // reports arrive.
         if self.has_packet_reports {
             return;
         }
-        if let Some(round_trip) = feedback.round_trip {
-            self.settled.on_round_trip(now, round_trip);
+        if let Some(rtt) = feedback.rtt {
+            self.settled.on_rtt(now, rtt);
         }
         self.has_reports = true;
         self.settled.on_report(now);
         self.reports.on_delay_based(now, self.receiver_estimate);
         let before = self.reports.rate();
         match &feedback.loss {
-            Some(report) => self.reports.on_report(now, report, feedback.round_trip),
+            Some(report) => self.reports.on_report(now, report, feedback.rtt),
             None => self.reports.on_time(now),
         }
         if self.reports.rate() < before {
@@ -320,7 +320,7 @@ impl Libwebrtc {
             return Constraint::Delay;
         }
         if self.settled.is_too_long() {
-            return Constraint::RoundTrip;
+            return Constraint::Rtt;
         }
         match self.loss.estimate().state {
             LossState::DelayBased => Constraint::None,
@@ -360,8 +360,8 @@ impl Controller for Libwebrtc {
             && !feedback.packets.is_empty()
         {
             let arrived = feedback.packets.iter().filter(|packet| packet.arrival.is_some());
-            let round_trip = arrived.map(|packet| now - packet.sent.at).max();
-            push_back.on_feedback(now, self.settled.target(), round_trip, feedback.in_flight);
+            let rtt = arrived.map(|packet| now - packet.sent.at).max();
+            push_back.on_feedback(now, self.settled.target(), rtt, feedback.in_flight);
         }
     }
 

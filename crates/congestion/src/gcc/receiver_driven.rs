@@ -7,7 +7,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use super::{
     arithmetic::scaled,
     loss::{ByReport, ReportConfig},
-    rate::RoundTripConfig,
+    rate::RttConfig,
     settled::Settled,
 };
 use crate::{
@@ -27,12 +27,12 @@ pub struct Config {
     pub limits: Limits,
     /// The loss-based rate.
     pub reports: ReportConfig,
-    /// Reaction to missing feedback. If no report arrives for [`limit`](RoundTripConfig::limit) while packets
+    /// Reaction to missing feedback. If no report arrives for [`limit`](RttConfig::limit) while packets
     /// are sent, the rate falls step by step. Default: after 3 s, which is three times the maximum interval
     /// of estimates (draft-ietf-rmcat-gcc-02 §4: once per second), so that two may be lost; then to 0.8 of
     /// the rate each second, as in libwebrtc (`send_side_bandwidth_estimation.cc`). The next report restores
     /// the permitted rate.
-    pub silence: RoundTripConfig,
+    pub silence: RttConfig,
     /// Pacing rate as a multiple of the target; above 0. Default 2.5: as libwebrtc before the first packet
     /// feedback (`goog_cc_network_control.cc`).
     pub pacing: f64,
@@ -41,7 +41,7 @@ pub struct Config {
 impl Config {
     /// With libwebrtc's loss rule.
     pub fn within(limits: Limits) -> Self {
-        Self { limits, reports: ReportConfig::libwebrtc(), silence: RoundTripConfig::default(), pacing: 2.5 }
+        Self { limits, reports: ReportConfig::libwebrtc(), silence: RttConfig::default(), pacing: 2.5 }
     }
 }
 
@@ -115,8 +115,8 @@ impl Controller for ReceiverDriven {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let (now, _) = self.settled.advance(now);
-        match feedback.round_trip {
-            Some(round_trip) => self.settled.on_round_trip(now, round_trip),
+        match feedback.rtt {
+            Some(rtt) => self.settled.on_rtt(now, rtt),
             None => self.settled.on_report(now),
         }
         self.reported = true;
@@ -124,7 +124,7 @@ impl Controller for ReceiverDriven {
         self.reports.on_delay_based(now, self.estimate);
         let before = self.reports.rate();
         match &feedback.loss {
-            Some(report) => self.reports.on_report(now, report, feedback.round_trip),
+            Some(report) => self.reports.on_report(now, report, feedback.rtt),
             None => self.reports.on_time(now),
         }
         if self.reports.rate() < before {

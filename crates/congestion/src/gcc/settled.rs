@@ -3,7 +3,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::rate::{RoundTripBackOff, RoundTripConfig};
+use super::rate::{RttBackOff, RttConfig};
 use crate::{
     limits::Limits,
     target::{Cause, Decision},
@@ -16,10 +16,10 @@ pub(super) struct Settled {
     max: DataRate,
     target: DataRate,
     decision: Decision,
-    config: RoundTripConfig,
-    back_off: RoundTripBackOff,
+    config: RttConfig,
+    back_off: RttBackOff,
     /// The latest RTT from feedback.
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     /// The latest time of any call.
     now: Timestamp,
     begun: bool,
@@ -29,7 +29,7 @@ pub(super) struct Settled {
 
 impl Settled {
     /// At the start rate.
-    pub(super) fn new(limits: Limits, back_off: RoundTripConfig) -> Self {
+    pub(super) fn new(limits: Limits, back_off: RttConfig) -> Self {
         let limits = limits.ordered();
         let target = limits.start;
         Self {
@@ -38,8 +38,8 @@ impl Settled {
             target,
             decision: Decision { from: target, to: target, ..Decision::default() },
             config: back_off,
-            back_off: RoundTripBackOff::new(above(back_off, limits)),
-            round_trip: TimeDelta::ZERO,
+            back_off: RttBackOff::new(above(back_off, limits)),
+            rtt: TimeDelta::ZERO,
             now: Timestamp::ZERO,
             begun: false,
             processed: Timestamp::ZERO,
@@ -88,14 +88,14 @@ impl Settled {
     }
 
     /// Handles feedback with an RTT.
-    pub(super) fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        self.round_trip = round_trip;
-        self.back_off.on_round_trip(now, round_trip);
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
+        self.rtt = rtt;
+        self.back_off.on_rtt(now, rtt);
     }
 
     /// Handles feedback without an RTT.
     pub(super) fn on_report(&mut self, now: Timestamp) {
-        self.back_off.on_round_trip(now, self.round_trip);
+        self.back_off.on_rtt(now, self.rtt);
     }
 
     /// Losses have reduced the rate: the next step because of the RTT is delayed.
@@ -168,11 +168,11 @@ impl Settled {
     }
 
     fn cause_of_back_off(&self) -> Cause {
-        if self.round_trip > self.config.limit { Cause::RoundTrip } else { Cause::Silence }
+        if self.rtt > self.config.limit { Cause::Rtt } else { Cause::Silence }
     }
 }
 
 /// `config` with a floor within `limits`.
-fn above(config: RoundTripConfig, limits: Limits) -> RoundTripConfig {
-    RoundTripConfig { floor: config.floor.max(limits.min), ..config }
+fn above(config: RttConfig, limits: Limits) -> RttConfig {
+    RttConfig { floor: config.floor.max(limits.min), ..config }
 }

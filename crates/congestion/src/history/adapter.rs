@@ -58,7 +58,7 @@ pub struct History {
 /// Contents of a message besides its packet reports.
 #[derive(Debug, Clone, Copy, Default)]
 struct News {
-    round_trip: Option<TimeDelta>,
+    rtt: Option<TimeDelta>,
     receiver_estimate: Option<DataRate>,
     extension: Option<Extension>,
     lost: i64,
@@ -301,7 +301,7 @@ impl History {
             if let Some(block) = source.on_block(ntp, block) {
                 news.lost += block.lost;
                 news.expected += block.expected;
-                news.round_trip = news.round_trip.max(block.round_trip.filter(|&time| time <= longest));
+                news.rtt = news.rtt.max(block.rtt.filter(|&time| time <= longest));
             }
         }
     }
@@ -322,12 +322,12 @@ impl History {
         });
         let is_new = !self.reports.is_empty()
             || loss.is_some()
-            || news.round_trip.is_some()
+            || news.rtt.is_some()
             || news.receiver_estimate.is_some()
             || news.extension.is_some();
         is_new.then_some(Feedback {
             packets: &self.reports,
-            round_trip: news.round_trip,
+            rtt: news.rtt,
             receiver_estimate: news.receiver_estimate,
             loss,
             extension: news.extension,

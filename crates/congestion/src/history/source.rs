@@ -34,7 +34,7 @@ pub(super) struct BlockNews {
     pub(super) lost: i64,
     /// Expected packets.
     pub(super) expected: u64,
-    pub(super) round_trip: Option<TimeDelta>,
+    pub(super) rtt: Option<TimeDelta>,
 }
 
 impl Source {
@@ -67,12 +67,12 @@ impl Source {
         // A repeated block would give an RTT that is too large by the time since the first one.
         let stamp = (block.last_sender_report.map(NtpShort::to_bits), block.delay_since_last.to_bits());
         let is_new = before.stamp != Some(stamp);
-        let round_trip = block.round_trip(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
+        let rtt = block.rtt(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
         self.reported = Some(Reported { count, lost: block.cumulative_lost, stamp: Some(stamp) });
         if core::mem::take(&mut self.skips_report) {
             return None;
         }
-        Some(BlockNews { lost, expected, round_trip })
+        Some(BlockNews { lost, expected, rtt })
     }
 }
 

@@ -261,7 +261,7 @@ fn marks_on_packets_sent_as_not_ect_are_ignored() {
 }
 
 #[test]
-fn a_receiver_report_gives_losses_and_the_round_trip_time() {
+fn a_receiver_report_gives_losses_and_the_rtt() {
     // This sender's sender reports give 1000 s at its time zero.
     let ntp = NtpTimestamp::from_timestamp(at(1_000_000));
     let mut history = sent(20).with_ntp_at_zero(ntp);
@@ -276,8 +276,8 @@ fn a_receiver_report_gives_losses_and_the_round_trip_time() {
     let report = Packet::ReceiverReport(ReceiverReport { ssrc: 1, blocks: vec![block] });
     let feedback = history.on_packets(at(100), std::slice::from_ref(&report)).unwrap();
     assert_eq!(feedback.loss, Some(LossReport { ratio: 0.2, expected_packets: 10 }));
-    let round_trip = feedback.round_trip.unwrap();
-    assert!((round_trip - TimeDelta::from_millis(70)).abs() < TimeDelta::from_micros(50), "{round_trip:?}");
+    let rtt = feedback.rtt.unwrap();
+    assert!((rtt - TimeDelta::from_millis(70)).abs() < TimeDelta::from_micros(50), "{rtt:?}");
     assert!(history.on_packets(at(200), &[report]).is_none(), "repeated");
 }
 

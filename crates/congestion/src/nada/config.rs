@@ -2,7 +2,7 @@
 
 use giusto_units::TimeDelta;
 
-use crate::{gcc::rate::RoundTripConfig, limits::Limits};
+use crate::{gcc::rate::RttConfig, limits::Limits};
 
 /// Configuration of [`Nada`](super::Nada). The defaults are those of RFC 8698, Table 2, except for the limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Config {
     /// `BETA_V`: share of the sender's queue that lowers the rate of the encoder. Default 0.1.
     pub beta_video: f64,
     /// Reaction to missing feedback, about which the RFC says nothing. Default: that of `gcc:remb`, 3 s.
-    pub silence: RoundTripConfig,
+    pub silence: RttConfig,
     /// The receiver, when it is computed at the sender (§6.4). `DELTA` is part of it.
     pub receiver: ReceiverConfig,
 }
@@ -56,7 +56,7 @@ impl Config {
             frame_rate: 30.0,
             beta_sending: 0.1,
             beta_video: 0.1,
-            silence: RoundTripConfig::default(),
+            silence: RttConfig::default(),
             receiver: ReceiverConfig::default(),
         }
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     controller::Controller,
     feedback::{Extension, Feedback, PacketReport, QueueState, SentPacket},
-    gcc::rate::{RoundTripBackOff, round_trip::propagation},
+    gcc::rate::{RttBackOff, rtt::propagation},
     limits::Limits,
     nada_report::{RateMode, Report},
     requirements::{FeedbackKind, PacerSettings, Requirements},
@@ -29,12 +29,12 @@ pub struct Nada {
     config: Config,
     reference: ReferenceRate,
     receiver: PacketsAtSender,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     /// The latest report, and whether its rates are still to be derived from the sender's queue.
     report: Option<Report>,
     is_pending: bool,
     queue: DataSize,
-    silence: RoundTripBackOff,
+    silence: RttBackOff,
     decided: Decided,
     /// Time of the latest [`on_timeout`](Controller::on_timeout).
     processed: Timestamp,
@@ -59,11 +59,11 @@ impl Nada {
             config,
             reference: ReferenceRate::new(Timestamp::ZERO, &config),
             receiver: PacketsAtSender::new(Receiver::new(config.receiver)),
-            round_trip: TimeDelta::ZERO,
+            rtt: TimeDelta::ZERO,
             report: None,
             is_pending: false,
             queue: DataSize::ZERO,
-            silence: RoundTripBackOff::new(config.silence),
+            silence: RttBackOff::new(config.silence),
             decided: Decided::new(config.limits),
             processed: Timestamp::ZERO,
         }
@@ -91,7 +91,7 @@ impl Nada {
     }
 
     fn on_report(&mut self, now: Timestamp, report: Report) {
-        self.reference.on_report(now, &self.config, &report, self.round_trip);
+        self.reference.on_report(now, &self.config, &report, self.rtt);
         self.report = Some(report);
         self.is_pending = true;
     }
@@ -120,8 +120,8 @@ impl Controller for Nada {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let now = self.begin(now);
-        if let Some(round_trip) = feedback.round_trip.or_else(|| propagation(now, feedback.packets)) {
-            self.round_trip = round_trip.max(TimeDelta::ZERO);
+        if let Some(rtt) = feedback.rtt.or_else(|| propagation(now, feedback.packets)) {
+            self.rtt = rtt.max(TimeDelta::ZERO);
         }
         let received = match feedback.extension {
             Some(Extension::Nada(report)) => Some(report),
@@ -129,7 +129,7 @@ impl Controller for Nada {
         };
         if received.is_some() || !feedback.packets.is_empty() {
             // Only missing feedback matters here: a long RTT has its place in equation 3.
-            self.silence.on_round_trip(now, TimeDelta::ZERO);
+            self.silence.on_rtt(now, TimeDelta::ZERO);
         }
         let computed = self.receiver.on_reports(feedback.packets);
         if let Some(report) = received.or(computed) {

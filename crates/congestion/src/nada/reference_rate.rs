@@ -6,8 +6,8 @@ use super::config::Config;
 use crate::nada_report::{RateMode, Report};
 
 /// Relative increase in one step of the accelerated ramp-up (equation 3).
-pub(super) fn ramp_up_gain(config: &Config, round_trip: TimeDelta) -> f64 {
-    let time = round_trip.max(TimeDelta::ZERO).as_millis()
+pub(super) fn ramp_up_gain(config: &Config, rtt: TimeDelta) -> f64 {
+    let time = rtt.max(TimeDelta::ZERO).as_millis()
         + config.receiver.interval.as_millis()
         + config.filter_delay.as_millis();
     (config.ramp_up_delay.as_millis() / time).min(config.gamma_max)
@@ -19,8 +19,8 @@ pub(super) fn equilibrium_ms(config: &Config, rate: f64) -> f64 {
 }
 
 /// Rate after an accelerated ramp-up (equation 4).
-pub(super) fn ramped_up(config: &Config, rate: f64, received: f64, round_trip: TimeDelta) -> f64 {
-    rate.max((1.0 + ramp_up_gain(config, round_trip)) * received)
+pub(super) fn ramped_up(config: &Config, rate: f64, received: f64, rtt: TimeDelta) -> f64 {
+    rate.max((1.0 + ramp_up_gain(config, rtt)) * received)
 }
 
 /// Rate after a gradual update (equations 5 to 7), before it is clipped.
@@ -50,17 +50,11 @@ impl ReferenceRate {
         Self { rate: config.limits.start.as_bps() as f64, previous_ms: 0.0, updated: now }
     }
 
-    /// Handles a report. `round_trip` is the latest RTT, zero before the first.
-    pub(super) fn on_report(
-        &mut self,
-        now: Timestamp,
-        config: &Config,
-        report: &Report,
-        round_trip: TimeDelta,
-    ) {
+    /// Handles a report. `rtt` is the latest RTT, zero before the first.
+    pub(super) fn on_report(&mut self, now: Timestamp, config: &Config, report: &Report, rtt: TimeDelta) {
         let since = now.saturating_since(self.updated);
         let rate = match report.mode {
-            RateMode::RampUp => ramped_up(config, self.rate, report.received.as_bps() as f64, round_trip),
+            RateMode::RampUp => ramped_up(config, self.rate, report.received.as_bps() as f64, rtt),
             RateMode::Gradual => updated(config, self.rate, report.signal_ms, self.previous_ms, since),
         };
         self.set(config, rate);

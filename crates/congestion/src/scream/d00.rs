@@ -166,24 +166,24 @@ impl ScreamD00 {
 
     /// Reduces the window to the received rate while the queueing delay is above its target. The excess is
     /// queued at the sender, to which the media rates react.
-    fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        let (round_trip, delay_target) = (round_trip.as_seconds(), self.delay_target.seconds());
-        let path = Path { round_trip, delay: self.delay, delay_target };
+    fn follow(&mut self, now: Timestamp, rtt: TimeDelta) {
+        let (rtt, delay_target) = (rtt.as_seconds(), self.delay_target.seconds());
+        let path = Path { rtt, delay: self.delay, delay_target };
         if let Some(enough) = self.follow.on_delay(now, &path).filter(|_| self.config.follow) {
             self.window.follow(enough.window);
         }
     }
 
-    fn round_trip(&self) -> f64 {
-        self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
+    fn rtt(&self) -> f64 {
+        self.flight.rtt().unwrap_or(FIRST_ROUND_TRIP)
     }
 
     /// Reacts to losses, marks or source quench if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
-        let round_trip = self.round_trip();
+        let rtt = self.rtt();
         // At most once per RTT (§9.1.3, RFC 3168 §6.1.2).
-        let recent = self.lowered.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
-        let cause = match (self.losses.event(now, round_trip), marks) {
+        let recent = self.lowered.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
+        let cause = match (self.losses.event(now, rtt), marks) {
             _ if recent => return false,
             (Some(ratio), _) => Cause::Loss { ratio },
             (None, Some(ratio)) => Cause::Marks { ratio },
@@ -216,7 +216,7 @@ impl Controller for ScreamD00 {
             return;
         }
         let in_flight = self.flight.bytes();
-        self.window.on_in_flight(now, in_flight, self.round_trip());
+        self.window.on_in_flight(now, in_flight, self.rtt());
         let bytes = self.flight.on_feedback(now, feedback);
         self.losses.on_packets(now, feedback.packets);
         let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
@@ -239,7 +239,7 @@ impl Controller for ScreamD00 {
                 bytes,
                 in_flight,
                 delay: self.delay,
-                round_trip: self.round_trip(),
+                rtt: self.rtt(),
                 delay_target: self.delay_target.seconds(),
             });
         }
@@ -257,7 +257,7 @@ impl Controller for ScreamD00 {
             self.decided.settle(self.media.bps(), Cause::Silence);
         }
         let target = self.delay_target.seconds();
-        if let Some(lowered) = self.media.update(now, self.round_trip(), queue, self.delay / target) {
+        if let Some(lowered) = self.media.update(now, self.rtt(), queue, self.delay / target) {
             let cause = if lowered {
                 Cause::SenderQueue { waited_ms: self.media.age() * 1e3 }
             } else {
@@ -317,8 +317,8 @@ impl Controller for ScreamD00 {
     /// Packets are paced at one window per RTT (§9.1.2).
     fn target(&self) -> Target {
         let media = self.decided.target();
-        let pacing = match self.flight.round_trip() {
-            Some(round_trip) => DataRate::from_bps((self.window.bytes() * 8.0 / round_trip) as u64),
+        let pacing = match self.flight.rtt() {
+            Some(rtt) => DataRate::from_bps((self.window.bytes() * 8.0 / rtt) as u64),
             None => media,
         };
         Target {

@@ -44,7 +44,7 @@ pub(crate) struct Flight {
     /// Whether feedback is missing since the last write-off.
     silent: bool,
     /// Mean and deviation of the RTT, in seconds.
-    round_trip: Option<(f64, f64)>,
+    rtt: Option<(f64, f64)>,
     /// The highest packet that has arrived.
     highest: Option<u64>,
 }
@@ -83,7 +83,7 @@ impl Flight {
         self.highest = Some(packet.sequence);
         let sample = now.saturating_since(packet.at).as_seconds();
         let (alpha, beta) = SMOOTHING;
-        self.round_trip = Some(match self.round_trip {
+        self.rtt = Some(match self.rtt {
             None => (sample, sample / 2.0),
             Some((mean, deviation)) => {
                 (mean + alpha * (sample - mean), deviation + beta * ((sample - mean).abs() - deviation))
@@ -128,12 +128,12 @@ impl Flight {
     }
 
     /// The smoothed RTT in seconds, if it was measured.
-    pub(crate) fn round_trip(&self) -> Option<f64> {
-        self.round_trip.map(|(mean, _)| mean.max(SHORTEST))
+    pub(crate) fn rtt(&self) -> Option<f64> {
+        self.rtt.map(|(mean, _)| mean.max(SHORTEST))
     }
 
     fn timeout(&self) -> TimeDelta {
-        let (mean, deviation) = self.round_trip.unwrap_or_default();
+        let (mean, deviation) = self.rtt.unwrap_or_default();
         TimeDelta::from_seconds_f64(mean + 4.0 * deviation).max(SILENCE).min(LONGEST)
     }
 }
@@ -162,19 +162,19 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_is_that_of_rfc_6298() {
+    fn the_rtt_is_that_of_rfc_6298() {
         let mut flight = Flight::default();
-        assert_eq!((flight.round_trip(), flight.timeout()), (None, SILENCE));
+        assert_eq!((flight.rtt(), flight.timeout()), (None, SILENCE));
         assert!(flight.on_arrival(at(800), &packet(3, 0)));
         // §2.2: SRTT = R, RTTVAR = R/2, RTO = R + 4 R/2.
-        assert_eq!((flight.round_trip(), flight.timeout()), (Some(0.8), TimeDelta::from_millis(2400)));
+        assert_eq!((flight.rtt(), flight.timeout()), (Some(0.8), TimeDelta::from_millis(2400)));
         // §2.3: RTTVAR = 3/4 · 0.4 + 1/4 · 0.4, SRTT = 7/8 · 0.8 + 1/8 · 0.4.
         assert!(flight.on_arrival(at(1400), &packet(4, 1000)));
-        assert!((flight.round_trip().unwrap() - 0.75).abs() < 1e-12);
+        assert!((flight.rtt().unwrap() - 0.75).abs() < 1e-12);
         assert!((flight.timeout().as_seconds() - (0.75 + 1.6)).abs() < 1e-9);
         // A late packet gives no RTT sample.
         assert!(!flight.on_arrival(at(9000), &packet(2, 0)));
-        assert!((flight.round_trip().unwrap() - 0.75).abs() < 1e-12);
+        assert!((flight.rtt().unwrap() - 0.75).abs() < 1e-12);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) struct Follow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     /// Time from sending a packet to the report of its arrival.
-    pub(super) round_trip: f64,
+    pub(super) rtt: f64,
     /// Queueing delay, and its target.
     pub(super) delay: f64,
     pub(super) delay_target: f64,
@@ -69,13 +69,13 @@ impl Follow {
     /// The window that keeps the queueing delay at its target, if the delay is above it. At most once per
     /// RTT.
     pub(super) fn on_delay(&mut self, now: Timestamp, path: &Path) -> Option<Enough> {
-        let recent = self.followed.is_some_and(|at| now.saturating_since(at).as_seconds() < path.round_trip);
+        let recent = self.followed.is_some_and(|at| now.saturating_since(at).as_seconds() < path.rtt);
         if path.delay <= path.delay_target || recent {
             return None;
         }
         let rate = self.rate(now)?;
         self.followed = Some(now);
-        let base = (path.round_trip - path.delay).max(0.0);
+        let base = (path.rtt - path.delay).max(0.0);
         Some(Enough { window: rate / 8.0 * (base + path.delay_target), rate })
     }
 
@@ -92,7 +92,7 @@ impl Follow {
 mod tests {
     use super::*;
 
-    const LONG: Path = Path { round_trip: 0.3, delay: 0.25, delay_target: 0.1 };
+    const LONG: Path = Path { rtt: 0.3, delay: 0.25, delay_target: 0.1 };
 
     fn at(millis: i64) -> Timestamp {
         Timestamp::ZERO + TimeDelta::from_millis(millis)

@@ -63,11 +63,11 @@ impl Losses {
     }
 
     /// Returns the share of lost packets since the previous loss event, if there is a loss event now.
-    /// `round_trip` in seconds.
-    pub(super) fn event(&mut self, now: Timestamp, round_trip: f64) -> Option<f64> {
-        self.pass(now, round_trip);
-        let quarter = TimeDelta::from_seconds_f64(round_trip / 4.0);
-        let window = self.reordering.min(TimeDelta::from_seconds_f64(round_trip)).max(quarter);
+    /// `rtt` in seconds.
+    pub(super) fn event(&mut self, now: Timestamp, rtt: f64) -> Option<f64> {
+        self.pass(now, rtt);
+        let quarter = TimeDelta::from_seconds_f64(rtt / 4.0);
+        let window = self.reordering.min(TimeDelta::from_seconds_f64(rtt)).max(quarter);
         let mut newly = 0;
         self.missing.retain(|_, missing| {
             let age = now.saturating_since(missing.since);
@@ -78,7 +78,7 @@ impl Losses {
             age < MEMORY.max(window)
         });
         self.lost += newly;
-        let recent = self.last_event.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
+        let recent = self.last_event.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
         if newly == 0 || recent {
             return None;
         }
@@ -98,8 +98,8 @@ impl Losses {
     }
 
     /// Reduces the share by the RTTs that have passed.
-    fn pass(&mut self, now: Timestamp, round_trip: f64) {
-        let rounds = math::floor(now.saturating_since(self.round).as_seconds() / round_trip);
+    fn pass(&mut self, now: Timestamp, rtt: f64) {
+        let rounds = math::floor(now.saturating_since(self.round).as_seconds() / rtt);
         if rounds >= 1.0 {
             self.event_rate *= math::pow(1.0 - RATE_WEIGHT, rounds);
             self.round = now;

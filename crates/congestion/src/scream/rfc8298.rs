@@ -198,15 +198,15 @@ impl ScreamRfc8298 {
         self.trend.trend()
     }
 
-    fn round_trip(&self) -> f64 {
-        self.flight.round_trip().unwrap_or(FIRST_ROUND_TRIP)
+    fn rtt(&self) -> f64 {
+        self.flight.rtt().unwrap_or(FIRST_ROUND_TRIP)
     }
 
     /// Reacts to losses or marks if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>) -> bool {
-        let round_trip = self.round_trip();
-        let lost = self.losses.event(now, round_trip);
-        let recent = self.marked.is_some_and(|last| now.saturating_since(last).as_seconds() < round_trip);
+        let rtt = self.rtt();
+        let lost = self.losses.event(now, rtt);
+        let recent = self.marked.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
         let cause = if let Some(ratio) = lost {
             self.window.on_loss();
             self.media.on_loss();
@@ -227,12 +227,12 @@ impl ScreamRfc8298 {
     }
 
     /// Reduces the window to the received rate while the queueing delay is above its target.
-    fn follow(&mut self, now: Timestamp, round_trip: TimeDelta) {
+    fn follow(&mut self, now: Timestamp, rtt: TimeDelta) {
         if !self.config.follow {
             return;
         }
-        let round_trip = round_trip.as_seconds();
-        let path = Path { round_trip, delay: self.delay, delay_target: self.delay_target.seconds() };
+        let rtt = rtt.as_seconds();
+        let path = Path { rtt, delay: self.delay, delay_target: self.delay_target.seconds() };
         let Some(enough) = self.follow.on_delay(now, &path) else { return };
         if self.window.follow(enough.window) {
             self.media.follow(enough.rate);
@@ -375,8 +375,8 @@ impl Controller for ScreamRfc8298 {
     fn target(&self) -> Target {
         let media = self.decided.target();
         let allowed = self.window.allowed(self.delay, self.delay_target.seconds());
-        let pacing = match self.flight.round_trip() {
-            Some(round_trip) => DataRate::from_bps((self.window.bytes() * 8.0 / round_trip) as u64),
+        let pacing = match self.flight.rtt() {
+            Some(rtt) => DataRate::from_bps((self.window.bytes() * 8.0 / rtt) as u64),
             None => media,
         };
         Target {

@@ -18,7 +18,7 @@
 //! Where the text leaves a choice:
 //!
 //! - It starts at the start rate of its limits, where the text starts with the minimum window. Until the RTT
-//!   is known, a presumed RTT is used ([`Config::presumed_round_trip`]), and the window is that of
+//!   is known, a presumed RTT is used ([`Config::presumed_rtt`]), and the window is that of
 //!   the start rate.
 //! - A non-congestion loss of the link does not hide marks or delay, as the text's `else if` would. It is
 //!   evaluated once, at the next possible reaction.
@@ -114,7 +114,7 @@ pub struct Config {
     /// Reaction to missing feedback.
     pub silence: SilenceConfig,
     /// RTT before the first measurement. Default 333 ms (RFC 9002 §6.2.2, `kInitialRtt`).
-    pub presumed_round_trip: TimeDelta,
+    pub presumed_rtt: TimeDelta,
     /// Interval at which the sender's queue is examined. Default 10 ms, so that frames can be distinguished
     /// at up to 100 per second.
     pub look: TimeDelta,
@@ -163,7 +163,7 @@ impl Default for Config {
             media: MediaRateConfig::default(),
             sending: SendingConfig::default(),
             silence: SilenceConfig::default(),
-            presumed_round_trip: TimeDelta::from_millis(333),
+            presumed_rtt: TimeDelta::from_millis(333),
             look: TimeDelta::from_millis(10),
             drift_scale: 0.5,
             drift_time: TimeDelta::from_millis(200),
@@ -246,7 +246,7 @@ impl ScreamV2 {
             losses: Losses::new(config.losses),
             window: ReferenceWindow::new(config.window, 0.0),
             media: MediaRate::new(config.media),
-            flight: Flight::new(config.presumed_round_trip),
+            flight: Flight::new(config.presumed_rtt),
             silence: Silence::new(config.silence),
             pending: Pending::default(),
             is_graded: config.mark_mode == MarkMode::Graded,
@@ -278,14 +278,14 @@ impl ScreamV2 {
     }
 
     /// The smoothed RTT.
-    pub fn round_trip(&self) -> TimeDelta {
-        self.flight.round_trip()
+    pub fn rtt(&self) -> TimeDelta {
+        self.flight.rtt()
     }
 
     /// Sets the window that gives the media `rate`. The reduction in a small window depends on the window:
     /// two iterations are accurate to 1 %.
     fn open_for(&mut self, rate: DataRate) {
-        let bytes = rate.as_bps() as f64 * self.flight.round_trip().as_seconds() / 8.0;
+        let bytes = rate.as_bps() as f64 * self.flight.rtt().as_seconds() / 8.0;
         self.window.set(bytes * self.config.media.divisor);
         for _ in 0..2 {
             let factor = self.media.factor(self.config.window.segment, self.window.segment_share());
@@ -342,7 +342,7 @@ impl ScreamV2 {
     fn path(&self) -> Path {
         let margin = self.config.window.acknowledged_margin;
         Path {
-            round_trip: self.flight.round_trip(),
+            rtt: self.flight.rtt(),
             in_flight: self.flight.max(),
             is_short: self.delay.latest() < self.delay.target() / 4.0,
             steadiness: self.delay.steadiness(),
@@ -356,7 +356,7 @@ impl ScreamV2 {
         if self.pending.lost || self.pending.marked {
             self.window.on_detected(now);
         }
-        if !self.window.is_due(now, self.flight.round_trip()) {
+        if !self.window.is_due(now, self.flight.rtt()) {
             return None;
         }
         let Pending { lost, marked } = core::mem::take(&mut self.pending);
@@ -365,7 +365,7 @@ impl ScreamV2 {
             self.window.police(self.config.losses.policer_beta);
         }
         let share = self.delay.virtual_marks();
-        let cut = self.window.is_cut_due(now, self.flight.round_trip());
+        let cut = self.window.is_cut_due(now, self.flight.rtt());
         if lost && cut && (self.losses.is_congestion() || waits) {
             self.cause = Cause::Loss { ratio: self.losses.rate() };
             Some(Congestion::Loss)
@@ -405,7 +405,7 @@ impl ScreamV2 {
             };
         }
         if path.is_at_max {
-            let max = self.config.limits.max.as_bps() as f64 / 8.0 * path.round_trip.as_seconds();
+            let max = self.config.limits.max.as_bps() as f64 / 8.0 * path.rtt.as_seconds();
             let used = path.in_flight.0.as_bytes() as f64;
             self.window.cap(used.max(max * self.config.sending.head_room));
         }
@@ -416,8 +416,8 @@ impl ScreamV2 {
         let share = self.window.segment_share();
         let factor = self.media.factor(self.config.window.segment, share);
         let silent = self.silence.lasts(now);
-        let round_trip = self.flight.round_trip().max(silent.unwrap_or(TimeDelta::ZERO));
-        let rate = factor * 8.0 * self.window.size() / round_trip.as_seconds();
+        let rtt = self.flight.rtt().max(silent.unwrap_or(TimeDelta::ZERO));
+        let rate = factor * 8.0 * self.window.size() / rtt.as_seconds();
         let drains = self.drains.is_some_and(|until| now < until);
         let rate = if drains { rate * self.config.drift_scale } else { rate };
         let wanted = DataRate::from_bps(rate as u64);
@@ -469,17 +469,17 @@ impl Controller for ScreamV2 {
         }
         self.silence.on_feedback(now, feedback.in_flight);
         let tally = self.on_packets(now, feedback.packets);
-        let sample = tally.newest.map(|sent| now.saturating_since(sent)).or(feedback.round_trip);
-        if sample.is_some_and(|sample| self.flight.on_round_trip(sample)) {
+        let sample = tally.newest.map(|sent| now.saturating_since(sent)).or(feedback.rtt);
+        if sample.is_some_and(|sample| self.flight.on_rtt(sample)) {
             self.open_for(self.target);
         }
         self.on_in_flight(now, feedback.in_flight);
-        let round_trip = self.flight.round_trip();
+        let rtt = self.flight.rtt();
         self.flight.on_arrived(now, tally.arrived, self.media.frame_period() * 2);
-        self.marks.update(now, round_trip);
-        let interval = self.config.window.virtual_round_trip.min(round_trip);
-        if self.delay.update(now, interval, round_trip) {
-            self.drains = Some(now + (round_trip * 5).max(self.config.drift_time));
+        self.marks.update(now, rtt);
+        let interval = self.config.window.virtual_rtt.min(rtt);
+        if self.delay.update(now, interval, rtt) {
+            self.drains = Some(now + (rtt * 5).max(self.config.drift_time));
         }
         self.move_window(now, tally.reported.saturating_sub(tally.marked));
         self.settle(now);
@@ -491,7 +491,7 @@ impl Controller for ScreamV2 {
         self.media.on_queue(now, queue, self.target);
         self.oldest_age = queue.oldest;
         let waits = queue.size > DataSize::ZERO;
-        if self.silence.update(now, self.flight.round_trip(), waits) {
+        if self.silence.update(now, self.flight.rtt(), waits) {
             self.window.set(self.window.size() * self.silence.beta());
         }
         self.settle(now);

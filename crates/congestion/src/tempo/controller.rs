@@ -74,7 +74,7 @@ pub struct Tempo {
     // Estimators.
     arrivals: Arrivals,
     delay: BaseDelay,
-    round_trip: BaseDelay,
+    lowest_rtt: BaseDelay,
     trains: Trains,
     losses: Losses,
     sharing: Sharing,
@@ -124,7 +124,7 @@ impl Tempo {
             phase: Phase::Grow,
             arrivals: Arrivals::default(),
             delay: BaseDelay::default(),
-            round_trip: BaseDelay::default(),
+            lowest_rtt: BaseDelay::default(),
             trains: Trains::default(),
             losses: Losses::default(),
             sharing: Sharing::default(),
@@ -185,19 +185,19 @@ impl Tempo {
         }
         if let Some(sent) = newest {
             let rtt = now.saturating_since(sent);
-            self.round_trip.on_delay(now, rtt);
+            self.lowest_rtt.on_delay(now, rtt);
             self.rtt = Some(self.rtt.map_or(rtt, |smoothed| smoothed + (rtt - smoothed) / 10));
         }
         let periods = if matches!(self.phase, Phase::Grow) { PERIODS } else { BUSY_PERIODS };
         self.delay.keep(periods);
-        self.round_trip.keep(periods);
+        self.lowest_rtt.keep(periods);
         is_lost
     }
 
     /// The state of the path after a message.
     fn measure(&mut self, now: Timestamp, is_lost_now: bool) -> Path {
         let config = &self.config;
-        let base_rtt = self.round_trip.base().unwrap_or(config.presumed_rtt);
+        let base_rtt = self.lowest_rtt.base().unwrap_or(config.presumed_rtt);
         let long = delivery_rate(&self.arrivals, LONG);
         let link = bps(long).max(0.5 * self.rate).max(10_000.0);
         let train = self.trains.rate(now);
@@ -347,9 +347,9 @@ impl Tempo {
             }
             Drained::LongerRoute => {
                 self.delay.restart(path.now, self.delay.base().unwrap_or_default() + path.queue());
-                self.round_trip.restart(path.now, path.rtt);
+                self.lowest_rtt.restart(path.now, path.rtt);
                 self.rate = drain.before().min(path.delivered_long.max(self.rate));
-                self.cause = Cause::RoundTrip;
+                self.cause = Cause::Rtt;
                 self.tested = None;
                 Phase::Grow
             }

@@ -234,7 +234,7 @@ struct Sketch {
 
 impl Sketch {
     fn new(seed: u64) -> Self {
-        let path = Path::draw(&mut Draw::new(seed, "path"), CAPACITY);
+        let path = Path::draw(&mut Draw::new(seed, "path"), CAPACITY.0, CAPACITY.1);
         let encoder = Encoder::draw(&mut Draw::new(seed, "encoder"));
         let own = Draw::new(seed, "family");
         Self {
@@ -487,7 +487,7 @@ impl Sketch {
     fn equal_calls(&mut self) {
         let count = self.own.whole(2, 8);
         self.share(0.15e6 * count as f64);
-        self.calls(JUDGED, CONTROLLER, (count, count));
+        self.calls(JUDGED, CONTROLLER, count, count);
     }
 
     fn mixed_calls(&mut self) {
@@ -495,12 +495,12 @@ impl Sketch {
         self.share(0.15e6 * (own + others) as f64);
         let other = self.own.pick(&["gcc:libwebrtc", "scream:v2", "nada"], "gcc:libwebrtc");
         self.rival = Some(other);
-        self.calls(JUDGED, CONTROLLER, (own, own + others));
-        self.calls("other", other, (others, own + others));
+        self.calls(JUDGED, CONTROLLER, own, own + others);
+        self.calls("other", other, others, own + others);
     }
 
     /// `count` calls among `all`, half of which start at once and the others within 30 s.
-    fn calls(&mut self, id: &str, controller: &str, (count, all): (u64, u64)) {
+    fn calls(&mut self, id: &str, controller: &str, count: u64, all: u64) {
         self.path.decide();
         let capacity = self.path.capacity;
         for number in 1..=count {

@@ -39,7 +39,7 @@ use crate::{
     record::FlowRecord,
     replay::{Lacks, SessionInfo, SessionLog},
     scenario::feedback_name,
-    view::trace::{TraceFile, TraceFileError},
+    trace::{TraceFile, TraceFileError},
 };
 
 /// How long a call without an announced end is recorded over time, and how finely.
@@ -173,7 +173,8 @@ pub struct ConnectionFigures {
 /// [`BrowserRunError`] if there was no call; what was measured in one is always returned.
 pub fn run(
     plan: &BrowserPlan,
-    (trace, log): (Option<TraceFile>, Option<&SessionLog>),
+    trace: Option<TraceFile>,
+    log: Option<&SessionLog>,
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
@@ -319,7 +320,7 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
                     calls: 1,
                     sent: Some(sent),
                     received,
-                    round_trip: browser.and_then(|browser| browser.round_trip),
+                    rtt: browser.and_then(|browser| browser.rtt),
                     silence: self.silence(at),
                 };
                 BrowserEvent::Live { live, freezes: browser.map(|browser| browser.freezes) }
@@ -332,14 +333,14 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let sequence = self.sent_packets;
         self.sent_packets += 1;
-        self.observe(now, |at| Event::Sent { packet: packet(at, FORWARD[0], (size, sequence)) });
+        self.observe(now, |at| Event::Sent { packet: packet(at, FORWARD[0], size, sequence) });
     }
 
     fn on_feedback(&mut self, now: Timestamp, size: DataSize) {
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
         call.heard_at = at;
-        let packet = packet(at, FORWARD[1], (size, 0));
+        let packet = packet(at, FORWARD[1], size, 0);
         // The record counts feedback where it is sent; this end sees where it arrives.
         call.recorder.on_event(at, &Event::Sent { packet });
         if let Some(trace) = &mut self.trace {
@@ -468,7 +469,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             },
             video: result.connected.then(|| self.video.figures(lasted)),
             authenticated: result.connected,
-            round_trip_ms: round_trips(&browser),
+            round_trip_ms: rtts(&browser),
             schedule_error_us: distribution_of(&schedule_error, 1e3),
             cpu_ratio: result.sender_cpu_ratio,
             address_changes: u32::try_from(counters.address_changes).unwrap_or(u32::MAX),
@@ -500,7 +501,7 @@ fn is_error(end: &str) -> bool {
     ![EndReason::Local, EndReason::Browser].iter().any(|reason| reason.to_string() == end)
 }
 
-fn packet(at: Timestamp, flow: FlowId, (size, sequence): (DataSize, u64)) -> Packet {
+fn packet(at: Timestamp, flow: FlowId, size: DataSize, sequence: u64) -> Packet {
     Packet {
         flow,
         bytes: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX),
@@ -546,7 +547,7 @@ fn complete(flow: &mut FlowRecord, result: &CallResult) {
 }
 
 /// The round-trip times of the browser's checks (RFC 8445).
-fn round_trips(browser: &BrowserFigures) -> Option<crate::record::Distribution> {
+fn rtts(browser: &BrowserFigures) -> Option<crate::record::Distribution> {
     let mut all = ErrorHistogram::default();
     for rtt in browser.samples.iter().filter_map(|sample| sample.rtt_s) {
         all.record(TimeDelta::from_seconds_f64(rtt));

@@ -28,7 +28,7 @@ use crate::{
     measured::{interval::Counts, own_loss},
     record::TimelineOptions,
     replay::SessionLog,
-    view::trace::TraceFile,
+    trace::TraceFile,
     watch::{Decided, DelayState, MAX_SHOWN, SentState, SharedFeed, StreamState},
 };
 
@@ -86,7 +86,7 @@ pub struct Live {
     /// What it receives, if it receives.
     pub received: Option<LiveSide>,
     /// The median round-trip time so far.
-    pub round_trip: Option<TimeDelta>,
+    pub rtt: Option<TimeDelta>,
     /// How long nothing has come from a far end, if that is longer than a second.
     pub silence: Option<TimeDelta>,
 }
@@ -216,7 +216,8 @@ impl LocalEnd {
     pub(super) fn note_dropped(
         &mut self,
         now: Timestamp,
-        (calls, driver): (&mut Calls<CallSide>, &mut CallDriver<'_>),
+        calls: &mut Calls<CallSide>,
+        driver: &mut CallDriver<'_>,
     ) {
         const INTERVAL: TimeDelta = TimeDelta::from_millis(50);
         if now < self.note_at {
@@ -288,7 +289,7 @@ impl LocalEnd {
             calls: 0,
             sent: None,
             received: None,
-            round_trip: None,
+            rtt: None,
             silence: None,
         };
         let rate = |bytes: u64| {
@@ -321,7 +322,7 @@ impl LocalEnd {
                 received.0.frame_delay = (frames > 0).then(|| received.1 / frames);
                 live.received = Some(received.0);
             }
-            live.round_trip = live.round_trip.or(calls.round_trips(id).and_then(|all| all.quantile(0.5)));
+            live.rtt = live.rtt.or(calls.rtts(id).and_then(|all| all.quantile(0.5)));
             let silence = calls.silence(id, now).filter(|silence| *silence >= TimeDelta::from_seconds(1));
             live.silence = live.silence.max(silence);
         }
@@ -334,7 +335,8 @@ impl LocalEnd {
         now: Timestamp,
         id: CallId,
         outcome: &Result<(), CallError>,
-        (calls, driver): (&mut Calls<CallSide>, &mut CallDriver<'_>),
+        calls: &mut Calls<CallSide>,
+        driver: &mut CallDriver<'_>,
     ) -> Option<Outcome> {
         let open = self.open.remove(&id)?;
         if let Some(feed) = &self.settings.feed {
@@ -361,7 +363,7 @@ impl LocalEnd {
             far_end: peer.to_string(),
             error: outcome.as_ref().err().map(ToString::to_string),
             authenticated: self.settings.keys.is_some(),
-            round_trip_ms: calls.round_trips(id).and_then(|all| distribution_of(all, 1.0)),
+            round_trip_ms: calls.rtts(id).and_then(|all| distribution_of(all, 1.0)),
             schedule_error_us: distribution_of(&report.lateness, 1e3),
             read_latency_us: distribution_of(&report.read_latency, 1e3),
             cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
@@ -419,7 +421,7 @@ impl Shown {
             return common;
         };
         let totals = side.totals();
-        let common = StreamState { round_trip: side.round_trip(), ..common };
+        let common = StreamState { rtt: side.rtt(), ..common };
         if self.sends {
             let (at, reported) = side.reported();
             let at = began + (at - Timestamp::ZERO);

@@ -218,7 +218,7 @@ impl MediaPlan {
         let ids = (1..=self.videos).map(|number| VideoStream::default_id(number, self.videos));
         let audio = self.audio.then(AudioConfig::default);
         let start = self.start_rate.unwrap_or(DataRate::from_bps(300_000)).min(self.max_rate);
-        let video = video(self.encoder, self.videos, (start, self.max_rate));
+        let video = video(self.encoder, self.videos, start, self.max_rate);
         let mut spec =
             MediaSpec::with_videos(ids.map(|id| VideoStream::new(id, video.clone())).collect(), audio);
         spec.controller = self.controller;
@@ -232,7 +232,7 @@ impl MediaPlan {
 }
 
 /// A video encoder that can use its part of the highest rate.
-fn video(encoder: Encoder, videos: usize, (start, max): (DataRate, DataRate)) -> VideoSpec {
+fn video(encoder: Encoder, videos: usize, start: DataRate, max: DataRate) -> VideoSpec {
     let part = |rate: DataRate| DataRate::from_bps((rate.as_bps() / videos.max(1) as u64).max(1));
     let (start, max) = (part(start), part(max));
     let min = MIN_VIDEO_RATE.min(max);
@@ -454,7 +454,7 @@ fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, Pla
     // The end that receives need not know the encoder; the end that sends has checked it.
     let encoder = offer.encoder.parse().unwrap_or_default();
     let [min, start, max] = offer.rates;
-    let model = video(encoder, offer.videos.len(), (start, max));
+    let model = video(encoder, offer.videos.len(), start, max);
     let videos = offer.videos.iter().map(|video| {
         VideoStream::new(video.id.clone(), model.clone()).with_priority(f64::from(video.priority))
     });
@@ -479,7 +479,7 @@ fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, Pla
 /// Checks the media as a scenario's are checked.
 fn check(spec: &MediaSpec, duration: TimeDelta) -> Result<(), ScenarioError> {
     let link = LinkSpec::new("path", "caller", "listener");
-    let flow = FlowSpec::new("call", FlowKind::Media(spec.clone()), ("caller", "listener"));
+    let flow = FlowSpec::new("call", FlowKind::Media(spec.clone()), "caller", "listener");
     Scenario::builder("call").duration(duration).duplex(link).flow(flow).build().map(drop)
 }
 

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     run::Taps,
-    view::trace::{TraceFile, TraceFileError, TraceNames},
+    trace::{TraceFile, TraceFileError, TraceNames},
 };
 
 /// The receive buffer of a socket: about a second of 100 calls at 1 Mbit/s, for each of whose datagrams the kernel counts 2304 B.
@@ -191,7 +191,7 @@ impl Caller {
                         }
                     }
                     CallEvent::Ended { id, outcome } => {
-                        match local.result(now, id, &outcome, (calls, driver)) {
+                        match local.result(now, id, &outcome, calls, driver) {
                             Some(result) => {
                                 outcomes.insert(id, result);
                             }
@@ -212,7 +212,7 @@ impl Caller {
             if (has_ended || is_over()) && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
-            local.note_dropped(now, (calls, driver));
+            local.note_dropped(now, calls, driver);
             local.show(now, calls);
             if let Some(live) = local.live(now, calls) {
                 on_live(&live);
@@ -297,7 +297,8 @@ impl Listener {
     /// [`CallRunError::Socket`] if the address cannot be used.
     pub fn open(
         address: SocketAddr,
-        (max_calls, max_rate): (usize, DataRate),
+        max_calls: usize,
+        max_rate: DataRate,
         settings: CallSettings,
     ) -> Result<Self, CallRunError> {
         let clock = Clock::start();
@@ -360,7 +361,7 @@ impl Listener {
                         }
                     }
                     CallEvent::Ended { id, outcome } => {
-                        let result = local.result(now, id, &outcome, (calls, driver));
+                        let result = local.result(now, id, &outcome, calls, driver);
                         result.map(|Outcome { record, trace }| {
                             if let Some(Err(error)) = trace.map(TraceFile::finish) {
                                 failed = Some(error);
@@ -378,7 +379,7 @@ impl Listener {
             if is_over() && !std::mem::replace(&mut stopping, true) {
                 finish_all(now, calls);
             }
-            local.note_dropped(now, (calls, driver));
+            local.note_dropped(now, calls, driver);
             local.show(now, calls);
             if let Some(live) = local.live(now, calls)
                 && on_event(ListenerEvent::Live(live)) == Verdict::Stop

@@ -30,7 +30,7 @@ use crate::{
         media::{self, Ends, FIRST_VIDEO_SSRC},
     },
     scenario::{MediaSpec, feedback_name},
-    view::trace::TraceFile,
+    trace::TraceFile,
 };
 
 /// The number of times that a call's gauges are recorded.
@@ -111,7 +111,7 @@ pub struct CallSide {
     /// What feedback had reported of what this end sends when it was last taken.
     reported: (Timestamp, Reported),
     /// The latest round-trip time.
-    round_trip: Option<TimeDelta>,
+    rtt: Option<TimeDelta>,
     /// To be added to the difference of a time of ours and one of the far end.
     correction: Option<TimeDelta>,
     /// Messages that the socket has dropped since the call began.
@@ -214,7 +214,7 @@ impl CallSide {
             next_gauges: Timestamp::ZERO,
             gauges_every: (config.duration / GAUGES).max(TimeDelta::from_millis(1)),
             reported: (Timestamp::ZERO, Reported::default()),
-            round_trip: None,
+            rtt: None,
             correction: None,
             dropped: 0,
             live: SideTotals::default(),
@@ -242,8 +242,8 @@ impl CallSide {
     }
 
     /// The latest round-trip time.
-    pub(crate) fn round_trip(&self) -> Option<TimeDelta> {
-        self.round_trip
+    pub(crate) fn rtt(&self) -> Option<TimeDelta> {
+        self.rtt
     }
 
     /// What the controller has decided since the last call, if a page shows it: the newest.
@@ -414,7 +414,7 @@ impl CallSide {
         new
     }
 
-    fn packet(&self, now: Timestamp, flow: FlowId, bytes: DataSize, (sequence, ecn): (u64, Ecn)) -> Packet {
+    fn packet(&self, now: Timestamp, flow: FlowId, bytes: DataSize, sequence: u64, ecn: Ecn) -> Packet {
         let bytes = u32::try_from((bytes + self.overhead).as_bytes()).unwrap_or(u32::MAX);
         Packet {
             flow,
@@ -438,7 +438,7 @@ impl CallMedia for CallSide {
         let size = DataSize::from_bytes(bytes.len() as u64);
         let body = Body::Datagram { head: bytes.into(), payload: Payload::default() };
         if of_sender {
-            let packet = self.packet(now, self.incoming[0], size, (self.live.received_packets, ecn));
+            let packet = self.packet(now, self.incoming[0], size, self.live.received_packets, ecn);
             let Some(receiver) = &mut self.receiver else { return };
             receiver.handle_packet(now, &packet, &body);
             let (lost, copies) = self.count_losses();
@@ -454,7 +454,7 @@ impl CallMedia for CallSide {
                 self.observe(now, &Event::Delivered { packet });
             }
         } else {
-            let packet = self.packet(now, self.outgoing[1], size, (0, ecn));
+            let packet = self.packet(now, self.outgoing[1], size, 0, ecn);
             let Some(sender) = &mut self.sender else { return };
             sender.handle_packet(now, &packet, &body);
             self.take_reports(now);
@@ -482,7 +482,7 @@ impl CallMedia for CallSide {
         let transmit = sent?;
         let Body::Datagram { head, payload } = transmit.body else { return None };
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
-        let packet = self.packet(now, transmit.flow, size, (self.live.sent_packets, transmit.ecn));
+        let packet = self.packet(now, transmit.flow, size, self.live.sent_packets, transmit.ecn);
         if transmit.flow == self.outgoing[0] {
             self.live.sent_packets += 1;
             self.live.sent_bytes += u64::from(packet.bytes);
@@ -507,10 +507,10 @@ impl CallMedia for CallSide {
         self.correction = Some(correction);
     }
 
-    fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        self.round_trip = Some(round_trip);
+    fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
+        self.rtt = Some(rtt);
         let [flow, _] = if self.sender.is_some() { self.outgoing } else { self.incoming };
-        self.recorder.on_gauge(now, flow, RTT, round_trip.as_millis());
+        self.recorder.on_gauge(now, flow, RTT, rtt.as_millis());
     }
 
     fn stop(&mut self, now: Timestamp) {
@@ -598,12 +598,12 @@ fn planned(
         flow,
         answers: Some(answers),
         window: window.clone(),
-        about: about(media, flow == FORWARD[0], first),
+        about: about(media.0, media.1, flow == FORWARD[0], first),
     });
     flows.collect()
 }
 
-fn about((spec, controller): (&MediaSpec, &str), is_forward: bool, first: u32) -> FlowRecord {
+fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> FlowRecord {
     let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
     let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
     FlowRecord {

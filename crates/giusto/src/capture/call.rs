@@ -86,7 +86,7 @@ impl SocketTap {
         SocketAddr::new(address, self.own.port())
     }
 
-    fn write(&mut self, at: Timestamp, direction: Direction, far: SocketAddr, (bytes, ecn): (&[u8], Ecn)) {
+    fn write(&mut self, at: Timestamp, direction: Direction, far: SocketAddr, bytes: &[u8], ecn: Ecn) {
         let own = self.own_towards(far);
         let (source, destination) = if direction == Direction::Outbound { (own, far) } else { (far, own) };
         let is_media = bytes.first().is_some_and(|first| MEDIA.contains(first));
@@ -109,10 +109,10 @@ impl SocketTap {
 
 impl Tap for SocketTap {
     fn on_received(&mut self, at: Timestamp, from: SocketAddr, bytes: &[u8], ecn: Ecn) {
-        self.write(at, Direction::Inbound, from, (bytes, ecn));
+        self.write(at, Direction::Inbound, from, bytes, ecn);
     }
 
     fn on_sent(&mut self, at: Timestamp, to: SocketAddr, bytes: &[u8], ecn: Ecn) {
-        self.write(at, Direction::Outbound, to, (bytes, ecn));
+        self.write(at, Direction::Outbound, to, bytes, ecn);
     }
 }

@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use super::growing::Growing;
 use crate::{
     record::DecisionRecord,
-    view::{decision::decision_in_words, trace::TraceNames},
+    text::decision::decision_in_words,
+    trace::TraceNames,
     whole_file::{Content, WriteError},
 };
 

@@ -24,7 +24,7 @@ pub(super) struct Tapped {
 }
 
 impl Tapped {
-    fn capture(&self, now: Timestamp, direction: Direction, (body, ecn): (&Body, Ecn)) {
+    fn capture(&self, now: Timestamp, direction: Direction, body: &Body, ecn: Ecn) {
         let Body::Datagram { head, payload } = body else { return };
         let (own, other) = self.addresses;
         let (source, destination) =
@@ -38,7 +38,7 @@ impl Tapped {
 
 impl Agent for Tapped {
     fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body) {
-        self.capture(now, Direction::Inbound, (body, packet.ecn));
+        self.capture(now, Direction::Inbound, body, packet.ecn);
         self.agent.handle_packet(now, packet, body);
     }
 
@@ -48,7 +48,7 @@ impl Agent for Tapped {
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
         let transmit = self.agent.poll_transmit(now)?;
-        self.capture(now, Direction::Outbound, (&transmit.body, transmit.ecn));
+        self.capture(now, Direction::Outbound, &transmit.body, transmit.ecn);
         Some(transmit)
     }
 

@@ -9,7 +9,7 @@ use crate::{
     record::RunRecord,
     run::{RecordOptions, simulate_with},
     scenario::Scenario,
-    view::trace::TraceNames,
+    trace::TraceNames,
 };
 
 const SCENARIO: &str = r#"
@@ -23,7 +23,7 @@ fn run(pcap: &Path, chrome: &Path) -> RunRecord {
     let mut outputs = Outputs::new().with_capture(pcap, &scenario).unwrap();
     let mut trace = ChromeTrace::create(chrome, TraceNames::of(&scenario)).unwrap();
     let go_on = |_| ControlFlow::Continue(());
-    let record = simulate_with((&scenario, 1), RecordOptions::default(), &mut outputs, &mut trace, go_on);
+    let record = simulate_with(&scenario, 1, RecordOptions::default(), &mut outputs, &mut trace, go_on);
     outputs.finish().unwrap();
     trace.finish().unwrap();
     record

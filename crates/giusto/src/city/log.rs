@@ -168,7 +168,7 @@ impl Logger {
             if self.log.calls.len() >= MAX_PATHS {
                 return None;
             }
-            let has_timeline = self.timelines < MAX_TIMELINES && is_evaluated(city.config(), time);
+            let has_timeline = self.timelines < MAX_TIMELINES && is_evaluated(city.config(), time.0, time.1);
             self.timelines += usize::from(has_timeline);
             let place = self.log.calls.len();
             let time_s = (time.0.as_seconds(), time.1.as_seconds());
@@ -217,7 +217,7 @@ impl Logger {
 }
 
 /// Whether at least half of the call is within the evaluation, or half of the evaluation within the call.
-fn is_evaluated(config: &CityConfig, (start, stop): (Timestamp, Timestamp)) -> bool {
+fn is_evaluated(config: &CityConfig, start: Timestamp, stop: Timestamp) -> bool {
     let (from, until) = config.evaluation;
     let overlap = stop.min(until).saturating_since(start.max(from));
     overlap * 2 >= (until - from).min(stop - start)

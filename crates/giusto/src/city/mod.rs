@@ -3,6 +3,7 @@
 mod log;
 mod record;
 mod simulate;
+mod timed;
 pub mod traces;
 
 use std::ops::ControlFlow;
@@ -19,6 +20,7 @@ pub use giusto_lte::city::{CityConfig, CityFigures, RadioFigures};
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::CityRecord;
 pub use simulate::{CityRun, simulate, simulate_logged};
+pub use timed::timed;
 
 use crate::run::{build::queue_of, media};
 pub use crate::scenario::CitySpec;

@@ -11,7 +11,7 @@ use giusto_units::{DataRate, TimeDelta};
 use serde::Serialize;
 
 use crate::{
-    view::format::{or_unknown, percent, rate, rate_range, short},
+    text::format::{or_unknown, percent, rate, rate_range, short},
     whole_file::{self, Content, WholeFile, WriteError},
 };
 
@@ -89,7 +89,8 @@ fn megabits(load: DataRate) -> String {
 impl TraceSet {
     /// Every combination of these values.
     pub fn combined(
-        (seed, duration): (u64, TimeDelta),
+        seed: u64,
+        duration: TimeDelta,
         directions: &[Direction],
         speeds_kmh: &[f64],
         loads: &[DataRate],
@@ -121,11 +122,11 @@ impl TraceSet {
         let (down, up, still) = ([Direction::Downlink], [Direction::Uplink], [Centre, Middle, Edge]);
         let (slow, fast) = ([mega(8), mega(11)], [mega(6), mega(7)]);
         let parts = [
-            Self::combined((seed, duration), &down, &[3.0], &slow, &still),
-            Self::combined((seed, duration), &down, &[30.0], &fast, &still),
-            Self::combined((seed, duration), &down, &[30.0, 120.0], &fast, &[Path]),
-            Self::combined((seed, duration), &up, &[3.0], &[mega(2)], &still),
-            Self::combined((seed, duration), &up, &[30.0], &[mega(2)], &[Path]),
+            Self::combined(seed, duration, &down, &[3.0], &slow, &still),
+            Self::combined(seed, duration, &down, &[30.0], &fast, &still),
+            Self::combined(seed, duration, &down, &[30.0, 120.0], &fast, &[Path]),
+            Self::combined(seed, duration, &up, &[3.0], &[mega(2)], &still),
+            Self::combined(seed, duration, &up, &[30.0], &[mega(2)], &[Path]),
         ];
         Self { seed, duration, traces: parts.into_iter().flat_map(|part| part.traces).collect() }
     }

@@ -47,7 +47,7 @@ pub(super) struct Seen {
     before: f64,
     /// The shortest delay since the route last changed; clocks differ, so only differences count.
     shortest: Option<TimeDelta>,
-    round_trip: Option<TimeDelta>,
+    rtt: Option<TimeDelta>,
     /// The latest arrival, now and at the end of the last step that had a rate.
     latest: Option<PeerTimestamp>,
     latest_before: Option<PeerTimestamp>,
@@ -72,8 +72,8 @@ impl Seen {
             self.shortest = Some(shortest);
             self.delays += delay - shortest;
             self.longest = self.longest.max(delay - shortest);
-            let round_trip = now - report.sent.at;
-            self.round_trip = Some(self.round_trip.map_or(round_trip, |own| own.min(round_trip)));
+            let rtt = now - report.sent.at;
+            self.rtt = Some(self.rtt.map_or(rtt, |own| own.min(rtt)));
             if self.latest_before.is_none() {
                 self.latest_before = Some(arrival);
             }
@@ -105,7 +105,7 @@ impl Seen {
             delay,
             self.longest.as_seconds(),
             delay - self.before,
-            self.round_trip.map_or(0.0, TimeDelta::as_seconds),
+            self.rtt.map_or(0.0, TimeDelta::as_seconds),
             share(self.lost, self.packets),
             share(self.marked, arrived),
             self.queue.as_seconds(),
@@ -208,7 +208,7 @@ impl Controller for Steered {
     }
 
     fn on_route_change(&mut self, _now: Timestamp) {
-        with(&self.shared, |seen| (seen.shortest, seen.round_trip) = (None, None));
+        with(&self.shared, |seen| (seen.shortest, seen.rtt) = (None, None));
     }
 
     fn target(&self) -> Target {
@@ -277,7 +277,7 @@ impl Controller for Seeing {
 
     fn on_route_change(&mut self, now: Timestamp) {
         self.controller.on_route_change(now);
-        with(&self.shared, |seen| (seen.shortest, seen.round_trip) = (None, None));
+        with(&self.shared, |seen| (seen.shortest, seen.rtt) = (None, None));
         self.see();
     }
 

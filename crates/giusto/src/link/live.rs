@@ -237,11 +237,12 @@ struct World<'p, 'a, T> {
 impl<'p, 'a, T: Copy> World<'p, 'a, T> {
     fn new(
         plan: &'p LinkPlan<'a>,
-        (pairs, kind): (usize, &str),
+        pairs: usize,
+        kind: &str,
         duration: Option<TimeDelta>,
     ) -> Result<Self, LinkError> {
         let emulator = Emulator::new(plan.links(), plan.routes(pairs), MEMORY)?;
-        let recorder = Recorder::new(plan.record((pairs, kind), duration));
+        let recorder = Recorder::new(plan.record(pairs, kind, duration));
         let delivered = vec![0; plan.scenario().links().len()];
         Ok(Self { plan, emulator, recorder, reported: Timestamp::ZERO, delivered })
     }
@@ -256,7 +257,7 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
         let Self { plan, emulator, recorder, reported, delivered } = self;
         emulate::run(shell, emulator, recorder, config, |now, emulator, lateness| {
             if now.saturating_since(*reported) >= REPORT {
-                report(&state(plan, emulator, lateness, (now, now - *reported), delivered));
+                report(&state(plan, emulator, lateness, now, now - *reported, delivered));
                 *reported = now;
             }
             look(now)
@@ -324,7 +325,8 @@ fn state<T: Copy>(
     plan: &LinkPlan<'_>,
     emulator: &Emulator<T>,
     lateness: &ErrorHistogram,
-    (now, span): (Timestamp, TimeDelta),
+    now: Timestamp,
+    span: TimeDelta,
     delivered: &mut [u64],
 ) -> LiveLinks {
     let links = plan.scenario().links().iter().zip(emulator.links()).zip(delivered);
@@ -361,7 +363,7 @@ pub fn relay(
     ready: impl FnOnce(&Ready),
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
-    let mut world = World::new(plan, (pairs.len(), "udp"), options.duration)?;
+    let mut world = World::new(plan, pairs.len(), "udp", options.duration)?;
     let clock = Clock::start();
     let mut shell = UdpRelay::new(pairs, clock)?;
     let listen: Vec<SocketAddr> = shell.addresses().collect();
@@ -404,7 +406,7 @@ pub fn command(
     ready: impl FnOnce(&Ready),
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
-    let mut world = World::new(plan, (1, "ip"), None)?;
+    let mut world = World::new(plan, 1, "ip", None)?;
     let far = TunDevice::create()?;
     let addresses = Addresses::of(far.number(), asked.mtu);
     far.configure(&addresses.far(asked.mtu))?;

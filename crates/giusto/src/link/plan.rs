@@ -195,7 +195,7 @@ impl<'a> LinkPlan<'a> {
 
     /// What is recorded of a run with `pairs` pairs of ends that carry packets of this `kind`. Links that no packet can reach are
     /// left out.
-    pub(crate) fn record(&self, (pairs, kind): (usize, &str), duration: Option<TimeDelta>) -> RecordPlan {
+    pub(crate) fn record(&self, pairs: usize, kind: &str, duration: Option<TimeDelta>) -> RecordPlan {
         let scenario = self.scenario;
         let (window, window_of_links) = &self.windows;
         let names = |links: &[LinkId]| self.specs(links).map(|link| link.id.clone()).collect::<Vec<_>>();
@@ -289,7 +289,7 @@ mod tests {
     fn a_record_has_both_directions_of_each_pair_and_the_links_on_their_way() {
         let scenario = Scenario::parse(TEXT, "s.toml").unwrap();
         let plan = LinkPlan::new(&scenario, 1, &ends("server", "home")).unwrap();
-        let record = plan.record((2, "udp"), Some(TimeDelta::from_millis(2_000)));
+        let record = plan.record(2, "udp", Some(TimeDelta::from_millis(2_000)));
         let flows: Vec<_> = record.flows.iter().map(|flow| (flow.flow.0, flow.about.id.as_str())).collect();
         assert_eq!(flows, [(0, "forward-1"), (1, "return-1"), (2, "forward-2"), (3, "return-2")]);
         let links: Vec<_> = record.links.iter().map(|link| link.about.id.as_str()).collect();

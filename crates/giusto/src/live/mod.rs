@@ -130,7 +130,7 @@ pub fn run(
     let timeline = with_timeline.then(TimelineOptions::default);
     let settings =
         || CallSettings { timeline, interval: TimeDelta::from_millis(200), ..CallSettings::default() };
-    let listener = Listener::open(local, (1, DataRate::ZERO), settings())?;
+    let listener = Listener::open(local, 1, DataRate::ZERO, settings())?;
     let pair = UdpPair { listen: local, target: listener.address() };
     let options = LinkOptions {
         duration: Some(scenario.duration()),

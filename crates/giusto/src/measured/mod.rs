@@ -19,7 +19,6 @@
 //! | [`median`] | the result of several runs |
 
 mod doubt;
-pub mod interval;
 pub mod iperf3;
 pub mod live;
 pub mod loopback;
@@ -34,6 +33,7 @@ pub mod send;
 pub mod stamp;
 pub mod streams;
 
+pub use crate::interval;
 pub use doubt::own_loss;
 
 use std::{io, net::SocketAddr};

@@ -326,7 +326,8 @@ impl ResolvedPlan {
         socket: &'a UdpSocket,
         opened: Opened,
         start: Timestamp,
-        (index, streams): (usize, usize),
+        index: usize,
+        streams: usize,
     ) -> Result<Flow<'a>, PlanError> {
         let pacing = &self.plan.pacing;
         // Datagrams are grouped only where they leave together by design, in a mode that permits it.

@@ -137,7 +137,7 @@ impl Reception {
                 reverse.note_ended(receiver);
                 match event {
                     Some(ReceiverEvent::Reverse(asked)) => {
-                        reverse.start(scope, (*asked).clone(), (socket, clock), receiver);
+                        reverse.start(scope, (*asked).clone(), socket, clock, receiver);
                         on_event(receiver, Some(ReceiverEvent::Reverse(asked)))
                     }
                     event => on_event(receiver, event),
@@ -173,7 +173,8 @@ pub struct Shown<'a> {
 pub fn watch(
     feed: &mut Feed,
     shown: Shown<'_>,
-    (now, receiver): (Timestamp, &Receiver),
+    now: Timestamp,
+    receiver: &Receiver,
     event: Option<&ReceiverEvent>,
 ) {
     let named = |stream: &Stream| shown.name.map_or_else(|| stream.from().to_string(), str::to_owned);
@@ -194,7 +195,7 @@ fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
         id,
         received: Some(Counts::of_stream(now, stream)),
         delay: meter.delay().totals().map(DelayState::Packets),
-        round_trip: stream.path().map(|path| path.round_trip),
+        rtt: stream.path().map(|path| path.rtt),
         ..StreamState::default()
     }
 }
@@ -234,7 +235,7 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     }
     if let Some(path) = stream.path() {
         result.clock = Some((&path.clock).into());
-        result.round_trip_ms.p50 = Some(path.round_trip.as_millis());
+        result.round_trip_ms.p50 = Some(path.rtt.as_millis());
     }
     result.receiver_cpu_ratio = cpu_ratio.map(f64::from);
     result.voice = report.voice.as_ref().map(Into::into);

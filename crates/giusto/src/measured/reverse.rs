@@ -85,7 +85,8 @@ impl ReverseRuns {
         &self,
         scope: &'scope Scope<'scope, '_>,
         asked: ReverseStream,
-        (socket, clock): (&UdpSocket, Clock),
+        socket: &UdpSocket,
+        clock: Clock,
         receiver: &mut Receiver,
     ) {
         let to = asked.to;

@@ -79,7 +79,7 @@ pub struct StreamOutcome {
     /// The receiver's clock against ours.
     pub clock: Option<ClockEstimate>,
     /// Round-trip times.
-    pub round_trips: ErrorHistogram,
+    pub rtts: ErrorHistogram,
     /// What the receiver of an RTP stream reported with RTCP, where it was not asked.
     pub far_end: Option<FarEndFigures>,
     /// The MTU of the path at the end, as far as the system knows it.
@@ -166,7 +166,7 @@ impl Transmission {
         result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
-        result.round_trip_ms = Quantiles::millis(&stream.round_trips);
+        result.round_trip_ms = Quantiles::millis(&stream.rtts);
         result.far_end.clone_from(&stream.far_end);
         result.doubts = result.find_doubts();
         result
@@ -252,7 +252,7 @@ pub(super) fn over(
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
     for (index, ((socket, token), ssrc)) in sockets.iter().zip(tokens).zip(sources).enumerate() {
         let opened = Opened { token, key: conversation.data_key(index), ssrc };
-        let flow = plan.flow(socket, opened, start, (index, sockets.len())).map_err(StreamPlanError::from)?;
+        let flow = plan.flow(socket, opened, start, index, sockets.len()).map_err(StreamPlanError::from)?;
         let cname = format!("{:016x}", SysRng.try_next_u64().map_err(RunError::Random)?);
         let reports = SenderReports::new(clock.origin_realtime_nanos(), cname, plan.rate());
         flows.push(Flow { reports: Some(reports), ..flow });
@@ -268,7 +268,7 @@ pub(super) fn over(
         })
     };
     let mut intervals = destination.interval.map(|interval| {
-        TransmissionIntervals::new(interval, plan.header(), start, (sockets.len(), !destination.one_way))
+        TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
     });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
     let mut watched = Watched::new(destination, plan.header(), sockets.len());
@@ -315,7 +315,7 @@ pub(super) fn over(
         report,
         path_mtu: sockets.get(index).and_then(UdpSocket::path_mtu),
         clock: conversation.clock_estimate(index),
-        round_trips: conversation.round_trips(index),
+        rtts: conversation.rtts(index),
         far_end: far_ends.figures(index),
         error,
     });
@@ -536,7 +536,7 @@ impl Sent {
             sent,
             report: None,
             clock: None,
-            round_trips: ErrorHistogram::new(),
+            rtts: ErrorHistogram::new(),
             far_end: None,
             path_mtu: None,
             error: None,

@@ -99,7 +99,7 @@ pub struct Message {
     /// Its packet reports.
     pub packets: Vec<PacketReport>,
     /// Round-trip time.
-    pub round_trip: Option<TimeDelta>,
+    pub rtt: Option<TimeDelta>,
     /// The receiver's estimate.
     pub receiver_estimate: Option<DataRate>,
     /// Losses from receiver reports.
@@ -114,7 +114,7 @@ impl Message {
     /// As a controller takes it.
     pub fn feedback(&self) -> giusto_congestion::Feedback<'_> {
         giusto_congestion::Feedback::new(&self.packets, self.in_flight)
-            .with_round_trip(self.round_trip)
+            .with_rtt(self.rtt)
             .with_receiver_estimate(self.receiver_estimate)
             .with_loss(self.loss)
             .with_extension(self.extension)
@@ -125,7 +125,7 @@ impl From<&giusto_congestion::Feedback<'_>> for Message {
     fn from(feedback: &giusto_congestion::Feedback<'_>) -> Self {
         Self {
             packets: feedback.packets.to_vec(),
-            round_trip: feedback.round_trip,
+            rtt: feedback.rtt,
             receiver_estimate: feedback.receiver_estimate,
             loss: feedback.loss,
             extension: feedback.extension,

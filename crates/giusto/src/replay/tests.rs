@@ -59,7 +59,7 @@ fn record(path: &Path, controller: &str, more: &str) {
     );
     let scenario = Scenario::parse(&text, "replay.toml").unwrap();
     let mut outputs = Outputs::new().with_session_log(path, &scenario, None).unwrap();
-    simulate_with((&scenario, 3), RecordOptions::default(), &mut outputs, &mut (), |_| {
+    simulate_with(&scenario, 3, RecordOptions::default(), &mut outputs, &mut (), |_| {
         std::ops::ControlFlow::Continue(())
     });
     assert_eq!(outputs.finish().unwrap(), (vec![path.to_owned()], Vec::new()));
@@ -294,7 +294,7 @@ fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut
                 _ => None,
             };
             let feedback = Feedback::new(&packets, bytes(3000))
-                .with_round_trip(rtt.map(TimeDelta::from_nanos))
+                .with_rtt(rtt.map(TimeDelta::from_nanos))
                 .with_receiver_estimate(rtt.map(|rtt| DataRate::from_bps(rtt as u64)))
                 .with_loss(Some(LossReport::new(*ratio, 100)))
                 .with_extension(extension);

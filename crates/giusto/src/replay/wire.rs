@@ -77,7 +77,7 @@ impl Head {
         let feedback =
             feedback_of(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
         Ok(SessionInfo {
-            limits: limits((self.min_bps, self.start_bps, self.max_bps)),
+            limits: limits(self.min_bps, self.start_bps, self.max_bps),
             options: Options::default()
                 .with_delay_target(self.delay_target_ns.map(TimeDelta::from_nanos))
                 .with_priority(self.priority)
@@ -190,7 +190,7 @@ impl Sent {
     }
 }
 
-fn limits((min, start, max): (u64, u64, u64)) -> Limits {
+fn limits(min: u64, start: u64, max: u64) -> Limits {
     let [min, start, max] = [min, start, max].map(DataRate::from_bps);
     Limits::DEFAULT.with_min(min).with_start(start).with_max(max)
 }
@@ -261,7 +261,7 @@ impl Packets {
         Feedback {
             p: message.packets.iter().map(report).collect(),
             unknown: message.packets.iter().filter(known).map(|report| Sent::new(at, &report.sent)).collect(),
-            rtt: message.round_trip.map(TimeDelta::as_nanos),
+            rtt: message.rtt.map(TimeDelta::as_nanos),
             remb: message.receiver_estimate.map(DataRate::as_bps),
             nada: match message.extension {
                 Some(Extension::Nada(report)) => {
@@ -298,7 +298,7 @@ impl Packets {
                     })
                     .collect(),
             ),
-            Item::Limits(min, start, max) => Event::Limits(limits((min, start, max))),
+            Item::Limits(min, start, max) => Event::Limits(limits(min, start, max)),
             Item::RouteChange => Event::RouteChange,
             Item::Target(media, pacing, padding, window) => {
                 let [media, pacing, padding] = [media, pacing, padding].map(DataRate::from_bps);
@@ -341,7 +341,7 @@ impl Packets {
         let quench = feedback.quench.then_some(Extension::SourceQuench);
         Ok(Message {
             packets: feedback.p.iter().map(report).collect::<Result<_, _>>()?,
-            round_trip: feedback.rtt.map(TimeDelta::from_nanos),
+            rtt: feedback.rtt.map(TimeDelta::from_nanos),
             receiver_estimate: feedback.remb.map(DataRate::from_bps),
             loss: feedback.loss.map(|(ratio, expected_packets)| LossReport::new(ratio, expected_packets)),
             extension: nada.or(quench),

@@ -114,8 +114,8 @@ fn build(
                 break 'flows;
             }
             let (from, to) = (simulation.node(&spec.from), simulation.node(&spec.to));
-            let forwards = route(&mut simulation, scenario, (from, to), &spec.via)?;
-            let back = || route(&mut simulation, scenario, (to, from), &spec.back);
+            let forwards = route(&mut simulation, scenario, from, to, &spec.via)?;
+            let back = || route(&mut simulation, scenario, to, from, &spec.back);
             let backwards = spec.kind.is_two_way().then(back).transpose()?;
             let own = Own { spec, seed, number };
             let start = own.start();
@@ -132,7 +132,8 @@ fn build(
 fn route(
     simulation: &mut Simulation,
     scenario: &Scenario,
-    (from, to): (NodeId, NodeId),
+    from: NodeId,
+    to: NodeId,
     via: &[String],
 ) -> Result<FlowId, RouteError> {
     if via.is_empty() {

@@ -86,7 +86,7 @@ pub fn simulate_watched(
     observer: &mut impl Observer,
     watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> RunRecord {
-    simulate_with((scenario, seed), options, &mut (), observer, watch)
+    simulate_with(scenario, seed, options, &mut (), observer, watch)
 }
 
 /// Runs a scenario with a seed as [`simulate_watched`] does; `taps` sees the controllers and the datagrams of media flows.
@@ -95,7 +95,8 @@ pub fn simulate_watched(
 ///
 /// If a link lost count of its packets, which is a bug.
 pub fn simulate_with(
-    (scenario, seed): (&Scenario, u64),
+    scenario: &Scenario,
+    seed: u64,
     options: RecordOptions,
     taps: &mut dyn Taps,
     observer: &mut impl Observer,

@@ -2,17 +2,12 @@
 
 use std::ops::ControlFlow::{Break, Continue};
 
-use giusto_lte::city::CityError;
 use giusto_net::Clock;
 use giusto_sim::trace::Observer;
 use giusto_units::Timestamp;
 
 use super::{RecordOptions, Taps, simulate_with};
-use crate::{
-    city::{self, CityLog, CityRun},
-    record::RunRecord,
-    scenario::{CityScenario, Scenario},
-};
+use crate::{record::RunRecord, scenario::Scenario};
 
 /// Runs `scenario` with `seed`. The run ends early where `ends`, which is called now and then, is true. Sets `wall_s`.
 ///
@@ -26,7 +21,7 @@ pub fn run(
     observer: &mut impl Observer,
     ends: impl FnMut(Timestamp) -> bool,
 ) -> RunRecord {
-    run_with((scenario, seed), options, &mut (), observer, ends)
+    run_with(scenario, seed, options, &mut (), observer, ends)
 }
 
 /// Runs `scenario` with `seed` as [`run`] does, with `taps`.
@@ -35,7 +30,8 @@ pub fn run(
 ///
 /// If a link lost count of its packets, which is a bug.
 pub fn run_with(
-    (scenario, seed): (&Scenario, u64),
+    scenario: &Scenario,
+    seed: u64,
     options: RecordOptions,
     taps: &mut dyn Taps,
     observer: &mut impl Observer,
@@ -44,24 +40,7 @@ pub fn run_with(
     let clock = Clock::start();
     let began = clock.now();
     let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
-    let mut result = simulate_with((scenario, seed), options, taps, observer, watch);
+    let mut result = simulate_with(scenario, seed, options, taps, observer, watch);
     result.wall_s = (clock.now() - began).as_seconds();
     result
-}
-
-/// Runs a city with `seed`. The run ends early where `ends`, which is called now and then, is true.
-///
-/// # Errors
-///
-/// [`CityError`]: its configuration cannot be simulated.
-pub fn city(
-    scenario: &CityScenario,
-    seed: u64,
-    mut ends: impl FnMut(Timestamp) -> bool,
-) -> Result<(CityRun, CityLog), CityError> {
-    let clock = Clock::start();
-    let began = clock.now();
-    let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
-    let (run, log) = city::simulate_logged(scenario, seed, watch)?;
-    Ok((run.took((clock.now() - began).as_seconds()), log))
 }

@@ -79,6 +79,6 @@ impl CityExpectation {
 
     /// Whether `value` is within the bounds; a missing value is not.
     pub fn accepts(&self, value: Option<f64>) -> bool {
-        expectation::accepts((self.min, self.max), value)
+        expectation::accepts(self.min, self.max, value)
     }
 }

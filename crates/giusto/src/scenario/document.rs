@@ -227,7 +227,7 @@ impl Document {
         }
         let context = Context { text: &self.text, traces: &self.traces, algorithms: &self.algorithms };
         self.read_with(settings, |root| {
-            let (mut scenario, changes) = keys::file::scenario(root, (&self.stem, purpose), context)?;
+            let (mut scenario, changes) = keys::file::scenario(root, &self.stem, purpose, context)?;
             change(&mut scenario.flows);
             validate::scenario(scenario, &changes, purpose).map_err(|found| problems(root, found))
         })

@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, Timestamp};
 
-pub use crate::statistics::Metric;
+pub use crate::statistics::{Metric, Subject, Unit};
 
 /// Bounds on a metric of flows or of a link.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,49 +25,6 @@ pub struct Expectation {
     pub to: Option<Timestamp>,
     /// Rate to reach, for the metric [`TIME_TO_RATE`](Metric::TIME_TO_RATE) only.
     pub rate: Option<DataRate>,
-}
-
-/// What a metric is measured on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
-    /// Flows. The id of a flow with a count means all of them, a numbered id one of them.
-    Flows(Vec<String>),
-    /// A link.
-    Link(String),
-}
-
-/// Unit of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// bit/s.
-    Rate,
-    /// ms.
-    Time,
-    /// A ratio, 0 to 1.
-    Ratio,
-    /// Number of these.
-    Count(&'static str),
-}
-
-impl Unit {
-    /// Name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "bit/s",
-            Self::Time => "ms",
-            Self::Ratio => "ratio",
-            Self::Count(what) => what,
-        }
-    }
-
-    /// A value with its unit.
-    pub fn write(self, value: f64) -> String {
-        match self {
-            Self::Rate => DataRate::from_bps(value as u64).to_string(),
-            Self::Time => format!("{value} ms"),
-            Self::Ratio | Self::Count(_) => value.to_string(),
-        }
-    }
 }
 
 impl Expectation {
@@ -152,7 +109,7 @@ impl Expectation {
 
     /// Whether `value` is within the bounds; a missing value is not.
     pub fn accepts(&self, value: Option<f64>) -> bool {
-        accepts((self.min, self.max), value)
+        accepts(self.min, self.max, value)
     }
 }
 
@@ -168,6 +125,6 @@ pub(super) fn bound(unit: Unit, min: Option<f64>, max: Option<f64>) -> String {
 }
 
 /// Whether `value` is within a minimum and a maximum; a missing value is not.
-pub(super) fn accepts((min, max): (Option<f64>, Option<f64>), value: Option<f64>) -> bool {
+pub(super) fn accepts(min: Option<f64>, max: Option<f64>, value: Option<f64>) -> bool {
     value.is_some_and(|value| min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max))
 }

@@ -279,7 +279,8 @@ impl FlowSpec {
     pub fn new(
         id: impl Into<String>,
         kind: FlowKind,
-        (from, to): (impl Into<String>, impl Into<String>),
+        from: impl Into<String>,
+        to: impl Into<String>,
     ) -> Self {
         Self {
             id: id.into(),

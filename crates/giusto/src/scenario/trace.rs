@@ -64,7 +64,8 @@ pub(super) fn rates(traces: &Traces, name: &str, period: Option<TimeDelta>) -> R
             _ => Ok(Some((at, DataRate::from_bps(bps.round() as u64)))),
         }
     };
-    profile(traces.text(name)?, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
+    let (path, text) = traces.text(name)?;
+    profile(path, text, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
 }
 
 /// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
@@ -82,12 +83,14 @@ pub(super) fn mahimahi(traces: &Traces, name: &str) -> Result<RateProfile, Strin
             _ => Ok(Some(moment)),
         }
     };
-    profile(traces.text(name)?, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
+    let (path, text) = traces.text(name)?;
+    profile(path, text, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
 }
 
 /// The profile of the values that `read` finds on the lines of the file at a path, given those before; errors name the file and the line.
 fn profile<T>(
-    (path, text): (PathBuf, Cow<'_, str>),
+    path: PathBuf,
+    text: Cow<'_, str>,
     layout: &str,
     read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
     make: impl FnOnce(Vec<T>) -> RateProfile,

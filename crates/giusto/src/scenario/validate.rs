@@ -263,10 +263,10 @@ fn routes(scenario: &Scenario, found: &mut Vec<Finding>) {
     for (index, flow) in scenario.flows.iter().enumerate() {
         let FlowSpec { from, to, via, back, .. } = flow;
         let forwards = if via.is_empty() { "from" } else { "via" };
-        let mut result = route(&mut network, scenario, (from, to), via).map_err(|text| (forwards, text));
+        let mut result = route(&mut network, scenario, from, to, via).map_err(|text| (forwards, text));
         if result.is_ok() && flow.kind.is_two_way() {
             let fix = "packets of the receiver need a way back: give the link duplex = true or a reverse";
-            let reverse = route(&mut network, scenario, (to, from), back);
+            let reverse = route(&mut network, scenario, to, from, back);
             result = reverse.map_err(|text| ("back", format!("{text}; {fix}")));
         }
         if let Err((key, text)) = result {
@@ -278,7 +278,8 @@ fn routes(scenario: &Scenario, found: &mut Vec<Finding>) {
 fn route(
     network: &mut Network,
     scenario: &Scenario,
-    (from, to): (&str, &str),
+    from: &str,
+    to: &str,
     via: &[String],
 ) -> Result<(), String> {
     let (start, end) = (network.node(from), network.node(to));

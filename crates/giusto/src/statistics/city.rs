@@ -2,8 +2,7 @@
 
 use giusto_lte::city::{CityFigures, RadioFigures};
 
-use super::{Read, Statistic, flow::ratio};
-use crate::scenario::Unit;
+use super::{Read, Statistic, Unit, flow::ratio};
 
 type City = Statistic<CityFigures>;
 type Radio = Statistic<RadioFigures>;

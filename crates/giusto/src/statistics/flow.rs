@@ -1,10 +1,7 @@
 //! Statistics of flows and of the streams of media flows.
 
-use super::{Read, Statistic, window::jain};
-use crate::{
-    record::{FlowRecord, StreamRecord},
-    scenario::Unit,
-};
+use super::{Read, Statistic, Unit, window::jain};
+use crate::record::{FlowRecord, StreamRecord};
 
 type Flow = Statistic<FlowRecord>;
 type Stream = Statistic<StreamRecord>;

@@ -1,7 +1,7 @@
 //! Statistics of links.
 
-use super::{Read, Statistic, flow::ratio};
-use crate::{record::LinkRecord, scenario::Unit};
+use super::{Read, Statistic, Unit, flow::ratio};
+use crate::record::LinkRecord;
 
 type Link = Statistic<LinkRecord>;
 

@@ -2,8 +2,16 @@
 
 use std::{fmt, sync::LazyLock};
 
-use super::{FLOW, LINK, MEDIA, Measure, Part, REPAIR, STREAM, Statistic, Window};
-use crate::scenario::{Subject, Unit};
+use super::{FLOW, LINK, MEDIA, Measure, Part, REPAIR, STREAM, Statistic, Unit, Window};
+
+/// What a metric is measured on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Flows. The id of a flow with a count means all of them, a numbered id one of them.
+    Flows(Vec<String>),
+    /// A link.
+    Link(String),
+}
 
 /// A metric of flows, streams or links: a statistic, or part of a distribution. Rates are in bit/s, delays in ms, ratios from 0 to 1.
 #[derive(Clone, Copy)]

@@ -9,20 +9,21 @@ mod flow;
 mod link;
 mod measured;
 mod metric;
+mod unit;
 mod window;
 
 use crate::{
-    measured::result::Quantiles,
+    quantiles::Quantiles,
     record::Distribution,
-    scenario::Unit,
-    view::format::{count, decimals, or_unknown, percent, ppm, rate, short, time_us},
+    text::format::{count, decimals, or_unknown, percent, ppm, rate, short, time_us},
 };
 
 pub use city::{CALLS, CityMetric, RADIO, USERS};
 pub use flow::{FLOW, MEDIA, REPAIR, STREAM};
 pub use link::LINK;
 pub use measured::RUN;
-pub use metric::Metric;
+pub use metric::{Metric, Subject};
+pub use unit::Unit;
 pub(crate) use window::{FlowWindow, Window};
 
 /// A statistic of `T`.

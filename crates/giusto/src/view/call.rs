@@ -19,11 +19,11 @@ pub fn text(record: &CallRecord) -> String {
             (true, true) => "sent:\n",
             (true, false) => "received:\n",
         };
-        let round_trip = record.call.round_trip_ms.filter(|_| first.as_ref() == Some(&flow.id));
+        let rtt = record.call.round_trip_ms.filter(|_| first.as_ref() == Some(&flow.id));
         let lines = [
             ("rate", rates(flow, is_sent(record, flow))),
             ("loss", loss(flow)),
-            ("delay", delay(flow, round_trip)),
+            ("delay", delay(flow, rtt)),
             ("frames", frames(flow)),
         ];
         lines.into_iter().fold(title.to_owned(), |text, (name, line)| text + &format!("{name:<8} {line}\n"))
@@ -70,8 +70,8 @@ fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
         format!("{p50}, {p95}")
     };
     let frame = flow.frame_delay_ms.map(|delay| format!("frame {}", median_and_p95(delay)));
-    let round_trip = round_trip_ms.map(|delay| format!("round trip {}", median_and_p95(delay)));
-    let known: Vec<String> = [frame, round_trip].into_iter().flatten().collect();
+    let rtt = round_trip_ms.map(|delay| format!("round trip {}", median_and_p95(delay)));
+    let known: Vec<String> = [frame, rtt].into_iter().flatten().collect();
     if known.is_empty() {
         "unknown: no frame arrived".to_owned()
     } else {

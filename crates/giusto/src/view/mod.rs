@@ -7,10 +7,8 @@ pub mod call;
 pub mod city;
 mod columns;
 pub mod comparison;
-pub mod decision;
 pub mod figures;
 pub mod files;
-pub mod format;
 pub mod html;
 pub mod lte;
 pub mod replay;
@@ -20,5 +18,9 @@ pub mod summary;
 pub mod sweep;
 pub mod table;
 pub mod tables;
-pub mod trace;
 pub mod why;
+
+pub use crate::{
+    text::{decision, format},
+    trace,
+};

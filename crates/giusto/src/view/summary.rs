@@ -120,8 +120,7 @@ fn jitter(runs: &[RunResult]) -> String {
 fn delay(runs: &[RunResult]) -> String {
     let us = |ms: Option<f64>| or_unknown(ms, |ms| time_us(ms * 1e3));
     let all_count_from = |reference| runs.iter().all(|run| run.one_way_delay_ms.reference == Some(reference));
-    let round_trip =
-        median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
+    let rtt = median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
     let middle = median(runs, |run| run.one_way_delay_ms.quantiles.p50);
     let high = largest(runs, |run| run.one_way_delay_ms.quantiles.p99);
     let one_way = if middle.is_none() {
@@ -135,7 +134,7 @@ fn delay(runs: &[RunResult]) -> String {
     } else {
         Some(format!("{} median, {} p99 above the shortest", us(middle), us(high)))
     };
-    let known: Vec<String> = [one_way, round_trip].into_iter().flatten().collect();
+    let known: Vec<String> = [one_way, rtt].into_iter().flatten().collect();
     if known.is_empty() { UNMEASURED.to_owned() } else { known.join("; ") }
 }
 
@@ -173,9 +172,8 @@ fn far_end(runs: &[RunResult]) -> Option<String> {
         ([_], 1) => "reports (RTCP)".to_owned(),
         (some, all) => format!("reports (RTCP, {} of {all} streams)", some.len()),
     };
-    let (jitter, round_trip) =
-        (largest(|(figures, _)| figures.jitter_ms), largest(|(_, rtcp)| rtcp.round_trip_ms));
-    Some(format!("{who} {} lost, jitter {jitter}, round trip {round_trip}", count(lost)))
+    let (jitter, rtt) = (largest(|(figures, _)| figures.jitter_ms), largest(|(_, rtcp)| rtcp.round_trip_ms));
+    Some(format!("{who} {} lost, jitter {jitter}, round trip {rtt}", count(lost)))
 }
 
 /// The voice quality that the far ends themselves report with RTCP: the lowest of the streams.

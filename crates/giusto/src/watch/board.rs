@@ -93,7 +93,7 @@ impl Board {
     }
 
     /// The final result: JSON of a report.
-    pub fn result(&self, report: &crate::view::html::Report) {
+    pub fn result(&self, report: &impl Serialize) {
         // As a page holds it.
         let json = serde_json::to_string(report).unwrap_or_default();
         self.write(|state| {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Decided, DelayState, SentState, Snapshot, StreamState, board::Board, quantity::Quantity};
 use crate::{
-    measured::interval::{IntervalFigures, StreamIntervals},
-    view::decision::cause_in_words,
+    interval::{IntervalFigures, StreamIntervals},
+    text::decision::cause_in_words,
 };
 
 /// The length of the coarse intervals.
@@ -59,7 +59,7 @@ impl Level {
             queue.flatten().map(ms),
             stream.sender_queue.map(ms),
             of(|figures| figures.jitter_ms),
-            stream.round_trip.map(ms),
+            stream.rtt.map(ms),
         ]
     }
 
@@ -187,7 +187,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::measured::interval::Counts;
+    use crate::interval::Counts;
 
     const NAMES: [&str; 11] = [
         "sent_rate_bps",

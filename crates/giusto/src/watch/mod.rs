@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The thread that measures only reads counters into a [`Snapshot`], which a full queue drops: the next one covers its time, too. The
-//! figures are those of [intervals](crate::measured::interval): of 0.1 s, of which the last minute is kept, and of 1 s, of which ten
+//! figures are those of [intervals](crate::interval): of 0.1 s, of which the last minute is kept, and of 1 s, of which ten
 //! minutes are kept. All memory is bounded.
 
 mod board;
@@ -26,7 +26,7 @@ pub use board::{Board, Event, History, Next};
 pub use figures::Figures;
 pub use quantity::Quantity;
 
-use crate::measured::interval::Counts;
+use crate::interval::Counts;
 
 /// The time between two snapshots.
 pub const PERIOD: TimeDelta = TimeDelta::from_millis(100);
@@ -74,7 +74,7 @@ pub struct StreamState {
     /// The age of the oldest packet in the sender's queue.
     pub sender_queue: Option<TimeDelta>,
     /// The round-trip time.
-    pub round_trip: Option<TimeDelta>,
+    pub rtt: Option<TimeDelta>,
     /// The target of its congestion controller.
     pub target: Option<DataRate>,
     /// It has ended: nothing follows.

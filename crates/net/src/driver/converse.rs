@@ -115,8 +115,8 @@ impl<'a> Conversation<'a> {
     }
 
     /// The round-trip times of one stream.
-    pub fn round_trips(&self, stream: usize) -> ErrorHistogram {
-        self.talks.get(stream).map_or_else(ErrorHistogram::new, |talk| talk.session.round_trips().clone())
+    pub fn rtts(&self, stream: usize) -> ErrorHistogram {
+        self.talks.get(stream).map_or_else(ErrorHistogram::new, |talk| talk.session.rtts().clone())
     }
 
     /// Reads messages, sends those that are due, returns the events.

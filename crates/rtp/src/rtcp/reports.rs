@@ -67,11 +67,11 @@ impl ReportBlock {
     ///     delay_since_last: NtpDelay::from_bits(0x0005_4000),
     ///     ..ReportBlock::default()
     /// };
-    /// let round_trip = block.round_trip(NtpShort::from_bits(0xb710_8000));
-    /// assert_eq!(round_trip, Some(TimeDelta::from_millis(6125)));
+    /// let rtt = block.rtt(NtpShort::from_bits(0xb710_8000));
+    /// assert_eq!(rtt, Some(TimeDelta::from_millis(6125)));
     /// ```
     #[inline]
-    pub fn round_trip(&self, now: NtpShort) -> Option<TimeDelta> {
+    pub fn rtt(&self, now: NtpShort) -> Option<TimeDelta> {
         let sent = self.last_sender_report?.to_bits().wrapping_add(self.delay_since_last.to_bits());
         let units = now.to_bits().wrapping_sub(sent) as i32;
         let magnitude = NtpDelay::from_bits(units.unsigned_abs()).to_delta();

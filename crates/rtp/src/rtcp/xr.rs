@@ -65,7 +65,7 @@ pub struct DelaySinceLast {
 impl DelaySinceLast {
     /// The RTT if this answer arrives at `now`: A − LRR − DLRR (RFC 3611 §4.5). `None` if there was no reference time, or if the
     /// result is negative.
-    pub fn round_trip(&self, now: NtpShort) -> Option<NtpDelay> {
+    pub fn rtt(&self, now: NtpShort) -> Option<NtpDelay> {
         let answered = self.last_reference.to_bits() != 0;
         let passed =
             now.to_bits().wrapping_sub(self.last_reference.to_bits()).wrapping_sub(self.delay.to_bits());
@@ -483,7 +483,7 @@ mod tests {
 
     /// RFC 3611 §4.4 and §4.5, word by word; and the times of RFC 3550 §6.4.1, Figure 2, whose RTT is 6.125 s.
     #[test]
-    fn the_round_trip_time_of_a_receiver_is_that_of_the_figure() {
+    fn the_rtt_of_a_receiver_is_that_of_the_figure() {
         let words: [u32; 12] = [
             0x80cf_000b,
             9,
@@ -514,9 +514,9 @@ mod tests {
         assert_eq!(written(&report), bytes);
         assert_eq!(read(&bytes), Ok(report));
         let now = NtpShort::from_bits(0xb710_8000);
-        assert_eq!(answer.round_trip(now), Some(NtpDelay::from_bits(0x0006_2000)));
-        assert_eq!(none.round_trip(now), None);
-        assert_eq!(answer.round_trip(NtpShort::from_bits(0xb705_2000)), None);
+        assert_eq!(answer.rtt(now), Some(NtpDelay::from_bits(0x0006_2000)));
+        assert_eq!(none.rtt(now), None);
+        assert_eq!(answer.rtt(NtpShort::from_bits(0xb705_2000)), None);
         let mut cut = bytes.clone();
         cut[3] -= 1;
         cut[23] -= 1;

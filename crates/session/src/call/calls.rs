@@ -284,8 +284,8 @@ impl<M: CallMedia> Calls<M> {
     }
 
     /// The round-trip times of a call's Pings.
-    pub fn round_trips(&self, id: CallId) -> Option<&ErrorHistogram> {
-        self.ends.get(&id).map(End::round_trips)
+    pub fn rtts(&self, id: CallId) -> Option<&ErrorHistogram> {
+        self.ends.get(&id).map(End::rtts)
     }
 
     /// How often an address of a call has changed.
@@ -368,7 +368,7 @@ impl<M: CallMedia> Calls<M> {
     pub fn handle_datagram(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8], ecn: Ecn) {
         let now = self.advance(now);
         match Kind::of(bytes) {
-            Kind::Media(sources) => self.handle_media(now, (from, sources), bytes, ecn),
+            Kind::Media(sources) => self.handle_media(now, from, sources, bytes, ecn),
             Kind::Control => match Message::decode(bytes) {
                 Ok(message) => self.handle_plain(now, from, message),
                 Err(_) => self.counters.damaged += 1,

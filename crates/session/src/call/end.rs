@@ -185,8 +185,8 @@ impl<M: CallMedia> End<M> {
         Timestamp::from_nanos(now.as_nanos().saturating_sub(self.zero.as_nanos()))
     }
 
-    pub(super) fn round_trips(&self) -> &ErrorHistogram {
-        self.clocks.round_trips()
+    pub(super) fn rtts(&self) -> &ErrorHistogram {
+        self.clocks.rtts()
     }
 
     /// Queues a message to the far end.
@@ -372,13 +372,13 @@ impl<M: CallMedia> End<M> {
                 if self.pings.contains(&ping_sent_ns) =>
             {
                 self.pings.retain(|sent| *sent != ping_sent_ns);
-                let round_trip = now.saturating_since(Timestamp::from_nanos(ping_sent_ns))
+                let rtt = now.saturating_since(Timestamp::from_nanos(ping_sent_ns))
                     - TimeDelta::from_nanos(
                         sent_ns.saturating_sub(received_ns).try_into().unwrap_or(i64::MAX),
                     );
                 let media_time = self.media_time(now);
                 if let Some(media) = &mut self.media {
-                    media.on_round_trip(media_time, round_trip.max(TimeDelta::ZERO));
+                    media.on_rtt(media_time, rtt.max(TimeDelta::ZERO));
                 }
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),

@@ -41,18 +41,19 @@ pub(super) struct CallKeys {
 impl CallKeys {
     /// The keys of the caller; `None` without a key of this id.
     pub(super) fn of_caller(ring: &KeyRing, id: KeyId, nonce: u64, cookie: &Cookie) -> Option<Self> {
-        Self::derive(ring, id, (nonce, cookie), [TO_LISTENER, TO_CALLER])
+        Self::derive(ring, id, nonce, cookie, [TO_LISTENER, TO_CALLER])
     }
 
     /// The keys of the listener.
     pub(super) fn of_listener(ring: &KeyRing, id: KeyId, nonce: u64, cookie: &Cookie) -> Option<Self> {
-        Self::derive(ring, id, (nonce, cookie), [TO_CALLER, TO_LISTENER])
+        Self::derive(ring, id, nonce, cookie, [TO_CALLER, TO_LISTENER])
     }
 
     fn derive(
         ring: &KeyRing,
         id: KeyId,
-        (nonce, cookie): (u64, &Cookie),
+        nonce: u64,
+        cookie: &Cookie,
         [outgoing, incoming]: [&[u8]; 2],
     ) -> Option<Self> {
         let (nonce, issued) = (nonce.to_be_bytes(), cookie.issued_ns.to_be_bytes());

@@ -31,8 +31,8 @@ pub trait CallMedia {
     }
 
     /// A round-trip time was measured. The default ignores it.
-    fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        let _ = (now, round_trip);
+    fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
+        let _ = (now, rtt);
     }
 
     /// Stops sending media, with a BYE.

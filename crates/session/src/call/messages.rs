@@ -258,7 +258,7 @@ impl Message {
 
     /// The message as an authenticated datagram; `number` is new under the key, or 0 before there is a call.
     pub(super) fn seal(&self, key: &MacKey, number: u64) -> Vec<u8> {
-        envelope::seal(SEALED_CONTROL, self, self.padded_to(), (key, number))
+        envelope::seal(SEALED_CONTROL, self, self.padded_to(), key, number)
     }
 
     /// Reads a message without authentication.

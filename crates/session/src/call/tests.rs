@@ -297,8 +297,8 @@ fn a_call_begins_flows_and_ends_with_figures() {
         assert_eq!(at_caller.correction, Some(MILLI * 20));
         let at_listener = network.listener.media(network.served[0]).unwrap();
         assert_eq!(at_listener.correction, Some(MILLI * -20));
-        let round_trip = network.caller.round_trips(network.call).unwrap().quantile(0.5).unwrap();
-        assert!((round_trip - MILLI * 40).as_nanos().abs() < 1_000_000, "{round_trip}");
+        let rtt = network.caller.rtts(network.call).unwrap().quantile(0.5).unwrap();
+        assert!((rtt - MILLI * 40).as_nanos().abs() < 1_000_000, "{rtt}");
         assert!(network.caller.live().next().is_none() && network.listener.live().next().is_none());
     }
 }

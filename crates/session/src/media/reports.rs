@@ -42,8 +42,8 @@ impl MediaSender {
         if !feedback.packets.is_empty() || feedback.extension == Some(Extension::SourceQuench) {
             self.pacer.on_in_flight(feedback.in_flight);
         }
-        if let Some(rtt) = feedback.round_trip {
-            self.streams.repairs().on_round_trip(rtt);
+        if let Some(rtt) = feedback.rtt {
+            self.streams.repairs().on_rtt(rtt);
         }
         if let Some(loss) = feedback.loss {
             self.streams.repairs().on_loss(loss.ratio);
@@ -57,7 +57,7 @@ impl MediaSender {
 
     fn request_key_frame(&mut self, now: Timestamp, ssrc: u32, command: Option<u8>) {
         if let Some(stream) = self.streams.find(ssrc) {
-            self.streams.request_key_frame(now, (stream, command), &mut self.events);
+            self.streams.request_key_frame(now, stream, command, &mut self.events);
         }
     }
 }

@@ -381,7 +381,7 @@ impl MediaSender {
         let probe = self.pacer.on_sent(at, size);
         self.due = Some(at);
         if let Some((wanted, id)) = self.streams.repairs().pop() {
-            return Some((self.send_repair(now, (wanted, id), probe)?, false));
+            return Some((self.send_repair(now, wanted, id, probe)?, false));
         }
         Some(match self.streams.pop() {
             Some(packet) => self.send_media(now, packet, probe),
@@ -422,7 +422,7 @@ impl MediaSender {
     }
 
     fn send_media(&mut self, now: Timestamp, packet: QueuedPacket, probe: Option<u32>) -> (Datagram, bool) {
-        let sequence = self.on_sent(now, self.streams.id(&packet), (packet.size, probe));
+        let sequence = self.on_sent(now, self.streams.id(&packet), packet.size, probe);
         let (head, first) = self.streams.write(now, &packet, sequence);
         (Datagram { head, payload: packet.payload, ecn: self.config.ecn }, first)
     }
@@ -431,11 +431,12 @@ impl MediaSender {
     fn send_repair(
         &mut self,
         now: Timestamp,
-        (wanted, id): (Wanted, RtpId),
+        wanted: Wanted,
+        id: RtpId,
         probe: Option<u32>,
     ) -> Option<Datagram> {
         let (stream, kind) = (wanted.stream, wanted.kind());
-        let sequence = self.on_sent(now, Some(id), (wanted.size, probe));
+        let sequence = self.on_sent(now, Some(id), wanted.size, probe);
         let (head, payload) = self.streams.write_repair(now, wanted, sequence)?;
         let size = DataSize::from_bytes(head.len() as u64) + payload.size();
         if let Some((stream, _)) = self.streams.iter().nth(stream) {
@@ -446,7 +447,7 @@ impl MediaSender {
 
     fn send_padding(&mut self, now: Timestamp, size: DataSize, probe: Option<u32>) -> Datagram {
         let id = self.padding_stream().id(0);
-        let transport_sequence = self.on_sent(now, Some(id), (size, probe));
+        let transport_sequence = self.on_sent(now, Some(id), size, probe);
         let payload = size.saturating_sub(self.streams.headers());
         let sent = size.saturating_sub(self.config.overhead);
         self.events.push(MediaEvent::PaddingSent { size: sent, at: now });
@@ -463,7 +464,7 @@ impl MediaSender {
     }
 
     /// Records a sent packet. Returns its transport-wide sequence number.
-    fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, (size, probe): (DataSize, Option<u32>)) -> u16 {
+    fn on_sent(&mut self, now: Timestamp, rtp: Option<RtpId>, size: DataSize, probe: Option<u32>) -> u16 {
         let transport_sequence = self.next_transport_sequence;
         self.next_transport_sequence = transport_sequence.wrapping_add(1);
         let packet = OutgoingPacket::new(size)

@@ -143,7 +143,7 @@ impl Line {
         Some(self.discarded_at.map_or(too_old, |last| too_old.max(last + DISCARD_INTERVAL)))
     }
 
-    fn on_discarded(&mut self, now: Timestamp, (stream, packets): (usize, u64), events: &mut Events) {
+    fn on_discarded(&mut self, now: Timestamp, stream: usize, packets: u64, events: &mut Events) {
         self.discarded_packets += packets;
         self.wants_key_frame = true;
         let ssrc = self.stream.ssrc;
@@ -364,7 +364,7 @@ impl Streams {
             if line.discards_at().is_some_and(|due| due <= now) {
                 let packets = line.queue.clear();
                 line.discarded_at = Some(now);
-                line.on_discarded(now, (index, packets), events);
+                line.on_discarded(now, index, packets, events);
                 self.scheduler.on_empty(index);
             }
         }
@@ -378,7 +378,7 @@ impl Streams {
                 packets += 1;
             }
             if packets > 0 {
-                line.on_discarded(now, (index, packets), events);
+                line.on_discarded(now, index, packets, events);
                 if line.queue.is_empty() {
                     self.scheduler.on_empty(index);
                 }
@@ -451,7 +451,7 @@ impl Streams {
         // The number was that of the packet written last.
         let number = line.rtp.next_number().saturating_sub(1);
         let ends = packet.marker || line.stream.framing == Framing::Packet;
-        self.repairs.on_sent(now, (number, &head, ends), packet);
+        self.repairs.on_sent(now, number, &head, ends, packet);
         (head, first)
     }
 
@@ -503,7 +503,7 @@ impl Streams {
         wanted: Wanted,
         sequence: u16,
     ) -> Option<(DatagramHead, Payload)> {
-        self.repairs.write(now, wanted, (self.feedback, sequence))
+        self.repairs.write(now, wanted, self.feedback, sequence)
     }
 
     /// Handles the receiver's request for a key frame; the number of a command is that of the FIR. At most one in
@@ -511,7 +511,8 @@ impl Streams {
     pub(super) fn request_key_frame(
         &mut self,
         now: Timestamp,
-        (stream, command): (usize, Option<u8>),
+        stream: usize,
+        command: Option<u8>,
         events: &mut Events,
     ) {
         let Some(line) = self.lines.get_mut(stream) else { return };

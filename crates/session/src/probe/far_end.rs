@@ -36,7 +36,7 @@ pub struct FarEndReports {
     clock_rate_hz: u32,
     origin_unix_ns: u64,
     latest: Option<FarEndReport>,
-    round_trips: ErrorHistogram,
+    rtts: ErrorHistogram,
 }
 
 impl Session for FarEndReports {
@@ -65,7 +65,7 @@ impl FarEndReports {
     /// For the stream of source `ssrc`, whose timestamp counts `clock_rate_hz` units a second. The sender's clock reads zero at
     /// `origin_unix_ns`, in nanoseconds since 1 January 1970, as in its sender reports.
     pub fn new(ssrc: u32, clock_rate_hz: u32, origin_unix_ns: u64) -> Self {
-        Self { ssrc, clock_rate_hz, origin_unix_ns, latest: None, round_trips: ErrorHistogram::new() }
+        Self { ssrc, clock_rate_hz, origin_unix_ns, latest: None, rtts: ErrorHistogram::new() }
     }
 
     /// What has been reported; `None` before the first report.
@@ -74,8 +74,8 @@ impl FarEndReports {
     }
 
     /// The round-trip times from sender report to reception report, without the time in between at the far end (RFC 3550 §6.4.1).
-    pub fn round_trips(&self) -> &ErrorHistogram {
-        &self.round_trips
+    pub fn rtts(&self) -> &ErrorHistogram {
+        &self.rtts
     }
 
     fn on_blocks(&mut self, at: Timestamp, source: u32, blocks: &[ReportBlock]) {
@@ -94,11 +94,11 @@ impl FarEndReports {
             voice: before.and_then(|report| report.voice),
         });
         let now = NtpTimestamp::from_unix_nanos(self.origin_unix_ns.saturating_add(at.as_nanos()));
-        let round_trip = block.round_trip(now.short());
+        let rtt = block.rtt(now.short());
         // Nothing can have been on the way for longer than this end has existed.
-        let possible = round_trip.filter(|time| *time >= -RESOLUTION && *time <= at - Timestamp::ZERO);
-        if let Some(round_trip) = possible {
-            self.round_trips.record(round_trip.max(TimeDelta::ZERO));
+        let possible = rtt.filter(|time| *time >= -RESOLUTION && *time <= at - Timestamp::ZERO);
+        if let Some(rtt) = possible {
+            self.rtts.record(rtt.max(TimeDelta::ZERO));
         }
     }
 }

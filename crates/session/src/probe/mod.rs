@@ -41,7 +41,8 @@ pub mod voice;
 pub mod wire;
 
 pub use crate::handshakes::HandshakeFlood;
-pub use admission::{Prefixes, StreamLimits};
+pub use crate::prefixes::Prefixes;
+pub use admission::StreamLimits;
 pub use clock::LocalClock;
 pub use counters::Counters;
 pub use far_end::{FarEndReport, FarEndReports};

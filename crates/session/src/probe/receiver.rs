@@ -15,7 +15,7 @@ use giusto_rtp::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    admission::{Prefixes, StreamLimits},
+    admission::StreamLimits,
     auth::StreamKeys,
     clock::LocalClock,
     counters::Counters,
@@ -28,7 +28,7 @@ use super::{
         StreamToken, WireError,
     },
 };
-use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing};
+use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
@@ -361,7 +361,7 @@ impl Receiver {
         let (mut silent, mut over, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
             if let Some(bytes) = stream.poll_rtcp(now, &self.reporter) {
-                send_rtcp((&mut self.outbox, &mut self.rtcp_outbox), stream, bytes);
+                send_rtcp(&mut self.outbox, &mut self.rtcp_outbox, stream, bytes);
             }
             if stream.has_left(now) {
                 left.push(*from);
@@ -391,7 +391,7 @@ impl Receiver {
         for (_, (id, mut stream)) in std::mem::take(&mut self.streams) {
             self.end(&mut stream, Ended::Stopped, None);
             if let Some(bytes) = stream.last_rtcp(self.latest, &self.reporter) {
-                send_rtcp((&mut self.outbox, &mut self.rtcp_outbox), &mut stream, bytes);
+                send_rtcp(&mut self.outbox, &mut self.rtcp_outbox, &mut stream, bytes);
             }
             send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
@@ -565,7 +565,8 @@ fn encode(stream: &mut Stream, message: &Message) -> Vec<u8> {
 
 /// Sends a report to where the sender's RTCP comes from, within the byte budget of its stream.
 fn send_rtcp(
-    (muxed, apart): (&mut VecDeque<Transmit>, &mut VecDeque<Transmit>),
+    muxed: &mut VecDeque<Transmit>,
+    apart: &mut VecDeque<Transmit>,
     stream: &mut Stream,
     bytes: Vec<u8>,
 ) {

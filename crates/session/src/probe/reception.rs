@@ -147,7 +147,7 @@ impl ReceptionReports {
     }
 }
 
-/// The VoIP metrics of a stream (RFC 3611 §4.7). `round_trip` is 0 where it is unknown.
+/// The VoIP metrics of a stream (RFC 3611 §4.7). `rtt` is 0 where it is unknown.
 ///
 /// The end system delay is that of codec and playout buffer. Signal, noise and echo are not measured. A rating on the wideband scale
 /// is not one of RFC 3611, which ends at 100: it is unavailable.
@@ -155,7 +155,7 @@ pub(super) fn voip_metrics(
     format: &VoiceFormat,
     VoiceReport { playout, quality }: &VoiceReport,
     bursts: &BurstMetrics,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
 ) -> VoipMetrics {
     let millis = |time: TimeDelta| u16::try_from(time.as_nanos().max(0) / 1_000_000).unwrap_or(u16::MAX);
     let tenths = |mos: f64| Some((mos * 10.0).round() as u8);
@@ -174,7 +174,7 @@ pub(super) fn voip_metrics(
         gap_density: VoipMetrics::share(bursts.gap_missing, bursts.gap_packets),
         burst_duration_ms: millis(mean_duration(bursts.burst_packets, bursts.bursts, format)),
         gap_duration_ms: millis(mean_duration(bursts.gap_packets, bursts.gaps, format)),
-        round_trip_delay_ms: millis(round_trip),
+        round_trip_delay_ms: millis(rtt),
         end_system_delay_ms: millis(quality.codec_delay + quality.buffer_delay),
         gmin: BurstMetrics::GMIN,
         r_factor: rated,

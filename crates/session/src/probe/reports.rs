@@ -58,19 +58,20 @@ impl SenderReports {
             return None;
         }
         self.next = now + self.interval;
-        Some(self.compound(now, timing, (packets, payload), false))
+        Some(self.compound(now, timing, packets, payload, false))
     }
 
     /// The last report, with a goodbye (RFC 3550 §6.6).
     pub fn goodbye(&self, now: Timestamp, timing: MediaTiming, packets: u64, payload: DataSize) -> Vec<u8> {
-        self.compound(now, timing, (packets, payload), true)
+        self.compound(now, timing, packets, payload, true)
     }
 
     fn compound(
         &self,
         now: Timestamp,
         timing: MediaTiming,
-        (packets, payload): (u64, DataSize),
+        packets: u64,
+        payload: DataSize,
         last: bool,
     ) -> Vec<u8> {
         let MediaTiming { ssrc, .. } = timing;

@@ -331,13 +331,13 @@ impl Sender {
     }
 
     /// The round-trip times of all clock requests.
-    pub fn round_trips(&self) -> &ErrorHistogram {
-        self.clocks.round_trips()
+    pub fn rtts(&self) -> &ErrorHistogram {
+        self.clocks.rtts()
     }
 
     fn path(&self) -> Option<PathEstimate> {
-        let round_trip = self.clocks.round_trips().quantiles()?.p50;
-        Some(PathEstimate { clock: self.clocks.estimate()?, round_trip })
+        let rtt = self.clocks.rtts().quantiles()?.p50;
+        Some(PathEstimate { clock: self.clocks.estimate()?, rtt })
     }
 
     /// The key that authenticates the measured datagrams; `None` without keys, or before the stream is accepted.

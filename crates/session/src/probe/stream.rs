@@ -425,7 +425,7 @@ impl Stream {
         let playout = self.playout.as_ref()?.summary(self.meter.sequence().losses().expected);
         // Until a sender report relates the clocks, half of the round-trip time stands for the network delay.
         let measured = self.meter.delay().summary().filter(|delay| delay.basis != DelayBasis::Relative);
-        let half_way = || self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip / 2);
+        let half_way = || self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.rtt / 2);
         let network_delay = measured.map_or_else(half_way, |delay| delay.mean.max(TimeDelta::ZERO));
         let quality = VoiceQuality::of(&format, &VoicePath::with_playout(network_delay, &playout));
         Some(VoiceReport { playout, quality })

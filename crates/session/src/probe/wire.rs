@@ -313,7 +313,7 @@ impl Message {
     /// The message as an authenticated datagram of at least `padded_to` + [`SEAL_BYTES`] bytes. `number` must be new under `key`;
     /// it is 0 where there is no stream yet.
     pub fn seal(&self, padded_to: usize, key: &MacKey, number: u64) -> Vec<u8> {
-        envelope::seal(SEALED_CONTROL, self, padded_to, (key, number))
+        envelope::seal(SEALED_CONTROL, self, padded_to, key, number)
     }
 
     /// Reads a message from a datagram without authentication; padding is ignored.

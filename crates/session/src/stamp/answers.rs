@@ -71,8 +71,8 @@ pub struct Answers {
     counters: AnswerCounters,
     sent: SequenceTracker,
     far: FarCount,
-    round_trips: ErrorHistogram,
-    recent_round_trips: ErrorHistogram,
+    rtts: ErrorHistogram,
+    recent_rtts: ErrorHistogram,
     processing: ErrorHistogram,
     clocks: Option<Clocks>,
     forward_jitter: InterarrivalJitter,
@@ -135,8 +135,8 @@ impl Answers {
                 newest_sent: None,
                 forward_reordered: 0,
             },
-            round_trips: ErrorHistogram::new(),
-            recent_round_trips: ErrorHistogram::new(),
+            rtts: ErrorHistogram::new(),
+            recent_rtts: ErrorHistogram::new(),
             processing: ErrorHistogram::new(),
             clocks: None,
             forward_jitter: InterarrivalJitter::new(),
@@ -200,13 +200,13 @@ impl Answers {
         let Some((sent, received, reflected)) = times() else { return self.without_times += 1 };
         let origin = self.source.origin.as_unix_nanos();
         let returned = WallTime::from_unix_nanos(origin.saturating_add(at.as_nanos()));
-        let round_trip = (returned - sent) - (reflected - received);
+        let rtt = (returned - sent) - (reflected - received);
         // The two times of the reflector are further apart than ours.
-        if round_trip < TimeDelta::ZERO {
+        if rtt < TimeDelta::ZERO {
             return self.without_times += 1;
         }
-        self.round_trips.record(round_trip);
-        self.recent_round_trips.record(round_trip);
+        self.rtts.record(rtt);
+        self.recent_rtts.record(rtt);
         self.processing.record(reflected - received);
 
         let arrival = |time: WallTime| Timestamp::from_nanos(time.as_unix_nanos());
@@ -267,13 +267,13 @@ impl Answers {
     }
 
     /// Round-trip times without the reflector's processing: (T4 − T1) − (T3 − T2).
-    pub fn round_trips(&self) -> &ErrorHistogram {
-        &self.round_trips
+    pub fn rtts(&self) -> &ErrorHistogram {
+        &self.rtts
     }
 
     /// The round-trip times since the last call.
-    pub fn take_recent_round_trips(&mut self) -> ErrorHistogram {
-        std::mem::take(&mut self.recent_round_trips)
+    pub fn take_recent_rtts(&mut self) -> ErrorHistogram {
+        std::mem::take(&mut self.recent_rtts)
     }
 
     /// Packets before the last one that was answered which have no answer themselves so far.

@@ -146,12 +146,12 @@ fn a_reflector_that_restarts_gives_no_direction() {
 }
 
 #[test]
-fn processing_time_is_not_part_of_the_round_trip() {
+fn processing_time_is_not_part_of_the_rtt() {
     let mut path = Path::plain(ReflectorConfig::default());
     path.far_offset_ns = -3_600_000_000_000;
     path.run("..........");
     let near = |time: Option<TimeDelta>, ms: f64| (time.unwrap().as_millis() - ms).abs() < 1e-5;
-    assert!(near(path.answers.round_trips().max(), 8.0), "{:?}", path.answers.round_trips().max());
+    assert!(near(path.answers.rtts().max(), 8.0), "{:?}", path.answers.rtts().max());
     assert!(near(path.answers.processing().min(), 2.0));
     assert_eq!(path.answers.ttl(), Some((60, 60)));
     let forward = path.answers.forward().unwrap();

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     keys::{KeyId, KeyRing},
-    probe::Prefixes,
+    prefixes::Prefixes,
 };
 
 /// The number of authenticated packets that are remembered, so that a copy of one is not answered.

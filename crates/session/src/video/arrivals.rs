@@ -93,7 +93,7 @@ impl Arrivals {
         self.bytes = self.bytes.saturating_sub(len);
         let before = self.skipped;
         let ticks = match self.latest {
-            Some((_, last, ticks)) => self.ticks((last, ticks), &frame, follows),
+            Some((_, last, ticks)) => self.ticks(last, ticks, &frame, follows),
             None => self.first_ticks(&frame, follows),
         };
         let FrameArrival { sequence, packets, rtp_timestamp, late, key, payload, .. } = frame;
@@ -114,7 +114,7 @@ impl Arrivals {
         ticks
     }
 
-    fn ticks(&mut self, (before, ticks): (u32, u64), frame: &FrameArrival, follows: bool) -> u64 {
+    fn ticks(&mut self, before: u32, ticks: u64, frame: &FrameArrival, follows: bool) -> u64 {
         // Timestamps rise; one that does not is that of a sender which breaks the rules.
         let step = u64::from(frame.rtp_timestamp.wrapping_sub(before).min(i32::MAX as u32));
         let usual = self.usual_step();

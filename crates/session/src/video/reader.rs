@@ -198,7 +198,7 @@ impl VideoReader {
         }
         match self.container {
             Container::Unknown => Ok(None),
-            Container::Ivf { codec, scale, rate } => self.ivf_frame(codec, (scale, rate)),
+            Container::Ivf { codec, scale, rate } => self.ivf_frame(codec, scale, rate),
             Container::AnnexB => self.annex_b_frame(),
         }
     }
@@ -233,7 +233,8 @@ impl VideoReader {
     fn ivf_frame(
         &mut self,
         codec: VideoCodec,
-        (scale, rate): (u32, u32),
+        scale: u32,
+        rate: u32,
     ) -> Result<Option<VideoFrame>, VideoError> {
         let Some((head, rest)) = self.buffer.split_at_checked(IVF_FRAME_HEADER_BYTES) else {
             return Ok(None);

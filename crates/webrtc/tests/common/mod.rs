@@ -220,7 +220,7 @@ impl Browser {
         let secrets = secrets(1);
         let text = offer(expected.unwrap_or(fingerprint), setup);
         let media = media(controller, Counting::new());
-        let answered = BrowserPeer::answer(now, &text, config(), (&secrets, media), origin);
+        let answered = BrowserPeer::answer(now, &text, config(), &secrets, media, origin);
         let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
         Self {
             now,

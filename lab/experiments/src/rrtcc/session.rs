@@ -146,7 +146,7 @@ fn run(setting: &Setting, adapts: bool, seed: u64, recorded: &mut Recorded) -> O
     let name = if adapts { "RRTCC" } else { "UDP" };
     let mut path = Path::new(setting.bandwidths, setting.variance, seed, name);
     let mut thesis = Thesis::new(&setting.algorithm, START);
-    thesis.on_round_trip(MEAN_DELAY * 2);
+    thesis.on_rtt(MEAN_DELAY * 2);
     let mut receiver = Receiver::default();
     let mut estimates = Vec::new();
     let mut delays_ms = Vec::new();

@@ -42,7 +42,7 @@ impl Relay {
         let [moves, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let thread = {
             let (rule, moves, stop) = (rule.clone(), moves.clone(), stop.clone());
-            thread::spawn(move || relay(&front, target, &rule, (&moves, &stop)))
+            thread::spawn(move || relay(&front, target, &rule, &moves, &stop))
         };
         Self { address, rule, moves, stop, thread: Some(thread) }
     }
@@ -73,12 +73,7 @@ fn open() -> UdpSocket {
     socket
 }
 
-fn relay(
-    front: &UdpSocket,
-    target: SocketAddr,
-    rule: &Mutex<Rule>,
-    (moves, stop): (&AtomicBool, &AtomicBool),
-) {
+fn relay(front: &UdpSocket, target: SocketAddr, rule: &Mutex<Rule>, moves: &AtomicBool, stop: &AtomicBool) {
     let mut back = open();
     let mut client = None;
     let mut waiting: Vec<(Instant, Way, Vec<u8>)> = Vec::new();

@@ -8,7 +8,7 @@ use crate::{
         loss::{InvalidConfig, ModelConfig, ReportConfig, StandingQueueConfig},
         rate::{
             AimdConfig, ApplicationLimitedConfig, ProbeRateConfig, ProbingConfig, PushBackConfig,
-            RobustThroughputConfig, RoundTripConfig,
+            RobustThroughputConfig, RttConfig,
         },
     },
     limits::Limits,
@@ -46,11 +46,11 @@ pub struct Config {
     /// The loss-based rate from receiver reports. Used until the first packet feedback.
     pub reports: ReportConfig,
     /// Reaction to a high RTT or missing feedback.
-    pub round_trip: RoundTripConfig,
+    pub rtt: RttConfig,
     /// Whether the delay-based rate uses the RTT of packet feedback. Default `false`: it uses the RTT of
     /// sender and receiver reports, which includes queueing delay, or 200 ms (`goog_cc_network_control.cc`,
     /// `OnRoundTripTimeUpdate`).
-    pub feedback_round_trip: bool,
+    pub feedback_rtt: bool,
     /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
     pub standing_queue: Option<StandingQueueConfig>,
     /// Frames dropped while too much is in flight; `None`: none. Default: [`PushBackConfig::default`], as in libwebrtc.
@@ -101,7 +101,7 @@ impl Config {
         };
         Self {
             loss,
-            feedback_round_trip: true,
+            feedback_rtt: true,
             standing_queue: Some(StandingQueueConfig::default()),
             pacer: PacerSettings::SINGLE,
             ..Self::within(limits)
@@ -139,8 +139,8 @@ impl Default for Config {
             probe_rate: ProbeRateConfig::default(),
             loss: ModelConfig::default(),
             reports: ReportConfig::libwebrtc(),
-            round_trip: RoundTripConfig::default(),
-            feedback_round_trip: false,
+            rtt: RttConfig::default(),
+            feedback_rtt: false,
             standing_queue: None,
             push_back: Some(PushBackConfig::default()),
             pacing_before_feedback: 2.5,

@@ -46,7 +46,7 @@ fn grid(config: impl Fn(Limits) -> Config) -> Vec<Cell> {
             delay: |_| 50.0,
             queue: TimeDelta::from_millis(queue_ms),
             seconds: 150,
-            round_trips: true,
+            rtts: true,
             ..Scenario::default()
         };
         let controller = Libwebrtc::new(config(scenario.limits)).unwrap();

@@ -243,7 +243,7 @@ fn missing_feedback_reduces_the_rate_stepwise() {
     let left = outcome.target(30.0) / before;
     assert!(left < 0.8_f64.powi(6) && left > 0.8_f64.powi(9), "{left}");
     assert!(outcome.has_cause(|cause| *cause == Cause::Silence));
-    assert!(!outcome.has_cause(|cause| *cause == Cause::RoundTrip));
+    assert!(!outcome.has_cause(|cause| *cause == Cause::Rtt));
     assert!(outcome.mbps(40.0, 60.0) > 2.4, "{}", outcome.mbps(40.0, 60.0));
     assert!(outcome.timeouts < 60, "{}", outcome.timeouts);
 }

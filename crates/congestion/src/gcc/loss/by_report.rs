@@ -59,7 +59,7 @@ pub struct ReportConfig {
     /// Minimum time between two decreases, without the RTT. The draft has none; libwebrtc: 300 ms.
     pub decrease_interval: TimeDelta,
     /// Whether the RTT is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
-    pub decrease_waits_round_trip: bool,
+    pub decrease_waits_rtt: bool,
     /// Minimum number of packets: reports are accumulated until they cover this many. The draft has no
     /// minimum (1); libwebrtc: 20.
     pub min_packets: u64,
@@ -92,7 +92,7 @@ impl ReportConfig {
             increase: Increase::PerReport { factor: 1.05, plus: DataRate::ZERO },
             decrease: 0.5,
             decrease_interval: TimeDelta::ZERO,
-            decrease_waits_round_trip: false,
+            decrease_waits_rtt: false,
             min_packets: 1,
             loss_steps: None,
             report_valid: TimeDelta::MAX,
@@ -113,7 +113,7 @@ impl ReportConfig {
                 plus: DataRate::from_bps(1_000),
             },
             decrease_interval: TimeDelta::from_millis(300),
-            decrease_waits_round_trip: true,
+            decrease_waits_rtt: true,
             min_packets: 20,
             loss_steps: Some(256),
             report_valid: TimeDelta::from_seconds(6),
@@ -142,7 +142,7 @@ pub(crate) struct ByReport {
     config: ReportConfig,
     rate: DataRate,
     delay_based: Option<DataRate>,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     /// The latest time passed in.
     now: Timestamp,
     loss: f64,
@@ -167,7 +167,7 @@ impl ByReport {
             config,
             rate,
             delay_based: None,
-            round_trip: TimeDelta::ZERO,
+            rtt: TimeDelta::ZERO,
             now: Timestamp::ZERO,
             loss: 0.0,
             gathered_expected: 0,
@@ -207,11 +207,11 @@ impl ByReport {
     }
 
     /// Handles a loss report of the receiver.
-    pub(crate) fn on_report(&mut self, now: Timestamp, report: &LossReport, round_trip: Option<TimeDelta>) {
+    pub(crate) fn on_report(&mut self, now: Timestamp, report: &LossReport, rtt: Option<TimeDelta>) {
         let now = self.advance(now);
         self.first_report.get_or_insert(now);
-        if let Some(round_trip) = round_trip.filter(|&span| span > TimeDelta::ZERO) {
-            self.round_trip = round_trip;
+        if let Some(rtt) = rtt.filter(|&span| span > TimeDelta::ZERO) {
+            self.rtt = rtt;
         }
         if report.expected_packets == 0 {
             return;
@@ -337,8 +337,8 @@ impl ByReport {
 
     fn lower(&mut self, now: Timestamp) {
         let config = self.config;
-        let round_trip = if config.decrease_waits_round_trip { self.round_trip } else { TimeDelta::ZERO };
-        let pause = config.decrease_interval + round_trip;
+        let rtt = if config.decrease_waits_rtt { self.rtt } else { TimeDelta::ZERO };
+        let pause = config.decrease_interval + rtt;
         let rested = self.last_decrease.is_none_or(|last| now.saturating_since(last) >= pause);
         if !rested || !core::mem::take(&mut self.may_decrease) {
             return;
@@ -447,12 +447,12 @@ mod tests {
     #[test]
     fn few_packets_are_accumulated_and_decreases_have_an_interval() {
         let mut rule = ByReport::new(ReportConfig::libwebrtc(), kbps(1000));
-        let round_trip = Some(TimeDelta::from_millis(100));
-        rule.on_report(at(0), &report(19.0, 19), round_trip);
+        let rtt = Some(TimeDelta::from_millis(100));
+        rule.on_report(at(0), &report(19.0, 19), rtt);
         assert_eq!(rule.rate(), kbps(1000));
-        rule.on_report(at(10), &report(0.0, 19), round_trip); // 19 of 38: a half
+        rule.on_report(at(10), &report(0.0, 19), rtt); // 19 of 38: a half
         assert_eq!(rule.rate(), kbps(750));
-        rule.on_report(at(409), &report(20.0, 40), round_trip); // 399 ms later
+        rule.on_report(at(409), &report(20.0, 40), rtt); // 399 ms later
         assert_eq!(rule.rate(), kbps(750));
         rule.on_time(at(410));
         assert_eq!(rule.rate().as_bps(), 562_500);

@@ -68,7 +68,7 @@ pub(crate) struct Aimd {
     rate: f64,
     state: State,
     past: Past,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     /// The latest known received rate, in bit/s. Initially the start rate, so that the ceiling applies from
     /// the beginning.
     acknowledged: f64,
@@ -97,15 +97,15 @@ impl Aimd {
             rate,
             state,
             past,
-            round_trip: config.round_trip,
+            rtt: config.rtt,
             acknowledged: rate,
             changed: None,
         }
     }
 
     /// Sets the RTT. A negative value is ignored.
-    pub(crate) fn on_round_trip(&mut self, round_trip: TimeDelta) {
-        self.round_trip = round_trip.max(TimeDelta::ZERO);
+    pub(crate) fn on_rtt(&mut self, rtt: TimeDelta) {
+        self.rtt = rtt.max(TimeDelta::ZERO);
     }
 
     /// Sets the rate externally, for example after a route change or a decision of another controller.
@@ -202,14 +202,14 @@ impl Aimd {
     }
 
     fn response_seconds(&self) -> f64 {
-        (self.round_trip + self.config.response).as_seconds().max(1e-3)
+        (self.rtt + self.config.response).as_seconds().max(1e-3)
     }
 
     /// Whether over-use may decrease the rate at `now`: not shortly after a change, unless the received rate is far below the rate
     /// ([`AimdConfig::again`]).
     pub(crate) fn may_decrease(&self, now: Timestamp, acknowledged: Option<DataRate>) -> bool {
         let (Some((min, max)), Some(changed)) = (self.config.again, self.changed) else { return true };
-        now - changed >= self.round_trip.min(max).max(min)
+        now - changed >= self.rtt.min(max).max(min)
             || acknowledged.is_some_and(|rate| (rate.as_bps() as f64) < self.config.again_below * self.rate)
     }
 

@@ -13,7 +13,7 @@
 //! | detection of an application-limited sender | [`application_limited`] |
 //! | decision when to probe | [`probing`] |
 //! | result of a probe | [`probe_rate`] |
-//! | reduction at a high RTT | [`round_trip`] |
+//! | reduction at a high RTT | [`rtt`] |
 //! | fewer frames at a stall | [`push_back`] |
 //!
 //! Sources: *draft* is draft-ietf-rmcat-gcc-02 (July 2016); *libwebrtc* is its `goog_cc` in the state of July
@@ -27,7 +27,7 @@ mod convergence;
 mod probe_rate;
 mod probing;
 mod push_back;
-pub(crate) mod round_trip;
+pub(crate) mod rtt;
 mod throughput;
 mod windowed;
 
@@ -43,8 +43,8 @@ pub use probing::ProbingConfig;
 pub(crate) use probing::{Constraint, ProbeOutcome, Probing};
 pub(crate) use push_back::PushBack;
 pub use push_back::PushBackConfig;
-pub(crate) use round_trip::RoundTripBackOff;
-pub use round_trip::RoundTripConfig;
+pub(crate) use rtt::RttBackOff;
+pub use rtt::RttConfig;
 pub(crate) use throughput::RobustThroughput;
 pub use throughput::RobustThroughputConfig;
 pub(crate) use windowed::WindowedRate;

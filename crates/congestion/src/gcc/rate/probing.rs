@@ -22,7 +22,7 @@ pub(crate) enum Constraint {
     /// The delay grows, or a queue drains: no probe.
     Delay,
     /// The RTT is above its limit: no probe.
-    RoundTrip,
+    Rtt,
     /// Losses reduce the rate, or padding tests whether they continue: no probe.
     LossFalling,
     /// Losses limit the rate while it rises: a probe may exceed it slightly.

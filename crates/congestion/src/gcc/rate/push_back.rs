@@ -48,8 +48,8 @@ pub(crate) struct PushBack {
     config: PushBackConfig,
     clock: Forward,
     /// Longest RTT in each of the latest feedback messages.
-    round_trips: VecDeque<TimeDelta>,
-    shortest_round_trip: Option<TimeDelta>,
+    rtts: VecDeque<TimeDelta>,
+    shortest_rtt: Option<TimeDelta>,
     window: Option<DataSize>,
     in_flight: DataSize,
     /// Permitted share of the target, 0 to 1.
@@ -66,8 +66,8 @@ impl PushBack {
         Self {
             config,
             clock: Forward::default(),
-            round_trips: VecDeque::new(),
-            shortest_round_trip: None,
+            rtts: VecDeque::new(),
+            shortest_rtt: None,
             window: None,
             in_flight: DataSize::ZERO,
             share: 1.0,
@@ -82,24 +82,24 @@ impl PushBack {
         self.update();
     }
 
-    /// Handles packet feedback. `round_trip` is the longest time from the departure of a reported packet;
+    /// Handles packet feedback. `rtt` is the longest time from the departure of a reported packet;
     /// `None` if none has arrived.
     pub(crate) fn on_feedback(
         &mut self,
         now: Timestamp,
         target: DataRate,
-        round_trip: Option<TimeDelta>,
+        rtt: Option<TimeDelta>,
         in_flight: DataSize,
     ) {
         self.on_timeout(now, target);
         self.in_flight = in_flight;
         self.update();
-        let Some(round_trip) = round_trip else { return };
-        if self.round_trips.len() >= self.config.feedbacks.max(1) {
-            self.round_trips.pop_front();
+        let Some(rtt) = rtt else { return };
+        if self.rtts.len() >= self.config.feedbacks.max(1) {
+            self.rtts.pop_front();
         }
-        self.round_trips.push_back(round_trip.max(TimeDelta::ZERO));
-        self.shortest_round_trip = self.round_trips.iter().min().copied();
+        self.rtts.push_back(rtt.max(TimeDelta::ZERO));
+        self.shortest_rtt = self.rtts.iter().min().copied();
         self.resize(target);
     }
 
@@ -143,8 +143,8 @@ impl PushBack {
     }
 
     fn resize(&mut self, target: DataRate) {
-        let Some(round_trip) = self.shortest_round_trip else { return };
-        let window = target.size_in(round_trip + self.config.queue);
+        let Some(rtt) = self.shortest_rtt else { return };
+        let window = target.size_in(rtt + self.config.queue);
         let window = self
             .window
             .map_or(window, |before| DataSize::from_bytes(before.as_bytes().midpoint(window.as_bytes())));
@@ -184,8 +184,8 @@ mod tests {
     /// 800 kbit/s over 150 + 350 ms are 50 000 bytes.
     fn begun(in_flight: u64) -> PushBack {
         let mut push_back = PushBack::new(PushBackConfig::default());
-        let round_trip = Some(TimeDelta::from_millis(150));
-        push_back.on_feedback(at(0), TARGET, round_trip, bytes(in_flight));
+        let rtt = Some(TimeDelta::from_millis(150));
+        push_back.on_feedback(at(0), TARGET, rtt, bytes(in_flight));
         push_back
     }
 

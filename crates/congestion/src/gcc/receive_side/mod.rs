@@ -135,8 +135,8 @@ impl ReceiveSide {
     }
 
     /// Sets the RTT.
-    pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
-        self.aimd.on_round_trip(round_trip);
+    pub fn on_rtt(&mut self, rtt: TimeDelta) {
+        self.aimd.on_rtt(rtt);
     }
 
     /// The estimate, if there is one.

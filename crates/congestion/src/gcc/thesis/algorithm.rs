@@ -194,8 +194,8 @@ impl Thesis {
     }
 
     /// Sets the RTT.
-    pub fn on_round_trip(&mut self, round_trip: TimeDelta) {
-        self.aimd.on_round_trip(round_trip);
+    pub fn on_rtt(&mut self, rtt: TimeDelta) {
+        self.aimd.on_rtt(rtt);
     }
 
     /// Handles a report with the fate of `packets`. Without packets it has no effect.

@@ -9,7 +9,7 @@ use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     gcc::{
-        rate::{RoundTripConfig, round_trip::propagation},
+        rate::{RttConfig, rtt::propagation},
         settled::Settled,
     },
     limits::Limits,
@@ -27,7 +27,7 @@ const MAX_PACKETS: usize = 1 << 16;
 ///
 /// Packet reports are collected in between, so that the algorithm receives reports as in the thesis (Table
 /// 7), whatever the feedback interval of the receiver. Unlike the thesis, it reduces the rate if feedback is
-/// missing ([`RoundTripBackOff`](crate::gcc::rate::RoundTripBackOff)): after three missing reports. Otherwise
+/// missing ([`RttBackOff`](crate::gcc::rate::RttBackOff)): after three missing reports. Otherwise
 /// it would never stop sending.
 #[derive(Debug, Clone)]
 pub(crate) struct ThesisController {
@@ -57,7 +57,7 @@ impl ThesisController {
         let mut config = *config;
         (config.aimd.min, config.aimd.max) = (limits.min, limits.max);
         (config.loss.min, config.loss.max) = (limits.min, limits.max);
-        let back_off = RoundTripConfig { limit: REPORT_INTERVAL * 3, ..RoundTripConfig::default() };
+        let back_off = RttConfig { limit: REPORT_INTERVAL * 3, ..RttConfig::default() };
         Self {
             config,
             limits,
@@ -102,12 +102,12 @@ impl Controller for ThesisController {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let now = self.begin(now);
-        let round_trip = feedback.round_trip.or_else(|| propagation(now, feedback.packets));
-        if let Some(round_trip) = round_trip {
-            self.thesis.on_round_trip(round_trip);
+        let rtt = feedback.rtt.or_else(|| propagation(now, feedback.packets));
+        if let Some(rtt) = rtt {
+            self.thesis.on_rtt(rtt);
             // Receiver reports do not hide that packet reports are missing.
             if self.collected_to.is_none() || !feedback.packets.is_empty() {
-                self.settled.on_round_trip(now, round_trip);
+                self.settled.on_rtt(now, rtt);
             }
         }
         for &packet in feedback.packets {

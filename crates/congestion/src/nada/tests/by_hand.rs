@@ -71,7 +71,7 @@ fn the_signal_adds_the_squares_of_the_ratios() {
 }
 
 #[test]
-fn the_ramp_up_is_slower_the_longer_the_round_trip_is() {
+fn the_ramp_up_is_slower_the_longer_the_rtt_is() {
     // Equation 3: 50 / (rtt + 100 + 120), at most 0.5.
     for (rtt, expected) in [(0, 50.0 / 220.0), (30, 0.2), (280, 0.1), (-5, 50.0 / 220.0)] {
         assert_near(ramp_up_gain(&config(), ms(rtt)), expected);

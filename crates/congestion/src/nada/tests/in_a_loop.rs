@@ -52,9 +52,9 @@ fn the_standing_queue_is_that_of_the_equilibrium() {
 
 /// Growth rate s of the ramp-up, per second, for r = e^(s t): r(t) = (1 + gamma) × mean of what the encoder produced in the 500 ms before
 /// t − delay. The encoder gets the share `video` of r. The delay is the RTT and half an interval of reports. Times in seconds.
-fn growth(round_trip: f64, interval: f64, video: f64) -> f64 {
-    let gamma = 0.05 / (round_trip + 0.1 + 0.12);
-    let delay = round_trip + interval / 2.0;
+fn growth(rtt: f64, interval: f64, video: f64) -> f64 {
+    let gamma = 0.05 / (rtt + 0.1 + 0.12);
+    let delay = rtt + interval / 2.0;
     let gain = |s: f64| video * (1.0 + gamma) * (-s * delay).exp() * (1.0 - (-0.5 * s).exp()) / (0.5 * s);
     let (mut low, mut high) = (1e-6, 10.0);
     for _ in 0..60 {

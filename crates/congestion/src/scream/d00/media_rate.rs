@@ -80,15 +80,9 @@ impl MediaRate {
     /// `adjustVideoBitrate`, at most once per RTT and once per frame. `age` is the age of the oldest packet,
     /// and the queueing delay is given as a share of the delay target. Returns whether the rate was reduced,
     /// if it was adjusted.
-    pub(super) fn update(
-        &mut self,
-        now: Timestamp,
-        round_trip: f64,
-        age: TimeDelta,
-        queued: f64,
-    ) -> Option<bool> {
+    pub(super) fn update(&mut self, now: Timestamp, rtt: f64, age: TimeDelta, queued: f64) -> Option<bool> {
         let frame = self.config.frame_period.as_seconds();
-        let interval = round_trip.max(frame);
+        let interval = rtt.max(frame);
         let since = now.saturating_since(*self.adjusted.get_or_insert(now)).as_seconds();
         if since < interval || !(self.used || age > TimeDelta::ZERO) {
             return None;

@@ -137,23 +137,23 @@ impl MediaRates {
         self.each(MediaRate::on_silence);
     }
 
-    /// Adjusts the rates that are due. `waiting` is the sender's queue, `round_trip` is in seconds, `queued`
+    /// Adjusts the rates that are due. `waiting` is the sender's queue, `rtt` is in seconds, `queued`
     /// is the queueing delay as a share of the delay target. Returns whether a rate was reduced, if one was
     /// adjusted.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
-        round_trip: f64,
+        rtt: f64,
         queue: &QueueState,
         queued: f64,
     ) -> Option<bool> {
         if self.streams.is_empty() {
-            return self.whole.update(now, round_trip, queue.oldest, queued);
+            return self.whole.update(now, rtt, queue.oldest, queued);
         }
         let mut lowered = None;
         for stream in self.streams.iter_mut().filter(|stream| stream.is_open()) {
             let age = stream.state.queue.oldest.max(TimeDelta::ZERO);
-            let reduced = stream.rate.as_mut().and_then(|rate| rate.update(now, round_trip, age, queued));
+            let reduced = stream.rate.as_mut().and_then(|rate| rate.update(now, rtt, age, queued));
             lowered = lowered.max(reduced);
         }
         self.aim();

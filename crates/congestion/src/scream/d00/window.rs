@@ -53,7 +53,7 @@ pub(super) struct Acknowledged {
     pub(super) in_flight: DataSize,
     /// Queueing delay and smoothed RTT, in seconds.
     pub(super) delay: f64,
-    pub(super) round_trip: f64,
+    pub(super) rtt: f64,
     /// Target of the queueing delay, in seconds.
     pub(super) delay_target: f64,
 }
@@ -88,9 +88,9 @@ impl Window {
     }
 
     /// Sets the bytes in flight when feedback arrives, before the acknowledged bytes are subtracted.
-    /// `round_trip` in seconds.
-    pub(super) fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize, round_trip: f64) {
-        let period = TimeDelta::from_seconds_f64(SAMPLING_ROUND_TRIPS * round_trip).max(SAMPLING);
+    /// `rtt` in seconds.
+    pub(super) fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize, rtt: f64) {
+        let period = TimeDelta::from_seconds_f64(SAMPLING_ROUND_TRIPS * rtt).max(SAMPLING);
         self.used.on_sample(now, in_flight.as_bytes() as f64, period);
     }
 
@@ -132,8 +132,8 @@ impl Window {
             }
         } else {
             // Fast while the delay is constant or grows, half as fast while it falls.
-            let by_round_trip = (seen.round_trip.max(0.1) / 0.1).min(2.0);
-            let speed = if seen.delay >= self.last_delay { by_round_trip } else { by_round_trip / 2.0 };
+            let by_rtt = (seen.rtt.max(0.1) / 0.1).min(2.0);
+            let speed = if seen.delay >= self.last_delay { by_rtt } else { by_rtt / 2.0 };
             self.bytes += self.config.gain_down * speed * off_target.max(FURTHEST) * step;
         }
         self.bytes = self.bytes.max(self.min());
@@ -187,7 +187,7 @@ mod tests {
 
     fn acknowledged(size: u64, in_flight: u64, delay: f64) -> Acknowledged {
         let [bytes, in_flight] = [size, in_flight].map(DataSize::from_bytes);
-        Acknowledged { bytes, in_flight, delay, round_trip: 0.1, delay_target: 0.08 }
+        Acknowledged { bytes, in_flight, delay, rtt: 0.1, delay_target: 0.08 }
     }
 
     fn at(seconds: i64) -> Timestamp {

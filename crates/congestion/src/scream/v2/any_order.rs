@@ -58,7 +58,7 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         3 => packet().prop_map(Call::Sent),
         3 => (packets, bytes(100_000), prop::option::of(any::<i64>()))
-            .prop_map(|(packets, in_flight, round_trip)| Call::Packets(packets, in_flight, round_trip)),
+            .prop_map(|(packets, in_flight, rtt)| Call::Packets(packets, in_flight, rtt)),
         1 => Just(Call::Nothing),
         2 => (bytes(100_000), any::<i64>()).prop_map(|(size, oldest)| Call::Timeout(size, oldest)),
     ]
@@ -89,8 +89,8 @@ fn config() -> impl Strategy<Value = Config> {
             }
             config.delay.target = time;
             config.look = time;
-            config.window.virtual_round_trip = time;
-            config.presumed_round_trip = time;
+            config.window.virtual_rtt = time;
+            config.presumed_rtt = time;
             config.window.segment = DataSize::from_bytes(bytes);
             config.delay.minima = (bytes % 12) as usize;
             config.delay.reduce_jitter = nanos % 2 == 0;
@@ -102,7 +102,7 @@ fn config() -> impl Strategy<Value = Config> {
 fn apply(controller: &mut ScreamV2, now: Timestamp, call: Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, &packet.sent()),
-        Call::Packets(packets, in_flight, round_trip) => {
+        Call::Packets(packets, in_flight, rtt) => {
             let packets: Vec<_> = packets
                 .into_iter()
                 .map(|(packet, arrival, ecn)| PacketReport {
@@ -112,8 +112,8 @@ fn apply(controller: &mut ScreamV2, now: Timestamp, call: Call) {
                 })
                 .collect();
             let in_flight = DataSize::from_bytes(in_flight);
-            let round_trip = round_trip.map(TimeDelta::from_nanos);
-            let feedback = Feedback { packets: &packets, round_trip, in_flight, ..Feedback::default() };
+            let rtt = rtt.map(TimeDelta::from_nanos);
+            let feedback = Feedback { packets: &packets, rtt, in_flight, ..Feedback::default() };
             controller.on_feedback(now, &feedback);
         }
         Call::Nothing => controller.on_feedback(now, &Feedback::default()),

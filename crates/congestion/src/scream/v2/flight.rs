@@ -6,7 +6,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 #[derive(Debug, Clone)]
 pub(super) struct Flight {
     /// In seconds. `None` before the first sample.
-    round_trip: Option<f64>,
+    rtt: Option<f64>,
     presumed: TimeDelta,
     /// Maximum bytes in flight in the current round trip and in the previous one.
     max: [DataSize; 2],
@@ -26,7 +26,7 @@ impl Flight {
     /// Before the first packet. The initial RTT is `presumed`.
     pub(super) fn new(presumed: TimeDelta) -> Self {
         Self {
-            round_trip: None,
+            rtt: None,
             presumed,
             max: [DataSize::ZERO; 2],
             round: None,
@@ -40,7 +40,7 @@ impl Flight {
     pub(super) fn on_in_flight(&mut self, now: Timestamp, in_flight: DataSize) -> bool {
         let [present, before] = &mut self.max;
         let has_ended = self.round.is_some_and(|round| {
-            now.saturating_since(round).as_seconds() >= self.round_trip.unwrap_or(self.presumed.as_seconds())
+            now.saturating_since(round).as_seconds() >= self.rtt.unwrap_or(self.presumed.as_seconds())
         });
         if has_ended {
             *before = core::mem::take(present);
@@ -53,9 +53,9 @@ impl Flight {
     }
 
     /// Adds an RTT sample of the newest packet of a feedback message. Returns whether it is the first.
-    pub(super) fn on_round_trip(&mut self, sample: TimeDelta) -> bool {
+    pub(super) fn on_rtt(&mut self, sample: TimeDelta) -> bool {
         let sample = sample.as_seconds().max(SHORTEST);
-        match &mut self.round_trip {
+        match &mut self.rtt {
             Some(smoothed) => *smoothed += ROUND_TRIP_GAIN * (sample - *smoothed),
             none => {
                 *none = Some(sample);
@@ -73,17 +73,15 @@ impl Flight {
         };
         self.arrived += size;
         let took = now.saturating_since(since);
-        if took >= span.max(self.round_trip()) && took > TimeDelta::ZERO {
+        if took >= span.max(self.rtt()) && took > TimeDelta::ZERO {
             self.rate = self.arrived.as_bits() as f64 / took.as_seconds();
             (self.arrived, self.since) = (DataSize::ZERO, Some(now));
         }
     }
 
     /// The smoothed RTT (`s_rtt`).
-    pub(super) fn round_trip(&self) -> TimeDelta {
-        self.round_trip
-            .map_or(self.presumed, TimeDelta::from_seconds_f64)
-            .max(TimeDelta::from_seconds_f64(SHORTEST))
+    pub(super) fn rtt(&self) -> TimeDelta {
+        self.rtt.map_or(self.presumed, TimeDelta::from_seconds_f64).max(TimeDelta::from_seconds_f64(SHORTEST))
     }
 
     /// Maximum bytes in flight in this round trip and the previous one; and in the previous one alone.
@@ -114,7 +112,7 @@ mod tests {
     const ROUND: TimeDelta = TimeDelta::from_millis(50);
 
     #[test]
-    fn the_maximum_in_flight_covers_two_round_trips() {
+    fn the_maximum_in_flight_covers_two_rtts() {
         let mut flight = Flight::new(ROUND);
         for (now, in_flight, max) in [
             (0, 5, (5, 0)),
@@ -132,12 +130,12 @@ mod tests {
     #[test]
     fn the_rtt_starts_at_the_first_sample_with_gain_1_8() {
         let mut flight = Flight::new(ROUND);
-        assert_eq!(flight.round_trip(), ROUND);
-        assert!(flight.on_round_trip(ROUND * 2));
-        assert!(!flight.on_round_trip(ROUND * 10));
-        assert_eq!(flight.round_trip(), ROUND * 3);
-        (0..200).for_each(|_| _ = flight.on_round_trip(TimeDelta::from_millis(-5)));
-        assert_eq!(flight.round_trip(), TimeDelta::from_millis(1));
+        assert_eq!(flight.rtt(), ROUND);
+        assert!(flight.on_rtt(ROUND * 2));
+        assert!(!flight.on_rtt(ROUND * 10));
+        assert_eq!(flight.rtt(), ROUND * 3);
+        (0..200).for_each(|_| _ = flight.on_rtt(TimeDelta::from_millis(-5)));
+        assert_eq!(flight.rtt(), TimeDelta::from_millis(1));
     }
 
     #[test]

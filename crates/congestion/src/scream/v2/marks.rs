@@ -45,8 +45,8 @@ impl Marks {
     }
 
     /// Handles the end of a feedback message.
-    pub(super) fn update(&mut self, now: Timestamp, round_trip: TimeDelta) {
-        let interval = self.config.interval.min(round_trip);
+    pub(super) fn update(&mut self, now: Timestamp, rtt: TimeDelta) {
+        let interval = self.config.interval.min(rtt);
         let due = self.updated.is_none_or(|updated| now.saturating_since(updated) >= interval);
         // If nothing was delivered there is no share; the text would divide by zero.
         if !due || self.delivered == 0 {

@@ -129,7 +129,7 @@ impl QueueDelay {
 
     /// Handles the end of a feedback message: updates the averages, at most once per `interval`. Returns
     /// whether the base delay was wrong and is measured again.
-    pub(crate) fn update(&mut self, now: Timestamp, interval: TimeDelta, round_trip: TimeDelta) -> bool {
+    pub(crate) fn update(&mut self, now: Timestamp, interval: TimeDelta, rtt: TimeDelta) -> bool {
         if self.averaged.is_none_or(|averaged| now.saturating_since(averaged) >= interval) {
             self.averaged = Some(now);
             let rise = self.latest - self.average;
@@ -139,7 +139,7 @@ impl QueueDelay {
             }
         }
         let round = *self.round.get_or_insert(now);
-        if now.saturating_since(round) < round_trip {
+        if now.saturating_since(round) < rtt {
             return false;
         }
         self.round = Some(now);

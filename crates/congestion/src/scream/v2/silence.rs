@@ -93,8 +93,8 @@ impl Silence {
 
     /// Handles the passing of time. `waits`: whether the sender's queue is not empty. Returns whether the
     /// window must be halved.
-    pub(super) fn update(&mut self, now: Timestamp, round_trip: TimeDelta, waits: bool) -> bool {
-        let interval = self.interval(round_trip);
+    pub(super) fn update(&mut self, now: Timestamp, rtt: TimeDelta, waits: bool) -> bool {
+        let interval = self.interval(rtt);
         if self.since.is_none_or(|since| now.saturating_since(since) < interval) {
             return false;
         }
@@ -123,8 +123,8 @@ impl Silence {
         (!self.is_lifted).then_some(self.written_off + window)
     }
 
-    fn interval(&self, round_trip: TimeDelta) -> TimeDelta {
-        (round_trip * 2).min(self.config.max).max(self.config.min)
+    fn interval(&self, rtt: TimeDelta) -> TimeDelta {
+        (rtt * 2).min(self.config.max).max(self.config.min)
     }
 }
 
@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn the_interval_follows_the_rtt_up_to_its_maximum() {
-        for (round_trip, due) in [(10, 500), (400, 800), (60_000, 3000)] {
+        for (rtt, due) in [(10, 500), (400, 800), (60_000, 3000)] {
             let mut silence = Silence::new(SilenceConfig::default());
             sent(&mut silence, 0, 1000);
-            let round_trip = TimeDelta::from_millis(round_trip);
-            assert!(!silence.update(at(due - 1), round_trip, false));
-            assert!(silence.update(at(due), round_trip, false), "{due} ms");
+            let rtt = TimeDelta::from_millis(rtt);
+            assert!(!silence.update(at(due - 1), rtt, false));
+            assert!(silence.update(at(due), rtt, false), "{due} ms");
         }
     }
 

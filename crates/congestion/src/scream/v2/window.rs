@@ -25,7 +25,7 @@ pub struct WindowConfig {
     /// (`MUL_INCREASE_FACTOR`).
     pub multiplicative: f64,
     /// Minimum RTT in the formulas: a shorter RTT gives no advantage. Default 25 ms (`VIRTUAL_RTT`).
-    pub virtual_round_trip: TimeDelta,
+    pub virtual_rtt: TimeDelta,
     /// Minimum share of growth and reduction near the window at the last congestion. Default 0.25
     /// (§"Reference Window Increase", where the prose has 0.1 and the code 0.25).
     pub inflection_floor: f64,
@@ -54,7 +54,7 @@ impl Default for WindowConfig {
             beta_ecn: 0.8,
             post_congestion_rounds: 100.0,
             multiplicative: 0.02,
-            virtual_round_trip: TimeDelta::from_millis(25),
+            virtual_rtt: TimeDelta::from_millis(25),
             inflection_floor: 0.25,
             inflection_scale: 8.0,
             jitter_floor: 0.1,
@@ -82,7 +82,7 @@ pub(super) enum Congestion {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Path {
     /// The smoothed RTT.
-    pub(super) round_trip: TimeDelta,
+    pub(super) rtt: TimeDelta,
     /// Maximum bytes in flight in this round trip and the previous one, and in the previous one alone.
     pub(super) in_flight: (DataSize, DataSize),
     /// Whether the queue is short: at most a quarter of the delay target.
@@ -152,14 +152,14 @@ impl ReferenceWindow {
     }
 
     /// Whether a reaction to congestion is due: once per virtual RTT, or per RTT if that is shorter.
-    pub(super) fn is_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
-        let interval = self.config.virtual_round_trip.min(round_trip);
+    pub(super) fn is_due(&self, now: Timestamp, rtt: TimeDelta) -> bool {
+        let interval = self.config.virtual_rtt.min(rtt);
         self.reacted.is_none_or(|reacted| now.saturating_since(reacted) >= interval)
     }
 
     /// Whether a reaction by a fixed factor is due: once per RTT.
-    pub(super) fn is_cut_due(&self, now: Timestamp, round_trip: TimeDelta) -> bool {
-        self.cut.is_none_or(|cut| now.saturating_since(cut) >= round_trip)
+    pub(super) fn is_cut_due(&self, now: Timestamp, rtt: TimeDelta) -> bool {
+        self.cut.is_none_or(|cut| now.saturating_since(cut) >= rtt)
     }
 
     /// Handles lost or marked packets.
@@ -200,7 +200,7 @@ impl ReferenceWindow {
     /// Share by which the window is reduced at this share of marked packets. With longer RTTs there is more
     /// than one reaction per RTT, which divide the reduction.
     fn back_off(&self, marked: f64, path: &Path) -> f64 {
-        let rounds = (path.round_trip.as_seconds() / self.virtual_round_trip()).max(1.0);
+        let rounds = (path.rtt.as_seconds() / self.virtual_rtt()).max(1.0);
         let low = if path.is_low { self.config.low_target_scale } else { 1.0 };
         marked / 2.0 / rounds * low
     }
@@ -208,7 +208,7 @@ impl ReferenceWindow {
     /// After a long time without congestion the window may be far above the bytes in flight. Our addition: a
     /// value of zero is ignored, because the bytes in flight are unknown before the second round trip.
     fn come_down(&mut self, now: Timestamp, path: &Path) {
-        let quiet = self.config.quiet_rounds * self.round_trip(path);
+        let quiet = self.config.quiet_rounds * self.rtt(path);
         let is_long = self.reacted.is_none_or(|reacted| now.saturating_since(reacted).as_seconds() > quiet);
         let before = path.in_flight.1.as_bytes() as f64;
         if is_long && before > 0.0 {
@@ -220,14 +220,14 @@ impl ReferenceWindow {
     /// large for the bytes in flight to grow.
     pub(super) fn grow(&mut self, now: Timestamp, acknowledged: f64, path: &Path) -> bool {
         let segment = self.config.segment.as_bytes() as f64;
-        let wait = self.config.post_congestion_rounds * self.round_trip(path);
+        let wait = self.config.post_congestion_rounds * self.rtt(path);
         let calm = self.detected.map_or(1.0, |detected| {
             (now.saturating_since(detected).as_seconds() / wait.max(f64::MIN_POSITIVE)).min(1.0)
         });
         let factor = 1.0 + self.config.multiplicative * self.window / segment * calm * self.distance;
         let increment = acknowledged
             * self.segment_share()
-            * (path.round_trip.as_seconds() / self.virtual_round_trip()).min(1.0)
+            * (path.rtt.as_seconds() / self.virtual_rtt()).min(1.0)
             * self.distance.max(self.config.inflection_floor)
             * path.steadiness.max(self.config.jitter_floor)
             * factor;
@@ -262,12 +262,12 @@ impl ReferenceWindow {
         self.window = size.min(self.limit).min(MAX).max(min);
     }
 
-    fn virtual_round_trip(&self) -> f64 {
-        self.config.virtual_round_trip.as_seconds().max(1e-6)
+    fn virtual_rtt(&self) -> f64 {
+        self.config.virtual_rtt.as_seconds().max(1e-6)
     }
 
-    fn round_trip(&self, path: &Path) -> f64 {
-        path.round_trip.max(self.config.virtual_round_trip).as_seconds()
+    fn rtt(&self, path: &Path) -> f64 {
+        path.rtt.max(self.config.virtual_rtt).as_seconds()
     }
 }
 
@@ -287,9 +287,9 @@ mod tests {
         DataSize::from_bytes(bytes)
     }
 
-    fn path(round_trip: i64) -> Path {
+    fn path(rtt: i64) -> Path {
         Path {
-            round_trip: TimeDelta::from_millis(round_trip),
+            rtt: TimeDelta::from_millis(rtt),
             in_flight: (size(1_000_000), size(1_000_000)),
             is_short: true,
             steadiness: 1.0,
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn each_congestion_signal_reduces_it_by_its_share() {
-        for (congestion, round_trip, kept) in [
+        for (congestion, rtt, kept) in [
             (Congestion::Loss, 25, 0.7),
             (Congestion::Mark, 25, 0.8),
             (Congestion::Marks(0.5), 25, 0.75),
@@ -314,21 +314,21 @@ mod tests {
             (Congestion::Delay(1.0), 50, 0.75),
         ] {
             let mut window = window(100_000.0);
-            window.react(at(0), Some(congestion), &path(round_trip));
+            window.react(at(0), Some(congestion), &path(rtt));
             let left = window.size() / 100_000.0;
-            assert!((left - kept).abs() < 1e-9, "{congestion:?} at {round_trip} ms: {left}");
+            assert!((left - kept).abs() < 1e-9, "{congestion:?} at {rtt} ms: {left}");
         }
     }
 
     #[test]
     fn graded_reactions_are_per_virtual_rtt_and_cuts_per_rtt() {
-        let round_trip = TimeDelta::from_millis(80);
+        let rtt = TimeDelta::from_millis(80);
         let mut window = window(100_000.0);
-        assert!(window.is_due(at(0), round_trip) && window.is_cut_due(at(0), round_trip));
+        assert!(window.is_due(at(0), rtt) && window.is_cut_due(at(0), rtt));
         window.react(at(0), Some(Congestion::Mark), &path(80));
-        assert!(!window.is_due(at(24), round_trip) && window.is_due(at(25), round_trip));
+        assert!(!window.is_due(at(24), rtt) && window.is_due(at(25), rtt));
         window.react(at(40), Some(Congestion::Marks(0.1)), &path(80));
-        assert!(!window.is_cut_due(at(79), round_trip) && window.is_cut_due(at(80), round_trip));
+        assert!(!window.is_cut_due(at(79), rtt) && window.is_cut_due(at(80), rtt));
         assert!(window.is_due(at(45), TimeDelta::from_millis(5)), "round trips that are shorter count");
     }
 

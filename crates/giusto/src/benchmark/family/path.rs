@@ -50,7 +50,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn draw(draw: &mut Draw, (low, high): (f64, f64)) -> Self {
+    pub(super) fn draw(draw: &mut Draw, low: f64, high: f64) -> Self {
         let capacity = draw.log_uniform(low, high);
         let (rtt, queue_time) = (draw.log_uniform(RTT.0, RTT.1), draw.log_uniform(QUEUE.0, QUEUE.1));
         // Half of the queues are drop-tail.

@@ -104,8 +104,7 @@ impl Pair {
                             let any = ([127, 0, 0, 1], 0).into();
                             let socket = UdpSocket::bind(any, &SocketConfig::default()).unwrap();
                             let mut driver = CallDriver::new(&socket, Clock::start());
-                            let both = (&mut self.ends[0], &mut driver);
-                            self.ended = self.local.result(now, id, &outcome, both);
+                            self.ended = self.local.result(now, id, &outcome, &mut self.ends[0], &mut driver);
                         }
                         _ => {}
                     }

@@ -329,7 +329,7 @@ impl Test<'_> {
         let start = self.clock.now() + RUN_UP;
         let mut flows = Vec::with_capacity(out.len());
         for (index, socket) in out.iter().enumerate() {
-            let flow = self.plan.flow(socket, Opened::NOTHING, start, (index, out.len()));
+            let flow = self.plan.flow(socket, Opened::NOTHING, start, index, out.len());
             flows.push(flow.map_err(StreamPlanError::from)?);
         }
         let config = IncomingConfig::new(self.parameters, self.clock.origin_monotonic_nanos());
@@ -396,8 +396,7 @@ impl Test<'_> {
         let failure = failure(link, &receiving, idle);
         let results = self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref());
         let last = intervals.and_then(|intervals| {
-            let sent = (ended, figures::sent_counts(out));
-            intervals.finish(self.clock.now(), sent, receiving.meters())
+            intervals.finish(self.clock.now(), ended, figures::sent_counts(out), receiving.meters())
         });
         if last.is_some() {
             on_live(&live(out, &receiving, last));

@@ -694,7 +694,7 @@ impl Test<'_> {
         let results = self.results(link, &mut running, transmission.as_ref(), clock.now());
         let last = running.intervals.take().and_then(|intervals| {
             let meters = running.streams.iter().map(Incoming::meter);
-            intervals.finish(clock.now(), (ended, sent_counts()), meters)
+            intervals.finish(clock.now(), ended, sent_counts(), meters)
         });
         if last.is_some() {
             let sent = (!targets.is_empty()).then(|| sent_counts().packets);
@@ -711,7 +711,7 @@ impl Test<'_> {
             .iter()
             .enumerate()
             .map(|(index, to)| {
-                let flow = plan.flow(self.socket, Opened::NOTHING, start, (index, streams))?;
+                let flow = plan.flow(self.socket, Opened::NOTHING, start, index, streams)?;
                 Ok(Flow { to: Some(*to), ..flow })
             })
             .collect()

@@ -46,7 +46,7 @@ impl SenderIntervals {
         }
         self.due = next_due(self.due, self.interval, now);
         let missing = answers.missing();
-        Some(self.close(now, (sent, missing), answers))
+        Some(self.close(now, sent, missing, answers))
     }
 
     /// The last interval: sending ended at `ended`, and no further answer is awaited.
@@ -57,11 +57,11 @@ impl SenderIntervals {
         answers: &mut Answers,
     ) -> Option<StampInterval> {
         let missing = sent.saturating_sub(answers.counters().answered);
-        let last = self.close(ended.max(self.from), (sent, missing), answers);
+        let last = self.close(ended.max(self.from), sent, missing, answers);
         (last.sent_packets > 0 || last.answered_packets > 0 || last.lost_packets != 0).then_some(last)
     }
 
-    fn close(&mut self, at: Timestamp, (sent, missing): (u64, u64), answers: &mut Answers) -> StampInterval {
+    fn close(&mut self, at: Timestamp, sent: u64, missing: u64, answers: &mut Answers) -> StampInterval {
         let answered = answers.counters().answered;
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let (new, lost) = (answered - self.answered, signed(missing) - signed(self.missing));
@@ -73,7 +73,7 @@ impl SenderIntervals {
             answered_packets: new,
             lost_packets: lost,
             loss_ratio: (expected > 0).then(|| lost.max(0) as f64 / expected as f64),
-            round_trip_ms: Quantiles::millis(&answers.take_recent_round_trips()),
+            round_trip_ms: Quantiles::millis(&answers.take_recent_rtts()),
             forward_jitter_ms: answers.forward().and_then(|way| way.jitter).map(TimeDelta::as_millis),
             backward_jitter_ms: answers.backward().and_then(|way| way.jitter).map(TimeDelta::as_millis),
         };

@@ -52,7 +52,7 @@ impl StampResult {
             malformed_packets: counters.malformed,
             answers_without_times: answers.without_times(),
             port_unreachable: counters.unreachable,
-            round_trip_ms: Quantiles::millis(answers.round_trips()),
+            round_trip_ms: Quantiles::millis(answers.rtts()),
             reflector_processing_ms: Quantiles::millis(answers.processing()),
             forward: StampPath { lost_packets: losses.forward, ..path(answers.forward()) },
             backward: StampPath { lost_packets: losses.backward, ..path(answers.backward()) },

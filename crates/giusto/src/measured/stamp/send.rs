@@ -89,7 +89,7 @@ fn run(
 
     let start = clock.now() + RUN_UP;
     let mut flow =
-        plan.stream().flow(&socket, Opened::NOTHING, start, (0, 1)).map_err(StreamPlanError::from)?;
+        plan.stream().flow(&socket, Opened::NOTHING, start, 0, 1).map_err(StreamPlanError::from)?;
     let content = Content::Stamp { source: Box::new(source.clone()), size: plan.stream().size() };
     flow.outgoing = Outgoing::new(content, plan.stream().plan().seed);
     flow.outgoing.prepare(1);
@@ -144,7 +144,7 @@ fn run(
     })?;
 
     let packets = sent.flows.iter().map(|flow| flow.packets).sum();
-    let longest = main.session.round_trips().max().unwrap_or_default();
+    let longest = main.session.rtts().max().unwrap_or_default();
     let [shortest_grace, longest_grace] = GRACE;
     let grace = (longest + longest).clamp(shortest_grace, longest_grace);
     let until = clock.now() + grace;
@@ -183,7 +183,7 @@ fn run(
 }
 
 fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -> Live {
-    let arrived = Arrived::Answers(answers.counters().answered, answers.round_trips().quantile(0.5));
+    let arrived = Arrived::Answers(answers.counters().answered, answers.rtts().quantile(0.5));
     Live { sent_packets: Some(sent_packets), arrived: Some(arrived), interval: interval.map(Interval::Stamp) }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     replay::event::{Entry, Event, Lacks, Message, SessionInfo},
-    view::format::{percent, rate},
+    text::format::{percent, rate},
 };
 
 /// The most events of a log. Chosen by us.

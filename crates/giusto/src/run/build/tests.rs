@@ -266,7 +266,7 @@ impl Draw {
     fn flow(&mut self, number: u32) -> FlowSpec {
         let ends =
             self.of(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")], &[("a", "a"), ("a", "nowhere")]);
-        let mut flow = FlowSpec::new(format!("flow{number}"), self.kind(), ends);
+        let mut flow = FlowSpec::new(format!("flow{number}"), self.kind(), ends.0, ends.1);
         if self.chance() {
             flow.via = match ends {
                 ("a", "b") => vec!["ab".to_owned()],

@@ -114,8 +114,10 @@ pub fn simulate(planned: &Planned, taps: &mut dyn Taps, is_over: impl Fn() -> bo
     if is_over() {
         return None;
     }
-    let run = (&*planned.scenario, planned.seed);
-    let result = timed::run_with(run, RecordOptions::default(), taps, &mut (), |_| is_over());
+    let result =
+        timed::run_with(&planned.scenario, planned.seed, RecordOptions::default(), taps, &mut (), |_| {
+            is_over()
+        });
     (!result.interrupted).then_some(result)
 }
 

@@ -32,7 +32,7 @@ fn error(setting: &str) -> String {
 }
 
 /// Asserts that the settings change the digest as replacing `old` by `new` in the file does.
-fn assert_same(settings: &[&str], (old, new): (&str, &str)) {
+fn assert_same(settings: &[&str], old: &str, new: &str) {
     let edited = FILE.replacen(old, new, 1);
     assert_ne!(edited, FILE);
     let edited = Scenario::parse(&edited, "s.toml").unwrap();
@@ -44,14 +44,14 @@ fn assert_same(settings: &[&str], (old, new): (&str, &str)) {
 fn a_setting_does_what_an_edit_of_the_file_does() {
     let rate = ("\"1 Mbit/s\"", "\"5 Mbit/s\"");
     for setting in ["wire.rate=5M", "link.wire.rate=\"5 Mbit/s\"", "wire.rate = 5 Mbit/s"] {
-        assert_same(&[setting], rate);
+        assert_same(&[setting], rate.0, rate.1);
     }
-    assert_same(&["duration=7 s"], ("5 s", "7 s"));
-    assert_same(&["flow.voice.count=3"], ("id = \"voice\"", "id = \"voice\"\ncount = 3"));
-    assert_same(&["wire.rate=2M", "wire.rate=5M"], rate);
+    assert_same(&["duration=7 s"], "5 s", "7 s");
+    assert_same(&["flow.voice.count=3"], "id = \"voice\"", "id = \"voice\"\ncount = 3");
+    assert_same(&["wire.rate=2M", "wire.rate=5M"], rate.0, rate.1);
     let queue = "{ kind = \"codel\", target = \"9 ms\" }";
-    assert_same(&["wire.queue.target=9 ms"], ("\"codel\"", queue));
-    assert_same(&[&format!("wire.queue={queue}")], ("\"codel\"", queue));
+    assert_same(&["wire.queue.target=9 ms"], "\"codel\"", queue);
+    assert_same(&[&format!("wire.queue={queue}")], "\"codel\"", queue);
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn a_media_flow_may_name_a_controller_of_the_callers_own() {
 #[test]
 fn a_setting_reaches_into_a_list_by_id_or_by_number() {
     for path in ["call.video.a", "call.video.1", "flow.call.video.1"] {
-        assert_same(&[&format!("{path}.priority=3")], ("\"a\",", "\"a\", priority = 3,"));
+        assert_same(&[&format!("{path}.priority=3")], "\"a\",", "\"a\", priority = 3,");
     }
     let second = ("\"perfect\"]", "{ model = \"perfect\", lag = \"5 ms\" }]");
-    assert_same(&["call.video.2.lag=5 ms"], second);
-    assert_same(&["call.pauses.1.2=3 s"], ("\"2 s\"]", "\"3 s\"]"));
+    assert_same(&["call.video.2.lag=5 ms"], second.0, second.1);
+    assert_same(&["call.pauses.1.2=3 s"], "\"2 s\"]", "\"3 s\"]");
     insta::assert_snapshot!(error("call.video.3.lag=5 ms"), @r#"s.toml: --set call.video.3.lag=5 ms: no video 3: there are 2, numbered from 1"#);
     insta::assert_snapshot!(error("call.video.0.lag=5 ms"), @r#"s.toml: --set call.video.0.lag=5 ms: no video 0: there are 2, numbered from 1"#);
 }

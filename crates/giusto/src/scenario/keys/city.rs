@@ -97,7 +97,7 @@ pub(in crate::scenario) fn scenario(root: &Node<'_>, stem: &str) -> Found<CitySc
         let spec = keys.with("city", |node| table(node, &CITY, city));
         let name_of =
             |node: &Node<'_>| Some(format!("of {}", node.get_ref().get("metric")?.get_ref().as_str()?));
-        let expectations = each(keys, ("expect", &CITY_EXPECT), name_of, expectation);
+        let expectations = each(keys, "expect", &CITY_EXPECT, name_of, expectation);
         let mut spec = spec.unwrap_or_else(|| CitySpec {
             config: CityConfig::default(),
             media: MediaSpec::new(None, None),

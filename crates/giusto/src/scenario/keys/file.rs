@@ -51,7 +51,8 @@ keys! { CHANGE_KEYS {
 /// Reads a scenario and its changes from a file's `root` table; `stem` is the default of its name.
 pub(in crate::scenario) fn scenario(
     root: &Node<'_>,
-    (stem, purpose): (&str, Purpose),
+    stem: &str,
+    purpose: Purpose,
     context: Context<'_>,
 ) -> Found<(Scenario, Vec<Change>)> {
     table(root, &FILE, |keys| {
@@ -65,12 +66,12 @@ pub(in crate::scenario) fn scenario(
             scenario.duration = keys.optional("duration").unwrap_or(TimeDelta::MAX);
         }
         keys.set("warmup", &mut scenario.warmup);
-        let mediums = each(keys, ("medium", &MEDIUM), quoted_id, medium);
-        let links = each(keys, ("link", &LINK), quoted_id, |keys| links(keys, context.traces));
+        let mediums = each(keys, "medium", &MEDIUM, quoted_id, medium);
+        let links = each(keys, "link", &LINK, quoted_id, |keys| links(keys, context.traces));
         let links = links.map(|links| links.into_iter().flatten().collect::<Vec<_>>());
-        let flows = each(keys, ("flow", &FLOW), quoted_id, |keys| flow(keys, context, links.as_deref()));
-        let changes = each(keys, ("change", &CHANGE), quoted_id, change).unwrap_or_default();
-        let expectations = each(keys, ("expect", &EXPECT), subject, expectation);
+        let flows = each(keys, "flow", &FLOW, quoted_id, |keys| flow(keys, context, links.as_deref()));
+        let changes = each(keys, "change", &CHANGE, quoted_id, change).unwrap_or_default();
+        let expectations = each(keys, "expect", &EXPECT, subject, expectation);
         keys.with("lesson", |node| lesson(node, context.text));
         scenario.mediums = mediums.unwrap_or_default();
         scenario.links = links.unwrap_or_default();

@@ -122,7 +122,7 @@ pub(super) fn flow(
 ) -> Option<FlowSpec> {
     // Its kind and ends follow.
     let none = FlowKind::Media(MediaSpec::new(None, None));
-    let mut flow = any_flow(keys, FlowSpec::new("", none, ("", "")));
+    let mut flow = any_flow(keys, FlowSpec::new("", none, "", ""));
     for (key, ids) in [("via", &mut flow.via), ("back", &mut flow.back)] {
         keys.set_with(key, ids, |node| one_or_many(node, String::read));
     }
@@ -149,7 +149,7 @@ pub(super) fn flow(
             Some(FlowKind::Tcp { settings: settings(keys), transfers })
         }
     }?;
-    let (from, to) = ends(given, &flow.via, links).unwrap_or_else(|| {
+    let (from, to) = ends(given.0, given.1, &flow.via, links).unwrap_or_else(|| {
         keys.wrong("", "no route: set from and to, the sending and the receiving node");
         Default::default()
     });
@@ -158,7 +158,8 @@ pub(super) fn flow(
 
 /// The ends of a flow: as given, or those of its route, or those of the only link. Routes are validated later.
 fn ends(
-    (from, to): (Option<String>, Option<String>),
+    from: Option<String>,
+    to: Option<String>,
     via: &[String],
     links: Option<&[LinkSpec]>,
 ) -> Option<(String, String)> {

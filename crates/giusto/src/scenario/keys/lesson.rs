@@ -46,7 +46,7 @@ fn step(node: &Node<'_>, file: &str) -> Found<Step> {
         let text = keys.value("text");
         let set = keys.with("set", |node| elements(node, |_| None, setting));
         // Whether they fit the scenario is seen when the step is read as a scenario.
-        each(keys, ("expect", &EXPECT), subject, expectation);
+        each(keys, "expect", &EXPECT, subject, expectation);
         let expect = keys.with("expect", |node| {
             Ok(Setting {
                 path: "expect".to_owned(),

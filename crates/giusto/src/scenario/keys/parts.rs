@@ -22,7 +22,8 @@ pub(super) fn head(keys: &mut read::Table<'_>, name: &mut String, description: &
 /// The elements of a list such as `[[link]]`, called by `name`; none if one of them cannot be read.
 pub(super) fn each<'t, T>(
     keys: &mut read::Table<'t>,
-    (key, group): (&'static str, &'static Group),
+    key: &'static str,
+    group: &'static Group,
     name: fn(&Node<'_>) -> Option<String>,
     mut read: impl FnMut(&mut read::Table<'t>) -> T,
 ) -> Option<Vec<T>> {

@@ -251,7 +251,7 @@ pub(super) fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Va
         let runs = in_runs(flow);
         let several = (flows.len() > 1).then_some(flow.id.as_str());
         let of_flow =
-            QUANTITIES.iter().filter_map(|quantity| quantity.chart(flow, &runs, (&lines, several), record));
+            QUANTITIES.iter().filter_map(|quantity| quantity.chart(flow, &runs, &lines, several, record));
         let indices = of_flow.map(|chart| {
             // Flows that share a link share its queue.
             charts.iter().position(|known| *known == chart).unwrap_or_else(|| {
@@ -294,7 +294,8 @@ impl Quantity {
         &self,
         flow: &FlowRecord,
         runs: &[FlowInRun<'_>],
-        (lines, several): (&[String], Option<&str>),
+        lines: &[String],
+        several: Option<&str>,
         record: &Value,
     ) -> Option<Chart> {
         let (first, _) = runs.first()?;
@@ -332,7 +333,7 @@ impl Quantity {
             let points = points.filter(is_known).unwrap_or_else(|| Vec::new().into());
             Series::line(line.clone(), points.with_gaps(self.gaps))
         });
-        Some(with_lines(chart(first, title, caption, self.axis), series.chain(limits)))
+        Some(with_lines(chart(first, title, caption, self.axis.0, self.axis.1), series.chain(limits)))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use giusto_congestion::Algorithm;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     simulation::{self, SimulationPage, plots::MAX_LINES},
 };
 use crate::{
-    explore::{Entry, MAX_SEEDS, Question},
     measured::median::median,
     record::{Check, FlowRecord, RunRecord},
     run::comparison::Comparison,
@@ -50,8 +50,13 @@ pub struct Explored {
 pub struct Exploration(Report);
 
 impl Exploration {
-    /// A page that begins with the question `start`, or with the gallery; `title` names the file.
-    pub fn new(title: Option<&str>, start: Option<&Question>, gallery: &[Entry]) -> Self {
+    /// A page that begins with the question `start`, or with the gallery; `title` names the file, and a question has at most `max_seeds`.
+    pub fn new(
+        title: Option<&str>,
+        start: Option<&impl Serialize>,
+        gallery: &[impl Serialize],
+        max_seeds: u16,
+    ) -> Self {
         let known: Vec<&str> = Algorithm::all().map(Algorithm::name).collect();
         let headline = if start.is_some() { "The first run is on its way." } else { "Choose a scenario." };
         let report = Report::new(format!("giusto explore: {}", title.unwrap_or("gallery")), headline);
@@ -60,7 +65,7 @@ impl Exploration {
             "start": start,
             "gallery": gallery,
             "controllers": known,
-            "max_seeds": MAX_SEEDS,
+            "max_seeds": max_seeds,
         });
         Self(report.with_record(about))
     }

@@ -138,7 +138,7 @@ fn a_question_that_cannot_be_answered_is_refused() {
     let scenario = |kinds: Vec<(&str, FlowKind)>| {
         let builder = Scenario::builder("s").duration(TimeDelta::from_seconds(10));
         let builder = builder.duplex(LinkSpec::new("wire", "here", "there"));
-        let flows = kinds.into_iter().map(|(id, kind)| FlowSpec::new(id, kind, ("here", "there")));
+        let flows = kinds.into_iter().map(|(id, kind)| FlowSpec::new(id, kind, "here", "there"));
         flows.fold(builder, crate::scenario::Builder::flow).build().unwrap()
     };
     let tcp = || FlowKind::Tcp {

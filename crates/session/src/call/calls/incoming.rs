@@ -23,7 +23,8 @@ impl<M: CallMedia> Calls<M> {
     pub(super) fn handle_media(
         &mut self,
         now: Timestamp,
-        (from, sources): (SocketAddr, u32),
+        from: SocketAddr,
+        sources: u32,
         bytes: &[u8],
         ecn: Ecn,
     ) {
@@ -266,7 +267,7 @@ impl<M: CallMedia> Calls<M> {
                         }
                     }
                 } else {
-                    self.handle_elsewhere(now, (id, from), &message);
+                    self.handle_elsewhere(now, id, from, &message);
                 }
                 self.touch(id);
             }
@@ -274,7 +275,7 @@ impl<M: CallMedia> Calls<M> {
     }
 
     /// Handles a message of a call from another address than before.
-    fn handle_elsewhere(&mut self, now: Timestamp, (id, from): (CallId, SocketAddr), message: &Message) {
+    fn handle_elsewhere(&mut self, now: Timestamp, id: CallId, from: SocketAddr, message: &Message) {
         let Some(end) = self.ends.get_mut(&id) else { return };
         match *message {
             Message::Ping { token, .. } => {

@@ -110,8 +110,8 @@ impl AcknowledgementReporter {
     }
 
     /// Handles a packet of a source.
-    pub(super) fn on_packet(&mut self, now: Timestamp, (ssrc, sequence): (u32, u16), marker: bool, ecn: Ecn) {
-        if let Some(source) = self.source(now, (ssrc, sequence)) {
+    pub(super) fn on_packet(&mut self, now: Timestamp, ssrc: u32, sequence: u16, marker: bool, ecn: Ecn) {
+        if let Some(source) = self.source(now, ssrc, sequence) {
             source.last_packet_at = now;
             source.on_packet(now, sequence, marker, ecn);
         }
@@ -167,7 +167,7 @@ impl AcknowledgementReporter {
     }
 
     /// The source, created if necessary, with the state before the packet that has just arrived.
-    fn source(&mut self, now: Timestamp, (ssrc, sequence): (u32, u16)) -> Option<&mut Source> {
+    fn source(&mut self, now: Timestamp, ssrc: u32, sequence: u16) -> Option<&mut Source> {
         let known = self.sources.iter().position(|source| source.ssrc == ssrc);
         let place = known.unwrap_or_else(|| {
             let longest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.last_packet_at);

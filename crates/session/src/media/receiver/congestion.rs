@@ -81,7 +81,7 @@ impl CongestionReporter {
     }
 
     /// Handles a packet of a stream.
-    pub(super) fn on_packet(&mut self, now: Timestamp, (ssrc, sequence): (u32, u16), marker: bool, ecn: Ecn) {
+    pub(super) fn on_packet(&mut self, now: Timestamp, ssrc: u32, sequence: u16, marker: bool, ecn: Ecn) {
         let Some(stream) = self.stream(now, ssrc) else { return };
         stream.last_packet_at = now;
         match stream.window.note(sequence, (now, ecn)) {

@@ -59,7 +59,7 @@ impl KeyFrames {
     }
 
     /// Handles a complete frame that begins with this number, and whether it is a key frame. `waits`: packets before it may still arrive.
-    pub(super) fn on_frame(&mut self, now: Timestamp, (number, key): (u64, bool), waits: bool) {
+    pub(super) fn on_frame(&mut self, now: Timestamp, number: u64, key: bool, waits: bool) {
         self.is_known = true;
         if key {
             self.latest = self.latest.max(Some(number));

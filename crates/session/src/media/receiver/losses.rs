@@ -55,7 +55,7 @@ pub(super) struct LossCounts {
 pub(super) struct Losses {
     missing: BTreeMap<u64, Missing>,
     highest: Option<u64>,
-    rtt: RoundTrip,
+    rtt: Rtt,
     /// How long to wait for reordered packets before the first request; zero before any was seen.
     reordering: TimeDelta,
     /// When [`handle_timeout`](Self::handle_timeout) has work to do.
@@ -148,7 +148,7 @@ impl Losses {
     }
 
     /// Handles a measured RTT.
-    pub(super) fn on_round_trip(&mut self, now: Timestamp, rtt: TimeDelta) {
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
         self.rtt.on_sample(now, rtt);
     }
 
@@ -218,7 +218,7 @@ impl Losses {
     }
 
     /// The RTT, smoothed.
-    pub(super) fn round_trip(&self, now: Timestamp) -> TimeDelta {
+    pub(super) fn rtt(&self, now: Timestamp) -> TimeDelta {
         self.rtt.smoothed(now)
     }
 
@@ -346,14 +346,14 @@ impl Missing {
 
 /// The smoothed time from a request to the repair, and its variation (RFC 6298 §2).
 #[derive(Debug, Clone, Copy, Default)]
-struct RoundTrip {
+struct Rtt {
     /// Smoothed value, variation, and the time of the latest sample.
     measured: Option<(TimeDelta, TimeDelta, Timestamp)>,
     /// The value is only an upper bound.
     is_bound: bool,
 }
 
-impl RoundTrip {
+impl Rtt {
     /// RFC 6298 §2.2 and §2.3, with alpha 1/8 and beta 1/4.
     fn on_sample(&mut self, now: Timestamp, sample: TimeDelta) {
         let (smoothed, variation) = match self.current(now).filter(|_| !self.is_bound) {
@@ -437,14 +437,11 @@ mod tests {
         losses.handle_timeout(at(10), Requests::On, &mut wanted);
         losses.handle_timeout(at(110), Requests::On, &mut wanted);
         assert!(losses.on_retransmitted(at(170), 1, Requests::On));
-        assert_eq!(
-            (wanted.as_slice(), losses.round_trip(at(170))),
-            (&[1, 1][..], TimeDelta::from_millis(160))
-        );
+        assert_eq!((wanted.as_slice(), losses.rtt(at(170))), (&[1, 1][..], TimeDelta::from_millis(160)));
         arrive(&mut losses, 200, 4);
         losses.handle_timeout(at(210), Requests::On, &mut wanted);
         assert!(losses.on_retransmitted(at(270), 3, Requests::On));
-        assert_eq!(losses.round_trip(at(270)), TimeDelta::from_millis(60));
+        assert_eq!(losses.rtt(at(270)), TimeDelta::from_millis(60));
         // The next packet can be requested again.
         arrive(&mut losses, 300, 6);
         losses.handle_timeout(at(310), Requests::On, &mut wanted);
@@ -455,7 +452,7 @@ mod tests {
     fn the_last_request_leaves_while_its_repair_is_in_time() {
         let mut losses = Losses::default();
         let mut wanted = Vec::new();
-        losses.on_round_trip(at(0), TimeDelta::from_millis(150));
+        losses.on_rtt(at(0), TimeDelta::from_millis(150));
         for number in [0, 2] {
             losses.on_packet(at(0), number, || at(400), Requests::On);
         }
@@ -470,7 +467,7 @@ mod tests {
     fn parity_is_awaited_where_requests_come_too_late() {
         for (requests, given_up) in [(Requests::On, 1), (Requests::Both, 0)] {
             let mut losses = Losses::default();
-            losses.on_round_trip(at(0), TimeDelta::from_millis(500));
+            losses.on_rtt(at(0), TimeDelta::from_millis(500));
             for number in [0, 2] {
                 losses.on_packet(at(0), number, || at(400), requests);
             }

@@ -263,12 +263,12 @@ impl MediaReceiver {
             .on_media(now, header.ssrc)
             .map(|source| source.admit(now, header.sequence, head, payload))
         {
-            Some(Admission::Now) => self.take(now, (&header, content), head, payload),
+            Some(Admission::Now) => self.take(now, &header, content, head, payload),
             Some(Admission::After(before)) => {
                 if let Ok((header, content)) = RtpHeader::parse(&before.head) {
-                    self.take(before.at, (&header, content), &before.head, &before.payload);
+                    self.take(before.at, &header, content, &before.head, &before.payload);
                 }
-                self.take(now, (&header, content), head, payload);
+                self.take(now, &header, content, head, payload);
             }
             Some(Admission::Later) | None => {}
         }
@@ -287,15 +287,15 @@ impl MediaReceiver {
                 }
             }
             Reporter::Congestion(congestion) => {
-                congestion.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+                congestion.on_packet(now, header.ssrc, header.sequence, header.marker, ecn);
             }
             Reporter::Acknowledgement(acknowledgement) => {
                 acknowledgement.on_received(now, size);
-                acknowledgement.on_packet(now, (header.ssrc, header.sequence), header.marker, ecn);
+                acknowledgement.on_packet(now, header.ssrc, header.sequence, header.marker, ecn);
             }
             Reporter::Nada(nada) => {
                 if let Some(sent) = extensions.send_time {
-                    nada.on_packet(now, (header.ssrc, header.sequence), (sent, size), ecn);
+                    nada.on_packet(now, header.ssrc, header.sequence, sent, size, ecn);
                 }
             }
             Reporter::Estimate(estimator) => {
@@ -311,7 +311,8 @@ impl MediaReceiver {
     fn take(
         &mut self,
         now: Timestamp,
-        (header, content): (&RtpHeader, Range<usize>),
+        header: &RtpHeader,
+        content: Range<usize>,
         head: &[u8],
         payload: &Payload,
     ) {
@@ -328,21 +329,20 @@ impl MediaReceiver {
                 source.clock.on_capture_time(now, time, timestamp);
             }
             let begin = head.get(content).unwrap_or_default();
-            let is_new = requests.is_none_or(|requests| {
-                source.find_losses(now, (number, header), (playout, format), requests)
-            });
+            let is_new = requests
+                .is_none_or(|requests| source.find_losses(now, number, header, playout, format, requests));
             if requests.is_some() && self.config.uses_parity(header.payload_type) {
                 source.parity.on_packet(number, head, payload);
                 protected = Some(header.ssrc);
             }
             if let Framing::Retransmission { of } = format.framing {
-                self.handle_retransmission(now, header, (begin, payload), of);
+                self.handle_retransmission(now, header, begin, payload, of);
             } else if format.framing == Framing::Parity {
-                protected = self.handle_parity(head, (begin, payload));
+                protected = self.handle_parity(head, begin, payload);
             } else if is_new && format.framing != Framing::None {
                 let payload = joined(begin, payload);
                 let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
-                source.on_frame_packet(now, packet, (format, playout), &mut self.events);
+                source.on_frame_packet(now, packet, format, playout, &mut self.events);
             }
         }
         if let Some(ssrc) = protected {
@@ -355,7 +355,8 @@ impl MediaReceiver {
         &mut self,
         now: Timestamp,
         header: &RtpHeader,
-        (begin, payload): (&[u8], &Payload),
+        begin: &[u8],
+        payload: &Payload,
         of: u8,
     ) {
         let whole;
@@ -381,12 +382,12 @@ impl MediaReceiver {
         let &RtpHeader { timestamp, marker, .. } = header;
         let packet =
             FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
-        source.on_frame_packet(now, packet, (format, playout), &mut self.events);
+        source.on_frame_packet(now, packet, format, playout, &mut self.events);
     }
 
     /// Handles a repair packet (RFC 8627 §4.2) with the header `head`, whose content is `begin`, then `payload`. Returns the source
     /// that it protects. Packets that protect several sources are ignored.
-    fn handle_parity(&mut self, head: &[u8], (begin, payload): (&[u8], &Payload)) -> Option<u32> {
+    fn handle_parity(&mut self, head: &[u8], begin: &[u8], payload: &Payload) -> Option<u32> {
         let mut protected = RtpHeader::contributing_sources(head);
         let ssrc = protected.next().filter(|_| protected.next().is_none())?;
         let source = self.sources.find(ssrc)?;
@@ -404,7 +405,7 @@ impl MediaReceiver {
             let (format, playout) = (self.config.format(header.payload_type), self.config.playout_deadline);
             let Some(requests) = self.config.requests(header.payload_type) else { continue };
             if !source.wants_repair(number)
-                || !source.on_recovered(now, (number, &header), (playout, format), requests)
+                || !source.on_recovered(now, number, &header, playout, format, requests)
             {
                 continue;
             }
@@ -412,7 +413,7 @@ impl MediaReceiver {
             let payload = joined(head.get(content).unwrap_or_default(), &payload);
             let packet = FramePacket { number, timestamp, marker, payload, repaired: true };
             self.events.push(MediaEvent::Recovered { ssrc, at: now });
-            source.on_frame_packet(now, packet, (format, playout), &mut self.events);
+            source.on_frame_packet(now, packet, format, playout, &mut self.events);
         }
     }
 
@@ -458,11 +459,11 @@ impl MediaReceiver {
             Packet::SenderReport(report) => self.sources.on_sender_report(now, report),
             Packet::ExtendedReport(report) if self.config.repair.nack => {
                 let own = report.delays.iter().filter(|answer| answer.ssrc == self.config.ssrc);
-                let times = own.filter_map(|answer| answer.round_trip(NtpShort::from_timestamp(now)));
+                let times = own.filter_map(|answer| answer.rtt(NtpShort::from_timestamp(now)));
                 for rtt in
                     times.map(NtpDelay::to_delta).filter(|&rtt| rtt <= now.saturating_since(self.first_at))
                 {
-                    self.sources.iter_mut().for_each(|source| source.losses.on_round_trip(now, rtt));
+                    self.sources.iter_mut().for_each(|source| source.losses.on_rtt(now, rtt));
                 }
             }
             Packet::Bye(bye) => {

@@ -49,8 +49,10 @@ impl NadaReporter {
     pub(super) fn on_packet(
         &mut self,
         now: Timestamp,
-        (ssrc, sequence): (u32, u16),
-        (sent, size): (AbsSendTime, DataSize),
+        ssrc: u32,
+        sequence: u16,
+        sent: AbsSendTime,
+        size: DataSize,
         ecn: Ecn,
     ) {
         if self.last_packet_at.is_some_and(|last| now.saturating_since(last) > MAX_GAP) {

@@ -334,13 +334,15 @@ impl Source {
     pub(super) fn find_losses(
         &mut self,
         now: Timestamp,
-        (number, header): (u64, &RtpHeader),
-        (playout, format): (TimeDelta, PayloadFormat),
+        number: u64,
+        header: &RtpHeader,
+        playout: TimeDelta,
+        format: PayloadFormat,
         requests: Requests,
     ) -> bool {
         self.requests = requests;
         let (timestamp, latest) = (header.timestamp, self.latest);
-        let deadline = self.deadlines(now, (playout, format));
+        let deadline = self.deadlines(now, playout, format);
         if latest.is_none() {
             // The first number of a stream is the lower half of its first timestamp: see the rules of the module.
             let before = header.sequence.wrapping_sub(timestamp as u16);
@@ -360,11 +362,13 @@ impl Source {
     pub(super) fn on_recovered(
         &mut self,
         now: Timestamp,
-        (number, header): (u64, &RtpHeader),
-        (playout, format): (TimeDelta, PayloadFormat),
+        number: u64,
+        header: &RtpHeader,
+        playout: TimeDelta,
+        format: PayloadFormat,
         requests: Requests,
     ) -> bool {
-        let deadline = self.deadlines(now, (playout, format));
+        let deadline = self.deadlines(now, playout, format);
         self.losses.on_recovered(now, number, || deadline(header.timestamp), requests)
     }
 
@@ -372,7 +376,8 @@ impl Source {
     fn deadlines(
         &self,
         now: Timestamp,
-        (playout, format): (TimeDelta, PayloadFormat),
+        playout: TimeDelta,
+        format: PayloadFormat,
     ) -> impl Fn(u32) -> Timestamp + use<> {
         let rate = format.clock_rate.or(self.clock.learnt_rate());
         let (clock, delays) = (self.clock, self.playout);
@@ -402,7 +407,7 @@ impl Source {
         if let Some(number) = self.losses.take_given_up().filter(|_| self.is_video()) {
             self.keys.on_given_up(now, number);
         }
-        let asks = self.keys.take(now, self.highest, self.losses.round_trip(now));
+        let asks = self.keys.take(now, self.highest, self.losses.rtt(now));
         self.settled.key_frame_requests += u64::from(asks);
         asks
     }
@@ -418,7 +423,8 @@ impl Source {
         &mut self,
         now: Timestamp,
         packet: FramePacket,
-        (format, playout): (PayloadFormat, TimeDelta),
+        format: PayloadFormat,
+        playout: TimeDelta,
         events: &mut Events,
     ) {
         match format.framing {
@@ -427,7 +433,7 @@ impl Source {
                 // At most its own frame and the next one.
                 for place in place.into_iter().flat_map(|place| [place, place + 1]) {
                     if let Some(frame) = self.frames.complete(place, format.header) {
-                        events.push(self.on_frame(frame, (format, playout)));
+                        events.push(self.on_frame(frame, format, playout));
                     }
                 }
                 self.frames.clean(now, playout);
@@ -437,17 +443,17 @@ impl Source {
             }
             Framing::Packet => {
                 let frame = self.frames.on_single(now, packet);
-                events.push(self.on_frame(frame, (format, playout)));
+                events.push(self.on_frame(frame, format, playout));
             }
             Framing::None | Framing::Retransmission { .. } | Framing::Parity => {}
         }
     }
 
-    fn on_frame(&mut self, frame: WholeFrame, (format, playout): (PayloadFormat, TimeDelta)) -> MediaEvent {
+    fn on_frame(&mut self, frame: WholeFrame, format: PayloadFormat, playout: TimeDelta) -> MediaEvent {
         let WholeFrame { number: sequence, timestamp: rtp_timestamp, at, packets, repaired, key, payload } =
             frame;
         if let Some(key) = key {
-            self.keys.on_frame(at, (sequence, key), self.losses.is_open_below(sequence));
+            self.keys.on_frame(at, sequence, key, self.losses.is_open_below(sequence));
         }
         let rate = format.clock_rate.or(self.clock.learnt_rate());
         let delay = rate.and_then(|rate| self.clock.delay(at, rtp_timestamp, rate));

@@ -118,7 +118,7 @@ impl Repairs {
 
     /// Handles a measured RTT. The value falls at once and rises slowly: a repetition that is asked for after the RTT must not be taken for
     /// one that is too soon.
-    pub(in crate::media) fn on_round_trip(&mut self, rtt: TimeDelta) {
+    pub(in crate::media) fn on_rtt(&mut self, rtt: TimeDelta) {
         let raised = |before: TimeDelta| before + (rtt - before) / 8;
         self.rtt = Some(self.rtt.map_or(rtt, |before| raised(before).min(rtt)));
     }
@@ -164,7 +164,9 @@ impl Repairs {
     pub(in crate::media) fn on_sent(
         &mut self,
         now: Timestamp,
-        (number, head, ends): (u64, &[u8], bool),
+        number: u64,
+        head: &[u8],
+        ends: bool,
         packet: &QueuedPacket,
     ) {
         let headers = self.headers;
@@ -268,7 +270,8 @@ impl Repairs {
         &mut self,
         now: Timestamp,
         wanted: Wanted,
-        (feedback, transport_sequence): (FeedbackKind, u16),
+        feedback: FeedbackKind,
+        transport_sequence: u16,
     ) -> Option<(DatagramHead, Payload)> {
         let line = self.line_mut(wanted.stream)?;
         let (head, payload) = match wanted.item {
@@ -347,23 +350,23 @@ mod tests {
             since: at(0),
             size: DataSize::from_bytes(140),
         };
-        repairs.on_sent(at(0), (7, &[0; 12], true), &packet);
+        repairs.on_sent(at(0), 7, &[0; 12], true, &packet);
         let repeats = |repairs: &mut Repairs, ms: u64| {
             repairs.on_nack(at(ms), 0, [7].into_iter());
             let wanted = repairs.pop().map(|(wanted, _)| wanted);
             wanted
-                .and_then(|wanted| repairs.write(at(ms), wanted, (FeedbackKind::ReceiverReports, 0)))
+                .and_then(|wanted| repairs.write(at(ms), wanted, FeedbackKind::ReceiverReports, 0))
                 .is_some()
         };
         // Before the RTT is known, requests come every 100 ms; the first retransmission waited for 2 ms.
         assert_eq!([32, 40, 130].map(|ms| repeats(&mut repairs, ms)), [true, false, true]);
         // The RTT is 60 ms, and some reports wait for 8 ms.
         for rtt in [60, 68] {
-            repairs.on_round_trip(TimeDelta::from_millis(rtt));
+            repairs.on_rtt(TimeDelta::from_millis(rtt));
         }
         assert_eq!([180, 195, 250].map(|ms| repeats(&mut repairs, ms)), [false, true, false]);
         // After a change of the route it rises.
-        (0..40).for_each(|_| repairs.on_round_trip(TimeDelta::from_millis(200)));
+        (0..40).for_each(|_| repairs.on_rtt(TimeDelta::from_millis(200)));
         assert!(repairs.rtt > Some(TimeDelta::from_millis(195)));
     }
 }

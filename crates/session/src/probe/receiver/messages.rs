@@ -146,10 +146,10 @@ impl Receiver {
     fn handle_believed(&mut self, now: Timestamp, message: Message, length: usize, inbound: &Inbound<'_>) {
         match message {
             Message::Ping { token, sent_ns, path } => {
-                self.handle_ping(now, token, (sent_ns, path), length, inbound);
+                self.handle_ping(now, token, sent_ns, path, length, inbound);
             }
             Message::Finish { token, figures } => {
-                self.handle_finish(now, (inbound.from, length), token, figures);
+                self.handle_finish(now, inbound.from, length, token, figures);
             }
             // The first two are handled before; only a receiver sends the others.
             Message::Hello { .. }
@@ -269,7 +269,8 @@ impl Receiver {
         &mut self,
         now: Timestamp,
         token: StreamToken,
-        (sent_ns, path): (u64, Option<PathEstimate>),
+        sent_ns: u64,
+        path: Option<PathEstimate>,
         length: usize,
         inbound: &Inbound<'_>,
     ) {
@@ -297,7 +298,8 @@ impl Receiver {
     fn handle_finish(
         &mut self,
         now: Timestamp,
-        (from, length): (SocketAddr, usize),
+        from: SocketAddr,
+        length: usize,
         token: StreamToken,
         figures: SenderFigures,
     ) {

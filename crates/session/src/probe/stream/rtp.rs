@@ -163,9 +163,9 @@ impl Stream {
             clock_rate_hz,
         };
         let voice = self.voice_format().zip(self.voice()).map(|(format, report)| {
-            let round_trip = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.round_trip);
+            let rtt = self.path.as_ref().map_or(TimeDelta::ZERO, |path| path.rtt);
             let bursts = self.bursts.metrics(report.playout.expected);
-            voip_metrics(&format, &report, &bursts, round_trip)
+            voip_metrics(&format, &report, &bursts, rtt)
         });
         let rate = self.rate();
         self.reception.write(now, reporter, &reception, rate, voice)

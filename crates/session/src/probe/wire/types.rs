@@ -223,7 +223,7 @@ pub struct PathEstimate {
     /// The other clock relative to the sender's.
     pub clock: ClockEstimate,
     /// The median round-trip time.
-    pub round_trip: TimeDelta,
+    pub rtt: TimeDelta,
 }
 
 /// Why a stream was rejected.

@@ -61,7 +61,7 @@ pub struct AimdConfig {
     /// Maximum packet size from which the typical packet size is derived. 1200 bytes in both.
     pub packet_size: DataSize,
     /// Initial RTT. libwebrtc 200 ms; the draft specifies none and takes the same here.
-    pub round_trip: TimeDelta,
+    pub rtt: TimeDelta,
     /// Maximum rate as a multiple of the received rate. 1.5 in both.
     pub ceiling: f64,
     /// Offset added to that maximum. libwebrtc 10 kbit/s; draft none.
@@ -134,7 +134,7 @@ impl AimdConfig {
             min_slope: DataRate::ZERO,
             frame_rate: 30.0,
             packet_size: DataSize::from_bytes(1200),
-            round_trip: TimeDelta::from_millis(200),
+            rtt: TimeDelta::from_millis(200),
             ceiling: 1.5,
             ceiling_offset: DataRate::ZERO,
             ceiling_cuts: true,

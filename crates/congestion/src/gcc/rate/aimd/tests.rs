@@ -36,12 +36,12 @@ impl Aimd {
 #[test]
 fn the_additive_slope_is_half_a_packet_in_a_response_time() {
     // MinNearMaxIncreaseRateOnLowBandwith, NearMaxIncreaseRateIs5kbpsOn90kbpsAnd200msRtt, …On60kbpsAnd100msRtt; 216 kbit/s: see below.
-    for (rate, round_trip, slope) in
+    for (rate, rtt, slope) in
         [(30_000, 200, 4000.0), (90_000, 200, 5000.0), (60_000, 100, 5000.0), (216_000, 200, 12_000.0)]
     {
         let mut aimd = libwebrtc(rate);
-        aimd.on_round_trip(TimeDelta::from_millis(round_trip));
-        assert!((aimd.additive_slope_bps() - slope).abs() < 1e-6, "{rate} bit/s, {round_trip} ms");
+        aimd.on_rtt(TimeDelta::from_millis(rtt));
+        assert!((aimd.additive_slope_bps() - slope).abs() < 1e-6, "{rate} bit/s, {rtt} ms");
     }
 }
 
@@ -131,9 +131,9 @@ fn over_use_never_increases_the_rate() {
 
 #[test]
 fn the_next_decrease_comes_after_an_rtt_or_at_half_the_rate() {
-    let over_use_again = |ms, round_trip, arrives| {
+    let over_use_again = |ms, rtt, arrives| {
         let mut aimd = libwebrtc(1_000_000);
-        aimd.on_round_trip(TimeDelta::from_millis(round_trip));
+        aimd.on_rtt(TimeDelta::from_millis(rtt));
         assert_eq!(aimd.step(0, Signal::OverUse, 1_000_000), 845_000);
         aimd.step(ms, Signal::OverUse, arrives) < 845_000
     };
@@ -299,9 +299,9 @@ proptest! {
     ) {
         let mut aimd = Aimd::new(config, bps(start));
         let mut latest = Timestamp::ZERO;
-        for (now, signal, acknowledged, probe, round_trip) in steps {
+        for (now, signal, acknowledged, probe, rtt) in steps {
             let before = aimd.rate();
-            aimd.on_round_trip(TimeDelta::from_nanos(round_trip));
+            aimd.on_rtt(TimeDelta::from_nanos(rtt));
             let decision = aimd.update(
                 Timestamp::from_nanos(now),
                 &Observation { probe: probe.map(bps), ..seen(signal, acknowledged) },

@@ -244,7 +244,7 @@ fn while_loss_limited_a_cluster_has_1_5_times_the_rate() {
 #[test]
 fn a_suppressed_probe_is_reported_once_and_sent_later() {
     // DontProbeIfDelayIncreased, DontProbeIfHighRtt
-    for constraint in [Constraint::Delay, Constraint::RoundTrip, Constraint::LossFalling] {
+    for constraint in [Constraint::Delay, Constraint::Rtt, Constraint::LossFalling] {
         let mut bench = Bench::started(periodic());
         bench.limit(Some(bench.now));
         bench.pass(1100);

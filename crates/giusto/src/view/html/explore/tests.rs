@@ -1,10 +1,10 @@
 use super::*;
-use crate::explore::entries;
+use crate::explore::{MAX_SEEDS, Question, entries};
 
 #[test]
 fn the_page_is_small_and_asks_nobody_else() {
     let start = Question::default();
-    let html = Exploration::new(Some("call.toml"), Some(&start), &entries()).to_html("abc");
+    let html = Exploration::new(Some("call.toml"), Some(&start), &entries(), MAX_SEEDS).to_html("abc");
     assert!((100_000..1_500_000).contains(&html.len()), "{} B", html.len());
     let script = html.rsplit_once("<script nonce=\"abc\">").unwrap().1;
     assert!(script.contains("fetch(\"run\""));

@@ -61,7 +61,7 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
     ];
     let lines = columns.into_iter().filter_map(|(name, points)| Some(Series::line(name, points?)));
     let title = format!("{}: target and rates", flow.id);
-    let chart = chart(page, title, caption, ("rate", "bit/s")).with_full_width();
+    let chart = chart(page, title, caption, "rate", "bit/s").with_full_width();
     let marks = marks(runs.iter().filter(|run| firsts.contains(&run.first)));
     Some(with_lines(chart, lines.into_iter().chain(marks).chain(capacities(page, own))))
 }
@@ -87,7 +87,7 @@ fn streams(page: &SimulationPage<'_>, place: usize) -> Option<Chart> {
     };
     let caption = format!("Payload of complete frames, as a moving mean.{more}");
     let title = format!("{}: goodput of each stream", flow.id);
-    Some(with_lines(chart(page, title, caption, ("rate", "bit/s")).with_full_width(), lines))
+    Some(with_lines(chart(page, title, caption, "rate", "bit/s").with_full_width(), lines))
 }
 
 /// Decisions of one kind that follow each other.
@@ -164,5 +164,5 @@ fn frame_delays(page: &SimulationPage<'_>) -> Chart {
         let points = page.column(&format!("timeline/flows/{place}/media/frame_delay_max_ms"));
         Some(Series::line(flow.id.clone(), points.with_gaps(Gaps::Bridge)))
     });
-    with_lines(chart(page, "Frame delay", caption, ("delay", "ms")), lines.take(MAX_LINES))
+    with_lines(chart(page, "Frame delay", caption, "delay", "ms"), lines.take(MAX_LINES))
 }

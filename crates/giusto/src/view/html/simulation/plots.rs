@@ -33,7 +33,7 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
         let lines = busy.iter().filter_map(|link| {
             Some(Series::line(link.id.clone(), page.link_column(&link.id, name)?.with_gaps(Gaps::Zero)))
         });
-        with_lines(chart(page, title, caption, axis), lines)
+        with_lines(chart(page, title, caption, axis.0, axis.1), lines)
     });
     [rates(page, overview)]
         .into_iter()
@@ -60,7 +60,8 @@ pub(in crate::view::html) fn chart(
     page: &SimulationPage<'_>,
     title: impl Into<String>,
     caption: impl Into<String>,
-    (y, unit): (&str, &'static str),
+    y: &str,
+    unit: &'static str,
 ) -> Chart {
     let mut chart = Chart::new(title, caption).with_axes("time (s)", y);
     chart.x.range = Some((0.0, page.record.duration_s));
@@ -100,7 +101,7 @@ fn bounds<'a>(page: &SimulationPage<'a>, flow: &FlowRecord) -> Vec<&'a LinkRecor
 }
 
 /// A line for each flow or group, or for the largest and the rest: a column of their timelines.
-fn flow_lines((page, overview): (&SimulationPage<'_>, &Overview), column: &str, gaps: Gaps) -> Vec<Series> {
+fn flow_lines(page: &SimulationPage<'_>, overview: &Overview, column: &str, gaps: Gaps) -> Vec<Series> {
     let own = overview.largest.iter().filter_map(|&place| {
         let points = page.column(&format!("timeline/flows/{place}/{column}"));
         Some(Series::line(name(page.timeline.flows.get(place)?), points.with_gaps(gaps)))
@@ -138,7 +139,7 @@ fn losses(page: &SimulationPage<'_>) -> Option<Chart> {
     };
     let caption = "Lost packets over lost and received packets, as a moving mean.";
     let lines = || page.timeline.flows.iter().enumerate().map(own);
-    is_call(page.record).then(|| with_lines(chart(page, "Loss", caption, ("loss", "ratio")), lines()))
+    is_call(page.record).then(|| with_lines(chart(page, "Loss", caption, "loss", "ratio"), lines()))
 }
 
 fn rates(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
@@ -167,7 +168,7 @@ fn rates(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
     let limits: Vec<Series> = limits.filter_map(|link| capacity(page, link)).take(MAX_CAPACITIES).collect();
     let bound = if limits.is_empty() { "" } else { " A dashed line is the capacity of a link." };
     let caption = format!("All headers included, as a moving mean.{bound}");
-    let chart = chart(page, "Received rate", caption, ("rate", "bit/s")).with_full_width();
+    let chart = chart(page, "Received rate", caption, "rate", "bit/s").with_full_width();
     with_lines(chart, lines.into_iter().chain(limits))
 }
 
@@ -180,15 +181,15 @@ fn goodput(page: &SimulationPage<'_>, overview: &Overview) -> Option<Chart> {
     let lines: Vec<Series> = lines.collect();
     let caption =
         "Payload as a moving mean: of TCP what was delivered in order, of media the complete frames.";
-    let chart = || chart(page, "Goodput", caption, ("rate", "bit/s")).with_full_width();
+    let chart = || chart(page, "Goodput", caption, "rate", "bit/s").with_full_width();
     (!lines.is_empty()).then(|| with_lines(chart(), lines))
 }
 
 fn delays(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
     let caption = format!("The mean of the packets that arrived in each {}.", window(page));
-    let chart = chart(page, "One-way delay", caption, ("delay", "ms"));
+    let chart = chart(page, "One-way delay", caption, "delay", "ms");
     // A sender of few packets leaves windows empty.
-    with_lines(chart, flow_lines((page, overview), "delay_mean_ms", Gaps::BridgeShort))
+    with_lines(chart, flow_lines(page, overview, "delay_mean_ms", Gaps::BridgeShort))
 }
 
 fn drops(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
@@ -201,7 +202,7 @@ fn drops(page: &SimulationPage<'_>, overview: &Overview) -> Chart {
     let occurred = kinds.into_iter().filter(|(.., counts)| counts.iter().any(|&count| count > 0));
     let lines =
         occurred.map(|(name, column, _)| Series::stacked(name, page.column(&format!("overview/{column}"))));
-    with_lines(chart(page, "Drops and marks", caption, ("packets", "")).with_full_width(), lines)
+    with_lines(chart(page, "Drops and marks", caption, "packets", "").with_full_width(), lines)
 }
 
 fn distribution(page: &SimulationPage<'_>) -> Chart {
@@ -240,7 +241,7 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
         let mut letters = quantity.chars();
         let title: String =
             letters.next().into_iter().flat_map(char::to_uppercase).chain(letters.clone()).collect();
-        with_lines(chart(page, title, caption, (&*quantity, unit)), lines.take(MAX_LINES))
+        with_lines(chart(page, title, caption, &*quantity, unit), lines.take(MAX_LINES))
     };
     names.iter().take(MAX_GAUGES + usize::from(is_call(page.record))).map(of_name).collect()
 }

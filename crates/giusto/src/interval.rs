@@ -413,7 +413,8 @@ impl TransmissionIntervals {
         interval: TimeDelta,
         header: DataSize,
         start: Timestamp,
-        (streams, reported): (usize, bool),
+        streams: usize,
+        reported: bool,
     ) -> Self {
         Self {
             interval,
@@ -505,7 +506,7 @@ impl LocalIntervals {
     ) -> Self {
         match sends {
             Some((streams, header)) => {
-                let mut intervals = TransmissionIntervals::new(interval, header, start, (streams, false));
+                let mut intervals = TransmissionIntervals::new(interval, header, start, streams, false);
                 intervals.last.sent = sent;
                 Self::Sending(intervals)
             }
@@ -536,7 +537,8 @@ impl LocalIntervals {
     pub(super) fn finish<'a>(
         mut self,
         now: Timestamp,
-        (ended, sent): (Timestamp, SentCounts),
+        ended: Timestamp,
+        sent: SentCounts,
         meters: impl Iterator<Item = Option<&'a StreamMeter>>,
     ) -> Option<IntervalFigures> {
         match &mut self {

@@ -168,7 +168,7 @@ mod parquet_files {
     };
 
     use super::*;
-    use crate::view::trace::parquet::ROWS_PER_BATCH;
+    use crate::trace::parquet::ROWS_PER_BATCH;
     use giusto_sim::packet::DropReason;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measured::result::Quantiles;
+use crate::quantiles::Quantiles;
 
 /// The figures of one interval of any protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

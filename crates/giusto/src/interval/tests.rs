@@ -101,7 +101,7 @@ fn streams_add_up() {
 fn intervals_of_a_sender_end_with_reports() {
     let second = TimeDelta::from_seconds(1);
     let sent = |packets| SentCounts { packets, bytes: packets * 1250 };
-    let mut intervals = TransmissionIntervals::new(second, DataSize::ZERO, at(100), (1, true));
+    let mut intervals = TransmissionIntervals::new(second, DataSize::ZERO, at(100), 1, true);
     // The receiver's clock differs by far.
     let report = |received: u64, lost: u64| {
         let mut summary = StreamMeter::new(&MeterConfig::default()).summary();
@@ -146,7 +146,7 @@ fn both_directions_are_counted_at_one_end() {
     assert_eq!((first.sent_packets, first.tx_rate_bps), (Some(100), Some(1e6)));
     assert_eq!((first.received_packets, first.lost_packets), (Some(100), Some(1)));
     feed(&mut meter, 101..111, &[]);
-    let last = intervals.finish(at(6_200), (at(6_150), sent(122)), [Some(&meter)].into_iter()).unwrap();
+    let last = intervals.finish(at(6_200), at(6_150), sent(122), [Some(&meter)].into_iter()).unwrap();
     assert_eq!((last.sent_packets, last.received_packets, last.end_s), (Some(15), Some(10), 1.15));
 
     let mut intervals = LocalIntervals::new(second, at(0), sent(0), None);
@@ -155,6 +155,6 @@ fn both_directions_are_counted_at_one_end() {
     assert_eq!((first.sent_packets, first.received_packets, first.lost_packets), (None, Some(110), Some(1)));
     // Losses at the end are known only then.
     meter.finish(120);
-    let last = intervals.finish(at(6_200), (at(0), sent(0)), [None, Some(&meter)].into_iter()).unwrap();
+    let last = intervals.finish(at(6_200), at(0), sent(0), [None, Some(&meter)].into_iter()).unwrap();
     assert_eq!((last.received_packets, last.lost_packets), (Some(0), Some(9)));
 }

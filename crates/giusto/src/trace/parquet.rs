@@ -108,7 +108,8 @@ impl Writer for Parquet {
 }
 
 fn write_column<T: DataType>(
-    (writer, nullable): (&mut SerializedColumnWriter<'_>, bool),
+    writer: &mut SerializedColumnWriter<'_>,
+    nullable: bool,
     rows: &[Row],
     value: impl Fn(&Row) -> Option<T::T>,
 ) -> Result<(), ParquetError> {

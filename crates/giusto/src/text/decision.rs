@@ -2,8 +2,8 @@
 
 use giusto_congestion::{Cause, Signal};
 
+use super::format::{percent, rate, short};
 use crate::record::DecisionRecord;
-use crate::view::format::{percent, rate, short};
 
 /// Why a target is what it is, in words with the numbers that led to it.
 ///
@@ -41,7 +41,7 @@ pub fn cause_in_words(cause: &Cause) -> String {
         }
         Cause::SourceQuench => "source quench: the receiver requests a lower rate".to_owned(),
         Cause::ApplicationLimited => "application-limited: the media uses less than the target".to_owned(),
-        Cause::RoundTrip => "RTT above limit, backing off".to_owned(),
+        Cause::Rtt => "RTT above limit, backing off".to_owned(),
         Cause::Silence => "no feedback, backing off".to_owned(),
         Cause::Limit => "configured minimum or maximum rate".to_owned(),
         Cause::RouteChange => "route change, estimates reset".to_owned(),
@@ -64,7 +64,7 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::SenderQueue { .. } => "sender-queue",
         Cause::SourceQuench => "source-quench",
         Cause::ApplicationLimited => "application-limited",
-        Cause::RoundTrip => "round-trip",
+        Cause::Rtt => "round-trip",
         Cause::Silence => "silence",
         Cause::Limit => "limit",
         Cause::RouteChange => "route-change",
@@ -151,7 +151,7 @@ mod tests {
             Cause::ProbeSuppressed,
             Cause::SourceQuench,
             Cause::ApplicationLimited,
-            Cause::RoundTrip,
+            Cause::Rtt,
             Cause::SenderQueue { waited_ms: 20.0 },
             Cause::Silence,
             Cause::Limit,

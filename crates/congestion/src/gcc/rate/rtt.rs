@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct RoundTripConfig {
+pub struct RttConfig {
     /// RTT above which the rate is reduced. Default 3 s.
     pub limit: TimeDelta,
     /// Factor on the rate per step. Default 0.8.
@@ -24,7 +24,7 @@ pub struct RoundTripConfig {
     pub floor: DataRate,
 }
 
-impl Default for RoundTripConfig {
+impl Default for RttConfig {
     fn default() -> Self {
         Self {
             limit: TimeDelta::from_seconds(3),
@@ -41,23 +41,23 @@ impl Default for RoundTripConfig {
 /// The RTT is that of the last feedback plus the time for which packets have been sent since. While nothing
 /// is sent, no feedback is missing.
 #[derive(Debug, Clone)]
-pub(crate) struct RoundTripBackOff {
-    config: RoundTripConfig,
+pub(crate) struct RttBackOff {
+    config: RttConfig,
     clock: Forward,
-    round_trip: TimeDelta,
+    rtt: TimeDelta,
     /// Time of the last feedback; initially the time of the first packet.
     feedback_at: Option<Timestamp>,
     sent: Timestamp,
     lowered: Option<Timestamp>,
 }
 
-impl RoundTripBackOff {
+impl RttBackOff {
     /// A controller before the first packet.
-    pub(crate) fn new(config: RoundTripConfig) -> Self {
+    pub(crate) fn new(config: RttConfig) -> Self {
         Self {
             config,
             clock: Forward::default(),
-            round_trip: TimeDelta::ZERO,
+            rtt: TimeDelta::ZERO,
             feedback_at: None,
             sent: Timestamp::ZERO,
             lowered: None,
@@ -80,9 +80,9 @@ impl RoundTripBackOff {
     }
 
     /// Handles feedback with this RTT; see [`propagation`].
-    pub(crate) fn on_round_trip(&mut self, now: Timestamp, round_trip: TimeDelta) {
+    pub(crate) fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
         self.feedback_at = Some(self.clock.clamp(now));
-        self.round_trip = round_trip.max(TimeDelta::ZERO);
+        self.rtt = rtt.max(TimeDelta::ZERO);
     }
 
     /// Another part has reduced the rate: the next step comes a full interval later.
@@ -91,14 +91,14 @@ impl RoundTripBackOff {
     }
 
     /// The RTT, including the time without feedback.
-    pub(crate) fn round_trip(&self) -> TimeDelta {
-        self.round_trip
+    pub(crate) fn rtt(&self) -> TimeDelta {
+        self.rtt
             + self.feedback_at.map_or(TimeDelta::ZERO, |feedback_at| self.sent.saturating_since(feedback_at))
     }
 
     /// Whether the RTT is above its limit: then the rate may not increase, and no probe may be sent.
     pub(crate) fn is_too_long(&self) -> bool {
-        self.round_trip() > self.config.limit
+        self.rtt() > self.config.limit
     }
 
     /// The rate reduced by a step, if one is due.
@@ -114,7 +114,7 @@ impl RoundTripBackOff {
             return None;
         }
         let to = scaled(rate, self.config.factor).max(self.config.floor).min(rate);
-        Some(Decision { at: now, from: rate, to, cause: Cause::RoundTrip })
+        Some(Decision { at: now, from: rate, to, cause: Cause::Rtt })
     }
 
     /// Time at which [`update`](Self::update) may have a step; `None` while the RTT is below its limit.
@@ -124,9 +124,9 @@ impl RoundTripBackOff {
     }
 }
 
-impl Default for RoundTripBackOff {
+impl Default for RttBackOff {
     fn default() -> Self {
-        Self::new(RoundTripConfig::default())
+        Self::new(RttConfig::default())
     }
 }
 
@@ -166,22 +166,22 @@ mod tests {
 
     #[test]
     fn an_rtt_of_3_s_is_tolerated_and_not_more() {
-        let mut back_off = RoundTripBackOff::default();
+        let mut back_off = RttBackOff::default();
         back_off.on_sent(at(0));
-        back_off.on_round_trip(at(100), ms(3000));
+        back_off.on_rtt(at(100), ms(3000));
         assert_eq!(back_off.update(at(100), RATE), None);
         assert_eq!(back_off.next_timeout(), None);
-        back_off.on_round_trip(at(200), ms(3001));
+        back_off.on_rtt(at(200), ms(3001));
         let decision = back_off.update(at(200), RATE).unwrap();
         assert_eq!((decision.from, decision.to), (RATE, DataRate::from_bps(80_000)));
-        assert_eq!(decision.cause, Cause::RoundTrip);
+        assert_eq!(decision.cause, Cause::Rtt);
     }
 
     #[test]
     fn each_second_reduces_the_rate_by_20_percent_to_the_floor() {
-        let mut back_off = RoundTripBackOff::default();
+        let mut back_off = RttBackOff::default();
         back_off.on_sent(at(0));
-        back_off.on_round_trip(at(0), ms(5000));
+        back_off.on_rtt(at(0), ms(5000));
         let mut rate = RATE;
         let mut rates = Vec::new();
         for now in (0..30_000).step_by(100) {
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_decrease_by_another_part_delays_the_step() {
-        let mut back_off = RoundTripBackOff::default();
-        back_off.on_round_trip(at(0), ms(5000));
+        let mut back_off = RttBackOff::default();
+        back_off.on_rtt(at(0), ms(5000));
         back_off.on_decrease(at(500));
         assert_eq!(back_off.update(at(1499), RATE), None);
         assert!(back_off.update(at(1500), RATE).is_some());
@@ -210,18 +210,18 @@ mod tests {
 
     #[test]
     fn missing_feedback_counts_only_while_packets_are_sent() {
-        let mut back_off = RoundTripBackOff::default();
+        let mut back_off = RttBackOff::default();
         back_off.on_sent(at(1000));
         assert_eq!(back_off.clone().update(at(60_000), RATE), None);
         back_off.on_sent(at(4000));
         assert!(!back_off.is_too_long());
         back_off.on_sent(at(4001));
         assert!(back_off.is_too_long());
-        back_off.on_round_trip(at(4002), ms(50));
+        back_off.on_rtt(at(4002), ms(50));
         assert!(!back_off.is_too_long());
         // Time that runs backwards does not count as missing feedback.
         back_off.on_sent(at(0));
-        assert_eq!(back_off.round_trip(), ms(50));
+        assert_eq!(back_off.rtt(), ms(50));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 
-use crate::view::decision::{cause_name, signal_name};
+use crate::text::decision::{cause_name, signal_name};
 
 /// The values of a column, one for each row.
 #[derive(Clone, Copy)]

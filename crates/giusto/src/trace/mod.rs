@@ -73,7 +73,7 @@ impl TraceNames {
 /// # Example
 ///
 /// ```
-/// use giusto::view::trace::{TraceFile, TraceNames};
+/// use giusto::trace::{TraceFile, TraceNames};
 /// use giusto_sim::{link::{LinkConfig, queue::{DropTail, Limit}}, random, simulation::Simulation, traffic::{Pattern, Source}};
 /// use giusto_units::{DataRate, DataSize, Timestamp};
 ///

@@ -1,0 +1,4 @@
+//! Figures and decisions in words.
+
+pub mod decision;
+pub mod format;
