@@ -66,6 +66,9 @@ def document(item: Any, name: str) -> None:
     if isinstance(start, ast.FunctionDef):
         print(f"\n```py\n{signature(name, start, item.__module__)}\n```")
     print(f"\n{prose(item)}")
+    for base in item.__mro__[1:] if isinstance(item, type) else ():
+        if base.__module__ == "giusto._statistics":
+            print(f"\n{prose(base)}")
     if isinstance(own, ast.ClassDef) and (lines := list(member_lines(item, own))):
         print("\n" + "\n".join(lines))
 

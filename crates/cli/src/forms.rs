@@ -97,6 +97,9 @@ impl Form {
     /// The complaint about a flag that only other forms of the command have.
     pub(crate) fn complaint(&self, error: &clap::Error) -> Option<String> {
         let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+        if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') {
+            return Some(format!("error: \"{word}\": not supported with {}: leave it out", self.name));
+        }
         let is_meant = |arg: &Arg| {
             let short = arg.get_short().is_some_and(|short| *word == format!("-{short}"));
             short || arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))

@@ -146,6 +146,7 @@ pub enum Cause {
     /// The media uses less than the target, so nothing can be learned about the path.
     ApplicationLimited,
     /// RTT above limit: the rate is reduced.
+    #[cfg_attr(feature = "serde", serde(rename = "round-trip"))]
     Rtt,
     /// No feedback for too long: the rate is reduced.
     Silence,

@@ -106,15 +106,15 @@ fn every_key_of_a_city_has_its_effect() {
 fn a_setting_outside_its_range_is_named_with_line_and_range() {
     insta::assert_snapshot!(complaint("users-per-cell = 60"), @"c.toml:2: city: users-per-cell: must be 0 to 50, found 60: the default is 4");
     insta::assert_snapshot!(complaint("users-per-cell = -1"), @"c.toml:2: city: users-per-cell: must be 0 to 50, found -1: the default is 4");
-    insta::assert_snapshot!(complaint("speed = \"300 km/h\""), @"c.toml:2: city: speed must be 0 to 250 km/h, found 300 km/h");
-    insta::assert_snapshot!(complaint("speed = \"3\""), @r#"c.toml:2: city: speed: must be 0 km/h to 250 km/h, found "300 km/h": the default is "3 km/h""#);
+    insta::assert_snapshot!(complaint("speed = \"300 km/h\""), @r#"c.toml:2: city: speed: must be 0 km/h to 250 km/h, found "300 km/h": the default is "3 km/h""#);
+    insta::assert_snapshot!(complaint("speed = \"3\""), @r#"c.toml:2: city: speed: expected a number and its unit, such as "3 km/h", found "3""#);
     insta::assert_snapshot!(complaint("bandwidth = \"11 MHz\""), @"c.toml:2: city: bandwidth: must be one of 1.4, 3, 5, 10, 15, 20 MHz, found 11 MHz");
     insta::assert_snapshot!(complaint("case = 2"), @"c.toml:2: city: case: must be 1 or 3, found 2");
-    insta::assert_snapshot!(complaint("call = \"2 s\""), @"c.toml:2: city: call must be 5 to 600 s, found 2 s");
-    insta::assert_snapshot!(complaint("base-rtt = \"10 ms\""), @"c.toml:2: city: base-rtt must be 20 to 1000 ms, found 10 ms");
+    insta::assert_snapshot!(complaint("call = \"2 s\""), @r#"c.toml:2: city: call: must be 5 s to 600 s, found "2 s": the default is "30 s""#);
+    insta::assert_snapshot!(complaint("base-rtt = \"10 ms\""), @r#"c.toml:2: city: base-rtt: must be 20 ms to 1 s, found "10 ms": the default is "40 ms""#);
     insta::assert_snapshot!(complaint("evaluation = [\"30 s\", \"31 s\"]"), @"c.toml:2: city: evaluation: end of the evaluation must be 35 to 3600 s, found 31 s");
-    insta::assert_snapshot!(complaint("files = \"101 Mbit/s\""), @"c.toml:2: city: files: load of file transfers per cell must be 0 to 100 Mbit/s, found 101 Mbit/s");
-    insta::assert_snapshot!(complaint("files = { size = \"1 MB\" }"), @r#"c.toml:2: city: call: must be 5 s to 600 s, found "2 s": the default is "30 s""#);
+    insta::assert_snapshot!(complaint("files = \"101 Mbit/s\""), @r#"c.toml:2: city: files: must be above 0 bit/s, at most 100 Mbit/s, found "101 Mbit/s", or "none""#);
+    insta::assert_snapshot!(complaint("files = { size = \"1 MB\" }"), @r#"c.toml:2: city: files: load is missing: add load = "4 Mbit/s""#);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_a_city_does_not_have_is_refused() {
     insta::assert_snapshot!(expect("metric = \"frame-tail\""), @"c.toml:3: expect of city: frame-tail: no bounds: add min, max or both");
     insta::assert_snapshot!(expect("metric = \"loss\"\nmin = 0.2\nmax = 0.1"), @"c.toml:4: expect of city: loss: min is above max: swap them");
     insta::assert_snapshot!(expect("metric = \"loss\"\nmax = 0.1\ndirection = \"uplink\""), @"c.toml:5: expect of city uplink: loss: only metrics of the radio have a direction: remove it");
-    insta::assert_snapshot!(expect("metric = \"frame-delay\"\nmax = \"1 s\""), @r#"c.toml:3: expect of frame-delay: metric: unknown name "frame-delay": use one of calls, frame-tail, packet-tail, packet-median, loss, sent-video-rate, received-video-rate, skipped, uncovered, handovers, file-time, abandoned-files, cell-throughput, block-error, utilisation"#);
+    insta::assert_snapshot!(expect("metric = \"frame-delay\"\nmax = \"1 s\""), @r#"c.toml:3: expect of frame-delay: metric: unknown name "frame-delay": use one of calls, frame-tail, packet-tail, packet-median, sent-video-rate, received-video-rate, skipped, loss, uncovered, handovers, abandoned-files, file-time, cell-throughput, utilisation, block-error"#);
     let network = Scenario::parse("\n[city]", "c.toml").unwrap_err().to_string();
     insta::assert_snapshot!(network, @"c.toml:2: city: a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
 }

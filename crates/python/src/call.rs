@@ -150,7 +150,7 @@ impl Listener {
         let max_rate = max_rate.unwrap_or(MediaPlan::default().max_rate);
         let algorithms = own.iter().map(Own::algorithm).collect();
         let settings = CallSettings { algorithms, ..settings(silence, timeline)? };
-        let listener = Serving::open(address(host, port)?, (1, max_rate), settings)?;
+        let listener = Serving::open(address(host, port)?, 1, max_rate, settings)?;
         let address = listener.address();
         Ok(Self { serving: Mutex::new(listener), own, host: address.ip().to_string(), port: address.port() })
     }

@@ -4,7 +4,6 @@ use std::{path::PathBuf, sync::atomic::Ordering};
 
 use giusto::{
     city::{CityLog, CityRun},
-    run::timed,
     view::{arrow, city, files::Files, html, table},
 };
 use pyo3::prelude::*;
