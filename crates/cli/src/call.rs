@@ -388,9 +388,12 @@ impl Run for BrowserArgs {
         #[cfg(feature = "browser")]
         return browser::run(&self, stop);
         #[cfg(not(feature = "browser"))]
-        misuse!(
-            "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
-        );
+        {
+            let _ = stop;
+            misuse!(
+                "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
+            );
+        }
     }
 }
 

@@ -36,7 +36,7 @@ use super::{
 /// let scenario = Scenario::builder("voice")
 ///     .duration("10 s".parse()?)
 ///     .link(wire)
-///     .flow(FlowSpec::new("voice", voice, ("here", "there")))
+///     .flow(FlowSpec::new("voice", voice, "here", "there"))
 ///     .change_rate(Timestamp::from_nanos(5_000_000_000), "wire", "100 kbit/s".parse()?)
 ///     .expect(Expectation::of_flow("voice", received_rate).between(63e3, 64e3))
 ///     .build()?;

@@ -31,7 +31,7 @@ pub struct CitySpec {
 /// assert_eq!(city.spec.config.users_per_cell, 2.1);
 ///
 /// let message = Document::parse("[city]\nusers-per-cell = 60\n", "city.toml")?.city(&[]).unwrap_err().to_string();
-/// assert_eq!(message, "city.toml:2: city: users-per-cell must be 0 to 50, found 60");
+/// assert_eq!(message, "city.toml:2: city: users-per-cell: must be 0 to 50, found 60: the default is 4");
 /// # Ok::<(), giusto::scenario::ScenarioError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -285,7 +285,7 @@ impl MediaSpec {
     ///
     /// let media = MediaSpec::new(Some(VideoSpec::default()), None);
     /// assert_eq!(media.limits.max, "1569120 bit/s".parse()?);
-    /// let call = FlowSpec::new("call", FlowKind::Media(media), ("here", "there"));
+    /// let call = FlowSpec::new("call", FlowKind::Media(media), "here", "there");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(video: Option<VideoSpec>, audio: Option<AudioConfig>) -> Self {

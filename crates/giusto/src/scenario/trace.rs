@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -65,7 +65,7 @@ pub(super) fn rates(traces: &Traces, name: &str, period: Option<TimeDelta>) -> R
         }
     };
     let (path, text) = traces.text(name)?;
-    profile(path, text, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
+    profile(&path, &text, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
 }
 
 /// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
@@ -84,13 +84,13 @@ pub(super) fn mahimahi(traces: &Traces, name: &str) -> Result<RateProfile, Strin
         }
     };
     let (path, text) = traces.text(name)?;
-    profile(path, text, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
+    profile(&path, &text, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
 }
 
 /// The profile of the values that `read` finds on the lines of the file at a path, given those before; errors name the file and the line.
 fn profile<T>(
-    path: PathBuf,
-    text: Cow<'_, str>,
+    path: &Path,
+    text: &str,
     layout: &str,
     read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
     make: impl FnOnce(Vec<T>) -> RateProfile,
@@ -117,7 +117,7 @@ fn number(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, path::Path};
+    use std::io::Write;
 
     use super::*;
 

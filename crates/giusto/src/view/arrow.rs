@@ -26,13 +26,16 @@ fn windows<'a, T>(timeline: &Timeline, all: &'a [T]) -> Vec<Window<'a, T>> {
     all.iter().flat_map(|one| (0..timeline.t_s.len()).map(move |at| (at, one))).collect()
 }
 
+/// A column of flows over time: its name, and its values of a flow.
+type Column<T> = (&'static str, fn(&FlowTimeline) -> &[T]);
+
 /// Each flow in each window: the timeline's columns, gauges included.
 ///
 /// # Errors
 ///
 /// The columns do not fit together, which is a bug.
 pub fn flows_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
-    const COUNTS: [(&str, fn(&FlowTimeline) -> &[u64]); 9] = [
+    const COUNTS: [Column<u64>; 9] = [
         ("sent_packets", |flow| &flow.sent_packets),
         ("sent_bytes", |flow| &flow.sent_bytes),
         ("received_packets", |flow| &flow.received_packets),
@@ -43,7 +46,7 @@ pub fn flows_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
         ("received_rate_bps", |flow| &flow.received_rate_bps),
         ("goodput_bps", |flow| &flow.goodput_bps),
     ];
-    const NUMBERS: [(&str, fn(&FlowTimeline) -> &[Option<f64>]); 5] = [
+    const NUMBERS: [Column<Option<f64>>; 5] = [
         ("loss_ratio", |flow| &flow.loss_ratio),
         ("delay_mean_ms", |flow| &flow.delay_mean_ms),
         ("delay_max_ms", |flow| &flow.delay_max_ms),

@@ -241,7 +241,7 @@ fn gauges(page: &SimulationPage<'_>) -> Vec<Chart> {
         let mut letters = quantity.chars();
         let title: String =
             letters.next().into_iter().flat_map(char::to_uppercase).chain(letters.clone()).collect();
-        with_lines(chart(page, title, caption, &*quantity, unit), lines.take(MAX_LINES))
+        with_lines(chart(page, title, caption, &quantity, unit), lines.take(MAX_LINES))
     };
     names.iter().take(MAX_GAUGES + usize::from(is_call(page.record))).map(of_name).collect()
 }
