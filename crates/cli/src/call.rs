@@ -391,7 +391,7 @@ impl Run for BrowserArgs {
         {
             let _ = stop;
             misuse!(
-                "--browser: this giusto was built without WebRTC: build it with `cargo install --path crates/cli --features browser`"
+                "--browser: this giusto was built without WebRTC: build it with `cargo install --locked --path crates/cli --features browser`"
             );
         }
     }

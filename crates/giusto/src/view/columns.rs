@@ -45,7 +45,12 @@ impl<'a, R> Columns<'a, R> {
     pub(crate) fn statistics<T>(&mut self, table: &[Statistic<T>], of: fn(&R) -> &T) -> &mut Self {
         for row in table.iter().filter(|row| row.in_sweeps) {
             match row.read {
-                Read::Rate(read) | Read::Ratio(read) => _ = self.number(row.name, |row| read(of(row))),
+                Read::Rate(read)
+                | Read::Ratio(read)
+                | Read::Time(read)
+                | Read::Decibel(read)
+                | Read::Ppm(read)
+                | Read::Number(read) => _ = self.number(row.name, |row| read(of(row))),
                 Read::Count(_, read) => _ = self.integer(row.name, |row| read(of(row))),
                 Read::Delay(read) => {
                     let stem = row.name.trim_end_matches("_ms");
@@ -54,8 +59,8 @@ impl<'a, R> Columns<'a, R> {
                         self.number(&name, |row| Some(part.of(&read(of(row))?)));
                     }
                 }
-                // Nothing that sweeps simulate.
-                _ => {}
+                // Measured streams and expectations have these; sweeps have neither.
+                Read::Quantiles(..) | Read::Metric(_) => {}
             }
         }
         self

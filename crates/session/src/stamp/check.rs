@@ -39,8 +39,10 @@ impl Session for CountCheck {
     }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Vec<u8>> {
-        self.poll_timeout().filter(|due| now >= *due)?;
-        self.next = now + Self::INTERVAL;
+        let due = self.poll_timeout().filter(|due| now >= *due)?;
+        // One that is late does not delay the others.
+        let began = if self.sequence == 2 { now } else { due };
+        self.next = began + Self::INTERVAL;
         let mut packet = vec![0; self.source.mode().base_bytes()];
         self.source.write(now, self.sequence, &mut packet);
         self.sequence += 2;

@@ -101,7 +101,7 @@ const JITTER: Group = Group::new("jitter", &[]).with_kinds(
     ],
 );
 keys! { GAUSSIAN {
-    "std", Time(ANY), Required("5 ms"), "Standard deviation";
+    "std", Time(ANY), Required("3 ms"), "Standard deviation";
     "bound", Number(ABOVE_0), Is("3"), "Standard deviations at which it is truncated";
 } }
 keys! { UNIFORM {

@@ -1,10 +1,15 @@
 //! `docs/reference/scenario.md` and its JSON schema are those of the table. `make reference` writes them.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+};
 
 use super::{CITY_FILE, FILE, schema};
 use crate::scenario::{
-    Document, Setting,
+    Document, Scenario, Setting,
     read::quoted,
     row::{Group, Key, Kind, Preset, Variant},
 };
@@ -214,6 +219,8 @@ fn tables() -> Vec<(Document, Vec<Setting>, &'static str, Vec<&'static Key>)> {
     for (path, of) in [
         ("flow.it", flow),
         ("link.wire.queue", group(link, "queue")),
+        ("link.wire.loss", group(link, "loss")),
+        ("link.wire.jitter", group(link, "jitter")),
         ("flow.it.video", group(flow, "video")),
     ] {
         let kinds = of.kinds.as_ref().unwrap();
@@ -233,6 +240,17 @@ fn tables() -> Vec<(Document, Vec<Setting>, &'static str, Vec<&'static Key>)> {
         }
     }
     tables
+}
+
+#[test]
+fn each_kind_is_read_as_itself() {
+    let mut read: BTreeMap<&str, Vec<Scenario>> = BTreeMap::new();
+    for (document, settings, path, _) in tables() {
+        let scenario = document.scenario(&settings).unwrap_or_else(|error| panic!("{error}"));
+        let known = read.entry(path).or_default();
+        assert!(!known.contains(&scenario), "{settings:?} is read as another kind of {path}");
+        known.push(scenario);
+    }
 }
 
 #[test]
