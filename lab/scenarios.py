@@ -34,8 +34,18 @@ def text() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-page = FOLDER / "README.md"
-if sys.argv[1:] != ["--check"]:
-    page.write_text(text())
-elif not page.exists() or page.read_text() != text():
-    sys.exit(f"{page} is not up to date: run lab/scenarios.py")
+def main(arguments: list[str]) -> None:
+    page = FOLDER / "README.md"
+    found = {str(file.parent.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml")}
+    if found != set(SUBJECTS):
+        sys.exit(f"SUBJECTS and the folders with scenarios differ: {', '.join(sorted(found ^ set(SUBJECTS)))}")
+    if arguments not in ([], ["--check"]):
+        sys.exit("usage: lab/scenarios.py [--check]")
+    if not arguments:
+        page.write_text(text())
+    elif not page.exists() or page.read_text() != text():
+        sys.exit(f"{page} is not up to date: run lab/scenarios.py")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -281,6 +281,15 @@ impl PacingArgs {
     }
 }
 
+/// A time of at least 100 ms.
+pub(crate) fn time_from_100_ms(text: &str) -> Result<TimeDelta, String> {
+    const MIN: TimeDelta = TimeDelta::from_millis(100);
+    match time(text)? {
+        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
+        long => Ok(long),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

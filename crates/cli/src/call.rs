@@ -77,7 +77,7 @@ struct EndArgs {
     max_rate: Option<DataRate>,
 
     /// Time between two lines of live figures on standard error
-    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = interval)]
+    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = args::time_from_100_ms)]
     interval: TimeDelta,
 
     /// Write every event of the first call to this file, .csv or .parquet
@@ -317,14 +317,6 @@ fn feedback(name: &str) -> FeedbackKind {
         "nada" => FeedbackKind::Nada,
         "remb" => FeedbackKind::ReceiverEstimate,
         _ => FeedbackKind::TransportWide,
-    }
-}
-
-fn interval(text: &str) -> Result<TimeDelta, String> {
-    const MIN: TimeDelta = TimeDelta::from_millis(100);
-    match args::time(text)? {
-        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
-        long => Ok(long),
     }
 }
 
@@ -661,13 +653,14 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
     };
     let duration = asked.duration.unwrap_or(DEFAULT_DURATION);
     let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
+    let is_real = !asked.media.is_empty() || asked.encoder_command.is_some();
+    if is_real && args.video != 1 {
+        misuse!(
+            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+            args.video
+        );
+    }
     if let Some(video) = video(asked, media.max_rate)? {
-        if args.video != 1 {
-            misuse!(
-                "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
-                args.video
-            );
-        }
         plan.set_video(video);
     }
     Ok(plan)

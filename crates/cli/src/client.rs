@@ -163,12 +163,12 @@ impl ClientArgs {
 pub(crate) struct FarEnd {
     /// What it is, as errors say.
     pub(crate) name: &'static str,
-    /// Its host may have several: the first that answers is measured.
+    /// Its host may have several: if one refuses at once, or is silent where that shows before the run, the next is tried.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// This end sends.
-    pub(crate) sends: bool,
-    /// Both do: the results are always a list.
-    pub(crate) both: bool,
+    /// The intervals are of what this end sends.
+    pub(crate) shows_sender: bool,
+    /// There can be several results: they are printed as a list.
+    pub(crate) is_list: bool,
     pub(crate) text: TextArgs,
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn measure(
     page: &mut Option<LivePage>,
     session: &impl Client,
 ) -> anyhow::Result<ExitCode> {
-    let mut output = Output::new(&args.output, far_end.text, far_end.sends);
+    let mut output = Output::new(&args.output, far_end.text, far_end.shows_sender);
     let mut printed = Ok(());
     let progress = Progress::live();
     let mut on_live = |live: &Live| {
@@ -200,7 +200,7 @@ pub(crate) fn measure(
         let named = (1..).zip(runs).map(|(number, result)| (format!("stream {number}"), result.clone()));
         LivePage::keep_result(page, live::report(named));
     }
-    output.outcome(&results, far_end.both)?;
+    output.outcome(&results, far_end.is_list)?;
     if let Some(failure) = failure {
         let error = format!("{to}: {failure}");
         console::complain(&format!("error: {error}"));
@@ -234,8 +234,9 @@ fn first_that_answers(
 /// The state of a run in one line.
 pub(crate) fn live_line(live: &Live) -> String {
     let sent = live.sent_packets.map(|sent| format!("{} sent", count(sent)));
+    let receiver = if sent.is_some() { "receiver: " } else { "" };
     let arrived = live.arrived.map(|arrived| match arrived {
-        Arrived::Streams(figures) => console::live_line(&figures),
+        Arrived::Streams(figures) => format!("{receiver}{}", console::live_line(&figures)),
         Arrived::Answers(answered, rtt) => {
             let rtt = rtt.map_or_else(String::new, |time| format!(", round trip {time:.2}"));
             format!("{} answered{rtt}", count(answered))

@@ -58,6 +58,20 @@ pub(crate) fn with_flags(command: Command, chosen: Option<&Form>) -> Command {
     groups::grouped(command)
 }
 
+/// `command` with the flags of all forms, for completions and manual pages.
+pub(crate) fn with_all_flags(command: Command) -> Command {
+    let command = FORMS.iter().fold(with_flags(command, None), |command, form| {
+        command.mut_subcommand(form.command, |subcommand| {
+            let own = (form.flags)(Command::new(form.command));
+            let is_new = |arg: &&Arg| subcommand.get_arguments().all(|known| known.get_id() != arg.get_id());
+            let new: Vec<Arg> =
+                own.get_arguments().filter(is_new).map(|arg| arg.clone().required(false)).collect();
+            subcommand.args(new)
+        })
+    });
+    groups::grouped(command)
+}
+
 impl Form {
     const fn of<A: Run>(
         command: &'static str,
@@ -97,8 +111,11 @@ impl Form {
     /// The complaint about a flag that only other forms of the command have.
     pub(crate) fn complaint(&self, error: &clap::Error) -> Option<String> {
         let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-        if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') {
-            return Some(format!("error: \"{word}\": not supported with {}: leave it out", self.name));
+        if error.kind() != ErrorKind::UnknownArgument {
+            return None;
+        }
+        if !word.starts_with('-') {
+            return Some(format!("error: unexpected \"{word}\": leave it out"));
         }
         let is_meant = |arg: &Arg| {
             let short = arg.get_short().is_some_and(|short| *word == format!("-{short}"));
@@ -113,7 +130,7 @@ impl Form {
                 others.push(form.name);
             }
         }
-        let flag = flag.filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+        let flag = flag?;
         let or = match &others[..] {
             few @ ([_] | [_, _]) => format!(", or use {}", few.join(" or ")),
             _ => String::new(),
@@ -132,6 +149,31 @@ mod tests {
     fn named(words: &str) -> Option<&'static str> {
         let words: Vec<OsString> = words.split(' ').map(Into::into).collect();
         chosen(&words).map(|form| form.name)
+    }
+
+    #[test]
+    fn completions_and_groups_know_the_flags_of_all_forms() {
+        let command = with_all_flags(Cli::command());
+        command.clone().debug_assert();
+        for form in &FORMS {
+            let all = command.find_subcommand(form.command).unwrap();
+            for flag in (form.flags)(Command::new(form.command)).get_arguments() {
+                let known = all.get_arguments().find(|known| known.get_id() == flag.get_id());
+                assert_eq!(
+                    known.and_then(Arg::get_long),
+                    flag.get_long(),
+                    "{}: {}",
+                    form.name,
+                    flag.get_id()
+                );
+            }
+        }
+        for (name, flags) in groups::names() {
+            let subcommand = command.find_subcommand(name).unwrap();
+            for flag in flags {
+                assert!(subcommand.get_arguments().any(|known| known.get_id() == *flag), "{name}: {flag}");
+            }
+        }
     }
 
     #[test]

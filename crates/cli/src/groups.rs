@@ -55,3 +55,9 @@ pub(crate) fn grouped(command: Command) -> Command {
         })
     })
 }
+
+/// Each command with the names of the flags in its groups.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, impl Iterator<Item = &'static &'static str>)> {
+    COMMANDS.iter().map(|(name, groups)| (*name, groups.iter().flat_map(|(_, flags)| flags.iter())))
+}

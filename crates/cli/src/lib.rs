@@ -199,9 +199,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),
-        Command::Completions { shell } => shell::completions(shell, forms::with_flags(Cli::command(), None)),
+        Command::Completions { shell } => shell::completions(shell, forms::with_all_flags(Cli::command())),
         Command::Schema => shell::schema(),
-        Command::Man { dir } => shell::man(&dir, forms::with_flags(Cli::command(), None)),
+        Command::Man { dir } => shell::man(&dir, forms::with_all_flags(Cli::command())),
     };
     if let Some(page) = page {
         page.close(outcome.as_ref().err().map(message));

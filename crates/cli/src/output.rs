@@ -30,7 +30,7 @@ const MAX_INTERVALS: usize = 100_000;
 /// Forms of the output besides text.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FormArgs {
-    /// Print one JSON object; several results are its "runs"
+    /// Print one JSON object: the result, or {"runs": […]} where there can be several
     #[arg(short = 'J', long)]
     pub(crate) json: bool,
 
@@ -47,7 +47,7 @@ pub(crate) struct FormArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
     /// Print a line for each interval of this length while streams last: time, transfer, rate, loss, jitter
-    #[arg(short, long, value_name = "TIME", value_parser = interval_length)]
+    #[arg(short, long, value_name = "TIME", value_parser = args::time_from_100_ms)]
     pub(crate) interval: Option<TimeDelta>,
 
     #[command(flatten)]
@@ -63,14 +63,6 @@ pub(crate) struct TextArgs {
     /// Print every figure, not only rate, loss, jitter and delay
     #[arg(short, long)]
     verbose: bool,
-}
-
-fn interval_length(text: &str) -> Result<TimeDelta, String> {
-    const MIN: TimeDelta = TimeDelta::from_millis(100);
-    match args::time(text)? {
-        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
-        long => Ok(long),
-    }
 }
 
 /// The form of the output.

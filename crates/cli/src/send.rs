@@ -142,8 +142,8 @@ impl Run for SendArgs {
         let far_end = FarEnd {
             name: "giusto receiver",
             addresses,
-            sends: direction == Direction::Forward,
-            both: direction == Direction::Both,
+            shows_sender: direction == Direction::Forward,
+            is_list: direction == Direction::Both,
             text: self.text,
         };
         client::measure(&self.client, &far_end, stop, page, &session)

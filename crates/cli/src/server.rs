@@ -66,7 +66,7 @@ pub(crate) struct StreamsArgs {
     pub(crate) once: bool,
 
     /// End a stream after this time without a datagram
-    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = idle)]
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = args::time_from_100_ms)]
     pub(crate) idle: TimeDelta,
 
     /// Maximum number of simultaneous streams, each of up to 2 MB of memory
@@ -87,14 +87,6 @@ pub(crate) struct StreamsArgs {
 
     #[command(flatten)]
     pub(crate) text: TextArgs,
-}
-
-fn idle(text: &str) -> Result<TimeDelta, String> {
-    const MIN: TimeDelta = TimeDelta::from_millis(100);
-    match args::time(text)? {
-        short if short < MIN => Err(format!("must be at least {MIN}, found {short}")),
-        long => Ok(long),
-    }
 }
 
 /// A prefix of addresses; a single address is one, too.

@@ -76,8 +76,8 @@ impl Run for SenderArgs {
         let far_end = FarEnd {
             name: "STAMP reflector",
             addresses,
-            sends: true,
-            both: false,
+            shows_sender: true,
+            is_list: false,
             text: TextArgs::default(),
         };
         client::measure(&self.client, &far_end, stop, page, &session)

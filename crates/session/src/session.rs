@@ -4,8 +4,9 @@ use giusto_units::Timestamp;
 
 /// One end of a session whose socket is connected to the far end.
 ///
-/// Pass every received datagram to [`handle_datagram`](Self::handle_datagram), call [`handle_timeout`](Self::handle_timeout) at the
-/// time of [`poll_timeout`](Self::poll_timeout), and send the datagrams of [`poll_transmit`](Self::poll_transmit). Calls in any order
+/// Pass every received datagram to [`handle_datagram`](Self::handle_datagram). After it, and at the time of
+/// [`poll_timeout`](Self::poll_timeout), call [`handle_timeout`](Self::handle_timeout) and send the datagrams of
+/// [`poll_transmit`](Self::poll_transmit). Calls in any order
 /// are safe, and each does bounded work. A new protocol implements this; `giusto_net::driver::Driver` runs it.
 pub trait Session {
     /// Handles a received datagram; `at` is its arrival time.
@@ -27,7 +28,7 @@ pub trait Session {
         None
     }
 
-    /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` if nothing will be due. Default: `None`.
+    /// Time at which something is due, for [`handle_timeout`](Self::handle_timeout) or to send; `None` if nothing will be due. Default: `None`.
     fn poll_timeout(&self) -> Option<Timestamp> {
         None
     }

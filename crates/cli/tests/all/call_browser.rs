@@ -10,7 +10,7 @@ fn flags_that_browsers_do_not_have_are_refused_by_name() {
         (&["--key-file", "keys"], "--key-file: not supported with --browser"),
         (&["--scenario", "s.toml"], "--scenario: not supported with --browser"),
         (&["--save", "a.ivf"], "--save: not supported with --browser: leave it out, or use --listen"),
-        (&["192.0.2.1"], "\"192.0.2.1\": not supported with --browser: leave it out"),
+        (&["192.0.2.1"], "unexpected \"192.0.2.1\": leave it out"),
     ] {
         let output = run(&[&["call", "--browser"], flags].concat());
         let printed = text(&output.stderr);

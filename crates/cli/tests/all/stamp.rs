@@ -72,7 +72,7 @@ fn send(to: SocketAddr, args: &[&str]) -> Value {
 }
 
 #[test]
-fn both_modes_measure_a_rtt() {
+fn both_modes_measure_an_rtt() {
     let keys = Keys::new();
     let key_file = keys.path("right");
     let with_key = ["--key-file", &key_file];
@@ -83,7 +83,7 @@ fn both_modes_measure_a_rtt() {
         ("127.0.0.1:0", &["--timestamps", "ptp"][..], 48, "unauthenticated"),
     ] {
         if address.starts_with('[') && UdpSocket::bind("[::1]:0").is_err() {
-            eprintln!("SKIPPED both_modes_measure_a_round_trip over IPv6: there is no [::1]");
+            eprintln!("SKIPPED both_modes_measure_an_rtt over IPv6: there is no [::1]");
             continue;
         }
         let reflector =

@@ -71,9 +71,14 @@ impl Client for Streams {
             });
             let received = measure(&mut reception, destination.interval, stop, on_live);
             let sent = sending.map(|thread| thread.join().unwrap_or(Err(RunError::Thread("sending"))));
-            received.and_then(|received| Ok((sent.transpose()?, received)))
+            received.map(|received| (sent.transpose(), received))
         })?;
-        let failure = sent.as_ref().and_then(Transmission::failure);
+        // The far end has answered: a failure of sending costs what was received nothing, and no other address is tried.
+        let (sent, failure) = match sent {
+            Ok(sent) => (sent, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let failure = failure.or_else(|| sent.as_ref().and_then(Transmission::failure));
         let failure = failure.or_else(|| match &received {
             _ if stop.load(Ordering::Relaxed) => None,
             Some((Some(Ended::Finished), _)) => None,

@@ -15,7 +15,7 @@ mod window;
 use crate::{
     quantiles::Quantiles,
     record::Distribution,
-    text::format::{count, decimals, or_unknown, percent, ppm, rate, short, time_us},
+    text::format::{count, decimals, or_unknown, percent, plural, ppm, rate, short, time_us},
 };
 
 pub use city::{CALLS, CityMetric, RADIO, USERS};
@@ -244,6 +244,17 @@ impl<T> Statistic<T> {
                 parts.iter().map(|part| short(part.of(&all))).collect::<Vec<_>>().join(" / ")
             }),
             Read::Metric(_) => String::new(),
+        }
+    }
+
+    /// Its value in words, with the unit also of a count.
+    pub fn with_unit(&self, record: &T) -> String {
+        match self.read {
+            Read::Count(many, of) => {
+                let one = many.strip_suffix('s').unwrap_or(many);
+                or_unknown(of(record), |count| plural(count, one, many))
+            }
+            _ => self.text(record, &[]),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
 
 /// Every known figure of a run: its name, and its value with its unit.
 pub fn figures(run: &RunResult) -> Vec<(&'static str, String)> {
-    let known = RUN.iter().filter(|row| row.is_known(run)).map(|row| (row.title, row.text(run, &[])));
+    let known = RUN.iter().filter(|row| row.is_known(run)).map(|row| (row.title, row.with_unit(run)));
     let about = stream(run).into_iter().filter_map(|(name, value)| Some((name, value?)));
     let circumstances = circumstances(run).into_iter().filter_map(|(name, value)| Some((name, value?)));
     about.chain(known).chain(circumstances).collect()

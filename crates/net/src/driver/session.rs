@@ -88,7 +88,7 @@ impl Driver {
             }
             let now = self.clock.now();
             self.stamps.refresh(now);
-            for received in self.batch.iter() {
+            for received in self.batch.iter().filter(|received| !received.truncated) {
                 let at = received.stamp.map_or(now, |stamp| self.stamps.convert(stamp, now));
                 for datagram in received.datagrams() {
                     link.session.handle_datagram(now, datagram, at);

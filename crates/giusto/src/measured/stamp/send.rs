@@ -101,6 +101,7 @@ fn run(
     let mut next_live = Timestamp::ZERO;
     let mut intervals = asked.interval.map(|interval| SenderIntervals::new(interval, start));
     let sent_packets = || socket.send_counters().run_datagrams;
+    let mut is_checked = false;
     let mut turn =
         |driver: &mut Driver, main: &mut Link<'_, Answers>, intervals: &mut Option<SenderIntervals>, wait| {
             let due = intervals.as_ref().map(|all| all.due().saturating_since(clock.now()).to_std());
@@ -108,7 +109,8 @@ fn run(
             driver.turn(main)?;
             // The main session reports an error.
             let _ = driver.turn(&mut check);
-            if let Some(counts) = check.session.counts() {
+            if !is_checked && let Some(counts) = check.session.counts() {
+                is_checked = true;
                 main.session.set_stateful(counts);
             }
             let now = clock.now();

@@ -1,6 +1,6 @@
 //! Keys of expectations.
 
-use giusto_units::{DataRate, TimeDelta};
+use giusto_units::TimeDelta;
 
 use super::prelude::*;
 use crate::scenario::expectation::{Expectation, Metric, Subject, Unit};
@@ -79,10 +79,7 @@ pub(super) fn bounds(keys: &mut read::Table<'_>, unit: Option<Unit>) -> [Option<
 fn bound(node: &Node<'_>, unit: Unit) -> Found<f64> {
     match unit {
         // A rate of 0 is a bound like any other.
-        Unit::Rate if node.get_ref().as_str().is_some_and(|text| text.trim_start().starts_with("0 ")) => {
-            Ok(0.0)
-        }
-        Unit::Rate => DataRate::read(node).map(|rate| rate.as_bps() as f64),
+        Unit::Rate => RateOrZero::read(node).map(|RateOrZero(rate)| rate.as_bps() as f64),
         Unit::Time => TimeDelta::read(node).map(TimeDelta::as_millis),
         Unit::Ratio | Unit::Count(_) => f64::read(node),
     }

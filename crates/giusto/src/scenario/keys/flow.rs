@@ -45,7 +45,7 @@ keys! { ANY_FLOW, any_flow(to: FlowSpec) {
     "to", Text, Said("end of `via` or of the only link"), "Receiving node";
     "count", COUNT, Shown("1"), "Number of such flows, called `ID-1`, `ID-2`, …; at most 100,000 in all" => to.count;
     "start", Any(&[Time(ANY), Table(&START)]), Is("0 s"), "Start" => to.start;
-    "stop", Time(ANY), Said("end of the run"), "Time from which it sends nothing new" => to.stop;
+    "stop", Time(ABOVE_0), Said("end of the run"), "Time from which it sends nothing new" => to.stop;
 } }
 
 const START: Group = Group::new("start", &[DRAWN]);

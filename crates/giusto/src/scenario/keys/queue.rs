@@ -62,7 +62,7 @@ keys! { DROP_TAIL {
 keys! { CODEL, codel(to: CoDelConfig) {
     "target", Time(ABOVE_0), Shown("5 ms"), "Acceptable standing delay" => to.target;
     "interval", Time(ABOVE_0), Shown("100 ms"), "Time above the target before signals start" => to.interval;
-    "max-packet", Size(ANY), Is("1500 B"), "No signal at this backlog or less" => to.max_packet;
+    "max-packet", Size(ABOVE_0), Is("1500 B"), "No signal at this backlog or less" => to.max_packet;
     "ecn", Switch, Is("true"), "Mark ECN-capable packets instead of dropping them" => to.ecn;
     "limit", Capacity, Shown("1000 packets"), "Capacity" => to.limit;
 } }
@@ -70,13 +70,13 @@ keys! { CODEL, codel(to: CoDelConfig) {
 keys! { FQ_CODEL, fq_codel(to: FqCodelConfig) {
     "target", Time(ABOVE_0), Shown("5 ms"), "Acceptable standing delay" => to.target;
     "interval", Time(ABOVE_0), Shown("100 ms"), "Time above the target before signals start" => to.interval;
-    "max-packet", Size(ANY), Is("1500 B"), "No signal at this backlog or less" => to.max_packet;
+    "max-packet", Size(ABOVE_0), Is("1500 B"), "No signal at this backlog or less" => to.max_packet;
     "ecn", Switch, Is("true"), "Mark ECN-capable packets instead of dropping them" => to.ecn;
     "ce-threshold", Time(ANY), Unset, "Mark above this delay" => to.ce_threshold;
     "queues", Whole(within(1.0, 65536.0)), Is("1024"), "Hash buckets" => to.queues;
-    "quantum", Size(ANY), Is("1514 B"), "Bytes of a turn" => to.quantum;
+    "quantum", Size(ABOVE_0), Is("1514 B"), "Bytes of a turn" => to.quantum;
     "limit", Capacity, Is("10240 packets"), "Capacity, in packets";
-    "memory", Size(ANY), Unset, "Capacity in bytes, besides the limit" => to.memory;
+    "memory", Size(ABOVE_0), Unset, "Capacity in bytes, besides the limit" => to.memory;
 } }
 
 /// A limit that counts packets.
@@ -96,12 +96,12 @@ keys! { PIE, pie(to: PieConfig) {
     "beta", GAIN, Is("1.25"), "Gain of the change of the delay, in Hz" => to.beta;
     "departure-threshold", Size(within(1.0, 65536.0)), Unset,
         "Estimate the delay from the departure rate above this backlog, instead of from timestamps" => to.latency;
-    "mean-packet", Size(ANY), Is("1024 B"), "No signal at twice this backlog or less" => to.mean_packet;
+    "mean-packet", Size(ABOVE_0), Is("1024 B"), "No signal at twice this backlog or less" => to.mean_packet;
     "ecn", Switch, Is("true"), "Mark ECN-capable packets instead of dropping them" => to.ecn;
     "mark-threshold", RATIO, Is("0.1"), "Drop instead of marking above this probability" => to.mark_threshold;
     "derandomise", Switch, Is("true"), "Drop at more regular distances (§5.4)" => to.derandomise;
     "cap-rise", Switch, Is("true"), "Bound the growth of the probability (§5.5)" => to.cap_rise;
-    "active-above", Size(ANY), Unset, "Inactive below this backlog" => to.active_above;
+    "active-above", Size(ABOVE_0), Unset, "Inactive below this backlog" => to.active_above;
     "limit", Capacity, Shown("1000 packets"), "Capacity" => to.limit;
 } }
 const GAIN: Kind = Number(within(0.0, 1e9));
@@ -112,8 +112,8 @@ keys! { RED, red(to: RedConfig) {
     "max-probability", Number(up_to(1.0)), Is("0.02"), "Probability at `max`" => to.max_probability;
     "weight", Number(up_to(1.0)), Is("0.002"), "Weight of the current length in the average" => to.weight;
     "gentle", Switch, Is("false"), "Raise the probability linearly above `max`" => to.gentle;
-    "mean-packet", Size(ANY), Is("500 B"), "Typical packet" => to.mean_packet;
-    "scale-by", Size(ANY), Unset, "Scale the probability by the packet's size over this" => to.scale_by;
+    "mean-packet", Size(ABOVE_0), Is("500 B"), "Typical packet" => to.mean_packet;
+    "scale-by", Size(ABOVE_0), Unset, "Scale the probability by the packet's size over this" => to.scale_by;
     "ecn", Switch, Is("true"), "Mark ECN-capable packets instead of dropping them" => to.ecn;
     "limit", Capacity, Is("1000 packets"), "Capacity" => to.limit;
 } }
@@ -141,10 +141,10 @@ keys! { DUAL_PI2, dual_pi2(to: DualPi2Config) {
     "ramp-width", Time(ANY), Is("400 us"), "Width of the L4S marking ramp" => to.ramp_width;
     "ramp-packets", Whole(ANY), Is("1"), "The ramp marks only above this length" => to.ramp_packets;
     "ramp-above-two-mtu", Switch, Is("false"), "On slow links, start the ramp at two MTU" => to.ramp_above_two_mtu;
-    "min-backlog", Size(ANY), Unset, "No classic or coupled signal below this backlog" => to.min_backlog;
+    "min-backlog", Size(ABOVE_0), Unset, "No classic or coupled signal below this backlog" => to.min_backlog;
     "classic-share", Number(ABOVE_0), Said("0.0625"), "Share of the classic queue, below 1";
     "time-shift", Time(ANY), Unset, "Time-shifted FIFO with this shift, instead of `classic-share`";
-    "mtu", Size(ANY), Is("1500 B"), "Largest packet" => to.mtu;
+    "mtu", Size(ABOVE_0), Is("1500 B"), "Largest packet" => to.mtu;
     "limit", Capacity, Is("10000 packets"), "Capacity" => to.limit;
 } }
 

@@ -11,7 +11,7 @@ use super::{CITY_FILE, FILE, schema};
 use crate::scenario::{
     Document, Scenario, Setting,
     read::quoted,
-    row::{Group, Key, Kind, Preset, Variant},
+    row::{Group, Key, Kind, Preset, Variant, tag_of},
 };
 
 const HEAD: &str = r#"# Scenario files
@@ -243,6 +243,21 @@ fn tables() -> Vec<(Document, Vec<Setting>, &'static str, Vec<&'static Key>)> {
 }
 
 #[test]
+fn the_key_of_a_table_tells_the_key_of_its_kind() {
+    fn check(rows: impl Iterator<Item = &'static Key>) {
+        for (row, group) in rows.flat_map(|row| row.kind.groups().map(move |group| (row, group))) {
+            if let Some(kinds) = &group.kinds {
+                assert_eq!(tag_of(row.name), kinds.tag, "{}", row.name);
+                kinds.all.iter().for_each(|kind| check(kind.rows()));
+            }
+            check(group.rows(None));
+        }
+    }
+    check(FILE.rows(None));
+    check(CITY_FILE.rows(None));
+}
+
+#[test]
 fn each_kind_is_read_as_itself() {
     let mut read: BTreeMap<&str, Vec<Scenario>> = BTreeMap::new();
     for (document, settings, path, _) in tables() {
@@ -276,18 +291,31 @@ fn the_ranges_of_the_table_are_those_of_the_reader() {
     for (document, settings, path, rows) in tables() {
         let forms = rows.iter().flat_map(|row| row.kind.forms().iter().map(move |kind| (row.name, kind)));
         for (name, kind) in forms {
-            let Some(range) = kind.range().filter(|range| range.max.is_finite()) else { continue };
+            let Some(range) = kind.range() else { continue };
             let error = |number: f64| {
                 let setting = format!("{path}.{name}={}", kind.write(number)).parse().unwrap();
                 let read = document.scenario(&[settings.clone(), vec![setting]].concat());
                 read.map_or_else(|error| error.to_string(), |_| String::new())
             };
-            for number in [range.max, if range.above { range.max } else { range.min }] {
+            let is_finite = |number: &f64| number.is_finite();
+            for number in
+                [Some(range.max).filter(is_finite), (!range.above).then_some(range.min)].into_iter().flatten()
+            {
                 let error = error(number);
                 assert!(!error.contains(&format!("{name} must be")), "{error}");
                 assert!(!error.contains(&format!("{name}: must be")), "{error}");
             }
-            assert!(error(range.max * 2.0).contains(&format!("{name}: must be")), "{path}.{name}");
+            let below = match kind {
+                _ if range.above => Some(range.min),
+                Kind::Whole(_) => (range.min >= 1.0).then_some(range.min - 1.0),
+                _ => (range.min > 0.0).then_some(range.min / 2.0),
+            };
+            for number in [Some(range.max * 2.0).filter(is_finite), below].into_iter().flatten() {
+                let error = error(number);
+                let names_it =
+                    [": must be", " must be"].iter().any(|must| error.contains(&format!("{name}{must}")));
+                assert!(names_it, "{path}.{name} {number}: {error}");
+            }
             checked += 1;
         }
     }

@@ -22,7 +22,7 @@ keys! { TCP, tcp(to: Settings) {
     "segments-per-ack", Whole(within(1.0, 2.0)), Is("2"), "Segments of an acknowledgement" => to.segments_per_ack;
     "slow-start-limit", Whole(within(1.0, 8.0)), Said("`2`; `8` with HyStart++"),
         "Segments by which slow start grows per acknowledgement" => to.slow_start_limit;
-    "initial-threshold", Size(ANY), Unset, "Slow-start threshold at the start" => to.initial_threshold;
+    "initial-threshold", Size(ABOVE_0), Unset, "Slow-start threshold at the start" => to.initial_threshold;
     "receive-window", Size(up_to(1_073_741_824.0)), Is("6 MB"), "Receive window, at least `mss`" => to.receive_window;
     "delayed-ack", Time(up_to(0.5)), Is("40 ms"), "Delay of a single acknowledgement" => to.delayed_ack;
     "min-rto", Time(within(0.0, 60.0)), Said("200 ms + rtt"), "Minimum retransmission timeout" => to.rto_floor;
