@@ -177,7 +177,7 @@ pub(crate) struct PacingArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 100_000))]
     pub(crate) packets_per_cycle: Option<u32>,
 
-    /// Datagrams that are late beyond --burst: burst sends them later, skip drops them, reanchor restarts the schedule
+    /// What happens to datagrams that are later than --burst allows: burst sends them later, skip drops them, reanchor restarts the schedule
     #[arg(long, default_value = "burst", value_name = "RULE")]
     pub(crate) catch_up: CatchUp,
 

@@ -71,7 +71,7 @@ Exit status:
        call), or an expectation that is not met (sim, sweep)
     2  wrong usage: a flag, an address or a file that cannot be used
     3  measured, but the figures cannot be trusted (send, recv, call, link,
-       cbr, demo): the machine was overloaded, or the counts do not add up
+       cbr, demo, compare --live): the machine was overloaded, or the counts do not add up
     …  link: that of its command, if it is not 0
   130  ended by a second Ctrl-C
 

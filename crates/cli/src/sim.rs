@@ -41,7 +41,7 @@ use giusto::{
 #[command(after_help = "Examples:
   giusto sim first
   giusto sim codel --set bottleneck.rate=2M --set tcp.count=3 --seed 7
-  giusto sim codel --out codel --trace parquet
+  giusto sim codel --out codel --trace csv
   giusto sim mine/*.toml --json
   giusto sim media --why 12.3s
   giusto sim media --pcap call.pcapng --chrome-trace call.json

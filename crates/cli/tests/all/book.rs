@@ -146,6 +146,24 @@ fn run_block(page: &Path, block: &Block, folder: &Path, path: &str) {
     assert_eq!(status, Some(expected), "{}:\n{}{printed}", page.display(), block.text);
 }
 
+/// A blank line would show the rest of a table as text, and begin a list anew.
+#[test]
+fn tables_and_lists_are_whole() {
+    let mut broken = String::new();
+    for file in files(&repository()).iter().filter(|file| file.extension().is_some_and(|kind| kind == "md")) {
+        let text = fs::read_to_string(file).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, around) in (2..).zip(lines.windows(4)) {
+            let &[before, "", after, next] = around else { continue };
+            let cuts_table = before.starts_with('|') && after.starts_with('|') && !next.starts_with("|-");
+            if cuts_table || before.starts_with("- ") && after.starts_with("- ") {
+                writeln!(broken, "{}:{number}", file.display()).unwrap();
+            }
+        }
+    }
+    assert!(broken.is_empty(), "blank lines within tables or lists:\n{broken}");
+}
+
 /// Relative links of all documents, with their anchors, and the documents that programs and scripts name.
 #[test]
 fn links_lead_to_files_and_headings() {
