@@ -146,10 +146,7 @@ fn run(
     })?;
 
     let packets = sent.flows.iter().map(|flow| flow.packets).sum();
-    let longest = main.session.rtts().max().unwrap_or_default();
-    let [shortest_grace, longest_grace] = GRACE;
-    let grace = (longest + longest).clamp(shortest_grace, longest_grace);
-    let until = clock.now() + grace;
+    let until = clock.now() + grace(&main.session);
     let silent = is_silent(&main.session);
     while received.is_ok() && !silent && main.session.counters().answered < packets && clock.now() < until {
         // The last interval ends with the last packet.
@@ -182,6 +179,13 @@ fn run(
     let result = StampResult::of(plan, sent.flows.first(), &observed);
     let failure = result.silence(plan.mode()).map(ToOwned::to_owned);
     Ok(Outcome { results: Results::Stamp(Box::new(result)), failure })
+}
+
+/// How long answers are awaited after the last packet.
+fn grace(answers: &Answers) -> TimeDelta {
+    let longest = answers.rtts().max().unwrap_or_default();
+    let [at_least, at_most] = GRACE;
+    (longest + longest).clamp(at_least, at_most)
 }
 
 fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -> Live {
