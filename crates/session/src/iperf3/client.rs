@@ -238,11 +238,6 @@ impl Client {
         }
     }
 
-    /// The time of the next [`handle_timeout`](Self::handle_timeout).
-    pub const fn next_timeout(&self) -> Option<Timestamp> {
-        self.deadline
-    }
-
     /// Ends the test: nothing more is sent, and these are our figures.
     pub fn finish(&mut self, now: Timestamp, outcome: Outcome) {
         if self.phase == Phase::Running {

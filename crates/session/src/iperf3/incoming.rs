@@ -157,12 +157,14 @@ impl Incoming {
         self.droppable = self.droppable.saturating_add(more.saturating_mul(self.largest_message));
     }
 
-    /// The sender's count of datagrams, those of the omitted time included: losses at the end count too.
-    pub fn finish(&mut self, sent: u64) {
+    /// The sender's count of datagrams, those of the omitted time included: losses at the end count too. Returns its meter.
+    pub fn finish(&mut self, sent: u64) -> &StreamMeter {
         self.sent = sent;
         let counted = sent.saturating_sub(self.omitted.packets);
         self.count_drops();
-        self.meter_mut(1).finish(counted);
+        let meter = self.meter_mut(1);
+        meter.finish(counted);
+        meter
     }
 
     fn count_drops(&mut self) {

@@ -389,12 +389,6 @@ impl Server {
         self.handle_bytes(now, &[]);
     }
 
-    /// The time of the next [`handle_timeout`](Self::handle_timeout).
-    pub fn next_timeout(&self) -> Option<Timestamp> {
-        let expires = self.expires.as_ref().map(|(end, _)| *end);
-        [self.deadline, expires].into_iter().flatten().min()
-    }
-
     /// Ends the test because of an error on this side, which is sent to the client as `code`.
     pub fn fail(&mut self, code: ErrorCode, why: String) {
         if self.phase != Phase::Over {

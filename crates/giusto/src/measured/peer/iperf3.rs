@@ -16,18 +16,17 @@ use giusto_net::{
     Clock,
     emulate::{RelayConfig, StampingRelay, free_port},
 };
-use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
+use giusto_session::iperf3::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
+use giusto_units::{DataRate, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{
     PeerError, PeerMeasurement, PeerReport, PeerRun,
     process::Process,
     report::{complaint, one_line, version},
-    tally::{SHORTEST, Tally},
+    tally::Tally,
 };
 use crate::measured::result::LiveFigures;
 
-/// The longest UDP payload over IPv4: 65 535 less the IPv4 and UDP headers (RFC 791, RFC 768).
-const LONGEST: DataSize = DataSize::from_bytes(65_507);
 /// How long a run may take beyond the time that it sends.
 const GRACE: TimeDelta = TimeDelta::from_seconds(10);
 /// How often a server is started again where another program took its port first.
@@ -98,7 +97,7 @@ impl Iperf3 {
         stop: &AtomicBool,
         mut on_live: impl FnMut(&LiveFigures),
     ) -> Result<PeerMeasurement, PeerError> {
-        if !(SHORTEST..=LONGEST).contains(&run.size) {
+        if !(HEADER_BYTES as u64..=MAX_DATAGRAM_BYTES).contains(&run.size.as_bytes()) {
             return Err(PeerError::Size { size: run.size });
         }
         if run.rate == Some(DataRate::ZERO) {
@@ -269,6 +268,7 @@ mod tests {
     use std::{fs, io::Write, thread};
 
     use giusto_measure::DelayBasis;
+    use giusto_units::DataSize;
 
     use super::*;
 

@@ -1,93 +1,54 @@
 //! The datagrams of iperf3, counted by giusto's meter.
 
-use std::ops::Range;
-
-use giusto_measure::{Arrival, ClockRelation, MeterConfig, SequenceConfig, StreamMeter, StreamSummary};
+use giusto_measure::StreamSummary;
 use giusto_net::{Clock, TrafficClass, emulate::Observed};
-use giusto_rtp::SequenceUnwrapper;
-use giusto_session::iperf3::{DataHeader, HEADER_BYTES};
-use giusto_units::{DataSize, PeerTimestamp};
+use giusto_session::iperf3::{Incoming, IncomingConfig};
+use giusto_units::DataSize;
 
 use super::PeerRun;
 use crate::measured::result::LiveFigures;
 
-/// Ages of a sender's timestamp in nanoseconds that are plausible if it reads our clock; below 0 is the noise of two readings.
-const PLAUSIBLE_AGE: Range<i64> = -10_000..1_000_000_000;
-
-/// The shortest datagram of a stream. Shorter ones, such as the 4 bytes with which the client introduces itself, are not part of the
-/// stream.
-pub(super) const SHORTEST: DataSize = DataSize::from_bytes(HEADER_BYTES as u64);
-
-/// Gives each of iperf3's datagrams to a meter.
+/// Counts the datagrams of one stream.
 #[derive(Debug)]
 pub(super) struct Tally {
-    clock: Clock,
-    config: MeterConfig,
+    stream: Incoming,
     size: DataSize,
-    unwrapper: SequenceUnwrapper,
-    /// Created by the first datagram, which shows whether its timestamps are of our clock.
-    meter: Option<StreamMeter>,
-    /// The time 0 of our clock on the sender's, in nanoseconds; 0 where they are not the same.
-    origin: u64,
-    /// Datagrams that the relay's socket has dropped so far.
+    /// Datagrams that the relay's socket has dropped before those that came.
     kernel_dropped: u64,
-    /// Of these: since the last datagram of the stream.
-    droppable: u64,
 }
 
 impl Tally {
+    /// For one run; times are those of `clock`.
     pub(super) fn new(run: &PeerRun, clock: Clock) -> Self {
-        let config = MeterConfig::default()
-            .with_rate(run.rate.map(|rate| rate.as_bps() as f64))
-            .with_size(run.size)
-            .with_sequence(SequenceConfig::default().with_first(1));
-        let unwrapper = SequenceUnwrapper::new();
-        Self {
-            clock,
-            config,
+        let stream = Incoming::new(IncomingConfig {
+            rate: run.rate,
             size: run.size,
-            unwrapper,
-            meter: None,
-            origin: 0,
-            kernel_dropped: 0,
-            droppable: 0,
-        }
+            wide_counters: false,
+            origin_monotonic_ns: clock.origin_monotonic_nanos(),
+        });
+        Self { stream, size: run.size, kernel_dropped: 0 }
     }
 
+    /// Counts a datagram. Greetings, and anything else of another size, are ignored.
     pub(super) fn on_datagram(&mut self, datagram: &Observed<'_>) {
         self.kernel_dropped += u64::from(datagram.kernel_dropped);
-        self.droppable += u64::from(datagram.kernel_dropped);
-        let header = DataHeader::parse(datagram.bytes, false).filter(|_| datagram.size() == self.size);
-        let Some(DataHeader { sent_ns: sent_nanos, sequence }) = header else { return };
-        let Some(sequence) = self.unwrapper.unwrap_u32(sequence as u32) else { return };
-        if self.meter.is_none() {
-            let origin = self.clock.origin_monotonic_nanos();
-            let age = origin.saturating_add(datagram.at.as_nanos()).cast_signed() - sent_nanos.cast_signed();
-            if PLAUSIBLE_AGE.contains(&age) {
-                (self.config.clocks, self.origin) = (ClockRelation::Same, origin);
-            }
+        if datagram.size() == self.size {
+            self.stream.on_kernel_dropped(self.kernel_dropped);
+            let class = datagram.traffic_class.map(TrafficClass::byte);
+            self.stream.on_datagram(datagram.at, datagram.bytes, class);
         }
-        let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
-        meter.on_kernel_drops(std::mem::take(&mut self.droppable));
-        let arrival = Arrival::new(datagram.at, sequence, datagram.size())
-            .with_sent(PeerTimestamp::from_nanos(sent_nanos.saturating_sub(self.origin)))
-            .with_tos(datagram.traffic_class.map(TrafficClass::byte));
-        meter.on_arrival(&arrival);
     }
 
-    /// The summary at the end; `sent` is the peer's own count, `kernel_dropped` that of the relay's socket.
+    /// The figures, now that nothing more comes. `sent` is what the client says it sent, and `kernel_dropped` what the relay's socket
+    /// has dropped in all.
     pub(super) fn finish(&mut self, sent: Option<u64>, kernel_dropped: u64) -> StreamSummary {
-        let meter = self.meter.get_or_insert_with(|| StreamMeter::new(&self.config));
-        meter.on_kernel_drops(self.droppable + kernel_dropped.saturating_sub(self.kernel_dropped));
-        if let Some(sent) = sent {
-            meter.finish(sent);
-        }
-        meter.summary()
+        self.stream.on_kernel_dropped(kernel_dropped);
+        self.stream.finish(sent.unwrap_or(self.stream.highest())).summary()
     }
 
-    /// The figures of the stream so far.
+    /// The figures so far.
     pub(super) fn live(&self) -> LiveFigures {
-        let meter = self.meter.as_ref();
+        let meter = self.stream.meter();
         LiveFigures {
             streams: 1,
             received_packets: meter.map_or(0, |meter| meter.sequence().received()),
