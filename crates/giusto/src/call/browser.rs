@@ -36,7 +36,7 @@ use super::{
     video::{RealVideo, VideoInput},
 };
 use crate::{
-    record::FlowRecord,
+    record::{FlowRecord, RunRecord},
     replay::{Lacks, SessionInfo, SessionLog},
     scenario::feedback_name,
     trace::{TraceFile, TraceFileError},
@@ -274,6 +274,7 @@ struct Witness<F> {
     controller: Algorithm,
     duration: Option<TimeDelta>,
     timeline: Option<TimelineOptions>,
+    /// Of the call that has not begun yet.
     trace: Option<TraceFile>,
     call: Option<Recorded>,
     sent_packets: u64,
@@ -287,7 +288,7 @@ struct Witness<F> {
 /// A call that has begun.
 struct Recorded {
     connected: Connected,
-    recorder: Recorder,
+    recorder: (Recorder, Option<TraceFile>),
     end: Timestamp,
     next_gauges: Timestamp,
     /// The time of the latest RTCP of the browser.
@@ -333,7 +334,9 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let sequence = self.sent_packets;
         self.sent_packets += 1;
-        self.observe(now, |at| Event::Sent { packet: packet(at, FORWARD[0], size, sequence) });
+        let Some(call) = &mut self.call else { return };
+        let at = call.time(now);
+        call.recorder.on_event(at, &Event::Sent { packet: packet(at, FORWARD[0], size, sequence) });
     }
 
     fn on_feedback(&mut self, now: Timestamp, size: DataSize) {
@@ -342,10 +345,8 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         call.heard_at = at;
         let packet = packet(at, FORWARD[1], size, 0);
         // The record counts feedback where it is sent; this end sees where it arrives.
-        call.recorder.on_event(at, &Event::Sent { packet });
-        if let Some(trace) = &mut self.trace {
-            trace.on_event(at, &Event::Delivered { packet });
-        }
+        call.recorder.0.on_event(at, &Event::Sent { packet });
+        call.recorder.1.on_event(at, &Event::Delivered { packet });
     }
 
     fn on_media(&mut self, now: Timestamp, event: &MediaEvent) {
@@ -356,9 +357,6 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
             decision.at = call.time(decision.at);
         }
         call.recorder.on_note(at, &note);
-        if let Some(trace) = &mut self.trace {
-            trace.on_note(at, &note);
-        }
     }
 
     fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) -> Verdict {
@@ -380,9 +378,6 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         for (name, value) in in_flight.into_iter().chain(window) {
             let value = value.as_bytes() as f64;
             call.recorder.on_gauge(at, FORWARD[0], name, value);
-            if let Some(trace) = &mut self.trace {
-                trace.on_gauge(at, FORWARD[0], name, value);
-            }
         }
         Verdict::Continue
     }
@@ -393,16 +388,6 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
     fn silence(&self, at: TimeDelta) -> Option<TimeDelta> {
         let silence = (Timestamp::ZERO + at).saturating_since(self.call.as_ref()?.heard_at);
         (silence >= TimeDelta::from_seconds(1)).then_some(silence)
-    }
-
-    fn observe(&mut self, now: Timestamp, event: impl FnOnce(Timestamp) -> Event) {
-        let Some(call) = &mut self.call else { return };
-        let at = call.time(now);
-        let event = event(at);
-        call.recorder.on_event(at, &event);
-        if let Some(trace) = &mut self.trace {
-            trace.on_event(at, &event);
-        }
     }
 
     fn begin(&mut self, connected: Connected) {
@@ -435,7 +420,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         });
         self.call = Some(Recorded {
             connected,
-            recorder,
+            recorder: (recorder, self.trace.take()),
             end,
             next_gauges: Timestamp::ZERO,
             heard_at: Timestamp::ZERO,
@@ -444,19 +429,18 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
 
     fn finish(self, result: CallResult) -> Result<BrowserRecord, BrowserRunError> {
         let lasted = TimeDelta::from_seconds_f64(result.duration_s);
-        let mut run = match &self.call {
-            Some(call) => {
-                let end = (Timestamp::ZERO + lasted).min(call.end);
-                call.recorder.clone().finish(&Alone { seed: 0 }, end).0
+        let (mut run, trace) = match self.call {
+            Some(Recorded { recorder: (recorder, trace), end, .. }) => {
+                (recorder.finish(&Alone { seed: 0 }, (Timestamp::ZERO + lasted).min(end)).0, trace)
             }
-            None => crate::record::RunRecord { scenario: "call".to_owned(), ..Default::default() },
+            None => (RunRecord { scenario: "call".to_owned(), ..RunRecord::default() }, self.trace),
         };
         run.wall_s = result.duration_s;
         for flow in &mut run.flows {
             (flow.delay_ms, flow.queue_delay_ms) = (None, None);
             complete(flow, &result);
         }
-        if let Some(trace) = self.trace {
+        if let Some(trace) = trace {
             trace.finish()?;
         }
         let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, .. } = result;

@@ -104,8 +104,7 @@ pub struct CallSide {
     /// Media and feedback of what this end sends, and of what it receives.
     outgoing: [FlowId; 2],
     incoming: [FlowId; 2],
-    recorder: Recorder,
-    trace: Option<TraceFile>,
+    recorder: (Recorder, Option<TraceFile>),
     next_gauges: Timestamp,
     gauges_every: TimeDelta,
     /// What feedback had reported of what this end sends when it was last taken.
@@ -209,8 +208,7 @@ impl CallSide {
             receiver: receiver.transpose()?,
             outgoing,
             incoming,
-            recorder: Recorder::new(plan),
-            trace,
+            recorder: (Recorder::new(plan), trace),
             next_gauges: Timestamp::ZERO,
             gauges_every: (config.duration / GAUGES).max(TimeDelta::from_millis(1)),
             reported: (Timestamp::ZERO, Reported::default()),
@@ -275,7 +273,7 @@ impl CallSide {
         let end = now.min(self.end);
         let totals = self.totals();
         let knows_clock = self.correction.is_some();
-        let Self { recorder, trace, outgoing, seed, sender, receiver, .. } = self;
+        let Self { recorder: (recorder, trace), outgoing, seed, sender, receiver, .. } = self;
         let mut record = recorder.finish(&Alone { seed }, end).0;
         // The flows are in the order of their ids: the first is that of the caller's media.
         let is_own = |flow: &FlowRecord| (flow.id == FORWARD_ID) == (outgoing == FORWARD);
@@ -305,13 +303,6 @@ impl CallSide {
             flow.delay_cdf = Cdf::default();
         }
         (record, trace)
-    }
-
-    fn observe(&mut self, now: Timestamp, event: &Event) {
-        self.recorder.on_event(now, event);
-        if let Some(trace) = &mut self.trace {
-            trace.on_event(now, event);
-        }
     }
 
     /// Records what the two agents report.
@@ -352,9 +343,6 @@ impl CallSide {
                     decided.push_back(*decision);
                 }
                 self.recorder.on_note(now, &note);
-                if let Some(trace) = &mut self.trace {
-                    trace.on_note(now, &note);
-                }
             }
         }
     }
@@ -387,13 +375,7 @@ impl CallSide {
         }
         self.next_gauges = now + self.gauges_every;
         if let Some(sender) = &self.sender {
-            let (recorder, trace) = (&mut self.recorder, &mut self.trace);
-            sender.gauges(&mut |flow, name, value| {
-                recorder.on_gauge(now, flow, name, value);
-                if let Some(trace) = trace {
-                    trace.on_gauge(now, flow, name, value);
-                }
-            });
+            sender.gauges(&mut |flow, name, value| self.recorder.on_gauge(now, flow, name, value));
         }
     }
 
@@ -445,13 +427,13 @@ impl CallMedia for CallSide {
             // The record over time shows a loss when it is noticed. Its totals are set at the end.
             for _ in 0..lost.min(MAX_LOSSES) {
                 let (link, reason, backlog) = (LinkId(0), DropReason::Loss, Backlog::default());
-                self.recorder.on_event(now, &Event::Dropped { link, packet, reason, backlog });
+                self.recorder.0.on_event(now, &Event::Dropped { link, packet, reason, backlog });
             }
             if copies == 0 {
                 self.live.received_packets += 1;
                 self.live.received_bytes += u64::from(packet.bytes);
                 self.live.marked_packets += u64::from(ecn == Ecn::Ce);
-                self.observe(now, &Event::Delivered { packet });
+                self.recorder.on_event(now, &Event::Delivered { packet });
             }
         } else {
             let packet = self.packet(now, self.outgoing[1], size, 0, ecn);
@@ -459,10 +441,8 @@ impl CallMedia for CallSide {
             sender.handle_packet(now, &packet, &body);
             self.take_reports(now);
             // The record counts feedback where it is sent; this end sees where it arrives.
-            self.recorder.on_event(now, &Event::Sent { packet });
-            if let Some(trace) = &mut self.trace {
-                trace.on_event(now, &Event::Delivered { packet });
-            }
+            self.recorder.0.on_event(now, &Event::Sent { packet });
+            self.recorder.1.on_event(now, &Event::Delivered { packet });
         }
         self.take_notes(now);
     }
@@ -487,7 +467,7 @@ impl CallMedia for CallSide {
             self.live.sent_packets += 1;
             self.live.sent_bytes += u64::from(packet.bytes);
         }
-        self.observe(now, &Event::Sent { packet });
+        self.recorder.on_event(now, &Event::Sent { packet });
         Some(Datagram { head, payload, ecn: transmit.ecn })
     }
 
@@ -522,7 +502,7 @@ impl CallMedia for CallSide {
 
     fn figures(&self, now: Timestamp) -> EndFigures {
         let live = &self.live;
-        let record = self.recorder.clone().finish(&Alone { seed: 0 }, now.min(self.end)).0;
+        let record = self.recorder.0.clone().finish(&Alone { seed: 0 }, now.min(self.end)).0;
         let of = |[flow, _]: [FlowId; 2]| {
             let id = if flow == FORWARD[0] { FORWARD_ID } else { REVERSE_ID };
             record.flows.iter().find(|flow| flow.id == id)
