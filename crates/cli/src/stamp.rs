@@ -16,7 +16,7 @@ use giusto::{
 };
 use giusto_session::{
     probe::payload::PayloadSizes,
-    stamp::{ReflectorConfig, STAMP_PORT, time::TimestampFormat},
+    stamp::{ReflectorConfig, STAMP_PORT, packet::Mode, time::TimestampFormat},
 };
 use giusto_units::{DataRate, DataSize};
 
@@ -29,6 +29,9 @@ use crate::{
     server::{ServerArgs, Service},
     usage::misuse,
 };
+
+/// The rate without --rate.
+const PACKETS_PER_SECOND: u64 = 10;
 
 /// The number of sessions that are announced.
 const SHOWN_SESSIONS: u64 = 100;
@@ -64,10 +67,11 @@ impl Run for SenderArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let addresses = self.client.addresses(STAMP_PORT)?;
         let keys = self.key_file.as_deref().map(read_keys).transpose()?;
-        let media = Media::Filler(Layout::Raw, PayloadSizes::Fixed(DataSize::ZERO));
+        let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
+        let size = self.size.unwrap_or(DataSize::from_bytes(mode.base_bytes() as u64));
+        let media = Media::Filler(Layout::Raw, PayloadSizes::Fixed(size));
         let session = StampClient {
-            size: self.size,
-            stream: self.client.plan(media, Some(Tempo::Media)),
+            stream: self.client.plan(media, Some(Tempo::PerSecond(PACKETS_PER_SECOND))),
             keys,
             format: self.timestamps,
             traffic_class: self.client.traffic_class(),

@@ -88,6 +88,8 @@ pub enum Media {
 pub enum Tempo {
     /// This rate, at the plan's layer.
     Rate(DataRate),
+    /// So many datagrams a second.
+    PerSecond(u64),
     /// As fast as the machine can.
     Max,
     /// One datagram at each of these recorded times.
@@ -229,7 +231,13 @@ impl StreamPlan {
             Media::Filler(layout, sizes) => {
                 let sizes = size_source(*layout, sizes, ip)?;
                 let mean = DataSize::from_bytes(sizes.mean().round() as u64);
-                let rate = if let Tempo::Rate(rate) = self.tempo { Some(rate) } else { None };
+                let rate = match self.tempo {
+                    Tempo::Rate(rate) => Some(rate),
+                    Tempo::PerSecond(datagrams) => {
+                        Some(DataRate::from_bps(self.layer.on_wire(mean, ip).as_bits() * datagrams))
+                    }
+                    _ => None,
+                };
                 (Body::Filler(*layout, sizes), mean, rate, self.pacing.cycle_rule())
             }
         };

@@ -4,19 +4,16 @@ use giusto_net::TrafficClass;
 use giusto_pace::IpVersion;
 use giusto_session::{
     keys::KeyRing,
-    probe::payload::PayloadSizes,
     stamp::{packet::Mode, time::TimestampFormat, tlv::TLV_HEADER_BYTES},
 };
-use giusto_units::{DataRate, DataSize, TimeDelta};
+use giusto_units::{DataSize, TimeDelta};
 
-use crate::measured::plan::{Layout, Media, ResolvedPlan, StreamPlan, StreamPlanError, Tempo};
+use crate::measured::plan::{ResolvedPlan, StreamPlan, StreamPlanError};
 
 /// A session with a reflector.
 #[derive(Debug, Clone)]
 pub struct StampClient {
-    /// The length of the packets; `None`: that of base packets.
-    pub size: Option<DataSize>,
-    /// How they are paced; its media are of no account. [`Tempo::Media`]: 10 packets a second.
+    /// The plan of the packets, all of one size. Their contents are those of STAMP.
     pub stream: StreamPlan,
     /// Keys shared with the reflector: with them in authenticated mode.
     pub keys: Option<KeyRing>,
@@ -37,32 +34,16 @@ pub(super) struct StampPlan {
 }
 
 impl StampPlan {
-    /// Packets per second if no rate is given.
-    const DEFAULT_PACKETS_PER_SECOND: u64 = 10;
-
-    /// The plan of a session, for addresses of one family.
-    ///
-    /// # Errors
-    ///
-    /// [`StreamPlanError`] where no packet has the size, and where the pacing cannot make the rate.
+    /// Checks the size, and works out the pacing for addresses of one family.
     pub(super) fn new(asked: &StampClient, ip: IpVersion) -> Result<Self, StreamPlanError> {
-        let StampClient { size, stream, keys, format, .. } = asked.clone();
-        let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
-        let base = mode.base_bytes();
-        let size = size.unwrap_or(DataSize::from_bytes(base as u64));
-        let bytes = size.as_bytes();
-        if bytes != base as u64 && bytes < (base + TLV_HEADER_BYTES) as u64 {
-            let padded = DataSize::from_bytes((base + TLV_HEADER_BYTES) as u64);
-            return Err(StreamPlanError::StampSize { size, base: DataSize::from_bytes(base as u64), padded });
+        let StampClient { stream, keys, format, .. } = asked.clone();
+        let plan = Self { stream: stream.resolve(ip)?, keys, format };
+        let (size, base) = (plan.stream.size(), plan.mode().base_bytes() as u64);
+        let [base, padded] = [base, base + TLV_HEADER_BYTES as u64].map(DataSize::from_bytes);
+        if size != base && size < padded {
+            return Err(StreamPlanError::StampSize { size, base, padded });
         }
-        let bits = stream.layer.on_wire(size, ip).as_bits();
-        let tempo = match stream.tempo {
-            Tempo::Media => Tempo::Rate(DataRate::from_bps(bits * Self::DEFAULT_PACKETS_PER_SECOND)),
-            asked => asked,
-        };
-        let media = Media::Filler(Layout::Raw, PayloadSizes::Fixed(size));
-        let stream = StreamPlan { media, tempo, ..stream };
-        Ok(Self { stream: stream.resolve(ip)?, keys, format })
+        Ok(plan)
     }
 
     /// The plan of the stream.
