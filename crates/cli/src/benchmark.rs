@@ -14,18 +14,14 @@ use crate::{
     args::whole,
     command_line,
     console::{self, Progress, TableArgs, print_json, print_text},
+    many::{self, Kept, ManyArgs},
     sim::{make_folder, moment},
     usage::{UsageError, misuse},
 };
 use giusto::{
     benchmark::{self, BenchmarkResult, Plan, RunRow},
     record::{RunRecord, TimelineOptions},
-    run::{
-        Parallel, RecordOptions, Shard,
-        comparison::Controllers,
-        sweep::{Journal, JournalError},
-        timed,
-    },
+    run::{RecordOptions, comparison::Controllers, sweep::Journal, timed},
     view::{
         benchmark as view,
         files::Files,
@@ -73,22 +69,6 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, visible_alias = "controllers", value_name = "A,B,C")]
     controller: Option<Controllers>,
 
-    /// Run one of several equal parts, such as 1/4
-    #[arg(long, value_name = "I/N", requires = "out")]
-    shard: Option<Shard>,
-
-    /// Number of runs at a time [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1024))]
-    jobs: Option<u16>,
-
-    /// Write the results to this directory
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Continue the benchmark whose journal is in the directory of --out
-    #[arg(long, requires = "out")]
-    resume: bool,
-
     /// Run this scenario once more, under one controller
     #[arg(long, value_name = "I", requires = "controller", conflicts_with_all = ["shard", "resume", "quick", "scenarios"],
           value_parser = whole::<u64>(0, u64::MAX))]
@@ -100,11 +80,7 @@ pub(crate) struct BenchmarkArgs {
     why: Option<Explained>,
 
     #[command(flatten)]
-    tables: TableArgs,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    many: ManyArgs,
 }
 
 /// The moment that --why explains.
@@ -124,7 +100,7 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     let controllers = args.controller.clone().map_or_else(Plan::default_controllers, |given| given.0);
     let scenarios = args.scenarios.unwrap_or(if args.quick { QUICK_SCENARIOS } else { SCENARIOS });
     let plan = Plan::new(&args.seed, scenarios, controllers).map_err(UsageError::new)?;
-    let plan = Plan { shard: args.shard.unwrap_or_default(), ..plan };
+    let plan = Plan { shard: args.many.shard.unwrap_or_default(), ..plan };
     if let Some(number) = args.replay {
         return replay(args, &plan, number, stop);
     }
@@ -132,50 +108,21 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     if args.why.is_some() {
         misuse!("--why explains one run: name it with --replay and --controller");
     }
-    let (journal, known) = journal(args, &plan)?;
-    let runs = plan.numbers().count() as u64 * plan.controllers.len() as u64;
-    let progress = Progress::new(runs);
-    progress.say(format!("benchmark of seed {:?}", plan.seed));
-    (0..known.len()).for_each(|_| progress.step());
-    let parallel = Parallel { jobs: args.jobs.unwrap_or(0), journal };
-    let (result, trouble) = parallel.run(
-        stop,
-        |_| progress.step(),
-        |is_over, finished| benchmark::run(&plan, known, is_over, finished),
-    )?;
-    progress.clear();
-    let written = finish(&result, args.out.as_deref(), args.json, args.tables)?;
+    let many = &args.many;
+    let name = plan.identity();
+    let (journal, known): Kept<RunRow> = many.journal(&name, |out| Journal::resume_lines(out, &name))?;
+    let runs = plan.numbers().count() * plan.controllers.len();
+    let progress = many::progress(format!("benchmark of seed {:?}", plan.seed), runs, known.len());
+    let (result, trouble) = many
+        .run(&progress, journal, stop, |is_over, finished| benchmark::run(&plan, known, is_over, finished))?;
+    let written = finish(&result, many.out.as_deref(), many.json, many.tables)?;
     for path in &written {
         progress.wrote(path);
     }
-    if (result.runs.len() as u64) < runs {
-        let fix = if args.out.is_some() {
-            "continue with --resume"
-        } else {
-            "use --out to continue such benchmarks"
-        };
-        progress.note(&format!("{} of {runs} runs are missing: {fix}", runs - result.runs.len() as u64));
-    }
+    many.note_missing(&progress, runs.saturating_sub(result.runs.len()), runs);
     match trouble {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// The journal that --out asks for, and the runs that are in it.
-fn journal(args: &BenchmarkArgs, plan: &Plan) -> anyhow::Result<(Option<Journal>, Vec<RunRow>)> {
-    let Some(out) = &args.out else { return Ok((None, Vec::new())) };
-    let name = plan.identity();
-    let opened = if args.resume {
-        Journal::resume_lines(out, &name)
-    } else {
-        make_folder(out)?;
-        Journal::create(out, &name).map(|journal| (journal, Vec::new()))
-    };
-    match opened {
-        Ok((journal, known)) => Ok((Some(journal), known)),
-        Err(error @ JournalError::Io { .. }) => Err(error.into()),
-        Err(error) => misuse!("--out {error}"),
     }
 }
 
@@ -214,8 +161,9 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     if let Some(Explained::At(at)) = args.why {
         why::check(&scenario, at, None).map_err(UsageError::new)?;
     }
-    args.out.as_deref().map(make_folder).transpose()?;
-    let page = args.out.as_ref().map(|_| TimelineOptions::default());
+    let many = &args.many;
+    many.out.as_deref().map(make_folder).transpose()?;
+    let page = many.out.as_ref().map(|_| TimelineOptions::default());
     let options = RecordOptions { timeline: args.why.map(|_| why::timeline()).or(page) };
     let progress = Progress::live();
     let ends = |now: Timestamp| {
@@ -233,17 +181,17 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
         why::check_ended(&record, at).map_err(anyhow::Error::msg)?;
     }
     let answer = args.why.map(|moment| explained(&record, moment));
-    if let Some(folder) = &args.out {
+    if let Some(folder) = &many.out {
         write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
     }
     record.timeline = None;
-    match (answer, args.json) {
+    match (answer, many.json) {
         (Some(answer), true) => print_json(&answer)?,
         (Some(answer), false) => print_text(&answer.in_words())?,
         (None, true) => print_json(&judged(&drawn, controller, stop))?,
         (None, false) => {
             let judged = judged(&drawn, controller, stop);
-            print_text(&(tables::tables(&record, args.tables.width()) + &view::run(judged.as_ref())))?;
+            print_text(&(tables::tables(&record, many.tables.width()) + &view::run(judged.as_ref())))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ mod iperf3;
 mod link;
 mod live;
 mod lte;
+mod many;
 mod merge;
 mod opener;
 mod output;

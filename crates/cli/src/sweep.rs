@@ -11,21 +11,14 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    args::whole,
-    console::{self, Progress, TableArgs, print_json, print_text},
+    console::{self, TableArgs, print_json, print_text},
+    many::{self, ManyArgs},
     quoted,
-    sim::make_folder,
-    usage::{UsageError, misuse},
+    usage::UsageError,
 };
 use giusto::{
     explore,
-    run::{
-        Parallel, Shard,
-        sweep::{
-            self, Failed, Finished, Journal, JournalError, Outcome, Part, Planned, Seeds, Sweep, Values,
-            Whole,
-        },
-    },
+    run::sweep::{self, Failed, Finished, Journal, Outcome, Part, Seeds, Sweep, Values, Whole},
     view::sweep::{self as view, Summary},
 };
 
@@ -58,28 +51,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "SEEDS", default_value = "1..10")]
     seeds: Seeds,
 
-    /// Run one of several equal parts, such as 1/4
-    #[arg(long, value_name = "I/N", requires = "out")]
-    shard: Option<Shard>,
-
-    /// Number of runs at a time [default: one on each core]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1024))]
-    jobs: Option<u16>,
-
-    /// Write the tables, and a journal of finished runs, to this directory
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Continue the sweep whose journal is in the directory of --out
-    #[arg(long, requires = "out")]
-    resume: bool,
-
     #[command(flatten)]
-    tables: TableArgs,
-
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    many: ManyArgs,
 }
 
 /// What `--json` prints.
@@ -103,28 +76,19 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     };
     let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();
-    let part = args.shard.map(|shard| Part::new(&sweep, &planned, shard));
-    let planned = args.shard.unwrap_or_default().of(planned);
+    let many = &args.many;
+    let part = many.shard.map(|shard| Part::new(&sweep, &planned, shard));
+    let planned = many.shard.unwrap_or_default().of(planned);
     let name = part.as_ref().map_or_else(|| scenario.clone(), Part::journal);
-    let (journal, known) = journal(args, &name, &planned)?;
-
-    let progress = Progress::new(planned.len() as u64);
-    progress.say(name);
-    (0..known.len()).for_each(|_| progress.step());
-    let parallel = Parallel { jobs: args.jobs.unwrap_or(0), journal };
-    let (outcome, trouble) = parallel.run(
-        stop,
-        |_| progress.step(),
-        |is_over, finished| {
-            sweep::run(&planned, known, |run| sweep::simulate(run, &mut (), is_over), finished)
-        },
-    )?;
-    progress.clear();
-
+    let (journal, known) = many.journal(&name, |out| Journal::resume(out, &name, &planned))?;
+    let progress = many::progress(name, planned.len(), known.len());
+    let (outcome, trouble) = many.run(&progress, journal, stop, |is_over, finished| {
+        sweep::run(&planned, known, |run| sweep::simulate(run, &mut (), is_over), finished)
+    })?;
     let paths = args.set.iter().map(|values| values.path.clone()).collect();
     let whole = Whole { scenario, file: sweep.document.path().to_owned(), paths, outcome };
-    let mut written = finish(&whole, args.out.as_deref(), args.json, args.tables)?;
-    if let (Some(part), Some(out)) = (part, &args.out) {
+    let mut written = finish(&whole, many.out.as_deref(), many.json, many.tables)?;
+    if let (Some(part), Some(out)) = (part, &many.out) {
         written.push(part.write(out, &whole.outcome)?);
     }
     for path in &written {
@@ -135,11 +99,7 @@ pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCod
     }
     let outcome = &whole.outcome;
     note_problems(&whole, |line| progress.note(line));
-    if outcome.missing > 0 {
-        let fix =
-            if args.out.is_some() { "continue with --resume" } else { "use --out to continue such sweeps" };
-        progress.note(&format!("{} of the runs are missing: {fix}", outcome.missing));
-    }
+    many.note_missing(&progress, outcome.missing, planned.len());
     Ok(status(outcome))
 }
 
@@ -167,26 +127,6 @@ pub(crate) fn finish(
 pub(crate) fn status(outcome: &Outcome) -> ExitCode {
     let unmet = outcome.finished.iter().any(|run| outcome.judges(run) && !run.result.passed());
     if unmet || !outcome.failed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// The journal that --out asks for, and the runs that are in it.
-fn journal(
-    args: &SweepArgs,
-    name: &str,
-    planned: &[Planned],
-) -> anyhow::Result<(Option<Journal>, Vec<Finished>)> {
-    let Some(out) = &args.out else { return Ok((None, Vec::new())) };
-    let opened = if args.resume {
-        Journal::resume(out, name, planned)
-    } else {
-        make_folder(out)?;
-        Journal::create(out, name).map(|journal| (journal, Vec::new()))
-    };
-    match opened {
-        Ok((journal, known)) => Ok((Some(journal), known)),
-        Err(error @ JournalError::Io { .. }) => Err(error.into()),
-        Err(error) => misuse!("--out {error}"),
-    }
 }
 
 /// The command that repeats a run alone.
