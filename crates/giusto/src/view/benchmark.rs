@@ -1,10 +1,10 @@
 //! A benchmark as tables.
 
 use crate::{
-    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
+    benchmark::{ControllerSummary, Family, Figures, Summary, Utility},
     view::{
         format::{percent, short, signed},
-        table::{Head, of_cells},
+        table::{Column, Grid, Head, of_cells},
     },
 };
 
@@ -14,12 +14,12 @@ const NOTE: &str = "Medians over the runs unless stated; missed: mean share of f
 pub fn text(summary: &Summary, width: u16) -> String {
     let ranked = ranked(summary);
     let tables = [
-        overview(&ranked, width),
+        Grid::of(OVERVIEW, ranked.iter().copied()).text(width),
         NOTE.to_owned(),
         heading("Utility by family, median"),
         families(&ranked, width),
         heading("Goals"),
-        goals(&ranked, width),
+        goals(&ranked).text(width),
         pairs(summary, &ranked, width),
         worst(&ranked),
     ];
@@ -37,40 +37,22 @@ pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     ranked
 }
 
-fn overview(ranked: &[&ControllerSummary], width: u16) -> String {
-    let columns = [
-        Head::words("controller", 0),
-        Head::number("runs", 5),
-        Head::number("utility\nmean", 0),
-        Head::number("median", 3),
-        Head::number("p10", 4),
-        Head::number("use", 0),
-        Head::number("frame delay\np95 ms", 0),
-        Head::number("queueing delay\np95 ms", 1),
-        Head::number("missed\nframes", 0),
-        Head::number("collapsed", 2),
-    ];
-    let row = |own: &&ControllerSummary| {
-        let FamilySummary { utility, utilisation_ratio, frame_delay_p95_ms, queue_delay_p95_ms, .. } =
-            own.all;
-        let [low, _] = own.all.spread.utility;
-        vec![
-            own.name.clone(),
-            own.all.runs.to_string(),
-            two(own.all.utility_mean),
-            two(utility),
-            two(low),
-            two(utilisation_ratio),
-            short(frame_delay_p95_ms),
-            short(queue_delay_p95_ms),
-            percent(own.all.missed_frames_ratio),
-            percent(own.all.collapsed_ratio),
-        ]
-    };
-    of_cells(&columns, ranked.iter().map(row).collect(), width)
-}
+/// The columns of the controllers, over all runs, in the terminal and on the page.
+pub(super) const OVERVIEW: &[Column<ControllerSummary>] = &[
+    Column::words("controller", 0, |own| own.name.clone()),
+    Column::number("runs", 5, |own| own.all.runs.to_string()),
+    Column::number("utility\nmean", 0, |own| two(own.all.utility_mean)),
+    Column::number("median", 3, |own| two(own.all.utility)),
+    Column::number("p10", 4, |own| two(own.all.spread.utility[0])),
+    Column::number("use", 0, |own| two(own.all.utilisation_ratio)),
+    Column::number("frame delay\np95 ms", 0, |own| short(own.all.frame_delay_p95_ms)),
+    Column::number("queueing delay\np95 ms", 1, |own| short(own.all.queue_delay_p95_ms)),
+    Column::number("loss", 6, |own| percent(own.all.loss_ratio)),
+    Column::number("missed\nframes", 0, |own| percent(own.all.missed_frames_ratio)),
+    Column::number("collapsed", 2, |own| percent(own.all.collapsed_ratio)),
+];
 
-fn two(value: f64) -> String {
+pub(super) fn two(value: f64) -> String {
     format!("{value:.2}")
 }
 
@@ -106,22 +88,18 @@ const GOALS: &[GoalRow] = &[
 ];
 
 /// A row for each goal: its name, and the figure of each controller.
-pub fn goal_rows(ranked: &[&ControllerSummary]) -> Vec<Vec<String>> {
+pub(super) fn goals(ranked: &[&ControllerSummary]) -> Grid {
     let row = |(key, name, write): &GoalRow| {
         let of = |own: &&ControllerSummary| {
             own.goals.get(key).map_or_else(|| "–".to_owned(), |goal| write(goal.value))
         };
         std::iter::once((*name).to_owned()).chain(ranked.iter().map(of)).collect()
     };
-    GOALS.iter().map(row).collect()
-}
-
-fn goals(ranked: &[&ControllerSummary], width: u16) -> String {
-    of_cells(&heads("", ranked), goal_rows(ranked), width)
+    Grid::of_rows(heads("", ranked), &GOALS.iter().map(row).collect::<Vec<_>>())
 }
 
 /// A column of words, and one of numbers for each controller: the first ones are shown at any width.
-fn heads(first: &str, ranked: &[&ControllerSummary]) -> Vec<Head> {
+pub(super) fn heads(first: &str, ranked: &[&ControllerSummary]) -> Vec<Head> {
     let controllers = ranked.iter().zip(0..).map(|(own, place)| Head::number(&own.name, place));
     std::iter::once(Head::words(first, 0)).chain(controllers).collect()
 }

@@ -4,7 +4,7 @@ use crate::{
     replay::{Replay, Replayed},
     view::{
         format::{count, or_unknown, percent, plural, rate, time_us},
-        table::{Head, of_cells},
+        table::{Grid, Head},
     },
 };
 
@@ -14,21 +14,11 @@ pub const OPEN_LOOP: &str = "Open loop: the recording does not react to the repl
 
 /// The recording, a line for each controller, at most `width` characters wide if possible, and where each parts from the recorded one.
 pub fn text(replay: &Replay, width: u16) -> String {
-    let mut text = format!(
-        "{}, recorded by {}: {}, {} sent at {}, {} of {} feedback, loss {}\n{OPEN_LOOP}\n\n",
-        replay.session,
-        replay.recorder,
-        time_us(replay.duration_s * 1e6),
-        plural(replay.sent_packets, "packet", "packets"),
-        rate(replay.sent_rate_bps),
-        plural(replay.feedback_messages, "message", "messages"),
-        replay.feedback,
-        or_unknown(replay.loss_ratio, percent),
-    );
+    let mut text = format!("{}\n{OPEN_LOOP}\n\n", recording(replay));
     if let Some(why) = &replay.shortened {
         text.extend(["The recording may be incomplete: ", why, ".\n\n"]);
     }
-    text += &table(replay, width);
+    text += &grid(replay).text(width);
     for controller in &replay.controllers {
         let lines = remarks(controller);
         if !lines.is_empty() {
@@ -39,11 +29,31 @@ pub fn text(replay: &Replay, width: u16) -> String {
     text
 }
 
-pub(super) const HEADERS: [&str; 6] =
-    ["controller", "mean target", "last target", "changes", "time apart", "first apart"];
+/// What was recorded.
+pub(super) fn recording(replay: &Replay) -> String {
+    format!(
+        "{}, recorded by {}: {}, {} sent at {}, {} of {} feedback, loss {}",
+        replay.session,
+        replay.recorder,
+        time_us(replay.duration_s * 1e6),
+        plural(replay.sent_packets, "packet", "packets"),
+        rate(replay.sent_rate_bps),
+        plural(replay.feedback_messages, "message", "messages"),
+        replay.feedback,
+        or_unknown(replay.loss_ratio, percent),
+    )
+}
 
-/// The cells of the table, the recorded controller first.
-pub(super) fn rows(replay: &Replay) -> Vec<Vec<String>> {
+/// The table, the recorded controller first.
+pub(super) fn grid(replay: &Replay) -> Grid {
+    let heads = [
+        Head::words("controller", 0),
+        Head::number("mean target", 0),
+        Head::number("last target", 1),
+        Head::number("changes", 0),
+        Head::number("time apart", 0),
+        Head::number("first apart", 0),
+    ];
     let last = |bps: Option<u64>| or_unknown(bps, |bps| rate(bps as f64));
     let recorded = &replay.recorded;
     let first = vec![
@@ -58,7 +68,7 @@ pub(super) fn rows(replay: &Replay) -> Vec<Vec<String>> {
         let side = &controller.side;
         if controller.unusable.is_some() {
             let mut row = vec![controller.name.clone(), "not replayed".to_owned()];
-            row.resize(HEADERS.len(), String::new());
+            row.resize(heads.len(), String::new());
             return row;
         }
         let apart = match controller.identical {
@@ -75,16 +85,8 @@ pub(super) fn rows(replay: &Replay) -> Vec<Vec<String>> {
             apart,
         ]
     };
-    std::iter::once(first).chain(replay.controllers.iter().map(row)).collect()
-}
-
-fn table(replay: &Replay, width: u16) -> String {
-    let head = |header| match header {
-        "controller" => Head::words(header, 0),
-        "last target" => Head::number(header, 1),
-        _ => Head::number(header, 0),
-    };
-    of_cells(&HEADERS.map(head), rows(replay), width)
+    let rows: Vec<_> = std::iter::once(first).chain(replay.controllers.iter().map(row)).collect();
+    Grid::of_rows(heads, &rows)
 }
 
 /// Where a controller parts from the recorded one, and what limits its figures.

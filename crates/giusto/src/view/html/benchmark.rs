@@ -1,10 +1,10 @@
 //! The page of a benchmark: who wins where.
 
-use super::{Block, Cell, Chart, Column, Event, Mark, Prose, Report, Series, Table, Tone, format::percent};
+use super::{Block, Cell, Chart, Column, Event, Mark, Prose, Report, Series, Table, Tone};
 use crate::{
     benchmark::{ControllerSummary, Family, FamilySummary, Summary},
     view::{
-        benchmark::{difference, goal_rows, ranked},
+        benchmark::{OVERVIEW, difference, goals, heads, ranked, two},
         format::{decimals, short},
     },
 };
@@ -49,7 +49,8 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
         )
         .folded(),
     );
-    report.push(goals(&ranked));
+    let caption = "Each over the runs that docs/reference/benchmark.md names.";
+    report.push(Table::of_grid("Goals", caption, goals(&ranked)));
     report.push(pairs(summary, &ranked));
     for own in &ranked {
         report.push(worst(own));
@@ -135,48 +136,18 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
 }
 
 fn overview(ranked: &[&ControllerSummary]) -> Table {
-    let columns = [
-        "utility, mean",
-        "utility, median",
-        "use",
-        "frame delay p95 (ms)",
-        "queueing delay p95 (ms)",
-        "loss",
-        "missed frames",
-        "collapsed",
-    ];
-    let row = |own: &&ControllerSummary| -> Vec<Cell> {
-        let FamilySummary {
-            utility,
-            utilisation_ratio,
-            frame_delay_p95_ms,
-            queue_delay_p95_ms,
-            loss_ratio,
-            ..
-        } = own.all;
-        let collapsed = own.all.collapsed_ratio;
-        let tone = if collapsed > 0.05 { Tone::Bad } else { Tone::Plain };
-        vec![
-            own.name.clone().into(),
-            two(own.all.utility_mean).into(),
-            two(utility).into(),
-            two(utilisation_ratio).into(),
-            short(frame_delay_p95_ms).into(),
-            short(queue_delay_p95_ms).into(),
-            percent(loss_ratio).into(),
-            percent(own.all.missed_frames_ratio).into(),
-            Cell::toned(percent(collapsed), tone),
-        ]
-    };
-    Table {
-        title: "Controllers".to_owned(),
-        caption: "Medians over all runs. Missed frames: mean share of the frames that were skipped, never whole, or more than 400 ms \
-                  late. Collapsed: use below 0.4 with nothing competing."
-            .to_owned(),
-        columns: std::iter::once(Column::words("controller")).chain(columns.map(Column::number)).collect(),
-        rows: ranked.iter().map(row).collect(),
-        folded: false,
+    let caption = "Medians over all runs. Missed frames: mean share of the frames that were skipped, never whole, or more than 400 ms \
+                   late. Collapsed: use below 0.4 with nothing competing.";
+    let mut table = Table::of("Controllers", caption, OVERVIEW, ranked.iter().copied());
+    let collapsed = table.columns.iter().position(|column| column.name == "collapsed");
+    for (row, own) in table.rows.iter_mut().zip(ranked) {
+        if let Some(cell) = collapsed.and_then(|place| row.get_mut(place))
+            && own.all.collapsed_ratio > 0.05
+        {
+            cell.tone = Tone::Bad;
+        }
     }
+    table
 }
 
 /// The two best controllers of each family.
@@ -189,22 +160,12 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
         own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
         let cell = |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", own.name, utility(own)));
         let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
-        (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect())
+        (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.name())).chain(cells))
     };
-    let columns = ["family", "best", "next"].map(Column::words);
-    Table {
-        title: "Who wins where".to_owned(),
-        caption:
-            "The controllers with the highest median utility in each family of scenarios, with that utility."
-                .to_owned(),
-        columns: columns.into_iter().take(1 + ranked.len()).collect(),
-        rows: Family::ALL.into_iter().filter_map(row).collect(),
-        folded: false,
-    }
-}
-
-fn two(value: f64) -> String {
-    format!("{value:.2}")
+    let columns = ["family", "best", "next"].map(Column::words).into_iter().take(1 + ranked.len());
+    let caption =
+        "The controllers with the highest median utility in each family of scenarios, with that utility.";
+    Table::new("Who wins where", caption, columns, Family::ALL.into_iter().filter_map(row))
 }
 
 /// A row for each family, a column for each controller.
@@ -219,36 +180,13 @@ fn by_family(
         let all = row_of(ranked, family);
         let cells = all.iter().map(|own| Cell::toned(text(own), tone(own, &all)));
         let complete = !all.is_empty() && all.len() == ranked.len();
-        complete.then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect())
+        complete.then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect::<Vec<_>>())
     };
-    Table {
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        columns: columns("family", ranked),
-        rows: Family::ALL.into_iter().filter_map(row).collect(),
-        folded: false,
-    }
+    Table::new(title, caption, columns("family", ranked), Family::ALL.into_iter().filter_map(row))
 }
 
-fn columns(first: &str, ranked: &[&ControllerSummary]) -> Vec<Column> {
-    let names = ranked.iter().map(|own| Column::number(own.name.clone()));
-    std::iter::once(Column::words(first)).chain(names).collect()
-}
-
-impl Table {
-    fn folded(self) -> Self {
-        Self { folded: true, ..self }
-    }
-}
-
-fn goals(ranked: &[&ControllerSummary]) -> Table {
-    Table {
-        title: "Goals".to_owned(),
-        caption: "Each over the runs that docs/reference/benchmark.md names.".to_owned(),
-        columns: columns("", ranked),
-        rows: goal_rows(ranked).into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect(),
-        folded: false,
-    }
+fn columns(first: &str, ranked: &[&ControllerSummary]) -> impl Iterator<Item = Column> {
+    heads(first, ranked).into_iter().map(Column::from)
 }
 
 /// Each controller against each other one.
@@ -267,42 +205,31 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
             }
             None => Cell::from("–"),
         };
-        std::iter::once(Cell::from(own.name.clone())).chain(ranked.iter().map(cell)).collect()
+        std::iter::once(Cell::from(own.name.clone())).chain(ranked.iter().map(cell)).collect::<Vec<_>>()
     };
-    Table {
-        title: "Pairs".to_owned(),
-        caption: "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap). Marked: \
-                  the interval does not contain 0."
-            .to_owned(),
-        columns: columns("", ranked),
-        rows: ranked.iter().map(row).collect(),
-        folded: true,
-    }
+    let caption = "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap). Marked: \
+                   the interval does not contain 0.";
+    Table::new("Pairs", caption, columns("", ranked), ranked.iter().map(row)).folded()
 }
 
 fn worst(own: &ControllerSummary) -> Table {
-    let row = |run: &crate::benchmark::WorstRun| -> Vec<Cell> {
-        vec![
-            run.family.name().into(),
-            run.scenario.to_string().into(),
-            two(run.utility).into(),
-            two(run.best_utility).into(),
-            two(run.utilisation_ratio).into(),
-            short(run.frame_delay_p95_ms).into(),
-            format!("`{}`", run.command).into(),
+    let row = |run: &crate::benchmark::WorstRun| {
+        [
+            run.family.name().to_owned(),
+            run.scenario.to_string(),
+            two(run.utility),
+            two(run.best_utility),
+            two(run.utilisation_ratio),
+            short(run.frame_delay_p95_ms),
+            format!("`{}`", run.command),
         ]
     };
     let numbers = ["scenario", "utility", "best utility", "use", "frame delay p95 (ms)"].map(Column::number);
-    let columns = std::iter::once(Column::words("family")).chain(numbers);
-    Table {
-        title: format!("{}: the runs in which it was furthest behind", own.name),
-        caption: "The command repeats the run and explains the target where the frame delay was longest; with --out it writes the scenario and \
-                  its page."
-            .to_owned(),
-        columns: columns.chain([Column::words("command")]).collect(),
-        rows: own.worst.iter().map(row).collect(),
-        folded: true,
-    }
+    let columns = std::iter::once(Column::words("family")).chain(numbers).chain([Column::words("command")]);
+    let title = format!("{}: the runs in which it was furthest behind", own.name);
+    let caption = "The command repeats the run and explains the target where the frame delay was longest; with --out it writes the scenario and \
+                   its page.";
+    Table::new(title, caption, columns, own.worst.iter().map(row)).folded()
 }
 
 fn how(summary: &Summary) -> Prose {

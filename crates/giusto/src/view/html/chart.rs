@@ -292,6 +292,18 @@ impl Chart {
         self
     }
 
+    /// A wide chart over time of a quantity in `unit`; without a unit its axis need not begin at zero.
+    pub(super) fn over_time<T: Into<String>>(
+        title: T,
+        caption: &str,
+        quantity: &str,
+        unit: &'static str,
+    ) -> Self {
+        let mut chart = Self::new(title, caption).with_axes("time (s)", quantity).with_full_width();
+        (chart.y.unit, chart.y.from_zero) = (unit, !unit.is_empty());
+        chart
+    }
+
     /// Gives the chart the full width of the page.
     #[must_use]
     pub fn with_full_width(mut self) -> Self {

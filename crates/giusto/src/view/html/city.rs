@@ -107,11 +107,7 @@ fn life(call: &CallLog) -> Vec<Chart> {
         let points: Vec<_> = call.samples.iter().map(|sample| (sample.time_s, of(sample))).collect();
         Series::line(name, points)
     };
-    let chart = |title: String, caption: &str, quantity: &str, unit: &'static str| {
-        let mut chart = Chart::new(title, caption).with_axes("time (s)", quantity).with_full_width();
-        (chart.y.unit, chart.y.from_zero) = (unit, !unit.is_empty());
-        chart
-    };
+    let chart = Chart::over_time::<String>;
     let sinr_at = |time_s: f64| {
         call.samples
             .iter()
@@ -184,19 +180,13 @@ fn smoothed(samples: &[CallSample]) -> Vec<(f64, f64)> {
 fn table<T>(title: &str, caption: &str, rows: &[Statistic<T>], records: &[(&str, Option<&T>)]) -> Table {
     let values = records.iter().map(|(name, _)| Column::number(*name));
     let columns = std::iter::once(Column::words("statistic")).chain(values);
-    let row = |row: &Statistic<T>| {
-        let values =
-            records.iter().map(|(_, record)| or_unknown(*record, |record| row.text(record, &[])).into());
-        let cells = std::iter::once(row.title.into()).chain(values);
-        cells.chain([row.definition.into()]).collect()
+    let row = |row: &Statistic<T>| -> Vec<String> {
+        let values = records.iter().map(|(_, record)| or_unknown(*record, |record| row.text(record, &[])));
+        let cells = std::iter::once(row.title.to_owned()).chain(values);
+        cells.chain([row.definition.to_owned()]).collect()
     };
-    Table {
-        title: title.to_owned(),
-        caption: caption.to_owned(),
-        columns: columns.chain([Column::words("definition")]).collect(),
-        rows: rows.iter().filter(|row| row.column.is_some()).map(row).collect(),
-        folded: false,
-    }
+    let rows = rows.iter().filter(|row| row.column.is_some()).map(row);
+    Table::new(title, caption, columns.chain([Column::words("definition")]), rows)
 }
 
 fn how_measured(record: &CityRecord) -> Prose {

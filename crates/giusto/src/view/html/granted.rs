@@ -79,13 +79,9 @@ pub(super) fn table(system: &SystemGranted) -> Option<Table> {
         Some(row(what, Cell::toned(granted, tone), hint.unwrap_or_default()))
     });
     let rows: Vec<Vec<Cell>> = platform.chain(known).collect();
-    (!rows.is_empty()).then(|| Table {
-        title: "Resources granted by the system".to_owned(),
-        caption: "The precision depends on these. The last column says how to improve one.".to_owned(),
-        columns: ["resource", "granted", "how to get more"].map(Column::words).to_vec(),
-        rows,
-        folded: false,
-    })
+    let caption = "The precision depends on these. The last column says how to improve one.";
+    let columns = ["resource", "granted", "how to get more"].map(Column::words);
+    (!rows.is_empty()).then(|| Table::new("Resources granted by the system", caption, columns, rows))
 }
 
 /// Not granted but measured: how late sleeps end, and how early the sender wakes for it.

@@ -252,14 +252,30 @@ impl Table {
     /// The same of finished cells.
     pub fn of_grid(title: &str, caption: impl Into<String>, mut grid: Grid) -> Self {
         grid.columns.sort_by_key(|(head, _)| head.dispensable);
-        let row = |cells: Vec<String>| cells.into_iter().map(Cell::from).collect();
+        let rows = grid.rows();
+        Self::new(title, caption, grid.columns.into_iter().map(|(head, _)| Column::from(head)), rows)
+    }
+
+    /// A table of these columns and rows.
+    fn new<R: IntoIterator<Item: Into<Cell>>>(
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        columns: impl IntoIterator<Item = Column>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let row = |cells: R| cells.into_iter().map(Into::into).collect();
         Self {
-            title: title.to_owned(),
+            title: title.into(),
             caption: caption.into(),
-            rows: grid.rows().into_iter().map(row).collect(),
-            columns: grid.columns.into_iter().map(|(head, _)| Column::from(head)).collect(),
+            columns: columns.into_iter().collect(),
+            rows: rows.into_iter().map(row).collect(),
             folded: false,
         }
+    }
+
+    /// The same table, folded.
+    fn folded(self) -> Self {
+        Self { folded: true, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The pages of `giusto demo` and `giusto cbr`.
 
 use super::{
-    Block, Card, Cell, Column, Prose, Report, Section, Table, Tone, comparison,
+    Block, Card, Column, Prose, Report, Section, Table, Tone, comparison,
     format::{count, load, or_unknown, percent, plural, ppm, rate, short, time_us},
     granted,
     plots::{comparison_charts, delay_chart, gap_chart, rate_chart, schedule_error_chart},
@@ -126,7 +126,7 @@ pub fn results(runs: &[(String, RunResult)]) -> Report {
     ];
     let ms = |ms: f64| time_us(ms * 1e3);
     let row = |(name, run): &(String, RunResult)| {
-        let cells = [
+        [
             name.clone(),
             or_unknown(run.rx_rate_bps, rate),
             or_unknown(run.received_packets, count),
@@ -135,16 +135,9 @@ pub fn results(runs: &[(String, RunResult)]) -> Report {
             or_unknown(run.jitter_ms, ms),
             or_unknown(run.one_way_delay_ms.quantiles.p50, ms),
             run.ended.clone().unwrap_or_else(|| "–".to_owned()),
-        ];
-        cells.map(Cell::from).to_vec()
+        ]
     };
-    report.push(Table {
-        title: "Streams".to_owned(),
-        caption: "The final figures of each stream.".to_owned(),
-        columns: columns.to_vec(),
-        rows: runs.iter().map(row).collect(),
-        folded: false,
-    });
+    report.push(Table::new("Streams", "The final figures of each stream.", columns, runs.iter().map(row)));
     report
 }
 
@@ -290,13 +283,8 @@ fn cards(run: &RunResult) -> Vec<Card> {
 }
 
 fn every_figure(run: &RunResult) -> Table {
-    Table {
-        title: "All figures of this run".to_owned(),
-        caption: String::new(),
-        columns: ["figure", "value"].map(Column::words).to_vec(),
-        rows: figures(run).into_iter().map(|(what, value)| vec![what.into(), Cell::from(value)]).collect(),
-        folded: true,
-    }
+    let rows = figures(run).into_iter().map(|(what, value)| [what.to_owned(), value]);
+    Table::new("All figures of this run", "", ["figure", "value"].map(Column::words), rows).folded()
 }
 
 /// The definitions of the figures.

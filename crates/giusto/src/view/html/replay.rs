@@ -1,11 +1,11 @@
 //! The page of a replay.
 
-use super::{Block, Cell, Chart, Column, Prose, Report, Series, Table};
+use super::{Block, Chart, Prose, Report, Series, Table};
 use crate::{
     replay::{Replay, ReplayTimeline, Replayed},
     view::{
-        format::{percent, plural, rate, time_us},
-        replay::{HEADERS, OPEN_LOOP, remarks, rows},
+        format::percent,
+        replay::{OPEN_LOOP, grid, recording, remarks},
     },
 };
 
@@ -13,14 +13,7 @@ use crate::{
 pub fn replay(replay: &Replay, command: impl Into<String>) -> Report {
     let title = format!("giusto replay: {}", replay.session);
     let mut report = Report::new(title, headline(replay)).with_command(command);
-    let columns = HEADERS.map(|header| Column { name: header.to_owned(), numeric: header != "controller" });
-    report.push(Table {
-        title: "Controllers".to_owned(),
-        caption: OPEN_LOOP.to_owned(),
-        columns: columns.to_vec(),
-        rows: rows(replay).into_iter().map(|row| row.into_iter().map(Cell::from).collect()).collect(),
-        folded: false,
-    });
+    report.push(Table::of_grid("Controllers", OPEN_LOOP, grid(replay)));
     if let Some(timeline) = &replay.timeline {
         for chart in charts(replay, timeline) {
             report.push(chart);
@@ -62,10 +55,7 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
         timeline.t_s.iter().zip(values).map(|(&t, value)| (t, value.unwrap_or(f64::NAN))).collect()
     };
     let caption = "The recorded target, and the targets of the replayed controllers on the same history. The history does not react to them.";
-    let mut targets =
-        Chart::new("Target rates", caption).with_axes("time (s)", "target rate").with_full_width();
-    targets.y.unit = "bit/s";
-    targets.y.from_zero = true;
+    let mut targets = Chart::over_time("Target rates", caption, "target rate", "bit/s");
     let name = format!("{} (recorded)", replay.recorded.name);
     targets = targets.with_series(Series::line(name, points(&timeline.recorded_bps)));
     for (controller, values) in replay.controllers.iter().zip(&timeline.replayed_bps) {
@@ -74,40 +64,22 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
         }
     }
     let caption = "The maximum in each window of: arrival time on the receiver's clock, minus departure time on the sender's clock, minus the minimum of this difference so far.";
-    let mut delay =
-        Chart::new("Delay above its minimum", caption).with_axes("time (s)", "delay").with_full_width();
-    delay.y.unit = "s";
-    delay.y.from_zero = true;
+    let delay = Chart::over_time("Delay above its minimum", caption, "delay", "s");
     let seconds: Vec<(f64, f64)> =
         points(&timeline.delay_ms).into_iter().map(|(t, ms)| (t, ms / 1e3)).collect();
     [targets, delay.with_series(Series::line("", seconds))]
 }
 
 fn how(replay: &Replay) -> Prose {
-    let terms = [
-        (
-            "Time apart",
-            format!(
-                "Share of the time in which the target differs from the recorded one by more than {} of it.",
-                percent(replay.apart_above_ratio)
-            ),
-        ),
-        ("Mean target", "Mean of the media rate over time, headers included.".to_owned()),
-    ];
-    let terms: Vec<(&str, &str)> = terms.iter().map(|(term, meaning)| (*term, meaning.as_str())).collect();
-    let shortened = replay
-        .shortened
-        .as_ref()
-        .map_or(String::new(), |why| format!(" The recording may be incomplete: {why}."));
-    let text = format!(
-        "{} by {}: {}, {} sent at {}, {} with feedback of the kind {}.{shortened} {OPEN_LOOP}",
-        replay.session,
-        replay.recorder,
-        time_us(replay.duration_s * 1e6),
-        plural(replay.sent_packets, "packet", "packets"),
-        rate(replay.sent_rate_bps),
-        plural(replay.feedback_messages, "message", "messages"),
-        replay.feedback,
+    let apart = format!(
+        "Share of the time in which the target differs from the recorded one by more than {} of it.",
+        percent(replay.apart_above_ratio)
     );
+    let terms =
+        [("Time apart", &apart[..]), ("Mean target", "Mean of the media rate over time, headers included.")];
+    let shortened = replay.shortened.as_ref();
+    let shortened =
+        shortened.map_or(String::new(), |why| format!(" The recording may be incomplete: {why}."));
+    let text = format!("{}.{shortened} {OPEN_LOOP}", recording(replay));
     Prose::definitions("How this was made", &terms, text)
 }
