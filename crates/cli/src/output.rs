@@ -19,6 +19,7 @@ use giusto::{
     },
     view::{
         format::{count, plural, rate, time_us},
+        intervals,
         rows::{self, Record},
         stamp, summary, table,
     },
@@ -170,19 +171,10 @@ impl Output {
         let interval = interval.into();
         match self.form {
             Form::Text => {
-                let (header, line) = match &interval {
-                    Interval::Streams(figures) => {
-                        (summary::interval_header(self.sends), summary::interval(figures))
-                    }
-                    Interval::Stamp(figures) => (stamp::interval_header(), stamp::interval(figures)),
-                    Interval::Reflector(figures) => {
-                        (stamp::reflector_interval_header(), stamp::reflector_interval(figures))
-                    }
-                };
                 if !std::mem::replace(&mut self.headed, true) {
-                    self.line(&header)?;
+                    self.line(&intervals::header(&interval, self.sends))?;
                 }
-                self.line(&line)
+                self.line(&intervals::line(&interval))
             }
             Form::Json => {
                 if self.intervals.len() >= MAX_INTERVALS {
@@ -291,7 +283,7 @@ impl Output {
 
     fn row(&mut self, record: Record<'_>) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.headed, true) {
-            self.line(&rows::header(record))?;
+            self.line(rows::header(record))?;
         }
         self.line(&rows::row(record))
     }

@@ -10,6 +10,7 @@ pub mod comparison;
 pub mod figures;
 pub mod files;
 pub mod html;
+pub mod intervals;
 pub mod lte;
 pub mod replay;
 pub mod rows;

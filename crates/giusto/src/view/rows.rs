@@ -1,12 +1,30 @@
 //! Results and intervals as rows of CSV (RFC 4180), with units in the names of the columns.
 
 use csv::WriterBuilder;
-use giusto_session::stamp::ReflectorCounters;
+use serde_json::Value;
 
 use crate::measured::{
-    interval::{Interval, IntervalFigures, ReflectorInterval, StampInterval},
+    interval::Interval,
     result::{ReflectorResult, RunResult, StampResult},
 };
+
+/// The columns of streams. Intervals and results have the same: what a kind lacks is empty.
+const STREAM: &str = "record,start_s,end_s,from,sender,rate_bps,size_bytes,sent_packets,sent_bytes,tx_rate_bps,\
+    received_packets,received_bytes,rx_rate_bps,lost_packets,loss_ratio,kernel_dropped_packets,unsent_packets,\
+    duplicate_packets,reordered_packets,jitter_ms,one_way_delay_basis,one_way_delay_min_ms,one_way_delay_p50_ms,\
+    one_way_delay_p99_ms,one_way_delay_max_ms,round_trip_p50_ms,schedule_error_p50_us,schedule_error_p99_us,\
+    gap_error_p50_us,gap_error_p99_us,sender_cpu_ratio,receiver_cpu_ratio,mos,ended,doubts";
+
+/// Those of a STAMP session.
+const STAMP: &str = "record,start_s,end_s,to,rate_bps,size_bytes,sent_packets,answered_packets,lost_packets,loss_ratio,\
+    forward_lost_packets,backward_lost_packets,kernel_dropped_packets,round_trip_min_ms,round_trip_p50_ms,\
+    round_trip_p99_ms,round_trip_max_ms,forward_delay_basis,forward_delay_p50_ms,forward_jitter_ms,\
+    backward_delay_basis,backward_delay_p50_ms,backward_jitter_ms,ended,doubts";
+
+/// Those of a STAMP reflector.
+const REFLECTOR: &str = "record,start_s,end_s,sessions,reflected_packets,unanswered_packets,denied_packets,\
+    malformed_packets,forged_packets,replayed_packets,looped_packets,over_rate_packets,refused_packets,\
+    kernel_dropped_packets,refused_dscp_packets";
 
 /// A row: an interval, or a result.
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +39,6 @@ pub enum Record<'a> {
     ReflectorResult(&'a ReflectorResult),
 }
 
-/// The name of a column, and its cell; an unknown quantity is an empty cell.
-type Cell = (&'static str, Option<String>);
-
 /// The names of the columns of `record`, which are the same for intervals and results, as one line of CSV.
 ///
 /// # Example
@@ -34,194 +49,76 @@ type Cell = (&'static str, Option<String>);
 /// let header = rows::header(rows::Record::Result(&RunResult::default()));
 /// assert!(header.starts_with("record,start_s,end_s,"));
 /// ```
-pub fn header(record: Record<'_>) -> String {
-    line(cells(record).into_iter().map(|(name, _)| name.to_owned()))
+pub const fn header(record: Record<'_>) -> &'static str {
+    match record {
+        Record::Interval(Interval::Streams(_)) | Record::Result(_) => STREAM,
+        Record::Interval(Interval::Stamp(_)) | Record::StampResult(_) => STAMP,
+        Record::Interval(Interval::Reflector(_)) | Record::ReflectorResult(_) => REFLECTOR,
+    }
 }
 
 /// One row, as one line of CSV.
 pub fn row(record: Record<'_>) -> String {
-    line(cells(record).into_iter().map(|(_, cell)| cell.unwrap_or_default()))
-}
-
-fn line(cells: impl IntoIterator<Item = String>) -> String {
+    let (mut json, duration_s) = match record {
+        Record::Interval(interval) => (serde_json::to_value(interval), None),
+        Record::Result(run) => (serde_json::to_value(run), run.duration_s),
+        Record::StampResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
+        Record::ReflectorResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
+    };
+    if let Ok(Value::Object(fields)) = &mut json {
+        let kind = if matches!(record, Record::Interval(_)) { "interval" } else { "result" };
+        fields.insert("record".to_owned(), kind.into());
+        if let Some(duration_s) = duration_s {
+            fields.extend([("start_s".to_owned(), 0.into()), ("end_s".to_owned(), duration_s.into())]);
+        }
+    }
+    // Numbers, strings and vectors under names that are strings: serialisation has no way to fail.
+    let json = json.unwrap_or_default();
     let mut writer = WriterBuilder::new().from_writer(Vec::new());
     // Writing to memory does not fail.
-    let _ = writer.write_record(cells);
+    let _ = writer.write_record(header(record).split(',').map(|name| cell(&json, name)));
     let bytes = writer.into_inner().unwrap_or_default();
     String::from_utf8_lossy(&bytes).trim_end().to_owned()
 }
 
-fn text<T: ToString>(value: Option<T>) -> Option<String> {
-    value.map(|value| value.to_string())
+/// The cell of a column: the field of its name, or else the one where the JSON has it. An unknown quantity is an empty cell.
+fn cell(json: &Value, name: &str) -> String {
+    let known = |place: &str| json.pointer(place).filter(|value| !value.is_null());
+    let quantile = ["min", "p50", "p99", "max"].into_iter().find_map(|part| {
+        let (quantity, unit) = name.split_once(&format!("_{part}_"))?;
+        known(&format!("/{quantity}_{unit}/{part}"))
+    });
+    let found = known(&format!("/{name}")).or(quantile).or_else(|| match name {
+        "sender" => known("/peer").or_else(|| known("/strategy")),
+        "mos" => known("/voice/mos"),
+        "one_way_delay_basis" => known("/one_way_delay_ms/basis"),
+        _ => match name.split_once('_')? {
+            (way, "delay_basis") => known(&format!("/{way}/one_way_delay_ms/basis")),
+            (way, "delay_p50_ms") => known(&format!("/{way}/one_way_delay_ms/p50")),
+            (way @ ("forward" | "backward"), rest) => known(&format!("/{way}/{rest}")),
+            _ => known(&format!("/unanswered_packets/{}", name.trim_end_matches("_packets"))),
+        },
+    });
+    found.map_or_else(String::new, text)
 }
 
-fn cells(record: Record<'_>) -> Vec<Cell> {
-    match record {
-        Record::Interval(Interval::Streams(figures)) => {
-            let run = RunResult {
-                sent_packets: figures.sent_packets,
-                tx_rate_bps: figures.tx_rate_bps,
-                received_packets: figures.received_packets,
-                rx_rate_bps: figures.rx_rate_bps,
-                loss_ratio: figures.loss_ratio,
-                jitter_ms: figures.jitter_ms,
-                ..RunResult::default()
-            };
-            stream_cells("interval", Some((figures.start_s, figures.end_s)), figures, &run)
-        }
-        Record::Result(run) => {
-            let signed = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
-            let all = IntervalFigures {
-                lost_packets: signed(run.lost_packets),
-                kernel_dropped_packets: signed(run.kernel_dropped_packets),
-                ..IntervalFigures::default()
-            };
-            stream_cells("result", run.duration_s.map(|end| (0.0, end)), &all, run)
-        }
-        Record::Interval(Interval::Stamp(figures)) => {
-            stamp_cells("interval", figures, &StampResult::default())
-        }
-        Record::StampResult(result) => {
-            let all = StampInterval {
-                end_s: result.duration_s,
-                sent_packets: result.sent_packets,
-                answered_packets: result.answered_packets,
-                lost_packets: i64::try_from(result.lost_packets).unwrap_or(i64::MAX),
-                loss_ratio: result.loss_ratio,
-                round_trip_ms: result.round_trip_ms,
-                forward_jitter_ms: result.forward.jitter_ms,
-                backward_jitter_ms: result.backward.jitter_ms,
-                ..StampInterval::default()
-            };
-            stamp_cells("result", &all, result)
-        }
-        Record::Interval(Interval::Reflector(figures)) => reflector_cells("interval", figures, None),
-        Record::ReflectorResult(result) => {
-            let all = ReflectorInterval {
-                end_s: result.duration_s,
-                reflected_packets: result.reflected_packets,
-                unanswered_packets: result.counters.unanswered(),
-                ..ReflectorInterval::default()
-            };
-            reflector_cells("result", &all, Some(&result.counters))
-        }
+/// Counts by reason are one count.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        Value::Array(parts) => parts.iter().map(text).collect::<Vec<_>>().join("; "),
+        Value::Object(counts) => counts.values().filter_map(Value::as_u64).sum::<u64>().to_string(),
+        other => other.to_string(),
     }
-}
-
-/// Columns that an interval lacks are empty: those that `result` has alone.
-fn stamp_cells(record: &str, figures: &StampInterval, result: &StampResult) -> Vec<Cell> {
-    let (forward, backward) = (&result.forward, &result.backward);
-    let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let trip = &figures.round_trip_ms;
-    vec![
-        ("record", named(record)),
-        ("start_s", text(Some(figures.start_s))),
-        ("end_s", text(Some(figures.end_s))),
-        ("to", named(&result.to)),
-        ("rate_bps", text(result.rate_bps)),
-        ("size_bytes", text(Some(result.size_bytes).filter(|bytes| *bytes > 0))),
-        ("sent_packets", text(Some(figures.sent_packets))),
-        ("answered_packets", text(Some(figures.answered_packets))),
-        ("lost_packets", text(Some(figures.lost_packets))),
-        ("loss_ratio", text(figures.loss_ratio)),
-        ("forward_lost_packets", text(forward.lost_packets)),
-        ("backward_lost_packets", text(backward.lost_packets)),
-        // Only results have it, as the directions.
-        (
-            "kernel_dropped_packets",
-            text(Some(result.kernel_dropped_packets).filter(|_| !result.to.is_empty())),
-        ),
-        ("round_trip_min_ms", text(trip.min)),
-        ("round_trip_p50_ms", text(trip.p50)),
-        ("round_trip_p99_ms", text(trip.p99)),
-        ("round_trip_max_ms", text(trip.max)),
-        ("forward_delay_basis", forward.one_way_delay_ms.basis.clone()),
-        ("forward_delay_p50_ms", text(forward.one_way_delay_ms.quantiles.p50)),
-        ("forward_jitter_ms", text(figures.forward_jitter_ms)),
-        ("backward_delay_basis", backward.one_way_delay_ms.basis.clone()),
-        ("backward_delay_p50_ms", text(backward.one_way_delay_ms.quantiles.p50)),
-        ("backward_jitter_ms", text(figures.backward_jitter_ms)),
-        ("ended", named(&result.ended)),
-        ("doubts", named(&result.doubts.join("; "))),
-    ]
-}
-
-fn reflector_cells(
-    record: &str,
-    figures: &ReflectorInterval,
-    counters: Option<&ReflectorCounters>,
-) -> Vec<Cell> {
-    let count = |of: fn(&ReflectorCounters) -> u64| text(counters.map(of));
-    vec![
-        ("record", Some(record.to_owned())),
-        ("start_s", text(Some(figures.start_s))),
-        ("end_s", text(Some(figures.end_s))),
-        ("sessions", counters.map_or_else(|| text(Some(figures.sessions)), |all| text(Some(all.sessions)))),
-        ("reflected_packets", text(Some(figures.reflected_packets))),
-        ("unanswered_packets", text(Some(figures.unanswered_packets))),
-        ("denied_packets", count(|all| all.denied)),
-        ("malformed_packets", count(|all| all.malformed)),
-        ("forged_packets", count(|all| all.forged)),
-        ("replayed_packets", count(|all| all.replayed)),
-        ("looped_packets", count(|all| all.looped)),
-        ("over_rate_packets", count(|all| all.over_rate)),
-        ("refused_packets", count(|all| all.refused)),
-        ("kernel_dropped_packets", count(|all| all.kernel_dropped)),
-        ("refused_dscp_packets", count(|all| all.refused_dscp)),
-    ]
-}
-
-/// Intervals and results fill the same columns: what a kind lacks is empty.
-fn stream_cells(
-    name: &str,
-    span: Option<(f64, f64)>,
-    interval: &IntervalFigures,
-    result: &RunResult,
-) -> Vec<Cell> {
-    let delay = &result.one_way_delay_ms;
-    let voice = result.voice.as_ref();
-    vec![
-        ("record", Some(name.to_owned())),
-        ("start_s", text(span.map(|(start, _)| start))),
-        ("end_s", text(span.map(|(_, end)| end))),
-        ("from", result.from.clone()),
-        ("sender", Some(result.sender().to_owned()).filter(|name| !name.is_empty())),
-        ("rate_bps", text(result.rate_bps)),
-        ("size_bytes", text(result.size_bytes)),
-        ("sent_packets", text(result.sent_packets)),
-        ("sent_bytes", text(interval.sent_bytes)),
-        ("tx_rate_bps", text(result.tx_rate_bps)),
-        ("received_packets", text(result.received_packets)),
-        ("received_bytes", text(interval.received_bytes)),
-        ("rx_rate_bps", text(result.rx_rate_bps)),
-        ("lost_packets", text(interval.lost_packets)),
-        ("loss_ratio", text(result.loss_ratio)),
-        ("kernel_dropped_packets", text(interval.kernel_dropped_packets)),
-        ("unsent_packets", text(result.unsent_packets)),
-        ("duplicate_packets", text(result.duplicate_packets)),
-        ("reordered_packets", text(result.reordered_packets)),
-        ("jitter_ms", text(result.jitter_ms)),
-        ("one_way_delay_basis", delay.basis.clone()),
-        ("one_way_delay_min_ms", text(delay.quantiles.min)),
-        ("one_way_delay_p50_ms", text(delay.quantiles.p50)),
-        ("one_way_delay_p99_ms", text(delay.quantiles.p99)),
-        ("one_way_delay_max_ms", text(delay.quantiles.max)),
-        ("round_trip_p50_ms", text(result.round_trip_ms.p50)),
-        ("schedule_error_p50_us", text(result.schedule_error_us.p50)),
-        ("schedule_error_p99_us", text(result.schedule_error_us.p99)),
-        ("gap_error_p50_us", text(result.gap_error_us.p50)),
-        ("gap_error_p99_us", text(result.gap_error_us.p99)),
-        ("sender_cpu_ratio", text(result.sender_cpu_ratio)),
-        ("receiver_cpu_ratio", text(result.receiver_cpu_ratio)),
-        ("mos", text(voice.and_then(|voice| voice.mos))),
-        ("ended", result.ended.clone()),
-        ("doubts", Some(result.doubts.join("; ")).filter(|doubts| !doubts.is_empty())),
-    ]
 }
 
 #[cfg(test)]
 mod tests {
+    use giusto_session::stamp::ReflectorCounters;
+
     use super::*;
+    use crate::measured::interval::{IntervalFigures, StampInterval};
 
     #[test]
     fn any_reader_of_csv_reads_the_rows() {
@@ -241,7 +138,7 @@ mod tests {
             ..IntervalFigures::default()
         };
         let lines = [
-            header(Record::Result(&result)),
+            header(Record::Result(&result)).to_owned(),
             row(Record::Interval(&figures.into())),
             row(Record::Result(&result)),
         ]
@@ -270,7 +167,7 @@ mod tests {
         let figures =
             Interval::Stamp(StampInterval { sent_packets: 4, lost_packets: -1, ..StampInterval::default() });
         let lines = [
-            header(Record::Interval(&figures)),
+            header(Record::Interval(&figures)).to_owned(),
             row(Record::Interval(&figures)),
             row(Record::StampResult(&result)),
         ];

@@ -1,10 +1,7 @@
 //! The result of a STAMP session in a few lines.
 
 use crate::{
-    measured::{
-        interval::{ReflectorInterval, StampInterval},
-        result::{DelayReference, Quantiles, ReflectorResult, StampPath, StampResult},
-    },
+    measured::result::{DelayReference, Quantiles, ReflectorResult, StampPath, StampResult},
     view::format::{count, or_unknown, percent, plural, time_us},
 };
 
@@ -40,50 +37,6 @@ pub fn reflected(result: &ReflectorResult) -> String {
         text.extend(["; ", &answers, " without the DSCP asked for, which is for network control"]);
     }
     text
-}
-
-/// The header above the lines of [`interval`].
-pub fn interval_header() -> String {
-    cells("interval s", ["sent", "answered", "lost", "median", "max", "jitter"])
-}
-
-/// One interval in a line; its jitter is the larger one of both directions.
-pub fn interval(figures: &StampInterval) -> String {
-    let share = figures.loss_ratio.map_or_else(String::new, |ratio| format!(" ({})", percent(ratio)));
-    let jitter =
-        [figures.forward_jitter_ms, figures.backward_jitter_ms].into_iter().flatten().reduce(f64::max);
-    cells(
-        &span(figures.start_s, figures.end_s),
-        [
-            &count(figures.sent_packets),
-            &count(figures.answered_packets),
-            &format!("{}{share}", figures.lost_packets),
-            &or_unknown(figures.round_trip_ms.p50, millis),
-            &or_unknown(figures.round_trip_ms.max, millis),
-            &or_unknown(jitter, millis),
-        ],
-    )
-}
-
-fn cells(span: &str, [sent, answered, lost, median, max, jitter]: [&str; 6]) -> String {
-    format!("{span:>13}  {sent:>9}  {answered:>9}  {lost:>13}  {median:>8}  {max:>8}  {jitter:>8}")
-}
-
-/// The header above the lines of [`reflector_interval`].
-pub fn reflector_interval_header() -> String {
-    format!("{:>13}  {:>9}  {:>10}  {:>12}", "interval s", "sessions", "reflected", "not answered")
-}
-
-/// One interval of a reflector in a line.
-pub fn reflector_interval(figures: &ReflectorInterval) -> String {
-    let [sessions, reflected, unanswered] =
-        [figures.sessions as u64, figures.reflected_packets, figures.unanswered_packets].map(count);
-    format!("{:>13}  {sessions:>9}  {reflected:>10}  {unanswered:>12}", span(figures.start_s, figures.end_s))
-}
-
-fn span(start_s: f64, end_s: f64) -> String {
-    let digits = if end_s < 100.0 { 2 } else { 1 };
-    format!("{start_s:.digits$}-{end_s:.digits$}")
 }
 
 fn packets(result: &StampResult) -> String {

@@ -1,13 +1,10 @@
 //! The result of a run in a few lines: rate, loss, jitter and delay.
 
 use crate::{
-    measured::{
-        interval::IntervalFigures,
-        result::{DelayReference, FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
-    },
+    measured::result::{DelayReference, FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
     view::{
         figures::fragments,
-        format::{UNKNOWN, asked_rate, buffer, count, or_unknown, percent, rate, time_us},
+        format::{UNKNOWN, asked_rate, count, or_unknown, percent, rate, time_us},
     },
 };
 
@@ -201,42 +198,16 @@ fn early_end(runs: &[RunResult]) -> Option<String> {
         .next()
 }
 
-/// The header above the lines of intervals; `sender`: with the rate at which it sends.
-pub fn interval_header(sender: bool) -> String {
-    cells("interval s", sender.then_some("sent rate"), ["received", "rate", "lost", "jitter"])
-}
-
-/// One interval in a line.
-pub fn interval(figures: &IntervalFigures) -> String {
-    let sent = figures.sent_packets.map(|_| or_unknown(figures.tx_rate_bps, rate));
-    let lost = figures.lost_packets.map(|lost| {
-        let share = figures.loss_ratio.map_or_else(String::new, |ratio| format!(" ({})", percent(ratio)));
-        format!("{lost}{share}")
-    });
-    let received = [
-        or_unknown(figures.received_bytes, buffer),
-        or_unknown(figures.rx_rate_bps, rate),
-        lost.unwrap_or_else(|| UNKNOWN.to_owned()),
-        or_unknown(figures.jitter_ms, |ms| time_us(ms * 1e3)),
-    ];
-    let digits = if figures.end_s < 100.0 { 2 } else { 1 };
-    let span = format!("{:.digits$}-{:.digits$}", figures.start_s, figures.end_s);
-    let cells = cells(&span, sent.as_deref(), received.each_ref().map(String::as_str));
-    match figures.kernel_dropped_packets.filter(|dropped| *dropped != 0) {
-        Some(dropped) => format!("{cells}  {dropped} in the receiver's buffer"),
-        None => cells,
-    }
-}
-
-fn cells(span: &str, sent: Option<&str>, [transfer, rate, lost, jitter]: [&str; 4]) -> String {
-    let sent = sent.map_or_else(String::new, |sent| format!("{sent:>14}  "));
-    format!("{span:>13}  {sent}{transfer:>9}  {rate:>14}  {lost:>13}  {jitter:>7}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::result::{OneWayDelay, Quantiles};
+    use crate::{
+        measured::{
+            interval::{Interval, IntervalFigures},
+            result::{OneWayDelay, Quantiles},
+        },
+        view::intervals,
+    };
 
     fn run() -> RunResult {
         RunResult {
@@ -376,7 +347,7 @@ mod tests {
             OneWayDelay { reference: Some(DelayReference::Relative), ..wide.one_way_delay_ms.clone() };
         let texts =
             [text(std::slice::from_ref(&wide)), text(&[RunResult { one_way_delay_ms: relative, ..wide }])];
-        let interval = interval(&IntervalFigures {
+        let interval = Interval::from(IntervalFigures {
             start_s: 3_599.0,
             end_s: 3_600.0,
             sent_packets: Some(104_166),
@@ -388,10 +359,11 @@ mod tests {
             jitter_ms: Some(123.4),
             ..IntervalFigures::default()
         });
+        let [header, interval] = [intervals::header(&interval, true), intervals::line(&interval)];
         let lines = texts.iter().flat_map(|text| text.lines());
-        for line in lines.chain([&interval[..], &interval_header(true)]) {
+        for line in lines.chain([&interval[..], &header]) {
             assert!(line.chars().count() <= 80, "{} characters: {line}", line.chars().count());
         }
-        assert_eq!(interval_header(true).chars().count(), interval.chars().count(), "{interval}");
+        assert_eq!(header.chars().count(), interval.chars().count(), "{interval}");
     }
 }
