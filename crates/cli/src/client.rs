@@ -238,7 +238,7 @@ pub(crate) fn live_line(live: &Live) -> String {
     let arrived = live.arrived.map(|arrived| match arrived {
         Arrived::Streams(figures) => format!("{receiver}{}", console::live_line(&figures)),
         Arrived::Answers(answered, rtt) => {
-            let rtt = rtt.map_or_else(String::new, |time| format!(", round trip {time:.2}"));
+            let rtt = rtt.map_or_else(String::new, |time| format!(", RTT {time:.2}"));
             format!("{} answered{rtt}", count(answered))
         }
     });

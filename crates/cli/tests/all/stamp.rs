@@ -125,7 +125,7 @@ fn the_text_has_a_line_for_each_subject() {
     let output = run(&["send", &to, "--protocol", "stamp", "--count", "5", "--rate", "50k"]);
     let printed = text(&output.stdout);
     let starts: Vec<_> = printed.lines().filter_map(|line| line.split("  ").next()).collect();
-    assert_eq!(starts, ["packets", "round trip", "forward", "backward"], "{printed}");
+    assert_eq!(starts, ["packets", "RTT", "forward", "backward"], "{printed}");
     assert!(printed.starts_with("packets     5 sent, 5 answered, 0 lost (0 %)"), "{printed}");
 }
 

@@ -364,7 +364,7 @@ impl LocalEnd {
             error: outcome.as_ref().err().map(ToString::to_string),
             authenticated: self.settings.keys.is_some(),
             round_trip_ms: calls.rtts(id).and_then(|all| distribution_of(all, 1.0)),
-            schedule_error_us: distribution_of(&report.lateness, 1e3),
+            schedule_error_us: distribution_of(&report.schedule_error, 1e3),
             read_latency_us: distribution_of(&report.read_latency, 1e3),
             cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
             address_changes: calls.moves(id).unwrap_or(0),

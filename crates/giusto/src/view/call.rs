@@ -70,7 +70,7 @@ fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
         format!("{p50}, {p95}")
     };
     let frame = flow.frame_delay_ms.map(|delay| format!("frame {}", median_and_p95(delay)));
-    let rtt = round_trip_ms.map(|delay| format!("round trip {}", median_and_p95(delay)));
+    let rtt = round_trip_ms.map(|delay| format!("RTT {}", median_and_p95(delay)));
     let known: Vec<String> = [frame, rtt].into_iter().flatten().collect();
     if known.is_empty() {
         "unknown: no frame arrived".to_owned()
@@ -135,7 +135,7 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         rate     779 kbit/s received, 1776 sent, target 1800
         loss     1 of 1,234 packets (0.08 %)
-        delay    frame 0.12, 1.23 s; round trip 123, 999 ms (median, p95)
+        delay    frame 0.12, 1.23 s; RTT 123, 999 ms (median, p95)
         frames   300 complete
         ");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -149,6 +149,6 @@ mod tests {
         assert_eq!((lines[0], lines[5]), ("sent:", "received:"), "{text}");
         assert_eq!(lines[1], "rate     2.00 Mbit/s received, 1.78 sent");
         assert_eq!(lines[6], "rate     779 kbit/s received, target 1800");
-        assert_eq!((lines.len(), text.matches("round trip").count()), (10, 1));
+        assert_eq!((lines.len(), text.matches("RTT").count()), (10, 1));
     }
 }

@@ -5,13 +5,13 @@ use crate::{
     view::format::{count, or_unknown, percent, plural, time_us},
 };
 
-/// The result, a line for each subject: packets, round trip, the way there, the way back, and what else there is to say.
+/// The result, a line for each subject: packets, RTT, the way there, the way back, and what else there is to say.
 pub fn lines(result: &StampResult) -> Vec<String> {
     let mut lines = vec![packets(result)];
     if result.answered_packets > 0 {
         let trip = &result.round_trip_ms;
         let far = or_unknown(result.reflector_processing_ms.p50, millis);
-        lines.push(format!("round trip  {}; {far} in the reflector left out", quantiles(trip, true)));
+        lines.push(format!("RTT         {}; {far} in the reflector left out", quantiles(trip, true)));
         lines.push(format!("forward     {}", path(&result.forward)));
         lines.push(format!("backward    {}", path(&result.backward)));
     }
@@ -179,7 +179,7 @@ mod tests {
             lines(&result()),
             [
                 "packets     1,000 sent, 995 answered, 5 lost (0.50 %): 2 forward, 2 backward, 1 in an unknown direction",
-                "round trip  min 1.0 ms, median 2.0 ms, p99 3.0 ms, max 4.0 ms; 20.0 µs in the reflector left out",
+                "RTT         min 1.0 ms, median 2.0 ms, p99 3.0 ms, max 4.0 ms; 20.0 µs in the reflector left out",
                 "forward     above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)",
                 "backward    above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)",
             ]

@@ -117,7 +117,7 @@ fn jitter(runs: &[RunResult]) -> String {
 fn delay(runs: &[RunResult]) -> String {
     let us = |ms: Option<f64>| or_unknown(ms, |ms| time_us(ms * 1e3));
     let all_count_from = |reference| runs.iter().all(|run| run.one_way_delay_ms.reference == Some(reference));
-    let rtt = median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("round trip {}", us(Some(ms))));
+    let rtt = median(runs, |run| run.round_trip_ms.p50).map(|ms| format!("RTT {}", us(Some(ms))));
     let middle = median(runs, |run| run.one_way_delay_ms.quantiles.p50);
     let high = largest(runs, |run| run.one_way_delay_ms.quantiles.p99);
     let one_way = if middle.is_none() {
@@ -170,7 +170,7 @@ fn far_end(runs: &[RunResult]) -> Option<String> {
         (some, all) => format!("reports (RTCP, {} of {all} streams)", some.len()),
     };
     let (jitter, rtt) = (largest(|(figures, _)| figures.jitter_ms), largest(|(_, rtcp)| rtcp.round_trip_ms));
-    Some(format!("{who} {} lost, jitter {jitter}, round trip {rtt}", count(lost)))
+    Some(format!("{who} {} lost, jitter {jitter}, RTT {rtt}", count(lost)))
 }
 
 /// The voice quality that the far ends themselves report with RTCP: the lowest of the streams.
@@ -237,14 +237,14 @@ mod tests {
         rate     5.000 Mbit/s received, 5 Mbit/s requested
         loss     1 of 5,208 datagrams (0.02 %)
         jitter   12.3 µs
-        delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
+        delay    45.0 µs median, 80.1 µs p99 one way; RTT 90.2 µs
         ");
         let many = [run(), RunResult { rx_rate_bps: Some(4e6), lost_packets: Some(9), ..run() }];
         insta::assert_snapshot!(text(&many), @r"
         rate     9.000 Mbit/s received, 10 Mbit/s requested
         loss     10 of 10,416 datagrams (0.10 %)
         jitter   12.3 µs (largest of the streams)
-        delay    45.0 µs median, 80.1 µs p99 one way; round trip 90.2 µs
+        delay    45.0 µs median, 80.1 µs p99 one way; RTT 90.2 µs
         ");
     }
 
@@ -306,7 +306,7 @@ mod tests {
         loss     known to the far end alone
         jitter   unknown: not measured
         delay    unknown: not measured
-        far end  reports (RTCP) 3 lost, jitter 125 µs, round trip 40.2 ms
+        far end  reports (RTCP) 3 lost, jitter 125 µs, RTT 40.2 ms
                  reports R 91, MOS-LQ –, MOS-CQ 4.4, 0.40 % discarded
         ");
         let silent = RunResult { ended: None, ..one_way.clone() };

@@ -26,7 +26,7 @@ const RUN: usize = 64;
 pub struct CallDriverReport {
     /// The time from each deadline until its work was done and its datagrams were sent: once for each of these datagrams, so that
     /// one late wake-up counts as often as it delayed a datagram, and once where there are none.
-    pub lateness: ErrorHistogram,
+    pub schedule_error: ErrorHistogram,
     /// The time from the kernel's timestamp of each datagram until it was read.
     pub read_latency: ErrorHistogram,
     /// Datagrams that the system did not send: the interface was down, there was no route, or its queue was full.
@@ -150,7 +150,7 @@ impl<'a> CallDriver<'a> {
             }
             let datagrams = self.transmit(now, calls);
             if let Some(due) = due {
-                self.report.lateness.record_many(self.clock.now() - due, datagrams.max(1));
+                self.report.schedule_error.record_many(self.clock.now() - due, datagrams.max(1));
             }
             let verdict = on_turn(now, calls, self);
             self.transmit(self.clock.now(), calls);
