@@ -22,7 +22,7 @@ pub use record::CityRecord;
 pub use simulate::{CityRun, simulate, simulate_logged};
 pub use timed::timed;
 
-use crate::run::{build::queue_of, media};
+use crate::run::media;
 pub use crate::scenario::CitySpec;
 
 /// Packets sent at the end of the evaluation may arrive until this much later.
@@ -42,7 +42,7 @@ impl Calls {
     ///
     /// [`QueueError`] if the queue of the bearers has a setting out of range.
     pub fn new(spec: &CitySpec) -> Result<Self, QueueError> {
-        queue_of(&spec.queue, || random::stream(0, "test"))?;
+        spec.queue.discipline().queue(&|| random::stream(0, "test"))?;
         Ok(Self { spec: spec.clone(), bearers: 0 })
     }
 }
@@ -68,7 +68,7 @@ impl Workload for Calls {
         self.bearers += 1;
         let (seed, bearer) = (self.spec.config.seed, self.bearers);
         let random = || random::stream(seed, &format!("lte: bearer {bearer}: queue"));
-        queue_of(&self.spec.queue, random).expect("the queue was built before")
+        self.spec.queue.discipline().queue(&random).expect("the queue was built before")
     }
 }
 

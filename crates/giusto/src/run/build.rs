@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use giusto_pace::StrategyOptions;
 use giusto_sim::{
-    link::queue::{
-        CoDel, DelayThreshold, DropTail, DualPi2, FqCodel, Pie, Policer, Queue, QueueError, Red, StepMark,
-    },
+    link::queue::{Queue, QueueError},
     network::RouteError,
     packet::{FlowId, LinkId, NodeId},
     random::{self, Random},
@@ -20,7 +18,7 @@ use crate::run::{
     media,
     taps::{End, MediaFlow, Taps},
 };
-use crate::scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario, Start, Transfers};
+use crate::scenario::{FlowKind, FlowSpec, LinkSpec, Scenario, Start, Transfers};
 
 /// Flows after which a build asks whether to go on: less than a millisecond.
 const FLOWS_PER_LOOK: usize = 64;
@@ -144,22 +142,7 @@ fn route(
 
 /// The queue of a link.
 pub(crate) fn queue(link: &LinkSpec, seed: u64) -> Result<Box<dyn Queue>, QueueError> {
-    queue_of(&link.queue, || random::stream(seed, &format!("link {}: queue", link.id)))
-}
-
-/// A queue with these random numbers, if it needs any.
-pub(crate) fn queue_of(spec: &QueueSpec, random: impl Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-    Ok(match spec {
-        QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit)),
-        QueueSpec::CoDel(config) => Box::new(CoDel::new(*config)?),
-        QueueSpec::FqCodel(config) => Box::new(FqCodel::new(*config, random())?),
-        QueueSpec::Pie(config) => Box::new(Pie::new(*config, random())?),
-        QueueSpec::Red(config) => Box::new(Red::new(*config, random())?),
-        QueueSpec::DualPi2(config) => Box::new(DualPi2::new(*config)?),
-        QueueSpec::StepMark(config) => Box::new(StepMark::new(*config)?),
-        QueueSpec::DelayThreshold(config) => Box::new(DelayThreshold::new(*config)?),
-        QueueSpec::Policer(config) => Box::new(Policer::new(*config)?),
-    })
+    link.queue.discipline().queue(&|| random::stream(seed, &format!("link {}: queue", link.id)))
 }
 
 /// One instance of a flow of the scenario.

@@ -1,9 +1,9 @@
 //! The parts of a link as text.
 
-use giusto_sim::link::{delay::Jitter, loss::Loss, queue::Limit, rate::RateProfile};
+use giusto_sim::link::{delay::Jitter, loss::Loss, rate::RateProfile};
 use giusto_units::{DataRate, Timestamp};
 
-use crate::scenario::{LinkSpec, QueueSpec};
+use crate::scenario::LinkSpec;
 
 /// A rate: `3 Mbit/s`, `1 to 3 Mbit/s`; nothing if it is unlimited.
 pub(super) fn rate(profile: &RateProfile) -> String {
@@ -81,27 +81,4 @@ pub(super) fn wire(link: &LinkSpec) -> String {
 /// A share: `20 %`, `0.05 %`.
 fn percent(ratio: f64) -> String {
     format!("{} %", (ratio * 1e6).round() / 1e4)
-}
-
-/// A queue: `drop-tail, 60 packets`.
-pub(super) fn queue(queue: &QueueSpec) -> String {
-    let (law, limit) = match queue {
-        QueueSpec::DropTail(limit) => ("drop-tail", *limit),
-        QueueSpec::CoDel(config) => ("CoDel", config.limit),
-        QueueSpec::FqCodel(config) => ("FQ-CoDel", Limit::Packets(config.limit.into())),
-        QueueSpec::Pie(config) => ("PIE", config.limit),
-        QueueSpec::Red(config) => ("RED", config.limit),
-        QueueSpec::DualPi2(config) => ("DualPI2", config.limit),
-        QueueSpec::StepMark(config) => ("step mark", config.limit),
-        QueueSpec::DelayThreshold(config) => ("delay threshold", config.limit),
-        QueueSpec::Policer(config) => {
-            return format!("policer, {}, burst {}", config.rate, config.burst);
-        }
-    };
-    match limit {
-        Limit::Packets(packets) => format!("{law}, {packets} packets"),
-        Limit::Bytes(size) => format!("{law}, {size}"),
-        Limit::Time(time) => format!("{law}, {time}"),
-        Limit::Unlimited => format!("{law}, unlimited"),
-    }
 }

@@ -190,7 +190,7 @@ pub(crate) fn about_link(spec: &LinkSpec) -> LinkRecord {
         to: spec.to.clone(),
         rate: describe::rate(&spec.config.rate),
         wire: describe::wire(spec),
-        queue: describe::queue(&spec.queue),
+        queue: spec.queue.discipline().describe(),
         ..LinkRecord::default()
     }
 }

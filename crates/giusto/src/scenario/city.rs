@@ -2,7 +2,7 @@
 
 use giusto_lte::{city::CityConfig, radio::link::Direction};
 
-use super::{expectation, media::MediaSpec, model::QueueSpec};
+use super::{expectation, keys::QueueSpec, media::MediaSpec};
 
 pub use crate::statistics::CityMetric;
 

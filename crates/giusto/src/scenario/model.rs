@@ -2,14 +2,7 @@
 
 use giusto_pace::{CyclePlan, Strategy};
 use giusto_sim::{
-    link::{
-        LinkConfig,
-        queue::{
-            CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, Limit, PieConfig, PolicerConfig,
-            RedConfig, StepMarkConfig,
-        },
-        rate::RateProfile,
-    },
+    link::{LinkConfig, rate::RateProfile},
     machine::Machine,
     medium::{Access, Station, WifiConfig},
     packet::LinkId,
@@ -21,7 +14,7 @@ use giusto_sim::{
 use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::{expectation::Expectation, media::MediaSpec};
+use super::{expectation::Expectation, keys::QueueSpec, media::MediaSpec};
 
 /// The default queue of a link: tail drop above the data that the link sends in this time (300 ms, RFC 8867 §4.3).
 pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
@@ -218,36 +211,6 @@ impl LinkSpec {
             to: self.from.clone(),
             ..self.clone()
         }
-    }
-}
-
-/// A queue and its parameters.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum QueueSpec {
-    /// First in, first out, with a limit: tail drop.
-    DropTail(Limit),
-    /// `CoDel`, RFC 8289.
-    CoDel(CoDelConfig),
-    /// `FQ-CoDel`, RFC 8290.
-    FqCodel(FqCodelConfig),
-    /// PIE, RFC 8033.
-    Pie(PieConfig),
-    /// Random early detection (RED).
-    Red(RedConfig),
-    /// `DualPI2`, RFC 9332.
-    DualPi2(DualPi2Config),
-    /// Marks all packets above a threshold.
-    StepMark(StepMarkConfig),
-    /// Drops or marks at the head above a delay, with a hold-off time.
-    DelayThreshold(DelayThresholdConfig),
-    /// Drops what exceeds a token bucket.
-    Policer(PolicerConfig),
-}
-
-impl Default for QueueSpec {
-    fn default() -> Self {
-        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
     }
 }
 

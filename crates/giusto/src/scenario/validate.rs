@@ -7,19 +7,13 @@ mod media;
 use std::collections::BTreeSet;
 
 use giusto_pace::{Strategy, StrategyOptions};
-use giusto_sim::{
-    link::{LinkError, queue::QueueError},
-    network::Network,
-    traffic::Pattern,
-};
+use giusto_sim::{link::LinkError, network::Network, traffic::Pattern};
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     change::{self, Change},
     error::{self, At, Finding, KeyError, check},
-    model::{
-        FlowKind, FlowSpec, LinkSpec, MediumSpec, Purpose, QueueSpec, REVERSE, Scenario, Start, Transfers,
-    },
+    model::{FlowKind, FlowSpec, LinkSpec, MediumSpec, Purpose, REVERSE, Scenario, Start, Transfers},
 };
 
 /// The maximum number of flows, all of `count` included: it bounds the memory of a run.
@@ -119,7 +113,7 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
                 };
                 (key, text)
             }),
-            self::queue(queue).map_err(|error| ("queue", format!("queue: {error}"))),
+            queue.discipline().validate().map_err(|error| ("queue", format!("queue: {error}"))),
         ];
         let at = |key| At::new("link", forward.saturating_sub(1), key);
         found.extend(failed(checks).map(|(key, text)| (at(key), format!("link \"{id}\": {text}"))));
@@ -150,20 +144,6 @@ fn mediums(scenario: &Scenario, found: &mut Vec<Finding>) {
         let at = |key| At::new("link", forward.saturating_sub(1), key);
         let finding = |(key, text)| (at(key), format!("link \"{}\": {text}", link.id));
         found.extend(failed(checks).map(finding));
-    }
-}
-
-fn queue(queue: &QueueSpec) -> Result<(), QueueError> {
-    match queue {
-        QueueSpec::DropTail(_) => Ok(()),
-        QueueSpec::CoDel(config) => config.validate(),
-        QueueSpec::FqCodel(config) => config.validate(),
-        QueueSpec::Pie(config) => config.validate(),
-        QueueSpec::Red(config) => config.validate(),
-        QueueSpec::DualPi2(config) => config.validate(),
-        QueueSpec::StepMark(config) => config.validate(),
-        QueueSpec::DelayThreshold(config) => config.validate(),
-        QueueSpec::Policer(config) => config.validate(),
     }
 }
 

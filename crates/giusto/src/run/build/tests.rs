@@ -6,8 +6,8 @@ use giusto_sim::{
         delay::Jitter,
         loss::Loss,
         queue::{
-            CoDelConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold, PieConfig,
-            RedConfig, Scheduler, StepMarkConfig, Thresholds,
+            CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit,
+            MarkThreshold, PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
         },
         rate::{RateProfile, TokenBucket},
     },
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use super::*;
 use crate::{
     run::{self, RecordOptions},
-    scenario::{MediaSpec, VideoSpec, VideoStream},
+    scenario::{MediaSpec, QueueSpec, VideoSpec, VideoStream},
 };
 
 /// Draws values, about one in `wrong` of them outside its range.
@@ -140,6 +140,8 @@ impl Draw {
             ..DualPi2Config::default()
         };
         let step = StepMarkConfig { threshold: MarkThreshold::Sojourn(target), limit };
+        let delay = DelayThresholdConfig { threshold: target, hold_off: interval, ecn, limit };
+        let policer = PolicerConfig { rate: self.rate(), burst: max_packet, limit };
         self.of(
             &[
                 QueueSpec::DropTail(limit),
@@ -149,6 +151,8 @@ impl Draw {
                 QueueSpec::Red(red),
                 QueueSpec::DualPi2(dual),
                 QueueSpec::StepMark(step),
+                QueueSpec::DelayThreshold(delay),
+                QueueSpec::Policer(policer),
             ],
             &[],
         )

@@ -144,10 +144,11 @@ pub(super) fn flow(
         "short-flows" => Some(short_flows(keys)),
         "paced" => paced(keys),
         "media" => Some(FlowKind::Media(media(keys, context.algorithms))),
-        _ => {
+        "tcp" => {
             let transfers = keys.optional("bytes").map_or(Transfers::Unlimited, Transfers::Once);
             Some(FlowKind::Tcp { settings: settings(keys), transfers })
         }
+        kind => keys.without_reader(Some(kind)),
     }?;
     let (from, to) = ends(given.0, given.1, &flow.via, links).unwrap_or_else(|| {
         keys.wrong("", "no route: set from and to, the sending and the receiving node");

@@ -204,18 +204,20 @@ impl Read for Loss {
                     ["to-bad", "to-good", "good", "bad"].map(|key| keys.value(key));
                 Self::GilbertElliott { to_bad, to_good, good, bad }
             }
-            _ => Self::List(keys.value::<Vec<u64>>("packets").into_iter().collect()),
+            Some("packets") => Self::List(keys.value::<Vec<u64>>("packets").into_iter().collect()),
+            kind => keys.without_reader(kind).unwrap_or(Self::None),
         })
     }
 }
 
 fn jitter(node: &Node<'_>) -> Found<Option<Jitter>> {
     named(node, &JITTER, |keys| match keys.kind(&JITTER)? {
+        "none" => None,
         "rfc8868" => Some(Jitter::RFC8868),
         "truncated-gaussian" => {
             Some(Jitter::TruncatedGaussian { std: keys.value("std"), bound: keys.value("bound") })
         }
         "uniform" => Some(Jitter::Uniform { max: keys.value("max") }),
-        _ => None,
+        kind => keys.without_reader(Some(kind)),
     })
 }

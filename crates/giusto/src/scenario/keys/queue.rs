@@ -1,57 +1,74 @@
 //! Keys of queues.
 
 use giusto_sim::link::queue::{
-    CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold,
-    PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
+    CoDelConfig, DelayThresholdConfig, Discipline, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit,
+    MarkThreshold, PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
 };
 
 use super::prelude::*;
-use crate::scenario::model::QueueSpec;
+use crate::scenario::model::DEFAULT_QUEUE;
 
-pub(in crate::scenario) const QUEUE: Group = Group::new("queue", &[]).with_kinds(
-    "kind",
-    None,
-    &[
-        variant("drop-tail", "First in, first out: drops what exceeds its limit", &[DROP_TAIL]),
-        variant("codel", "CoDel, RFC 8289", &[CODEL]),
-        variant("fq-codel", "FQ-CoDel, RFC 8290", &[FQ_CODEL]),
-        variant("pie", "PIE, RFC 8033", &[PIE]),
-        variant("red", "Random early detection, Floyd and Jacobson 1993", &[RED]),
-        variant("dualpi2", "DualPI2, RFC 9332", &[DUAL_PI2]),
-        variant("step-mark", "Marks all packets above a threshold, RFC 9332 Appendix A", &[STEP_MARK]),
-        variant("delay-threshold", "Drops or marks at the head above a delay", &[DELAY_THRESHOLD]),
-        variant("policer", "Drops packets that exceed a token bucket; none waits for tokens", &[POLICER]),
-    ],
-);
+/// Defines [`QueueSpec`] and its reader by rows: variant and configuration, kind in a file, text, keys, reader of the keys.
+macro_rules! disciplines {
+    ($($variant:ident($config:ty), $name:literal, $text:literal, $keys:ident, $read:expr;)*) => {
+        /// A queue and its parameters.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum QueueSpec {
+            $(#[doc = $text] $variant($config),)*
+        }
 
-impl Read for QueueSpec {
-    fn read(node: &Node<'_>) -> Found<Self> {
-        named(node, &QUEUE, |keys| match keys.kind(&QUEUE) {
-            Some("codel") => Self::CoDel(codel(keys, CoDelConfig::default())),
-            Some("fq-codel") => {
-                let mut config = fq_codel(keys, FqCodelConfig::default());
-                keys.set_with("limit", &mut config.limit, packets);
-                Self::FqCodel(config)
+        impl QueueSpec {
+            /// Its discipline.
+            pub fn discipline(&self) -> &dyn Discipline {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
             }
-            Some("pie") => Self::Pie(pie(keys, PieConfig::default())),
-            Some("red") => {
-                let config = RedConfig { thresholds: thresholds(keys), ..RedConfig::default() };
-                Self::Red(red(keys, config))
+        }
+
+        pub(in crate::scenario) const QUEUE: Group = Group::new("queue", &[]).with_kinds(
+            "kind",
+            None,
+            &[$(variant($name, $text, &[$keys])),*],
+        );
+
+        impl Read for QueueSpec {
+            fn read(node: &Node<'_>) -> Found<Self> {
+                named(node, &QUEUE, |keys| match keys.kind(&QUEUE) {
+                    $(Some($name) => {
+                        let read: fn(&mut read::Table<'_>) -> $config = $read;
+                        Self::$variant(read(keys))
+                    })*
+                    // That its kind is missing or unknown is noted.
+                    _ => Self::default(),
+                })
             }
-            Some("dualpi2") => {
-                let config = DualPi2Config { scheduler: scheduler(keys), ..DualPi2Config::default() };
-                Self::DualPi2(dual_pi2(keys, config))
-            }
-            Some("step-mark") => Self::StepMark(step_mark(keys, StepMarkConfig::default())),
-            Some("delay-threshold") => {
-                Self::DelayThreshold(delay_threshold(keys, DelayThresholdConfig::default()))
-            }
-            Some("policer") => {
-                let config = PolicerConfig::new(keys.value("rate"), keys.value("burst"));
-                Self::Policer(policer(keys, config))
-            }
-            _ => keys.optional("limit").map_or_else(Self::default, Self::DropTail),
-        })
+        }
+    };
+}
+
+disciplines! {
+    DropTail(Limit), "drop-tail", "First in, first out: drops what exceeds its limit", DROP_TAIL,
+        |keys| keys.optional("limit").unwrap_or(Limit::Time(DEFAULT_QUEUE));
+    CoDel(CoDelConfig), "codel", "CoDel, RFC 8289", CODEL, |keys| codel(keys, CoDelConfig::default());
+    FqCodel(FqCodelConfig), "fq-codel", "FQ-CoDel, RFC 8290", FQ_CODEL, fq_codel_in_packets;
+    Pie(PieConfig), "pie", "PIE, RFC 8033", PIE, |keys| pie(keys, PieConfig::default());
+    Red(RedConfig), "red", "Random early detection, Floyd and Jacobson 1993", RED,
+        |keys| { let thresholds = thresholds(keys); red(keys, RedConfig { thresholds, ..RedConfig::default() }) };
+    DualPi2(DualPi2Config), "dualpi2", "DualPI2, RFC 9332", DUAL_PI2,
+        |keys| { let scheduler = scheduler(keys); dual_pi2(keys, DualPi2Config { scheduler, ..DualPi2Config::default() }) };
+    StepMark(StepMarkConfig), "step-mark", "Marks all packets above a threshold, RFC 9332 Appendix A", STEP_MARK,
+        |keys| step_mark(keys, StepMarkConfig::default());
+    DelayThreshold(DelayThresholdConfig), "delay-threshold", "Drops or marks at the head above a delay", DELAY_THRESHOLD,
+        |keys| delay_threshold(keys, DelayThresholdConfig::default());
+    Policer(PolicerConfig), "policer", "Drops packets that exceed a token bucket; none waits for tokens", POLICER,
+        |keys| { let config = PolicerConfig::new(keys.value("rate"), keys.value("burst")); policer(keys, config) };
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
     }
 }
 
@@ -78,6 +95,12 @@ keys! { FQ_CODEL, fq_codel(to: FqCodelConfig) {
     "limit", Capacity, Is("10240 packets"), "Capacity, in packets";
     "memory", Size(ABOVE_0), Unset, "Capacity in bytes, besides the limit" => to.memory;
 } }
+
+fn fq_codel_in_packets(keys: &mut read::Table<'_>) -> FqCodelConfig {
+    let mut config = fq_codel(keys, FqCodelConfig::default());
+    keys.set_with("limit", &mut config.limit, packets);
+    config
+}
 
 /// A limit that counts packets.
 fn packets(node: &Node<'_>) -> Found<u32> {

@@ -123,7 +123,7 @@ fn stream(keys: &mut read::Table<'_>, id: String, max_payload: DataSize) -> Vide
             rates(keys, &mut config.limits, &mut config.start_rate);
             stream.video = VideoSpec::Trace(config);
         }
-        kind => {
+        kind @ Some("statistical" | "hybrid") => {
             let mut config = statistical(keys, StatisticalConfig::default());
             rates(keys, &mut config.limits, &mut config.start_rate);
             stream.video = if kind == Some("hybrid") {
@@ -135,6 +135,7 @@ fn stream(keys: &mut read::Table<'_>, id: String, max_payload: DataSize) -> Vide
                 VideoSpec::Statistical(size_scale(keys, config))
             };
         }
+        kind => drop(keys.without_reader::<()>(kind)),
     }
     stream
 }

@@ -159,6 +159,14 @@ impl<'t> Table<'t> {
         kind.map(|kind| kind.name)
     }
 
+    /// Notes that nothing reads the tables of a kind, though the kind is known.
+    pub(in crate::scenario) fn without_reader<T>(&mut self, kind: Option<&str>) -> Option<T> {
+        let text = |kind| format!("{kind} is known, but not implemented: use another kind");
+        let problem = |kind| Problem { span: self.node.span(), text: text(kind) };
+        self.problems.extend(kind.map(problem));
+        None
+    }
+
     /// Notes that `key` must not be there, if it is.
     pub(in crate::scenario) fn refuse(&mut self, key: &'static str, text: &str) {
         if !self.rows.iter().any(|row| row.name == key) {

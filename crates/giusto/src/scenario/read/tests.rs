@@ -1,6 +1,10 @@
 use giusto_sim::medium::Access;
 
-use crate::scenario::Scenario;
+use super::{Node, named};
+use crate::scenario::{
+    Scenario,
+    row::{Group, variant},
+};
 
 /// The error for a link with the line `link`, line 7, and a TCP flow with the line `flow`, line 11.
 fn complaint(link: &str, flow: &str) -> String {
@@ -25,6 +29,28 @@ kind = \"tcp\"
 fn a_threshold_without_a_limit_is_refused_with_the_fix() {
     let queue = "queue = { kind = \"step-mark\", threshold = \"unlimited\" }";
     insta::assert_snapshot!(complaint(queue, ""), @r#"s.toml:7: link "wire": queue: threshold: expected a threshold, such as "1 ms", "30 kB" or "20 packets", found "unlimited": to mark nothing, use kind = "drop-tail""#);
+}
+
+#[test]
+fn a_kind_with_a_row_and_no_reader_is_an_error() {
+    const DOOR: Group = Group::new("door", &[]).with_kinds(
+        "kind",
+        None,
+        &[variant("open", "", &[]), variant("ajar", "", &[])],
+    );
+    let read = |text: &str| {
+        let node: Node<'_> = toml::de::DeValue::parse(text).unwrap();
+        named(&node, &DOOR, |keys| match keys.kind(&DOOR) {
+            Some("open") => Some(true),
+            kind => keys.without_reader(kind),
+        })
+        .map_err(|problems| problems.into_iter().map(|problem| problem.text).collect::<Vec<_>>())
+    };
+    assert_eq!(read("\"open\""), Ok(Some(true)));
+    assert_eq!(
+        read("\"ajar\""),
+        Err(vec!["ajar is known, but not implemented: use another kind".to_owned()])
+    );
 }
 
 #[test]

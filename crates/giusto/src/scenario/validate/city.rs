@@ -1,13 +1,12 @@
 //! Validation of cities.
 
 use giusto_lte::city::CityError;
-use giusto_sim::link::queue::Limit;
+use giusto_sim::link::queue::{Discipline, Limit};
 
 use super::{check, expectation::limits, failed, is_folder_name, media};
 use crate::scenario::{
     city::{CityExpectation, CityScenario, CitySpec},
     error::{At, Finding, KeyError},
-    model::QueueSpec,
 };
 
 /// The scenario, or everything that is wrong with it.
@@ -52,8 +51,8 @@ fn city(spec: &CitySpec, found: &mut Vec<Finding>) {
     let checks = [
         check(videos == 1, "video", format_args!("video: a call has one video, found {videos}")),
         check(!pauses, "pauses", format_args!("pauses: a call has none: remove them")),
-        limit(queue),
-        super::queue(queue).map_err(|error| ("queue", format!("queue: {error}"))),
+        limit(queue.discipline()),
+        queue.discipline().validate().map_err(|error| ("queue", format!("queue: {error}"))),
     ];
     for (key, text) in failed(checks) {
         add(at(key), text);
@@ -73,19 +72,8 @@ fn expectation(spec: &CitySpec, expectation: &CityExpectation) -> Result<(), Key
 }
 
 /// A limit in time needs the rate of a link, and a bearer that is not served has none.
-fn limit(queue: &QueueSpec) -> Result<(), KeyError> {
-    let limit = match queue {
-        QueueSpec::DropTail(limit) => *limit,
-        QueueSpec::CoDel(config) => config.limit,
-        QueueSpec::Pie(config) => config.limit,
-        QueueSpec::Red(config) => config.limit,
-        QueueSpec::DualPi2(config) => config.limit,
-        QueueSpec::StepMark(config) => config.limit,
-        QueueSpec::DelayThreshold(config) => config.limit,
-        QueueSpec::Policer(config) => config.limit,
-        QueueSpec::FqCodel(_) => return Ok(()),
-    };
-    let Limit::Time(time) = limit else { return Ok(()) };
+fn limit(queue: &dyn Discipline) -> Result<(), KeyError> {
+    let Limit::Time(time) = queue.limit() else { return Ok(()) };
     let fix = "limit it in packets or bytes";
     Err(("queue", format!("queue: a bearer has no rate of its own, found a limit of {time}: {fix}")))
 }

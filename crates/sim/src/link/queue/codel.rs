@@ -1,14 +1,17 @@
 //! `CoDel`, controlled delay (RFC 8289).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    discipline::{Queue, mark},
+    discipline::{Discipline, Queue},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{self, Fifo, FifoQueue},
     limit::Limit,
 };
-use crate::packet::{DropReason, Dropped, Packet};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 /// Configuration of a [`CoDel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,23 +46,31 @@ impl Default for CoDelConfig {
 ///
 /// The pseudo-code of the RFC only drops. Where it would drop an ECN-capable packet, this marks the packet and transmits it;
 /// the state of the control law changes as after a drop.
+pub type CoDel = FifoQueue<OneControl>;
+
+/// The law of a [`CoDel`].
 #[derive(Debug)]
-pub struct CoDel {
+pub struct OneControl {
     law: Law,
     control: Control,
-    fifo: Fifo,
-    marked: u64,
 }
 
-impl CoDelConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] if `target` or `interval` is not above zero.
-    pub fn validate(&self) -> Result<(), QueueError> {
+impl Discipline for CoDelConfig {
+    fn name(&self) -> &'static str {
+        "CoDel"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(CoDel::new(*self)?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
         let Self { target, interval, max_packet, ecn, .. } = *self;
-        Law::new("CoDel", Law { target, interval, max_packet, ecn }).map(drop)
+        Law::new(self.name(), Law { target, interval, max_packet, ecn }).map(drop)
     }
 }
 
@@ -71,45 +82,19 @@ impl CoDel {
     /// [`QueueError::Range`] if `target` or `interval` is not above zero.
     pub fn new(config: CoDelConfig) -> Result<Self, QueueError> {
         let CoDelConfig { target, interval, max_packet, ecn, limit } = config;
-        let law = Law::new("CoDel", Law { target, interval, max_packet, ecn })?;
-        Ok(Self { law, control: Control::default(), fifo: Fifo::new(limit), marked: 0 })
+        let law = Law::new(config.name(), Law { target, interval, max_packet, ecn })?;
+        Ok(Self::of(OneControl { law, control: Control::default() }, limit))
     }
 }
 
-impl Queue for CoDel {
-    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        if self.fifo.admits(&packet) {
-            self.fifo.push(now, packet);
-        } else {
-            drops.push(Dropped { packet, reason: DropReason::Overflow });
-        }
-    }
-
-    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let mut backlog = ControlledFifo { fifo: &mut self.fifo, marked: &mut self.marked, drops };
-        self.control.dequeue(now, &self.law, &mut backlog)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn marked(&self) -> u64 {
-        self.marked
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
+impl fifo::Law for OneControl {
+    fn depart(&mut self, now: Timestamp, fifo: &mut Fifo, drops: &mut Vec<Dropped>) -> Option<Packet> {
+        self.control.dequeue(now, &self.law, &mut ControlledFifo { fifo, drops })
     }
 }
 
 struct ControlledFifo<'a> {
     fifo: &'a mut Fifo,
-    marked: &'a mut u64,
     drops: &'a mut Vec<Dropped>,
 }
 
@@ -129,7 +114,7 @@ impl Backlog for ControlledFifo<'_> {
     }
 
     fn mark(&mut self, packet: &mut Packet) -> bool {
-        mark(packet, self.marked)
+        self.fifo.mark(packet)
     }
 
     fn discard(&mut self, packet: Packet) {
@@ -287,9 +272,12 @@ mod tests {
         fn signals(&mut self, millis: std::ops::Range<u64>) -> Vec<u64> {
             let mut at = Vec::new();
             for milli in millis {
-                let before = self.drops.len() as u64 + self.queue.marked;
+                let before = self.drops.len() as u64 + self.queue.marked();
                 self.queue.dequeue(at_micros(1000 * milli), &mut self.drops);
-                at.resize(at.len() + (self.drops.len() as u64 + self.queue.marked - before) as usize, milli);
+                at.resize(
+                    at.len() + (self.drops.len() as u64 + self.queue.marked() - before) as usize,
+                    milli,
+                );
             }
             at
         }
@@ -299,7 +287,7 @@ mod tests {
             while self.queue.fifo.pop().is_some() {}
             self.queue.enqueue(at_micros(1000 * milli), packet(0, 0, 1000, Ecn::NotEct), &mut self.drops);
             assert!(self.queue.dequeue(at_micros(1000 * milli), &mut self.drops).is_some());
-            assert!(!self.queue.control.dropping);
+            assert!(!self.queue.law.control.dropping);
             for sequence in 0..2000 {
                 self.queue.enqueue(
                     at_micros(1000 * milli),
@@ -342,13 +330,13 @@ mod tests {
     fn a_new_dropping_state_resumes_the_last_drop_rate() {
         let mut overdue = Overdue::new(2000, Ecn::NotEct);
         assert_eq!(overdue.signals(10..390).len(), 5);
-        assert_eq!((overdue.queue.control.count, overdue.queue.control.last_count), (5, 1));
+        assert_eq!((overdue.queue.law.control.count, overdue.queue.law.control.last_count), (5, 1));
         overdue.relieve(390);
         // The delay exceeds the target 5 ms later, and the dropping state begins 100 ms after that with count 5 − 1 = 4: the
         // next drops follow after 100/√4 = 50 ms and 100/√5 = 44.7 ms.
         assert_eq!(overdue.signals(395..600), [495, 545, 590]);
         // Now the count is 6 − 4 = 2: 100/√2 = 70.7 ms.
-        assert_eq!((overdue.queue.control.count, overdue.queue.control.last_count), (6, 4));
+        assert_eq!((overdue.queue.law.control.count, overdue.queue.law.control.last_count), (6, 4));
         overdue.relieve(600);
         assert_eq!(overdue.signals(605..780), [705, 776]);
         // Now 3 − 2 = 1 is not above 1, so the count restarts at 1.

@@ -1,14 +1,17 @@
 //! Delay threshold: drops or marks the packet at the head when it has waited too long, with a pause after each.
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    discipline::{Queue, mark, sojourn},
+    discipline::{Discipline, Queue, sojourn},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{Fifo, FifoQueue, Law},
     limit::Limit,
 };
-use crate::packet::{DropReason, Dropped, Packet};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 /// Configuration of a [`DelayThreshold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,23 +41,31 @@ impl Default for DelayThresholdConfig {
 /// A FIFO with a threshold of the delay at its head, as cellular base stations use: one drop signals congestion, and a hold-off
 /// time lets senders react before the next (after Sågfors, Ludwig, Meyer and Peisa, "Queue management for TCP traffic over 3G links",
 /// WCNC 2003, whose counter of packets is a time here).
+pub type DelayThreshold = FifoQueue<HeldOff>;
+
+/// The law of a [`DelayThreshold`].
 #[derive(Debug)]
-pub struct DelayThreshold {
+pub struct HeldOff {
     config: DelayThresholdConfig,
-    fifo: Fifo,
     /// End of the hold-off time.
     quiet_until: Timestamp,
-    marked: u64,
 }
 
-impl DelayThresholdConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] if a time is negative.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("delay threshold");
+impl Discipline for DelayThresholdConfig {
+    fn name(&self) -> &'static str {
+        "delay threshold"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(DelayThreshold::new(*self)?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         check.time("threshold", self.threshold)?;
         check.time("hold_off", self.hold_off)
     }
@@ -68,46 +79,22 @@ impl DelayThreshold {
     /// [`QueueError::Range`] if a time is negative.
     pub fn new(config: DelayThresholdConfig) -> Result<Self, QueueError> {
         config.validate()?;
-        Ok(Self { config, fifo: Fifo::new(config.limit), quiet_until: Timestamp::ZERO, marked: 0 })
+        Ok(Self::of(HeldOff { config, quiet_until: Timestamp::ZERO }, config.limit))
     }
 }
 
-impl Queue for DelayThreshold {
-    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        if self.fifo.admits(&packet) {
-            self.fifo.push(now, packet);
-        } else {
-            drops.push(Dropped { packet, reason: DropReason::Overflow });
-        }
-    }
-
-    fn dequeue(&mut self, now: Timestamp, drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let mut packet = self.fifo.pop()?;
+impl Law for HeldOff {
+    fn depart(&mut self, now: Timestamp, fifo: &mut Fifo, drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let mut packet = fifo.pop()?;
         if now < self.quiet_until || sojourn(now, &packet) <= self.config.threshold {
             return Some(packet);
         }
         self.quiet_until = now + self.config.hold_off;
-        if self.config.ecn && mark(&mut packet, &mut self.marked) {
+        if self.config.ecn && fifo.mark(&mut packet) {
             return Some(packet);
         }
         drops.push(Dropped { packet, reason: DropReason::Aqm });
-        self.fifo.pop()
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn marked(&self) -> u64 {
-        self.marked
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
+        fifo.pop()
     }
 }
 

@@ -1,10 +1,45 @@
-//! The interface of a queue discipline.
+//! The interfaces of a queue and of its configuration.
 
 use std::fmt;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use crate::packet::{Dropped, Packet};
+use super::{error::QueueError, limit::Limit};
+use crate::{
+    packet::{Dropped, Packet},
+    random::Random,
+};
+
+/// The configuration of a queue discipline.
+pub trait Discipline: fmt::Debug {
+    /// Name of the discipline.
+    fn name(&self) -> &'static str;
+
+    /// Capacity of its queue.
+    fn limit(&self) -> Limit;
+
+    /// Checks that every field is within its range.
+    ///
+    /// # Errors
+    ///
+    /// If a field is out of range.
+    fn validate(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    /// An empty queue, which takes its random numbers from `random` if it needs any. With [`Limit::Time`] it admits no packet until
+    /// [`Queue::on_rate`] has been called.
+    ///
+    /// # Errors
+    ///
+    /// If a field is out of range.
+    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError>;
+
+    /// Name and capacity: `CoDel, 1000 packets`.
+    fn describe(&self) -> String {
+        format!("{}, {}", self.name(), self.limit())
+    }
+}
 
 /// A queue and its discipline.
 ///

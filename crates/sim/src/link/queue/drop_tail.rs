@@ -1,46 +1,55 @@
 //! A FIFO with tail drop.
 
-use std::collections::VecDeque;
-
 use giusto_units::{DataRate, DataSize, Timestamp};
 
-use super::{discipline::Queue, limit::Limit};
-use crate::packet::{DropReason, Dropped, Packet};
+use super::{
+    discipline::{Discipline, Queue},
+    error::QueueError,
+    fifo::Fifo,
+    limit::Limit,
+};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 /// A FIFO that drops an arriving packet when it is full.
 #[derive(Debug)]
-pub struct DropTail {
-    limit: Limit,
-    drain: DataRate,
-    packets: VecDeque<Packet>,
-    size: DataSize,
+pub struct DropTail(Fifo);
+
+/// Tail drop has no other parameter than its limit.
+impl Discipline for Limit {
+    fn name(&self) -> &'static str {
+        "drop-tail"
+    }
+
+    fn limit(&self) -> Limit {
+        *self
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(DropTail::new(*self)))
+    }
 }
 
 impl DropTail {
     /// Creates an empty queue. With [`Limit::Time`] it admits no packet until [`Queue::on_rate`] has been called.
     pub fn new(limit: Limit) -> Self {
-        Self { limit, drain: DataRate::ZERO, packets: VecDeque::new(), size: DataSize::ZERO }
+        Self(Fifo::new(limit))
     }
 }
 
 impl Queue for DropTail {
     fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        if self.limit.admits(&packet, self.packets.len(), self.size, self.drain) {
-            self.size += packet.size();
-            self.packets.push_back(Packet { queued: now, ..packet });
-        } else {
-            drops.push(Dropped { packet, reason: DropReason::Overflow });
-        }
+        self.0.admit(now, packet, drops);
     }
 
     fn dequeue(&mut self, _now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.size = self.size.saturating_sub(packet.size());
-        Some(packet)
+        self.0.pop()
     }
 
     fn pass(&mut self, _now: Timestamp, packet: &mut Packet, drops: &mut Vec<Dropped>) -> bool {
-        let passes = self.limit.admits(packet, 0, DataSize::ZERO, self.drain);
+        let passes = self.0.admits(packet);
         if !passes {
             drops.push(Dropped { packet: *packet, reason: DropReason::Overflow });
         }
@@ -48,14 +57,14 @@ impl Queue for DropTail {
     }
 
     fn packets(&self) -> usize {
-        self.packets.len()
+        self.0.len()
     }
 
     fn size(&self) -> DataSize {
-        self.size
+        self.0.size()
     }
 
     fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.drain = drain;
+        self.0.set_drain(drain);
     }
 }

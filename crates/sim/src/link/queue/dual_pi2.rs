@@ -5,12 +5,15 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 pub use self::schedule::Scheduler;
 use self::schedule::Turns;
 use super::{
-    discipline::{Queue, mark, sojourn},
+    discipline::{Discipline, Queue, sojourn},
     error::{Check, QueueError},
     fifo::Fifo,
     limit::Limit,
 };
-use crate::packet::{DropReason, Dropped, Packet};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 mod schedule;
 
@@ -102,17 +105,23 @@ pub struct DualPi2 {
     classic_signals: Recurrence,
     ramp_from: TimeDelta,
     next_update: Option<Timestamp>,
-    marked: u64,
 }
 
-impl DualPi2Config {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] for a field that is out of range.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("DualPI2");
+impl Discipline for DualPi2Config {
+    fn name(&self) -> &'static str {
+        "DualPI2"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(DualPi2::new(*self)?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         check.positive_time("target", self.target)?;
         check.positive_time("update", self.update)?;
         check.gain("alpha", self.alpha)?;
@@ -151,7 +160,6 @@ impl DualPi2 {
             classic_signals: Recurrence::default(),
             ramp_from: config.ramp_from,
             next_update: None,
-            marked: 0,
             config,
         })
     }
@@ -190,14 +198,14 @@ impl DualPi2 {
             let packets = self.low_latency.len() as u64 + 1;
             let own = if packets > self.config.ramp_packets { self.ramp(sojourn(now, &packet)) } else { 0.0 };
             if self.low_latency_signals.next(own.max(coupled_probability)) {
-                mark(&mut packet, &mut self.marked);
+                self.low_latency.mark(&mut packet);
             }
         } else {
             if self.low_latency_signals.next(self.classic_probability()) {
                 return None;
             }
             if self.low_latency_signals.next(coupled_probability) {
-                mark(&mut packet, &mut self.marked);
+                self.low_latency.mark(&mut packet);
             }
         }
         Some(packet)
@@ -208,7 +216,7 @@ impl DualPi2 {
         let probability = self.classic_probability();
         if coupled && self.classic_signals.next(probability) {
             let overload = probability >= self.overload_probability();
-            if overload || !mark(&mut packet, &mut self.marked) {
+            if overload || !self.classic.mark(&mut packet) {
                 return None;
             }
         }
@@ -293,7 +301,7 @@ impl Queue for DualPi2 {
     }
 
     fn marked(&self) -> u64 {
-        self.marked
+        self.low_latency.marked() + self.classic.marked()
     }
 
     fn next_timer(&self) -> Option<Timestamp> {

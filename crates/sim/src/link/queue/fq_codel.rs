@@ -6,8 +6,9 @@ use rand::RngExt;
 use self::store::{List, Store};
 use super::{
     codel::{Backlog, Control, Law},
-    discipline::{Queue, sojourn},
+    discipline::{Discipline, Queue, sojourn},
     error::{Check, QueueError},
+    limit::Limit,
 };
 use crate::{
     packet::{DropReason, Dropped, FlowId, Packet},
@@ -81,14 +82,21 @@ pub struct FqCodel {
     old: List,
 }
 
-impl FqCodelConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] for a field that is out of range.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("FQ-CoDel");
+impl Discipline for FqCodelConfig {
+    fn name(&self) -> &'static str {
+        "FQ-CoDel"
+    }
+
+    fn limit(&self) -> Limit {
+        Limit::Packets(self.limit.into())
+    }
+
+    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(FqCodel::new(*self, random())?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         self.law()?;
         if let Some(threshold) = self.ce_threshold {
             check.time("ce_threshold", threshold)?;
@@ -100,10 +108,12 @@ impl FqCodelConfig {
         let limit_fits = (1..u32::MAX - 2).contains(&self.limit);
         check.number("limit", limit_fits, "from 1 to 4294967292 packets", f64::from(self.limit))
     }
+}
 
+impl FqCodelConfig {
     fn law(&self) -> Result<Law, QueueError> {
         let Self { target, interval, max_packet, ecn, .. } = *self;
-        Law::new("FQ-CoDel", Law { target, interval, max_packet, ecn })
+        Law::new(self.name(), Law { target, interval, max_packet, ecn })
     }
 }
 

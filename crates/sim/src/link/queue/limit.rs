@@ -1,5 +1,7 @@
 //! Queue capacity.
 
+use std::fmt;
+
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::packet::Packet;
@@ -15,6 +17,24 @@ pub enum Limit {
     Time(TimeDelta),
     /// Infinite capacity.
     Unlimited,
+}
+
+/// 1000 packets, our choice.
+impl Default for Limit {
+    fn default() -> Self {
+        Self::Packets(1000)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bytes(size) => size.fmt(f),
+            Self::Time(time) => time.fmt(f),
+            Self::Unlimited => f.write_str("unlimited"),
+        }
+    }
 }
 
 impl Limit {

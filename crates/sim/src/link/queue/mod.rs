@@ -15,8 +15,8 @@
 //! | [`Pie`] | queueing delay and its trend | arrival | RFC 8033 |
 //! | [`DualPi2`] | as PIE, coupled with a low-latency queue | departure | RFC 9332 |
 //!
-//! Each discipline takes a plain configuration struct with a `Default`, which is validated once; [`QueueError`] names an
-//! invalid field.
+//! Each discipline has a plain configuration struct, a [`Discipline`], which is validated once; [`QueueError`] names an invalid field.
+//! A discipline of one FIFO implements only its `Law`: what it does with the packets that arrive and leave.
 
 mod codel;
 mod delay_threshold;
@@ -39,7 +39,7 @@ mod tests;
 
 pub use codel::{CoDel, CoDelConfig};
 pub use delay_threshold::{DelayThreshold, DelayThresholdConfig};
-pub use discipline::Queue;
+pub use discipline::{Discipline, Queue};
 pub use drop_tail::DropTail;
 pub use dual_pi2::{DualPi2, DualPi2Config, Scheduler};
 pub use error::QueueError;

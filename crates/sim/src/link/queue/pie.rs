@@ -1,13 +1,13 @@
 //! PIE, a proportional-integral controller of the queueing delay (RFC 8033).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::departure::DepartureRate;
 use super::{
-    discipline::{Queue, mark, sojourn},
+    discipline::{Discipline, Queue, sojourn},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{Fifo, FifoQueue, Law},
     limit::Limit,
 };
 use crate::{
@@ -106,10 +106,12 @@ impl Default for PieConfig {
 ///
 /// Deviation: with [`LatencyEstimate::Timestamps`], the delay of an empty queue is zero. The RFC would keep the last sojourn
 /// time, and with it the probability, until the next departure.
+pub type Pie = FifoQueue<DelayControl>;
+
+/// The law of a [`Pie`].
 #[derive(Debug)]
-pub struct Pie {
+pub struct DelayControl {
     config: PieConfig,
-    fifo: Fifo,
     random: Random,
     probability: f64,
     accumulated: f64,
@@ -121,17 +123,23 @@ pub struct Pie {
     departures: Option<DepartureRate>,
     is_active: bool,
     next_update: Option<Timestamp>,
-    marked: u64,
 }
 
-impl PieConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] for a field that is out of range.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("PIE");
+impl Discipline for PieConfig {
+    fn name(&self) -> &'static str {
+        "PIE"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(Pie::new(*self, random())?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         check.positive_time("target", self.target)?;
         check.time("max_burst", self.max_burst)?;
         check.positive_time("update", self.update)?;
@@ -160,8 +168,7 @@ impl Pie {
             LatencyEstimate::Timestamps => None,
             LatencyEstimate::DepartureRate { threshold } => Some(DepartureRate::new(threshold)),
         };
-        Ok(Self {
-            fifo: Fifo::new(config.limit),
+        let law = DelayControl {
             random,
             probability: 0.0,
             accumulated: 0.0,
@@ -171,33 +178,35 @@ impl Pie {
             departures,
             is_active: config.active_above.is_none(),
             next_update: None,
-            marked: 0,
             config,
-        })
+        };
+        Ok(Self::of(law, config.limit))
     }
 
     /// Signal probability, 0 to 1.
     pub fn probability(&self) -> f64 {
-        self.probability
+        self.law.probability
     }
+}
 
+impl DelayControl {
     fn half_target(&self) -> f64 {
         self.config.target.as_seconds() / 2.0
     }
 
     /// Current queueing delay in seconds.
-    fn current_delay(&self) -> f64 {
+    fn current_delay(&self, fifo: &Fifo) -> f64 {
         match &self.departures {
-            Some(departures) => departures.delay_of(self.fifo.size()),
-            None if self.fifo.is_empty() => 0.0,
+            Some(departures) => departures.delay_of(fifo.size()),
+            None if fifo.is_empty() => 0.0,
             None => self.delay,
         }
     }
 
     /// Whether to signal on the arriving packet: `drop_early` of Appendix A, or of Appendix B if de-randomised.
-    fn draws_signal(&mut self) -> bool {
+    fn draws_signal(&mut self, fifo: &Fifo) -> bool {
         let exempt = (self.last_delay < self.half_target() && self.probability < LOW_PROBABILITY)
-            || self.fifo.size() <= self.config.mean_packet * 2;
+            || fifo.size() <= self.config.mean_packet * 2;
         if exempt {
             return false;
         }
@@ -217,9 +226,9 @@ impl Pie {
     }
 
     /// Called before a packet is enqueued: resets the burst allowance while there is no congestion (§4.4, §5.3).
-    fn renew_burst_allowance(&mut self) {
+    fn renew_burst_allowance(&mut self, fifo: &Fifo) {
         let half = self.half_target();
-        if self.probability == 0.0 && self.current_delay() < half && self.last_delay < half {
+        if self.probability == 0.0 && self.current_delay(fifo) < half && self.last_delay < half {
             self.burst_allowance = self.config.max_burst;
             if self.config.active_above.is_some() {
                 self.is_active = false;
@@ -228,8 +237,8 @@ impl Pie {
     }
 
     /// Called after a packet was enqueued or dropped: activates PIE on a long queue (§5.3) and starts the update timer.
-    fn activate(&mut self, now: Timestamp) {
-        if !self.is_active && self.config.active_above.is_some_and(|size| self.fifo.size() >= size) {
+    fn activate(&mut self, now: Timestamp, fifo: &Fifo) {
+        if !self.is_active && self.config.active_above.is_some_and(|size| fifo.size() >= size) {
             self.is_active = true;
             self.burst_allowance = self.config.max_burst;
             (self.probability, self.accumulated, self.last_delay) = (0.0, 0.0, 0.0);
@@ -237,14 +246,14 @@ impl Pie {
                 departures.restart(now);
             }
         }
-        if self.is_active && self.next_update.is_none() && !self.fifo.is_empty() {
+        if self.is_active && self.next_update.is_none() && !fifo.is_empty() {
             self.next_update = Some(now + self.config.update);
         }
     }
 
     /// `calculate_drop_prob` of Appendix A, with the cap of §5.5.
-    fn update(&mut self) {
-        let delay = self.current_delay();
+    fn update(&mut self, fifo: &Fifo) {
+        let delay = self.current_delay(fifo);
         let mut change = self.config.alpha * (delay - self.config.target.as_seconds())
             + self.config.beta * (delay - self.last_delay);
         change /= auto_tuning(self.probability);
@@ -274,64 +283,48 @@ fn auto_tuning(probability: f64) -> f64 {
     }
 }
 
-impl Queue for Pie {
-    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, drops: &mut Vec<Dropped>) {
-        self.renew_burst_allowance();
-        if !self.fifo.admits(&packet) {
+impl Law for DelayControl {
+    fn arrive(&mut self, now: Timestamp, mut packet: Packet, fifo: &mut Fifo, drops: &mut Vec<Dropped>) {
+        self.renew_burst_allowance(fifo);
+        if !fifo.admits(&packet) {
             self.accumulated = 0.0;
             drops.push(Dropped { packet, reason: DropReason::Overflow });
-        } else if self.is_active && self.burst_allowance == TimeDelta::ZERO && self.draws_signal() {
+        } else if self.is_active && self.burst_allowance == TimeDelta::ZERO && self.draws_signal(fifo) {
             self.accumulated = 0.0;
             let may_mark = self.config.ecn && self.probability < self.config.mark_threshold;
-            if may_mark && mark(&mut packet, &mut self.marked) {
-                self.fifo.push(now, packet);
+            if may_mark && fifo.mark(&mut packet) {
+                fifo.push(now, packet);
             } else {
                 drops.push(Dropped { packet, reason: DropReason::Aqm });
             }
         } else {
-            self.fifo.push(now, packet);
+            fifo.push(now, packet);
         }
-        self.activate(now);
+        self.activate(now, fifo);
     }
 
-    fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let packet = self.fifo.pop()?;
+    fn depart(&mut self, now: Timestamp, fifo: &mut Fifo, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let packet = fifo.pop()?;
         self.delay = sojourn(now, &packet).as_seconds();
         if let Some(departures) = &mut self.departures {
-            departures.on_departure(now, packet.size(), self.fifo.size());
+            departures.on_departure(now, packet.size(), fifo.size());
         }
         Some(packet)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn marked(&self) -> u64 {
-        self.marked
     }
 
     fn next_timer(&self) -> Option<Timestamp> {
         self.next_update
     }
 
-    fn on_timer(&mut self, now: Timestamp) {
+    fn on_timer(&mut self, now: Timestamp, fifo: &Fifo) {
         let Some(due) = self.next_update.filter(|&due| now >= due) else { return };
         if self.is_active {
-            self.update();
+            self.update(fifo);
         }
-        let has_work = self.is_active && (!self.fifo.is_empty() || self.probability > 0.0);
+        let has_work = self.is_active && (!fifo.is_empty() || self.probability > 0.0);
         // After a delay of a period or more, missed updates are not repeated.
         let next = Some(due + self.config.update).filter(|&next| next > now);
         self.next_update = has_work.then(|| next.unwrap_or(now + self.config.update));
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
     }
 }
 

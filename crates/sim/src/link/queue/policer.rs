@@ -3,12 +3,15 @@
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    discipline::Queue,
+    discipline::{Discipline, Queue},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{Fifo, FifoQueue, Law},
     limit::Limit,
 };
-use crate::packet::{DropReason, Dropped, Packet};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 /// Work of a byte, in bit·ns/s, so that the tokens of a whole number of nanoseconds are a whole number.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
@@ -29,14 +32,28 @@ impl PolicerConfig {
     pub const fn new(rate: DataRate, burst: DataSize) -> Self {
         Self { rate, burst, limit: Limit::Packets(1000) }
     }
+}
 
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] if a rate or a size is zero.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("policer");
+impl Discipline for PolicerConfig {
+    fn name(&self) -> &'static str {
+        "policer"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(Policer::new(*self)?))
+    }
+
+    /// Rate and size of the bucket: `policer, 5 Mbit/s, burst 30 kB`.
+    fn describe(&self) -> String {
+        format!("{}, {}, burst {}", self.name(), self.rate, self.burst)
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         check.positive_rate("rate", self.rate)?;
         check.positive_size("burst", self.burst)
     }
@@ -48,13 +65,15 @@ impl PolicerConfig {
 ///
 /// A token bucket that lets packets wait is a rate of the link:
 /// [`RateProfile::TokenBucket`](crate::link::rate::RateProfile::TokenBucket).
+pub type Policer = FifoQueue<Bucket>;
+
+/// The law of a [`Policer`].
 #[derive(Debug)]
-pub struct Policer {
+pub struct Bucket {
     config: PolicerConfig,
     /// Tokens at `at`, in bit·ns/s.
     tokens: u128,
     at: Timestamp,
-    fifo: Fifo,
 }
 
 impl Policer {
@@ -66,9 +85,11 @@ impl Policer {
     pub fn new(config: PolicerConfig) -> Result<Self, QueueError> {
         config.validate()?;
         let tokens = work(config.burst);
-        Ok(Self { config, tokens, at: Timestamp::ZERO, fifo: Fifo::new(config.limit) })
+        Ok(Self::of(Bucket { config, tokens, at: Timestamp::ZERO }, config.limit))
     }
+}
 
+impl Bucket {
     /// Takes the tokens of `size`, if there are enough.
     fn take(&mut self, now: Timestamp, size: DataSize) -> bool {
         let elapsed =
@@ -86,29 +107,13 @@ fn work(size: DataSize) -> u128 {
     u128::from(size.as_bytes()) * WORK_PER_BYTE
 }
 
-impl Queue for Policer {
-    fn enqueue(&mut self, now: Timestamp, packet: Packet, drops: &mut Vec<Dropped>) {
-        if self.fifo.admits(&packet) && self.take(now, packet.size()) {
-            self.fifo.push(now, packet);
+impl Law for Bucket {
+    fn arrive(&mut self, now: Timestamp, packet: Packet, fifo: &mut Fifo, drops: &mut Vec<Dropped>) {
+        if fifo.admits(&packet) && self.take(now, packet.size()) {
+            fifo.push(now, packet);
         } else {
             drops.push(Dropped { packet, reason: DropReason::Overflow });
         }
-    }
-
-    fn dequeue(&mut self, _now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        self.fifo.pop()
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
     }
 }
 

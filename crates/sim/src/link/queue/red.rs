@@ -1,12 +1,12 @@
 //! RED, random early detection (Floyd & Jacobson 1993).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp, math};
+use giusto_units::{DataSize, TimeDelta, Timestamp, math};
 use rand::RngExt;
 
 use super::{
-    discipline::{Queue, mark},
+    discipline::{Discipline, Queue},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{Fifo, FifoQueue, Law},
     limit::Limit,
 };
 use crate::{
@@ -85,29 +85,36 @@ impl Default for RedConfig {
 /// | average | `avg ← (1 − w_q)·avg + w_q·q`; after an idle time in which `m` packets could have been sent, `avg ← (1 − w_q)^m·avg` |
 /// | probability | `p_b ← max_p·(avg − min_th)/(max_th − min_th)` |
 /// | probability after `count` packets without a signal | `p_a ← p_b/(1 − count·p_b)` |
+pub type Red = FifoQueue<RandomEarly>;
+
+/// The law of a [`Red`].
 #[derive(Debug)]
-pub struct Red {
+pub struct RandomEarly {
     config: RedConfig,
     min: f64,
     max: f64,
-    fifo: Fifo,
     random: Random,
     average: f64,
     /// Number of packets since the last signal; `None` below the lower threshold (−1 in the paper).
     count: Option<u64>,
     idle_since: Option<Timestamp>,
-    marked: u64,
 }
 
-impl RedConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] for a field that is out of range, [`QueueError::Order`] if the upper threshold
-    /// is not above the lower.
-    pub fn validate(&self) -> Result<(), QueueError> {
-        let check = Check("RED");
+impl Discipline for RedConfig {
+    fn name(&self) -> &'static str {
+        "RED"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(Red::new(*self, random())?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
+        let check = Check(self.name());
         check.share("max_probability", self.max_probability)?;
         check.share("weight", self.weight)?;
         check.positive_size("mean_packet", self.mean_packet)?;
@@ -117,7 +124,7 @@ impl RedConfig {
         let (min, max, unit) = self.bounds();
         if max <= min {
             return Err(QueueError::Order {
-                queue: "RED",
+                queue: self.name(),
                 lower: "thresholds.min",
                 lower_found: format!("{min} {unit}"),
                 upper: "thresholds.max",
@@ -126,7 +133,9 @@ impl RedConfig {
         }
         Ok(())
     }
+}
 
+impl RedConfig {
     /// Both thresholds and their unit.
     fn bounds(&self) -> (u64, u64, &'static str) {
         match self.thresholds {
@@ -147,29 +156,29 @@ impl Red {
     pub fn new(config: RedConfig, random: Random) -> Result<Self, QueueError> {
         config.validate()?;
         let (min, max, _) = config.bounds();
-        Ok(Self {
+        let law = RandomEarly {
             min: min as f64,
             max: max as f64,
-            fifo: Fifo::new(config.limit),
             random,
             average: 0.0,
             count: None,
             idle_since: Some(Timestamp::ZERO),
-            marked: 0,
             config,
-        })
+        };
+        Ok(Self::of(law, config.limit))
     }
 
     /// Average queue length, in the unit of the thresholds.
     pub fn average(&self) -> f64 {
-        self.average
+        self.law.average
     }
+}
 
-    fn update_average(&mut self, now: Timestamp) {
+impl RandomEarly {
+    fn update_average(&mut self, now: Timestamp, fifo: &Fifo) {
         let weight = self.config.weight;
-        if let Some(since) = self.idle_since.filter(|_| self.fifo.is_empty()) {
-            let slot =
-                self.fifo.drain().time_for(self.config.mean_packet).filter(|&slot| slot > TimeDelta::ZERO);
+        if let Some(since) = self.idle_since.filter(|_| fifo.is_empty()) {
+            let slot = fifo.drain().time_for(self.config.mean_packet).filter(|&slot| slot > TimeDelta::ZERO);
             if let Some(slot) = slot {
                 let packets = now.saturating_since(since).as_seconds() / slot.as_seconds();
                 self.average *= math::pow(1.0 - weight, packets);
@@ -179,8 +188,8 @@ impl Red {
             return;
         }
         let length = match self.config.thresholds {
-            Thresholds::Packets { .. } => self.fifo.len() as f64,
-            Thresholds::Bytes { .. } => self.fifo.size().as_bytes() as f64,
+            Thresholds::Packets { .. } => fifo.len() as f64,
+            Thresholds::Bytes { .. } => fifo.size().as_bytes() as f64,
         };
         self.average += weight * (length - self.average);
     }
@@ -222,50 +231,34 @@ fn uniform_probability(base: f64, count: u64) -> f64 {
     if left <= base { 1.0 } else { base / left }
 }
 
-impl Queue for Red {
-    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, drops: &mut Vec<Dropped>) {
-        self.update_average(now);
-        if !self.fifo.admits(&packet) {
+impl Law for RandomEarly {
+    fn arrive(&mut self, now: Timestamp, mut packet: Packet, fifo: &mut Fifo, drops: &mut Vec<Dropped>) {
+        self.update_average(now, fifo);
+        if !fifo.admits(&packet) {
             self.count = self.count.map(|_| 0);
             drops.push(Dropped { packet, reason: DropReason::Overflow });
             return;
         }
-        if self.draws_signal(&packet) && !(self.config.ecn && mark(&mut packet, &mut self.marked)) {
+        if self.draws_signal(&packet) && !(self.config.ecn && fifo.mark(&mut packet)) {
             drops.push(Dropped { packet, reason: DropReason::Aqm });
             return;
         }
         self.idle_since = None;
-        self.fifo.push(now, packet);
+        fifo.push(now, packet);
     }
 
-    fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let packet = self.fifo.pop()?;
-        if self.fifo.is_empty() {
+    fn depart(&mut self, now: Timestamp, fifo: &mut Fifo, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let packet = fifo.pop()?;
+        if fifo.is_empty() {
             self.idle_since = Some(now);
         }
         Some(packet)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn marked(&self) -> u64 {
-        self.marked
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::Ecn;
+    use giusto_units::{DataRate, Ecn};
 
     use super::*;
     use crate::{
@@ -303,7 +296,7 @@ mod tests {
         let limit = Limit::Bytes(DataSize::from_bytes(500));
         let mut red = red(RedConfig { weight: 0.25, limit, ..Default::default() });
         red.on_rate(at_micros(0), DataRate::from_bps(4_000_000));
-        red.average = 8.0;
+        red.law.average = 8.0;
         for milli in 1..=3 {
             red.enqueue(at_micros(1000 * milli), packet(0, milli, 1000, Ecn::NotEct), &mut Vec::new());
         }
@@ -325,8 +318,8 @@ mod tests {
     fn the_probability_is_a_ramp_and_a_step_or_two_ramps() {
         let probability = |gentle, average| {
             let mut red = red(RedConfig { gentle, ..Default::default() });
-            red.average = average;
-            red.base_probability()
+            red.law.average = average;
+            red.law.base_probability()
         };
         assert_eq!(probability(false, 4.99), None);
         close(probability(false, 5.0).unwrap(), 0.0);
@@ -355,14 +348,14 @@ mod tests {
     fn distances_between_signals_are_uniform() {
         let mut red = red(RedConfig { ecn: false, ..Default::default() });
         // p_b = 0.01: distances from 1 to 100 with a mean of 50.5 and a standard deviation of 29.
-        red.average = 10.0;
+        red.law.average = 10.0;
         let probe = packet(0, 0, 1000, Ecn::NotEct);
         let (mut gaps, mut gap) = ([0_u32; 101], 0);
-        red.count = Some(0);
+        red.law.count = Some(0);
         for _ in 0..500_000 {
             gap += 1;
             // The packet after a signal has count 1 here, so the maximum distance is one less than the paper's "1/p_b".
-            if red.draws_signal(&probe) {
+            if red.law.draws_signal(&probe) {
                 gaps[gap] += 1;
                 gap = 0;
             }
@@ -379,11 +372,11 @@ mod tests {
         for (ecn, marks) in [(Ecn::Ect0, 1), (Ecn::NotEct, 0)] {
             let mut red = red(RedConfig { weight: 1.0, ..Default::default() });
             let mut drops = Vec::new();
-            red.average = 15.0;
+            red.law.average = 15.0;
             for sequence in 0..16 {
                 red.fifo.push(at_micros(0), packet(0, sequence, 1000, ecn));
             }
-            red.idle_since = None;
+            red.law.idle_since = None;
             red.enqueue(at_micros(0), packet(0, 16, 1000, ecn), &mut drops);
             assert_eq!((red.marked(), drops.len()), (marks, 1 - marks as usize));
         }

@@ -1,14 +1,17 @@
 //! Step marking: marks packets above a fixed threshold.
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    discipline::{Queue, mark, sojourn},
+    discipline::{Discipline, Queue, sojourn},
     error::{Check, QueueError},
-    fifo::Fifo,
+    fifo::{Fifo, FifoQueue, Law},
     limit::Limit,
 };
-use crate::packet::{DropReason, Dropped, Packet};
+use crate::{
+    packet::{DropReason, Dropped, Packet},
+    random::Random,
+};
 
 /// The marking threshold of a [`StepMark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,22 +43,24 @@ impl Default for StepMarkConfig {
 }
 
 /// A FIFO that marks every ECN-capable packet above a threshold and drops an arriving packet when it is full.
-#[derive(Debug)]
-pub struct StepMark {
-    threshold: MarkThreshold,
-    fifo: Fifo,
-    marked: u64,
-}
+pub type StepMark = FifoQueue<StepMarkConfig>;
 
-impl StepMarkConfig {
-    /// Checks that every field is within its range.
-    ///
-    /// # Errors
-    ///
-    /// [`QueueError::Range`] if a sojourn threshold is negative.
-    pub fn validate(&self) -> Result<(), QueueError> {
+impl Discipline for StepMarkConfig {
+    fn name(&self) -> &'static str {
+        "step mark"
+    }
+
+    fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
+        Ok(Box::new(StepMark::new(*self)?))
+    }
+
+    fn validate(&self) -> Result<(), QueueError> {
         match self.threshold {
-            MarkThreshold::Sojourn(threshold) => Check("step mark").time("threshold", threshold),
+            MarkThreshold::Sojourn(threshold) => Check(self.name()).time("threshold", threshold),
             MarkThreshold::Packets(_) | MarkThreshold::Bytes(_) => Ok(()),
         }
     }
@@ -70,49 +75,33 @@ impl StepMark {
     /// [`QueueError::Range`] if a sojourn threshold is negative.
     pub fn new(config: StepMarkConfig) -> Result<Self, QueueError> {
         config.validate()?;
-        Ok(Self { threshold: config.threshold, fifo: Fifo::new(config.limit), marked: 0 })
+        Ok(Self::of(config, config.limit))
     }
 }
 
-impl Queue for StepMark {
-    fn enqueue(&mut self, now: Timestamp, mut packet: Packet, drops: &mut Vec<Dropped>) {
-        if !self.fifo.admits(&packet) {
+impl Law for StepMarkConfig {
+    fn arrive(&mut self, now: Timestamp, mut packet: Packet, fifo: &mut Fifo, drops: &mut Vec<Dropped>) {
+        if !fifo.admits(&packet) {
             drops.push(Dropped { packet, reason: DropReason::Overflow });
             return;
         }
         let above = match self.threshold {
             MarkThreshold::Sojourn(_) => false,
-            MarkThreshold::Packets(threshold) => self.fifo.len() as u64 > threshold,
-            MarkThreshold::Bytes(threshold) => self.fifo.size() > threshold,
+            MarkThreshold::Packets(threshold) => fifo.len() as u64 > threshold,
+            MarkThreshold::Bytes(threshold) => fifo.size() > threshold,
         };
         if above {
-            mark(&mut packet, &mut self.marked);
+            fifo.mark(&mut packet);
         }
-        self.fifo.push(now, packet);
+        fifo.push(now, packet);
     }
 
-    fn dequeue(&mut self, now: Timestamp, _drops: &mut Vec<Dropped>) -> Option<Packet> {
-        let mut packet = self.fifo.pop()?;
+    fn depart(&mut self, now: Timestamp, fifo: &mut Fifo, _drops: &mut Vec<Dropped>) -> Option<Packet> {
+        let mut packet = fifo.pop()?;
         if matches!(self.threshold, MarkThreshold::Sojourn(threshold) if sojourn(now, &packet) > threshold) {
-            mark(&mut packet, &mut self.marked);
+            fifo.mark(&mut packet);
         }
         Some(packet)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn size(&self) -> DataSize {
-        self.fifo.size()
-    }
-
-    fn marked(&self) -> u64 {
-        self.marked
-    }
-
-    fn on_rate(&mut self, _now: Timestamp, drain: DataRate) {
-        self.fifo.set_drain(drain);
     }
 }
 

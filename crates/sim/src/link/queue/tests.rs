@@ -61,6 +61,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn Queue>)> {
     let random = || random::stream(seed, "queue");
     let (nano, byte) = (TimeDelta::from_nanos(1), DataSize::from_bytes(1));
+    let pick_time = |ordinary| if extreme { TimeDelta::ZERO } else { ordinary };
     let pick = |ordinary, strange| if extreme { strange } else { ordinary };
     let codel = CoDelConfig { limit, ..Default::default() };
     let codel = if extreme {
@@ -100,6 +101,9 @@ fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn 
         dual
     };
     let threshold = if extreme { MarkThreshold::Packets(0) } else { StepMarkConfig::default().threshold };
+    let (hold_off, ecn) = (pick_time(TimeDelta::from_millis(100)), true);
+    let delay = DelayThresholdConfig { threshold: pick_time(nano * 200_000_000), hold_off, ecn, limit };
+    let policer = PolicerConfig { limit, ..PolicerConfig::new(DataRate::from_bps(4_000_000), byte * 3000) };
     vec![
         ("drop tail", Box::new(DropTail::new(limit))),
         ("step mark", Box::new(StepMark::new(StepMarkConfig { threshold, limit }).unwrap())),
@@ -108,6 +112,8 @@ fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn 
         ("pie", Box::new(Pie::new(pie, random()).unwrap())),
         ("red", Box::new(Red::new(red, random()).unwrap())),
         ("dualpi2", Box::new(DualPi2::new(dual).unwrap())),
+        ("delay threshold", Box::new(DelayThreshold::new(delay).unwrap())),
+        ("policer", Box::new(Policer::new(policer).unwrap())),
     ]
 }
 
@@ -258,9 +264,9 @@ fn every_discipline_signals_under_overload() {
         .into_iter()
         .map(|(name, out, marks)| {
             assert!(out.len() < offered, "{name} dropped nothing");
-            assert_eq!(name == "drop tail", marks == 0, "{name}: {marks}");
+            assert_eq!(["drop tail", "policer"].contains(&name), marks == 0, "{name}: {marks}");
             name
         })
         .collect();
-    assert_eq!(names.len(), 7);
+    assert_eq!(names.len(), 9);
 }

@@ -16,8 +16,8 @@ fn congested(config: PieConfig, probability: f64) -> Pie {
     for sequence in 0..100 {
         pie.enqueue(at_micros(0), packet(0, sequence, 1000, Ecn::Ect0), &mut Vec::new());
     }
-    pie.burst_allowance = TimeDelta::ZERO;
-    (pie.delay, pie.last_delay, pie.probability) = (0.040, 0.040, probability);
+    pie.law.burst_allowance = TimeDelta::ZERO;
+    (pie.law.delay, pie.law.last_delay, pie.law.probability) = (0.040, 0.040, probability);
     pie
 }
 
@@ -67,10 +67,14 @@ fn updates_match_hand_computed_values() {
     ];
     for (before, delay, last, after) in by_hand {
         let mut pie = congested(PieConfig::default(), before);
-        (pie.delay, pie.last_delay) = (delay, last);
-        pie.update();
-        assert!((pie.probability - after).abs() < 1e-15, "{before} {delay} {last}: {}", pie.probability);
-        assert!((pie.last_delay - delay).abs() < 1e-15);
+        (pie.law.delay, pie.law.last_delay) = (delay, last);
+        pie.law.update(&pie.fifo);
+        assert!(
+            (pie.law.probability - after).abs() < 1e-15,
+            "{before} {delay} {last}: {}",
+            pie.law.probability
+        );
+        assert!((pie.law.last_delay - delay).abs() < 1e-15);
     }
 }
 
@@ -89,7 +93,7 @@ fn the_burst_allowance_lasts_ten_updates() {
         assert!(drops.is_empty(), "update {update}");
         pie.dequeue(now, &mut drops);
         pie.on_timer(now);
-        pie.probability = 1.0;
+        pie.law.probability = 1.0;
     }
     pie.enqueue(at_micros(150_000), packet(0, 0, 1000, Ecn::NotEct), &mut drops);
     assert_eq!(drops.len(), 1);
@@ -109,7 +113,7 @@ fn the_timer_runs_only_while_there_is_work() {
     // With a positive probability the timer runs until the probability has decayed.
     pie.enqueue(at_micros(20_000), packet(0, 0, 1000, Ecn::NotEct), &mut Vec::new());
     pie.dequeue(at_micros(20_000), &mut Vec::new());
-    pie.probability = 0.5;
+    pie.law.probability = 0.5;
     let mut updates = 0;
     while let Some(due) = pie.next_timer() {
         pie.on_timer(due);
@@ -118,7 +122,7 @@ fn the_timer_runs_only_while_there_is_work() {
     // The decay alone would take ln(0.1/0.5)/ln(0.98) = 80 updates down to 0.1. The integral term shortens that; below 0.1
     // the divided steps are smaller.
     assert!((60..2000).contains(&updates), "{updates}");
-    assert!(pie.probability == 0.0);
+    assert!(pie.law.probability == 0.0);
 }
 
 #[test]
@@ -129,10 +133,10 @@ fn marks_below_the_mark_threshold_and_drops_above() {
         for sequence in 0..2000 {
             pie.enqueue(at_micros(1), packet(0, sequence, 1000, Ecn::Ect0), &mut drops);
         }
-        let signals = pie.marked + drops.len() as u64;
+        let signals = pie.marked() + drops.len() as u64;
         // 8 packets without a draw, then 10 on average: 111 signals with a standard deviation of 6.
         assert!((111 - 18..=111 + 18).contains(&signals), "{signals}");
-        assert_eq!((pie.marked > 0, drops.is_empty()), (marks, marks));
+        assert_eq!((pie.marked() > 0, drops.is_empty()), (marks, marks));
     }
 }
 
@@ -166,13 +170,13 @@ fn a_short_queue_or_delay_is_not_signalled() {
     let signals = |change: fn(&mut Pie)| {
         let mut pie = congested(PieConfig { derandomise: false, ..Default::default() }, 0.19);
         change(&mut pie);
-        (0..100).filter(|_| pie.draws_signal()).count()
+        (0..100).filter(|_| pie.law.draws_signal(&pie.fifo)).count()
     };
     assert!((8..=32).contains(&signals(|_| ())));
     // No signal below half of the target while the probability is below 0.2.
-    assert_eq!(signals(|pie| pie.last_delay = 0.007_4), 0);
-    assert!(signals(|pie| pie.last_delay = 0.007_6) > 0);
-    assert!(signals(|pie| (pie.last_delay, pie.probability) = (0.007_4, 0.2)) > 0);
+    assert_eq!(signals(|pie| pie.law.last_delay = 0.007_4), 0);
+    assert!(signals(|pie| pie.law.last_delay = 0.007_6) > 0);
+    assert!(signals(|pie| (pie.law.last_delay, pie.law.probability) = (0.007_4, 0.2)) > 0);
     // No signal with at most twice 1024 B queued.
     assert_eq!(
         signals(|pie| while pie.fifo.len() > 2 {
@@ -192,13 +196,13 @@ fn inactive_until_the_queue_is_long() {
     let active_above = Some(DataSize::from_bytes(50_000));
     let mut pie = pie(PieConfig { active_above, ..Default::default() });
     for sequence in 0..50 {
-        assert_eq!((pie.is_active, pie.next_timer()), (false, None));
+        assert_eq!((pie.law.is_active, pie.next_timer()), (false, None));
         pie.enqueue(at_micros(0), packet(0, sequence, 1000, Ecn::NotEct), &mut Vec::new());
     }
-    assert!(pie.is_active && pie.next_timer().is_some());
+    assert!(pie.law.is_active && pie.next_timer().is_some());
     while pie.dequeue(at_micros(10), &mut Vec::new()).is_some() {}
     pie.enqueue(at_micros(20), packet(0, 0, 1000, Ecn::NotEct), &mut Vec::new());
-    assert!(!pie.is_active);
+    assert!(!pie.law.is_active);
 }
 
 #[test]
