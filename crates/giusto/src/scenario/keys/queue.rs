@@ -50,7 +50,7 @@ macro_rules! disciplines {
 
 disciplines! {
     DropTail(Limit), "drop-tail", "First in, first out: drops what exceeds its limit", DROP_TAIL,
-        |keys| keys.optional("limit").unwrap_or(Limit::Time(DEFAULT_QUEUE));
+        |keys| keys.value("limit");
     CoDel(CoDelConfig), "codel", "CoDel, RFC 8289", CODEL, |keys| codel(keys, CoDelConfig::default());
     FqCodel(FqCodelConfig), "fq-codel", "FQ-CoDel, RFC 8290", FQ_CODEL, fq_codel_in_packets;
     Pie(PieConfig), "pie", "PIE, RFC 8033", PIE, |keys| pie(keys, PieConfig::default());

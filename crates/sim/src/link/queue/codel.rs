@@ -1,17 +1,6 @@
 //! `CoDel`, controlled delay (RFC 8289).
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
-
-use super::{
-    discipline::{Discipline, Queue},
-    error::{Check, QueueError},
-    fifo::{self, Fifo, FifoQueue},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::{fifo, prelude::*};
 
 /// Configuration of a [`CoDel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,6 @@
 //! Delay threshold: drops or marks the packet at the head when it has waited too long, with a pause after each.
 
-use giusto_units::{TimeDelta, Timestamp};
-
-use super::{
-    discipline::{Discipline, Queue, sojourn},
-    error::{Check, QueueError},
-    fifo::{Fifo, FifoQueue, Law},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 /// Configuration of a [`DelayThreshold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,6 @@
 //! A FIFO with tail drop.
 
-use giusto_units::{DataRate, DataSize, Timestamp};
-
-use super::{
-    discipline::{Discipline, Queue},
-    error::QueueError,
-    fifo::Fifo,
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 /// A FIFO that drops an arriving packet when it is full.
 #[derive(Debug)]

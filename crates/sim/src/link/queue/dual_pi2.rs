@@ -1,19 +1,8 @@
 //! `DualPI2`: coupled queues for low-latency (L4S) and classic traffic (RFC 9332).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-
 pub use self::schedule::Scheduler;
 use self::schedule::Turns;
-use super::{
-    discipline::{Discipline, Queue, sojourn},
-    error::{Check, QueueError},
-    fifo::Fifo,
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 mod schedule;
 

@@ -1,19 +1,13 @@
 //! FQ-CoDel: deficit round robin over per-flow queues with `CoDel` (RFC 8290).
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::store::{List, Store};
 use super::{
     codel::{Backlog, Control, Law},
-    discipline::{Discipline, Queue, sojourn},
-    error::{Check, QueueError},
-    limit::Limit,
+    prelude::*,
 };
-use crate::{
-    packet::{DropReason, Dropped, FlowId, Packet},
-    random::Random,
-};
+use crate::packet::FlowId;
 
 mod store;
 

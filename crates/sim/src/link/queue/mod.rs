@@ -29,6 +29,7 @@ mod fq_codel;
 mod limit;
 mod pie;
 mod policer;
+mod prelude;
 mod red;
 mod step_mark;
 

@@ -1,19 +1,9 @@
 //! PIE, a proportional-integral controller of the queueing delay (RFC 8033).
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use self::departure::DepartureRate;
-use super::{
-    discipline::{Discipline, Queue, sojourn},
-    error::{Check, QueueError},
-    fifo::{Fifo, FifoQueue, Law},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 mod departure;
 

@@ -1,17 +1,6 @@
 //! Token-bucket policer in front of a tail-drop queue.
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-
-use super::{
-    discipline::{Discipline, Queue},
-    error::{Check, QueueError},
-    fifo::{Fifo, FifoQueue, Law},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 /// Work of a byte, in bit·ns/s, so that the tokens of a whole number of nanoseconds are a whole number.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;

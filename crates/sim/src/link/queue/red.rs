@@ -1,18 +1,9 @@
 //! RED, random early detection (Floyd & Jacobson 1993).
 
-use giusto_units::{DataSize, TimeDelta, Timestamp, math};
+use giusto_units::math;
 use rand::RngExt;
 
-use super::{
-    discipline::{Discipline, Queue},
-    error::{Check, QueueError},
-    fifo::{Fifo, FifoQueue, Law},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 /// The range of the average queue length in which [`Red`] signals with a probability (`min_th` and `max_th` of the paper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

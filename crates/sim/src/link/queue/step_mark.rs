@@ -1,17 +1,6 @@
 //! Step marking: marks packets above a fixed threshold.
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
-
-use super::{
-    discipline::{Discipline, Queue, sojourn},
-    error::{Check, QueueError},
-    fifo::{Fifo, FifoQueue, Law},
-    limit::Limit,
-};
-use crate::{
-    packet::{DropReason, Dropped, Packet},
-    random::Random,
-};
+use super::prelude::*;
 
 /// The marking threshold of a [`StepMark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
