@@ -7,8 +7,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use super::{
     cadence::{Cadence, Period},
     error::SourceError,
-    frame::EncodedFrame,
-    model::MediaSource,
+    on_cadence::{Made, Model, OnCadence},
 };
 
 /// Configuration of an [`Audio`] source.
@@ -32,13 +31,12 @@ impl Default for AudioConfig {
 /// bytes every 20 ms.
 ///
 /// Every frame has the same size, rounded down to a whole number of bytes per packet time.
-/// [`target`](MediaSource::target) is the resulting rate.
-#[derive(Debug, Clone)]
-pub struct Audio {
-    cadence: Cadence,
-    rate: DataRate,
-    size: DataSize,
-}
+/// [`target`](super::MediaSource::target) is the resulting rate.
+pub type Audio = OnCadence<Spoken>;
+
+/// Frames of one size, one per packet time.
+#[derive(Debug, Clone, Copy)]
+pub struct Spoken(DataSize);
 
 impl Audio {
     /// A source whose first frame is due at `start`.
@@ -54,48 +52,20 @@ impl Audio {
         let rate = DataRate::of(size, packet_time)
             .filter(|_| (1..=65_535).contains(&size.as_bytes()))
             .ok_or(SourceError::Packets { size, rate })?;
-        Ok(Self { cadence: Cadence::new(start, period, clock), rate, size })
+        let cadence = Cadence::new(start, period, clock);
+        Ok(Self::of(Spoken(size), cadence, RateRange::fixed(rate), rate))
     }
 }
 
-impl MediaSource for Audio {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        self.cadence.is_due(now).then(|| {
-            let frame = self.cadence.frame(self.size.as_bytes(), false);
-            self.cadence.advance();
-            frame
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, _target: DataRate) {
-        self.cadence.observe(now);
-    }
-
-    fn target(&self) -> DataRate {
-        self.rate
-    }
-
-    fn limits(&self) -> RateRange {
-        RateRange::fixed(self.rate)
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.cadence.set_paused(now, paused);
+impl Model for Spoken {
+    fn frame(&mut self, _now: Timestamp, _target: DataRate) -> Made {
+        Made::new(self.0.as_bytes(), false)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::MediaSource, *};
 
     #[test]
     fn twenty_kbps_are_50_bytes_every_20_ms() {

@@ -6,8 +6,8 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 use super::{
     cadence::{Cadence, Period},
     error::SourceError,
-    frame::{EncodedFrame, VIDEO_CLOCK},
-    model::MediaSource,
+    frame::VIDEO_CLOCK,
+    on_cadence::{Made, Model, OnCadence},
 };
 
 /// A source of packets of constant size at a constant rate, which ignores its target.
@@ -29,12 +29,11 @@ use super::{
 /// assert_eq!(source.next_frame_at(), Some(Timestamp::from_nanos(1_000_000)));
 /// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 /// ```
-#[derive(Debug, Clone)]
-pub struct Cbr {
-    cadence: Cadence,
-    rate: DataRate,
-    size: DataSize,
-}
+pub type Cbr = OnCadence<Constant>;
+
+/// Frames of one size.
+#[derive(Debug, Clone, Copy)]
+pub struct Constant(DataSize);
 
 impl Cbr {
     /// Packets of `size` at `rate`, the first at `start`; timestamps on the video clock.
@@ -44,41 +43,12 @@ impl Cbr {
     /// [`SourceError::Packets`] unless `size` is 1 to 65535 bytes and the interval is 1 µs to 1 h.
     pub fn new(rate: DataRate, size: DataSize, start: Timestamp) -> Result<Self, SourceError> {
         let cadence = Cadence::new(start, Period::of(size, rate)?, VIDEO_CLOCK);
-        Ok(Self { cadence, rate, size })
+        Ok(Self::of(Constant(size), cadence, RateRange::fixed(rate), rate))
     }
 }
 
-impl MediaSource for Cbr {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        self.cadence.is_due(now).then(|| {
-            let frame = self.cadence.frame(self.size.as_bytes(), false);
-            self.cadence.advance();
-            frame
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, _target: DataRate) {
-        self.cadence.observe(now);
-    }
-
-    fn target(&self) -> DataRate {
-        self.rate
-    }
-
-    fn limits(&self) -> RateRange {
-        RateRange::fixed(self.rate)
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.cadence.set_paused(now, paused);
+impl Model for Constant {
+    fn frame(&mut self, _now: Timestamp, _target: DataRate) -> Made {
+        Made::new(self.0.as_bytes(), false)
     }
 }

@@ -1,16 +1,14 @@
 //! The hybrid model of RFC 8593 §7.
 
-use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
 use super::{
     error::SourceError,
-    frame::EncodedFrame,
     ladder::TraceLadder,
-    model::MediaSource,
+    on_cadence::OnCadence,
     trace::Player,
-    transient::{StatisticalConfig, Transients},
+    transient::{StatisticalConfig, Steady, Transients},
 };
 
 /// The hybrid model of a live video encoder (RFC 8593 §7): the frames of a trace in the steady state; the
@@ -18,11 +16,7 @@ use super::{
 /// steady state.
 ///
 /// A requested key frame is a burst, as in the [`StatisticalEncoder`](super::StatisticalEncoder).
-#[derive(Debug, Clone)]
-pub struct HybridEncoder<R> {
-    transients: Transients<R>,
-    player: Player,
-}
+pub type HybridEncoder<R> = OnCadence<Transients<R, Player>>;
 
 impl<R: Rng> HybridEncoder<R> {
     /// An encoder whose first frame is due at `start`. Its frame rate and the sizes in the steady state are
@@ -40,43 +34,14 @@ impl<R: Rng> HybridEncoder<R> {
         rng: R,
     ) -> Result<Self, SourceError> {
         let config = StatisticalConfig { frame_rate: ladder.frame_rate(), ..config };
-        Ok(Self {
-            transients: Transients::new(config, start, rng)?,
-            player: Player::new(ladder, skip_frames)?,
-        })
+        Self::with(config, Player::new(ladder, skip_frames)?, start, rng)
     }
 }
 
-impl<R: Rng + Send + std::fmt::Debug> MediaSource for HybridEncoder<R> {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.transients.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        self.transients.poll_frame(now, |rate, _| {
-            let (size, key) = self.player.next(rate);
-            (size.as_bytes(), key)
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        self.transients.set_target(now, target);
-    }
-
-    fn target(&self) -> DataRate {
-        self.transients.target()
-    }
-
-    fn limits(&self) -> RateRange {
-        self.transients.config().limits
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.transients.request_key_frame(now);
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.transients.set_paused(now, paused);
+impl Steady for Player {
+    fn draw(&mut self, _config: &StatisticalConfig, rate: DataRate, _rng: &mut impl Rng) -> (u64, bool) {
+        let (size, key) = self.next(rate);
+        (size.as_bytes(), key)
     }
 }
 
@@ -85,7 +50,7 @@ mod tests {
     use giusto_units::{DataSize, TimeDelta};
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::FrameRate;
+    use super::super::{EncodedFrame, FrameRate, MediaSource};
     use super::*;
 
     #[test]

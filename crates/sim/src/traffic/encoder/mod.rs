@@ -71,6 +71,7 @@ mod lag;
 mod laplace;
 mod model;
 mod noisy;
+mod on_cadence;
 mod perfect;
 mod reaction;
 mod recorded;

@@ -7,9 +7,9 @@ use super::{
     account::{BurstSize, FrameAccount},
     cadence::{Cadence, FrameRate},
     error::SourceError,
-    frame::{EncodedFrame, VIDEO_CLOCK},
+    frame::VIDEO_CLOCK,
     lag::Lag,
-    model::MediaSource,
+    on_cadence::{Made, Model, OnCadence},
 };
 
 /// Configuration of a [`PerfectEncoder`].
@@ -56,11 +56,11 @@ pub struct KeyFrames {
 /// remainders carried. The excess of a key frame is subtracted from the next frames.
 ///
 /// No real encoder works like this. It is for tests in which all effects should come from the controller.
+pub type PerfectEncoder = OnCadence<Exact>;
+
+/// The model of a [`PerfectEncoder`].
 #[derive(Debug, Clone)]
-pub struct PerfectEncoder {
-    cadence: Cadence,
-    limits: RateRange,
-    target: DataRate,
+pub struct Exact {
     lag: Lag,
     account: FrameAccount,
     key_frames: Option<KeyFrames>,
@@ -90,29 +90,20 @@ impl PerfectEncoder {
             }
         }
         let target = limits.clamp(start_rate);
-        Ok(Self {
-            cadence: Cadence::new(start, frame_rate.period(), VIDEO_CLOCK),
-            limits,
-            target,
+        let model = Exact {
             lag: Lag::new(lag, target),
             account: FrameAccount::new(frame_rate),
             key_frames,
             key_wanted: true,
             since_key: 0,
-        })
+        };
+        let cadence = Cadence::new(start, frame_rate.period(), VIDEO_CLOCK);
+        Ok(Self::of(model, cadence, limits, target))
     }
 }
 
-impl MediaSource for PerfectEncoder {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        if !self.cadence.is_due(now) {
-            return None;
-        }
+impl Model for Exact {
+    fn frame(&mut self, now: Timestamp, _target: DataRate) -> Made {
         let rate = self.lag.rate(now);
         let interval = self.key_frames.and_then(|keys| keys.interval);
         let key = self.key_wanted || interval.is_some_and(|interval| self.since_key >= interval);
@@ -122,32 +113,15 @@ impl MediaSource for PerfectEncoder {
         };
         self.key_wanted = false;
         self.since_key = if key { 1 } else { self.since_key.saturating_add(1) };
-        let frame = self.cadence.frame(bytes, key);
-        self.cadence.advance();
-        Some(frame)
+        Made::new(bytes, key)
     }
 
-    fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        let now = self.cadence.observe(now);
-        self.target = self.limits.clamp(target);
-        self.lag.request(now, self.target);
+    fn on_target(&mut self, now: Timestamp, target: DataRate) {
+        self.lag.request(now, target);
     }
 
-    fn target(&self) -> DataRate {
-        self.target
-    }
-
-    fn limits(&self) -> RateRange {
-        self.limits
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
+    fn restart(&mut self) {
         self.key_wanted = true;
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.key_wanted |= self.cadence.set_paused(now, paused);
     }
 }
 
@@ -155,7 +129,10 @@ impl MediaSource for PerfectEncoder {
 mod tests {
     use giusto_units::DataSize;
 
-    use super::*;
+    use super::{
+        super::{EncodedFrame, MediaSource},
+        *,
+    };
 
     fn encoder(config: PerfectConfig) -> PerfectEncoder {
         let mut encoder = PerfectEncoder::new(config, Timestamp::ZERO).unwrap();

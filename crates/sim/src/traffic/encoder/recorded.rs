@@ -8,8 +8,8 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 use super::{
     cadence::{Cadence, FrameRate},
     error::SourceError,
-    frame::{EncodedFrame, FRAME_MAX, FRAME_MIN, VIDEO_CLOCK},
-    model::MediaSource,
+    frame::{FRAME_MAX, FRAME_MIN, VIDEO_CLOCK},
+    on_cadence::{Made, Model, OnCadence},
 };
 
 /// The sizes of the frames of a recording, which repeat.
@@ -81,13 +81,13 @@ pub struct RecordedConfig {
 /// assert_eq!(camera.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(9_000)));
 /// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 /// ```
+pub type RecordedEncoder = OnCadence<Recording>;
+
+/// A recording, and how far it is played.
 #[derive(Debug, Clone)]
-pub struct RecordedEncoder {
-    cadence: Cadence,
+pub struct Recording {
     sizes: FrameSizes,
     next: usize,
-    limits: RateRange,
-    target: DataRate,
     /// The mean rate of the recording, if sizes follow the target.
     mean: Option<DataRate>,
     /// What rounding has left of earlier frames, in bytes.
@@ -109,24 +109,20 @@ impl RecordedEncoder {
             None => (RateRange::fixed(mean), mean),
         };
         frame_rate.check(limits)?;
-        Ok(Self {
-            cadence: Cadence::new(start, frame_rate.period(), VIDEO_CLOCK),
-            sizes,
-            next: 0,
-            limits,
-            target,
-            mean: adapts.map(|_| mean),
-            remainder: 0.0,
-            is_first: true,
-        })
+        let mean = adapts.map(|_| mean);
+        let recording = Recording { sizes, next: 0, mean, remainder: 0.0, is_first: true };
+        let cadence = Cadence::new(start, frame_rate.period(), VIDEO_CLOCK);
+        Ok(Self::of(recording, cadence, limits, target))
     }
+}
 
+impl Recording {
     /// The size of the next frame.
-    fn size(&mut self) -> u64 {
+    fn size(&mut self, target: DataRate) -> u64 {
         let recorded = self.sizes.sizes.get(self.next).copied().unwrap_or(FRAME_MIN);
         self.next = (self.next + 1) % self.sizes.sizes.len();
         let Some(mean) = self.mean else { return recorded.as_bytes() };
-        let exact = recorded.as_bytes() as f64 * self.target.as_bps() as f64 / mean.as_bps().max(1) as f64
+        let exact = recorded.as_bytes() as f64 * target.as_bps() as f64 / mean.as_bps().max(1) as f64
             + self.remainder;
         let size = (exact.floor() as u64).clamp(FRAME_MIN.as_bytes(), FRAME_MAX.as_bytes());
         // What the bounds add or take is not made up for by other frames.
@@ -135,47 +131,15 @@ impl RecordedEncoder {
     }
 }
 
-impl MediaSource for RecordedEncoder {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        self.cadence.is_due(now).then(|| {
-            let bytes = self.size();
-            let key = std::mem::take(&mut self.is_first);
-            let frame = self.cadence.frame(bytes, key);
-            self.cadence.advance();
-            frame
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        self.cadence.observe(now);
-        self.target = self.limits.clamp(target);
-    }
-
-    fn target(&self) -> DataRate {
-        self.target
-    }
-
-    fn limits(&self) -> RateRange {
-        self.limits
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.cadence.set_paused(now, paused);
+impl Model for Recording {
+    fn frame(&mut self, _now: Timestamp, target: DataRate) -> Made {
+        Made::new(self.size(target), std::mem::take(&mut self.is_first))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::MediaSource, *};
 
     const BYTES: [u64; 4] = [30_000, 2_001, 1_000, 6_999];
 

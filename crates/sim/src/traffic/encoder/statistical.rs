@@ -1,15 +1,13 @@
 //! The statistical model of RFC 8593 §5.
 
-use giusto_session::media::RateRange;
 use giusto_units::{DataRate, Timestamp};
 use rand::Rng;
 
 use super::{
     error::SourceError,
-    frame::EncodedFrame,
     laplace::deviation,
-    model::MediaSource,
-    transient::{StatisticalConfig, Transients},
+    on_cadence::OnCadence,
+    transient::{StatisticalConfig, Steady, Transients},
 };
 
 /// The statistical reference model of a live video encoder (RFC 8593 §5).
@@ -18,10 +16,11 @@ use super::{
 /// change of the target, a requested key frame and the start begin a transient: a burst frame, then smaller
 /// ones, so that the average is the target (§5.2). After a reaction the encoder does not react again for a
 /// while (§5.1). The [module](super) documents our choices where the text leaves one.
-#[derive(Debug, Clone)]
-pub struct StatisticalEncoder<R> {
-    transients: Transients<R>,
-}
+pub type StatisticalEncoder<R> = OnCadence<Transients<R, Deviations>>;
+
+/// Frames with Laplacian deviations in size.
+#[derive(Debug, Clone, Copy)]
+pub struct Deviations;
 
 impl<R: Rng> StatisticalEncoder<R> {
     /// An encoder whose first frame is due at `start`, with deviations drawn from `rng`.
@@ -31,41 +30,15 @@ impl<R: Rng> StatisticalEncoder<R> {
     /// [`SourceError::Parameter`] names the parameter out of range; [`SourceError::FrameTooSmall`] if the
     /// lowest rate gives less than the minimum frame size.
     pub fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
-        Ok(Self { transients: Transients::new(config, start, rng)? })
+        Self::with(config, Deviations, start, rng)
     }
 }
 
-impl<R: Rng + Send + std::fmt::Debug> MediaSource for StatisticalEncoder<R> {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.transients.next_frame_at()
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let StatisticalConfig { frame_rate, size_scale, .. } = *self.transients.config();
-        self.transients.poll_frame(now, |rate, rng| {
-            let mean = frame_rate.share(rate) as f64 / frame_rate.share_of_a_byte() as f64;
-            ((mean * (1.0 + deviation(size_scale, rng))).round() as u64, false)
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        self.transients.set_target(now, target);
-    }
-
-    fn target(&self) -> DataRate {
-        self.transients.target()
-    }
-
-    fn limits(&self) -> RateRange {
-        self.transients.config().limits
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.transients.request_key_frame(now);
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.transients.set_paused(now, paused);
+impl Steady for Deviations {
+    fn draw(&mut self, config: &StatisticalConfig, rate: DataRate, rng: &mut impl Rng) -> (u64, bool) {
+        let StatisticalConfig { frame_rate, size_scale, .. } = *config;
+        let mean = frame_rate.share(rate) as f64 / frame_rate.share_of_a_byte() as f64;
+        ((mean * (1.0 + deviation(size_scale, rng))).round() as u64, false)
     }
 }
 
@@ -74,7 +47,7 @@ mod tests {
     use giusto_units::DataSize;
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::{BurstSize, Meanwhile};
+    use super::super::{BurstSize, EncodedFrame, Meanwhile, MediaSource};
     use super::*;
 
     fn encoder(config: StatisticalConfig) -> StatisticalEncoder<StdRng> {

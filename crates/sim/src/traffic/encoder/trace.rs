@@ -6,9 +6,9 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 use super::{
     cadence::Cadence,
     error::SourceError,
-    frame::{EncodedFrame, VIDEO_CLOCK},
+    frame::VIDEO_CLOCK,
     ladder::TraceLadder,
-    model::MediaSource,
+    on_cadence::{Made, Model, OnCadence},
 };
 
 /// Configuration of a [`TraceEncoder`].
@@ -31,7 +31,7 @@ impl Default for TraceConfig {
 
 /// Current position in the traces: `t_current` of RFC 8593 §6.2.1.
 #[derive(Debug, Clone)]
-pub(super) struct Player {
+pub struct Player {
     ladder: TraceLadder,
     skip: usize,
     position: usize,
@@ -52,24 +52,13 @@ impl Player {
         self.position = if next < self.ladder.frames() { next } else { self.skip };
         (size, key)
     }
-
-    /// Returns to the key frame (RFC 8593 §6.2.2).
-    pub(super) fn restart(&mut self) {
-        self.position = 0;
-    }
 }
 
 /// The trace-driven model of a live video encoder (RFC 8593 §6).
 ///
 /// It follows the target at once, as in §6.2.1; its rate varies as the traces do. A requested key frame
 /// restarts the traces (§6.2.2).
-#[derive(Debug, Clone)]
-pub struct TraceEncoder {
-    cadence: Cadence,
-    limits: RateRange,
-    target: DataRate,
-    player: Player,
-}
+pub type TraceEncoder = OnCadence<Player>;
 
 impl TraceEncoder {
     /// An encoder whose first frame is due at `start`.
@@ -80,58 +69,25 @@ impl TraceEncoder {
     pub fn new(config: TraceConfig, ladder: TraceLadder, start: Timestamp) -> Result<Self, SourceError> {
         let TraceConfig { limits, start_rate, skip_frames } = config;
         let cadence = Cadence::new(start, ladder.frame_rate().period(), VIDEO_CLOCK);
-        Ok(Self {
-            cadence,
-            limits,
-            target: limits.clamp(start_rate),
-            player: Player::new(ladder, skip_frames)?,
-        })
+        Ok(Self::of(Player::new(ladder, skip_frames)?, cadence, limits, limits.clamp(start_rate)))
     }
 }
 
-impl MediaSource for TraceEncoder {
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
+impl Model for Player {
+    fn frame(&mut self, _now: Timestamp, target: DataRate) -> Made {
+        let (size, key) = self.next(target);
+        Made::new(size.as_bytes(), key)
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        self.cadence.is_due(now).then(|| {
-            let (size, key) = self.player.next(self.target);
-            let frame = self.cadence.frame(size.as_bytes(), key);
-            self.cadence.advance();
-            frame
-        })
-    }
-
-    fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        self.cadence.observe(now);
-        self.target = self.limits.clamp(target);
-    }
-
-    fn target(&self) -> DataRate {
-        self.target
-    }
-
-    fn limits(&self) -> RateRange {
-        self.limits
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
-        self.player.restart();
-    }
-
-    fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        if self.cadence.set_paused(now, paused) {
-            self.player.restart();
-        }
+    /// Returns to the key frame (RFC 8593 §6.2.2).
+    fn restart(&mut self) {
+        self.position = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::FrameRate;
+    use super::super::{FrameRate, MediaSource};
     use super::*;
 
     fn encoder(skip_frames: usize) -> TraceEncoder {
@@ -177,7 +133,7 @@ mod tests {
 
     #[test]
     fn traces_without_remaining_frames_are_rejected() {
-        let ladder = encoder(0).player.ladder;
+        let ladder = encoder(0).model.ladder;
         let config = TraceConfig { skip_frames: 5, ..TraceConfig::default() };
         assert!(TraceEncoder::new(config, ladder, Timestamp::ZERO).is_err());
     }

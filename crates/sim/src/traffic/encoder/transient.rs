@@ -9,8 +9,9 @@ use super::{
     account::{BurstSize, FrameAccount},
     cadence::{Cadence, FrameRate},
     error::{SourceError, parameter},
-    frame::{EncodedFrame, FRAME_MIN, VIDEO_CLOCK},
+    frame::{FRAME_MIN, VIDEO_CLOCK},
     laplace::{check_scale, deviation},
+    on_cadence::{Made, Model, OnCadence},
     reaction::{Meanwhile, Reaction, Transition},
 };
 
@@ -74,21 +75,31 @@ impl Default for StatisticalConfig {
     }
 }
 
-/// The state of an encoder with transients. Its owner makes the frames of the steady state.
+/// The frames of the steady state.
+pub trait Steady {
+    /// The size of a frame at `rate`, and whether it is a key frame.
+    fn draw(&mut self, config: &StatisticalConfig, rate: DataRate, rng: &mut impl Rng) -> (u64, bool);
+}
+
+/// The model of an encoder with transients.
 #[derive(Debug, Clone)]
-pub(super) struct Transients<R> {
+pub struct Transients<R, S> {
     config: StatisticalConfig,
-    cadence: Cadence,
-    target: DataRate,
     reaction: Reaction,
     account: FrameAccount,
     key_wanted: bool,
     burst_wanted: bool,
     rng: R,
+    steady: S,
 }
 
-impl<R: Rng> Transients<R> {
-    pub(super) fn new(config: StatisticalConfig, start: Timestamp, rng: R) -> Result<Self, SourceError> {
+impl<R: Rng, S: Steady> OnCadence<Transients<R, S>> {
+    pub(super) fn with(
+        config: StatisticalConfig,
+        steady: S,
+        start: Timestamp,
+        rng: R,
+    ) -> Result<Self, SourceError> {
         config.frame_rate.check(config.limits)?;
         config.burst_size.check()?;
         check_scale("scale of frame intervals", config.interval_scale)?;
@@ -96,45 +107,33 @@ impl<R: Rng> Transients<R> {
         parameter("frames per burst", config.burst_frames.into(), 1.0..=1e3, "1 to 1000")?;
         parameter("abrupt change", config.abrupt_change, 0.0..=f64::MAX, "at least 0")?;
         let target = config.limits.clamp(config.start_rate);
-        Ok(Self {
+        let model = Transients {
             config,
-            cadence: Cadence::new(start, config.frame_rate.period(), VIDEO_CLOCK),
-            target,
             reaction: Reaction::new(config.reaction_latency, config.meanwhile, target),
             account: FrameAccount::new(config.frame_rate),
             key_wanted: true,
             burst_wanted: false,
             rng,
-        })
+            steady,
+        };
+        let cadence = Cadence::new(start, config.frame_rate.period(), VIDEO_CLOCK);
+        Ok(Self::of(model, cadence, config.limits, target))
     }
+}
 
-    pub(super) const fn config(&self) -> &StatisticalConfig {
-        &self.config
+impl<R, S> Transients<R, S> {
+    fn note(&mut self, transition: Option<Transition>) {
+        self.burst_wanted |= transition.is_some_and(|change| change.is_abrupt(self.config.abrupt_change));
     }
+}
 
-    pub(super) const fn target(&self) -> DataRate {
-        self.target
-    }
-
-    pub(super) fn next_frame_at(&self) -> Option<Timestamp> {
-        self.cadence.next_frame_at()
-    }
-
-    /// The due frame. `steady` is called for every frame at the current rate and returns a size and whether
-    /// it is a key frame; in a transient its result is discarded, but the same random numbers are drawn.
-    pub(super) fn poll_frame(
-        &mut self,
-        now: Timestamp,
-        steady: impl FnOnce(DataRate, &mut R) -> (u64, bool),
-    ) -> Option<EncodedFrame> {
-        let now = self.cadence.observe(now);
-        if !self.cadence.is_due(now) {
-            return None;
-        }
+impl<R: Rng, S: Steady> Model for Transients<R, S> {
+    /// In a transient the frame of the steady state is discarded, but the same random numbers are drawn.
+    fn frame(&mut self, now: Timestamp, _target: DataRate) -> Made {
         let transition = self.reaction.poll(now);
         self.note(transition);
         let rate = self.reaction.rate();
-        let (steady_bytes, steady_key) = steady(rate, &mut self.rng);
+        let (steady_bytes, steady_key) = self.steady.draw(&self.config, rate, &mut self.rng);
         let stretch = 1.0 + deviation(self.config.interval_scale, &mut self.rng);
 
         let key = std::mem::take(&mut self.key_wanted);
@@ -144,35 +143,22 @@ impl<R: Rng> Transients<R> {
         } else {
             self.account.repay(rate)
         };
-        let frame = match transient {
-            Some(bytes) => self.cadence.frame(bytes, key),
-            None => self.cadence.frame(steady_bytes.max(FRAME_MIN.as_bytes()), steady_key),
-        };
-        if transient.is_some() {
-            self.cadence.advance();
-        } else {
-            self.cadence.advance_by(stretch);
+        match transient {
+            Some(bytes) => Made::new(bytes, key),
+            None => Made {
+                bytes: steady_bytes.max(FRAME_MIN.as_bytes()),
+                key: steady_key,
+                stretch: Some(stretch),
+            },
         }
-        Some(frame)
     }
 
-    pub(super) fn set_target(&mut self, now: Timestamp, target: DataRate) {
-        let now = self.cadence.observe(now);
-        self.target = self.config.limits.clamp(target);
-        let transition = self.reaction.request(now, self.target);
+    fn on_target(&mut self, now: Timestamp, target: DataRate) {
+        let transition = self.reaction.request(now, target);
         self.note(transition);
     }
 
-    fn note(&mut self, transition: Option<Transition>) {
-        self.burst_wanted |= transition.is_some_and(|change| change.is_abrupt(self.config.abrupt_change));
-    }
-
-    pub(super) fn request_key_frame(&mut self, now: Timestamp) {
-        self.cadence.observe(now);
+    fn restart(&mut self) {
         self.key_wanted = true;
-    }
-
-    pub(super) fn set_paused(&mut self, now: Timestamp, paused: bool) {
-        self.key_wanted |= self.cadence.set_paused(now, paused);
     }
 }
