@@ -14,6 +14,7 @@ macro_rules! disciplines {
         /// A queue and its parameters.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
+        #[expect(clippy::doc_markdown, reason = "the texts are also shown to users")]
         pub enum QueueSpec {
             $(#[doc = $text] $variant($config),)*
         }
@@ -54,16 +55,23 @@ disciplines! {
     CoDel(CoDelConfig), "codel", "CoDel, RFC 8289", CODEL, |keys| codel(keys, CoDelConfig::default());
     FqCodel(FqCodelConfig), "fq-codel", "FQ-CoDel, RFC 8290", FQ_CODEL, fq_codel_in_packets;
     Pie(PieConfig), "pie", "PIE, RFC 8033", PIE, |keys| pie(keys, PieConfig::default());
-    Red(RedConfig), "red", "Random early detection, Floyd and Jacobson 1993", RED,
-        |keys| { let thresholds = thresholds(keys); red(keys, RedConfig { thresholds, ..RedConfig::default() }) };
-    DualPi2(DualPi2Config), "dualpi2", "DualPI2, RFC 9332", DUAL_PI2,
-        |keys| { let scheduler = scheduler(keys); dual_pi2(keys, DualPi2Config { scheduler, ..DualPi2Config::default() }) };
+    Red(RedConfig), "red", "Random early detection, Floyd and Jacobson 1993", RED, |keys| {
+        let thresholds = thresholds(keys);
+        red(keys, RedConfig { thresholds, ..RedConfig::default() })
+    };
+    DualPi2(DualPi2Config), "dualpi2", "DualPI2, RFC 9332", DUAL_PI2, |keys| {
+        let scheduler = scheduler(keys);
+        dual_pi2(keys, DualPi2Config { scheduler, ..DualPi2Config::default() })
+    };
     StepMark(StepMarkConfig), "step-mark", "Marks all packets above a threshold, RFC 9332 Appendix A", STEP_MARK,
         |keys| step_mark(keys, StepMarkConfig::default());
-    DelayThreshold(DelayThresholdConfig), "delay-threshold", "Drops or marks at the head above a delay", DELAY_THRESHOLD,
-        |keys| delay_threshold(keys, DelayThresholdConfig::default());
-    Policer(PolicerConfig), "policer", "Drops packets that exceed a token bucket; none waits for tokens", POLICER,
-        |keys| { let config = PolicerConfig::new(keys.value("rate"), keys.value("burst")); policer(keys, config) };
+    DelayThreshold(DelayThresholdConfig), "delay-threshold", "Drops or marks at the head above a delay",
+        DELAY_THRESHOLD, |keys| delay_threshold(keys, DelayThresholdConfig::default());
+    Policer(PolicerConfig), "policer", "Drops packets that exceed a token bucket; none waits for tokens",
+        POLICER, |keys| {
+            let config = PolicerConfig::new(keys.value("rate"), keys.value("burst"));
+            policer(keys, config)
+        };
 }
 
 impl Default for QueueSpec {
