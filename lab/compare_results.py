@@ -58,7 +58,7 @@ def results(place):
         return {file.stem: json.loads(file.read_text()) for file in files if file.stat().st_size > 0}
     scenarios = REPOSITORY / "scenarios"
     found = {}
-    for file in sorted(scenarios.glob("*.toml")) + sorted(scenarios.glob("rfc8867/*.toml")):
+    for file in sorted(scenarios.rglob("*.toml")):
         name = str(file.relative_to(scenarios).with_suffix("")).replace("/", "_")
         run = subprocess.run(
             [path.resolve(), "sim", file.relative_to(REPOSITORY), "--json"],
