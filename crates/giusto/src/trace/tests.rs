@@ -75,7 +75,8 @@ fn a_small_run_as_csv() {
     let text = fs::read_to_string(&path).unwrap();
     // 100 B take 1 ms on the narrow link and come out 5 ms later.
     let later = text.lines().skip(24).filter(|line| line.contains(",wide,") || line.contains("delivered"));
-    insta::assert_snapshot!(text.lines().take(24).chain(later).collect::<Vec<_>>().join("\n"));
+    let part = text.lines().take(24).chain(later).collect::<Vec<_>>().join("\n");
+    insta::with_settings!({ snapshot_path => "../../tests/snapshots" }, { insta::assert_snapshot!(part) });
 }
 
 /// Two decisions and two frames of the first flow, and a frame of the second.

@@ -14,6 +14,7 @@ mod probes;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+#[path = "../../../tests/vectors/receive_side.rs"]
 mod vectors;
 
 pub use config::Config;

@@ -28,6 +28,7 @@ mod state;
 #[cfg(test)]
 pub(super) mod tests;
 #[cfg(test)]
+#[path = "../../../../tests/vectors/loss_model.rs"]
 mod vectors;
 
 use alloc::vec::Vec;
