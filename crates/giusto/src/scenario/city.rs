@@ -2,7 +2,7 @@
 
 use giusto_lte::{city::CityConfig, radio::link::Direction};
 
-use super::{expectation, keys::QueueSpec, media::MediaSpec};
+use super::{expectation, media::MediaSpec, model::QueueSpec};
 
 pub use crate::statistics::CityMetric;
 

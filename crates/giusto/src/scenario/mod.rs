@@ -55,11 +55,12 @@ pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
 pub use document::Document;
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Metric, Subject, Unit};
-pub use keys::{QueueSpec, schema, setting_paths};
+pub use keys::{schema, setting_paths};
 pub use lesson::{Lesson, Step};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{
-    DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, REVERSE, Scenario, Start, Transfers,
+    DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, QueueSpec, REVERSE, Scenario, Start,
+    Transfers,
 };
 pub use setting::Setting;

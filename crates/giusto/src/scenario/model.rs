@@ -2,7 +2,14 @@
 
 use giusto_pace::{CyclePlan, Strategy};
 use giusto_sim::{
-    link::{LinkConfig, rate::RateProfile},
+    link::{
+        LinkConfig,
+        queue::{
+            CoDelConfig, DelayThresholdConfig, Discipline, DualPi2Config, FqCodelConfig, Limit, PieConfig,
+            PolicerConfig, RedConfig, StepMarkConfig,
+        },
+        rate::RateProfile,
+    },
     machine::Machine,
     medium::{Access, Station, WifiConfig},
     packet::LinkId,
@@ -14,7 +21,7 @@ use giusto_sim::{
 use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::{expectation::Expectation, keys::QueueSpec, media::MediaSpec};
+use super::{expectation::Expectation, media::MediaSpec};
 
 /// The default queue of a link: tail drop above the data that the link sends in this time (300 ms, RFC 8867 §4.3).
 pub const DEFAULT_QUEUE: TimeDelta = TimeDelta::from_millis(300);
@@ -211,6 +218,45 @@ impl LinkSpec {
             to: self.from.clone(),
             ..self.clone()
         }
+    }
+}
+
+/// Defines [`QueueSpec`] by its variants.
+macro_rules! queues {
+    ($($variant:ident($config:ty), $text:literal;)*) => {
+        /// A queue and its parameters.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum QueueSpec {
+            $(#[doc = $text] $variant($config),)*
+        }
+
+        impl QueueSpec {
+            /// Its discipline.
+            pub fn discipline(&self) -> &dyn Discipline {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
+            }
+        }
+    };
+}
+
+queues! {
+    DropTail(Limit), "First in, first out, with a limit: tail drop.";
+    CoDel(CoDelConfig), "`CoDel`, RFC 8289.";
+    FqCodel(FqCodelConfig), "`FQ-CoDel`, RFC 8290.";
+    Pie(PieConfig), "PIE, RFC 8033.";
+    Red(RedConfig), "Random early detection (RED).";
+    DualPi2(DualPi2Config), "`DualPI2`, RFC 9332.";
+    StepMark(StepMarkConfig), "Marks all packets above a threshold.";
+    DelayThreshold(DelayThresholdConfig), "Drops or marks at the head above a delay, with a hold-off time.";
+    Policer(PolicerConfig), "Drops what exceeds a token bucket.";
+}
+
+impl Default for QueueSpec {
+    fn default() -> Self {
+        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
     }
 }
 

@@ -17,12 +17,13 @@ use super::{
     media::{MEDIA, call},
     parts::{HEAD, each, head},
     prelude::*,
-    queue::{QUEUE, QueueSpec},
+    queue::QUEUE,
     tcp::{TCP, settings},
 };
 use crate::scenario::{
     city::{CityExpectation, CityMetric, CityScenario, CitySpec},
     media::MediaSpec,
+    model::QueueSpec,
 };
 
 /// Other traffic of a cell in each direction in case 1, in bit/s (RFC 8869 §2.1.2); in case 3 half of it (§2.2.2).

@@ -22,13 +22,10 @@ mod tcp;
 mod video;
 
 pub(super) use self::media::MEDIA;
+pub use self::schema::{schema, setting_paths};
 pub(crate) use self::{
     city::CITY_FILE,
     file::{FILE, RUN},
-};
-pub use self::{
-    queue::QueueSpec,
-    schema::{schema, setting_paths},
 };
 
 /// Defines rows, and the function that reads those with a field: `"name", kind, default, "meaning" => field;`.

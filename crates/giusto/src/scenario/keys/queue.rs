@@ -1,33 +1,16 @@
 //! Keys of queues.
 
 use giusto_sim::link::queue::{
-    CoDelConfig, DelayThresholdConfig, Discipline, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit,
-    MarkThreshold, PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
+    CoDelConfig, DelayThresholdConfig, DualPi2Config, FqCodelConfig, LatencyEstimate, Limit, MarkThreshold,
+    PieConfig, PolicerConfig, RedConfig, Scheduler, StepMarkConfig, Thresholds,
 };
 
 use super::prelude::*;
-use crate::scenario::model::DEFAULT_QUEUE;
+use crate::scenario::model::QueueSpec;
 
-/// Defines [`QueueSpec`] and its reader by rows: variant and configuration, kind in a file, text, keys, reader of the keys.
+/// Defines the kinds of queues and their reader by rows: variant and configuration, kind in a file, text, keys, reader of the keys.
 macro_rules! disciplines {
     ($($variant:ident($config:ty), $name:literal, $text:literal, $keys:ident, $read:expr;)*) => {
-        /// A queue and its parameters.
-        #[derive(Debug, Clone, PartialEq)]
-        #[non_exhaustive]
-        #[expect(clippy::doc_markdown, reason = "the texts are also shown to users")]
-        pub enum QueueSpec {
-            $(#[doc = $text] $variant($config),)*
-        }
-
-        impl QueueSpec {
-            /// Its discipline.
-            pub fn discipline(&self) -> &dyn Discipline {
-                match self {
-                    $(Self::$variant(config) => config,)*
-                }
-            }
-        }
-
         pub(in crate::scenario) const QUEUE: Group = Group::new("queue", &[]).with_kinds(
             "kind",
             None,
@@ -39,7 +22,7 @@ macro_rules! disciplines {
                 named(node, &QUEUE, |keys| match keys.kind(&QUEUE) {
                     $(Some($name) => {
                         let read: fn(&mut read::Table<'_>) -> $config = $read;
-                        Self::$variant(read(keys))
+                        QueueSpec::$variant(read(keys))
                     })*
                     // That its kind is missing or unknown is noted.
                     _ => Self::default(),
@@ -72,12 +55,6 @@ disciplines! {
             let config = PolicerConfig::new(keys.value("rate"), keys.value("burst"));
             policer(keys, config)
         };
-}
-
-impl Default for QueueSpec {
-    fn default() -> Self {
-        Self::DropTail(Limit::Time(DEFAULT_QUEUE))
-    }
 }
 
 keys! { DROP_TAIL {
