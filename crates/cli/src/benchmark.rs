@@ -31,9 +31,9 @@ use giusto::{
     whole_file::{self, Content},
 };
 
-/// Scenarios unless a number is given: twenty of each family, and with --quick six.
-const SCENARIOS: u64 = 360;
-const QUICK_SCENARIOS: u64 = 108;
+/// Scenarios unless a number is given: sixteen of each family, and with --quick four.
+const SCENARIOS: u64 = 368;
+const QUICK_SCENARIOS: u64 = 92;
 
 /// The seed of development. Judgements use others.
 const SEED: &str = "development";
@@ -57,11 +57,11 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, value_name = "TEXT", default_value = SEED)]
     seed: String,
 
-    /// Number of scenarios [default: 360; 108 with --quick]
+    /// Number of scenarios [default: 368; 92 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000))]
     scenarios: Option<u64>,
 
-    /// Six scenarios of each family: at most three minutes on two cores
+    /// Four scenarios of each family: at most three minutes on two cores
     #[arg(long, conflicts_with = "scenarios")]
     quick: bool,
 
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     let many = &args.many;
     let name = plan.identity();
     let (journal, known): Kept<RunRow> = many.journal(&name, |out| Journal::resume_lines(out, &name))?;
-    let runs = plan.numbers().count() * plan.controllers.len();
+    let runs = plan.runs();
     let progress = many::progress(format!("benchmark of seed {:?}", plan.seed), runs, known.len());
     let (result, trouble) = many
         .run(&progress, journal, stop, |is_over, finished| benchmark::run(&plan, known, is_over, finished))?;

@@ -271,7 +271,7 @@ pub(crate) fn run_benchmark(
     let own = Own::all(&controllers)?;
     let judged = judged(names.as_deref(), &own)?;
     let (plan, journal, known) = begin_benchmark(seed, scenarios, judged, shard, out.as_deref(), resume)?;
-    let total = plan.numbers().count() * plan.controllers.len();
+    let total = plan.runs();
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {
         Parallel { jobs, journal }.run(

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow},
+    benchmark::{self, BenchmarkResult, Plan, Reference, RunRow},
     run::{
         Parallel, Shard,
         sweep::{self, Failed, Finished, Journal, Part, Planned, Seeds, Values},
@@ -233,7 +233,7 @@ impl BenchmarkTasks {
     /// Number of runs.
     #[getter]
     fn total(&self) -> usize {
-        self.plan.numbers().count() * self.plan.controllers.len()
+        self.plan.runs()
     }
 
     /// Number of runs that are done.
@@ -242,10 +242,10 @@ impl BenchmarkTasks {
         self.known.len()
     }
 
-    /// The scenarios that are not done: number, and controllers.
+    /// The scenarios that are not done: number, and controllers and references.
     fn tasks(&self) -> Vec<(u64, Vec<String>)> {
         let of_scenario = |number: u64| {
-            let names = self.plan.controllers.iter().map(|own| own.name().to_owned());
+            let names = self.plan.names().into_iter();
             let missing: Vec<String> =
                 names.filter(|name| !self.known.contains_key(&(number, name.clone()))).collect();
             (!missing.is_empty()).then_some((number, missing))
@@ -286,7 +286,7 @@ impl BenchmarkTasks {
     }
 }
 
-/// Runs one scenario of a benchmark under some controllers.
+/// Runs one scenario of a benchmark under some controllers and references.
 #[pyfunction]
 pub(crate) fn benchmark_task(
     py: Python<'_>,
@@ -297,8 +297,15 @@ pub(crate) fn benchmark_task(
 ) -> Outcome<String> {
     let own = Own::all(&controllers)?;
     let (number, names) = run;
-    let plan = Plan::new(seed, scenarios, judged(Some(&names), &own)?)?;
-    let plan = Plan { shard: Shard { index: number + 1, count: scenarios }, ..plan };
+    let (references, names): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| Reference::named(name).is_some());
+    let plan = Plan {
+        seed: seed.to_owned(),
+        scenarios,
+        controllers: judged(Some(&names), &own)?,
+        references: references.iter().filter_map(|name| Reference::named(name)).collect(),
+        shard: Shard { index: number + 1, count: scenarios },
+    };
     let raised = Raised::default();
     let result = detached(
         py,

@@ -20,7 +20,7 @@ fn merged_shards_print_what_the_whole_prints() {
     let whole = small(&folder, &["--out", "whole"]);
     assert_eq!(
         (&whole["version"], &whole["seed"], &whole["missing_runs"]),
-        (&"2".into(), &"of a test".into(), &0.into())
+        (&"3".into(), &"of a test".into(), &0.into())
     );
     assert_eq!(whole["scenarios"], 2);
     for controller in whole["controllers"].as_array().unwrap() {
@@ -59,15 +59,15 @@ fn merged_shards_print_what_the_whole_prints() {
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
-    assert!(complaint(&["a/result.json"]).contains("2 of 4 runs are missing, the first is scenario 1"));
+    assert!(complaint(&["a/result.json"]).contains("7 of 14 runs are missing, the first is scenario 1"));
     assert!(complaint(&["a/result.json", "a/result.json"]).contains("name each shard once"));
     assert!(complaint(&["nothing.json"]).contains("nothing.json: cannot be read (No such file"));
     assert!(complaint(&["s.toml"]).contains("it is no result of a benchmark"));
-    let other = text(&bytes("b/result.json")).replacen("\"version\": \"2\"", "\"version\": \"1\"", 1);
+    let other = text(&bytes("b/result.json")).replacen("\"version\": \"3\"", "\"version\": \"1\"", 1);
     fs::write(folder.path("old.json"), other).unwrap();
     assert!(
         complaint(&["a/result.json", "old.json"])
-            .contains("old.json: its benchmark version is 1, that of a/result.json 2")
+            .contains("old.json: its benchmark version is 1, that of a/result.json 3")
     );
 }
 
@@ -106,16 +106,16 @@ fn an_ended_benchmark_continues() {
     let whole = small(&folder, &["--out", "kept"]);
     let path = folder.path("kept/journal.jsonl");
     let kept = fs::read_to_string(&path).unwrap();
-    // Only the first of the four runs was finished.
+    // Only the first of the fourteen runs was finished.
     let begun: Vec<&str> = kept.lines().take(2).collect();
     fs::write(&path, begun.join("\n") + "\n").unwrap();
     assert_eq!(small(&folder, &["--out", "kept", "--resume"]), whole);
-    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 5);
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 15);
     // A journal of another benchmark is not continued.
     let other = ["benchmark", "--scenarios", "3", "--out", "kept", "--resume"];
     let output = folder.run(&[&other[..], &TWO[..]].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("kept for \"benchmark 2 of seed of a test, 2 scenarios"));
+    assert!(text(&output.stderr).contains("kept for \"benchmark 3 of seed of a test, 2 scenarios"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod media;
 mod path;
+mod radio;
 
 use giusto_congestion::Algorithm;
 use serde::{Deserialize, Serialize};
@@ -73,11 +74,21 @@ pub enum Family {
     RouteChange,
     /// `DualPI2` with L4S marks.
     L4s,
+    /// The link is down for seconds.
+    Outages,
+    /// Jitter of tens of milliseconds without reordering.
+    InOrderJitter,
+    /// Wi-Fi with aggregation and contention.
+    Wifi,
+    /// Reconfiguration every 15 s, as of Starlink.
+    Starlink,
+    /// Cells whose capacities differ up to tenfold.
+    Handovers,
 }
 
 impl Family {
     /// All families: scenario number *i* is of number *i* modulo their count.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
         Self::Static,
         Self::StepUp,
         Self::StepDown,
@@ -96,6 +107,11 @@ impl Family {
         Self::ApplicationLimited,
         Self::RouteChange,
         Self::L4s,
+        Self::Outages,
+        Self::InOrderJitter,
+        Self::Wifi,
+        Self::Starlink,
+        Self::Handovers,
     ];
 
     /// The family of scenario number `number`.
@@ -125,6 +141,11 @@ impl Family {
             Self::ApplicationLimited => "application-limited",
             Self::RouteChange => "route-change",
             Self::L4s => "l4s",
+            Self::Outages => "outages",
+            Self::InOrderJitter => "in-order-jitter",
+            Self::Wifi => "wifi",
+            Self::Starlink => "starlink",
+            Self::Handovers => "handovers",
         }
     }
 }
@@ -271,6 +292,11 @@ impl Sketch {
             Family::ApplicationLimited => self.application_limited(),
             Family::RouteChange => self.route_change(),
             Family::L4s => self.l4s(),
+            Family::Outages => self.outages(),
+            Family::InOrderJitter => self.in_order_jitter(),
+            Family::Wifi => self.wifi(),
+            Family::Starlink => self.starlink(),
+            Family::Handovers => self.handovers(),
         }
         Some(())
     }

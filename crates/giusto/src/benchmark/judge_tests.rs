@@ -61,7 +61,7 @@ fn a_call_without_faults_has_the_highest_utility() {
     assert!(near(figures.frame_delay_p50_ms, 50.0) && near(figures.frame_delay_p99_ms, 50.0), "{figures:?}");
     assert!((figures.queue_delay_p95_ms - 7.0).abs() < 0.2, "{figures:?}");
     assert_eq!((figures.freeze_ratio, figures.freezes_per_minute), (0.0, 0.0));
-    let expected = 1.0 + 0.15 * math::log2(0.9);
+    let expected = utility_of_use(0.9, false);
     assert!(near(figures.utility.total, expected) && near(figures.utility.rate, expected), "{figures:?}");
     assert!(!figures.collapsed);
 }
@@ -133,11 +133,28 @@ fn taking_more_than_the_share_counts_only_where_others_compete() {
         let figures = Figures { flows: flows.to_vec(), frames: 1, ..Figures::default() };
         utility(&figures, competes).rate
     };
-    assert!(
-        near(with(&[2.0], false), 1.0) && near(with(&[2.0], true), 0.85) && near(with(&[0.5], true), 0.85)
-    );
-    assert!(near(with(&[2.0, 0.25], true), 0.775));
-    assert!(near(with(&[0.0], false), 0.0) && near(with(&[0.001], false), 0.0));
+    let half = with(&[0.5], true);
+    assert!(near(with(&[2.0], false), 1.0) && near(with(&[2.0], true), half));
+    assert!(near(with(&[2.0, 0.5], true), half) && near(with(&[1.0, 0.5], true), f64::midpoint(1.0, half)));
+    assert!(near(with(&[0.0], false), 0.0) && with(&[0.001], false) < 0.01);
+}
+
+#[test]
+fn the_rate_is_rated_by_g_1070() {
+    // By its formula with a calculator, at 0.1, 0.3, 0.6 and 0.8 of 833 kbit/s.
+    for (used, expected) in [(0.1, 0.182), (0.3, 0.470), (0.6, 0.769), (0.8, 0.903)] {
+        assert!(
+            (utility_of_use(used, false) - expected).abs() < 0.002,
+            "{used}: {}",
+            utility_of_use(used, false)
+        );
+    }
+    // 30 % of the share at once are worse than 80 % that come in 350 ms, and better than those that come in 3 s.
+    let with = |used: f64, frame_delay_p95_ms| {
+        let figures = Figures { flows: vec![used], frames: 1, frame_delay_p95_ms, ..Figures::default() };
+        utility(&figures, false).total
+    };
+    assert!(with(0.3, 30.0) < with(0.8, 350.0) && with(0.3, 30.0) > with(0.8, 3000.0));
 }
 
 #[test]

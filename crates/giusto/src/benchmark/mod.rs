@@ -11,7 +11,8 @@
 //!
 //! let plan = Plan::new("an example", 2, vec!["gcc:libwebrtc".parse()?])?;
 //! let result = benchmark::run(&plan, Vec::new(), || false, |_| {});
-//! assert_eq!(result.runs.len(), 2);
+//! // What was attainable is judged too.
+//! assert_eq!(result.runs.len(), 2 * (1 + benchmark::Reference::ALL.len()));
 //! assert!(result.runs.iter().all(|run| (0.0..=1.0).contains(&run.figures.utility.total)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -20,7 +21,9 @@ mod draw;
 pub(crate) mod family;
 pub(crate) mod judge;
 mod plan;
+mod reference;
 mod result;
+mod scores;
 pub(crate) mod share;
 mod simulate;
 mod summary;
@@ -28,12 +31,15 @@ mod summary;
 pub use family::{Drawn, Family, draw, draw_unless};
 pub use judge::{Figures, Utility};
 pub use plan::{Plan, PlanError};
+pub use reference::Reference;
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
 pub use simulate::{run, run_with, simulate, simulate_with};
-pub use summary::{ControllerSummary, FamilySummary, Goal, Pair, Spread, Summary, WorstRun, summary};
+pub use summary::{
+    ControllerSummary, FamilySummary, Goal, Pair, ReferenceSummary, Spread, Summary, WorstRun, summary,
+};
 
 /// The version of the distributions, the figures and the utility. Results of different versions cannot be compared.
-pub const VERSION: &str = "2";
+pub const VERSION: &str = "3";
 
 #[cfg(test)]
 mod tests;

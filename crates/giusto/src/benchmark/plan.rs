@@ -2,7 +2,7 @@
 
 use giusto_congestion::Algorithm;
 
-use super::VERSION;
+use super::{VERSION, reference::Reference};
 use crate::run::Shard;
 
 /// More scenarios are taken for a typing error.
@@ -17,6 +17,8 @@ pub struct Plan {
     pub scenarios: u64,
     /// The judged controllers, each once.
     pub controllers: Vec<Algorithm>,
+    /// What is judged besides them: all references.
+    pub references: Vec<Reference>,
     /// The part of the scenarios that is run.
     pub shard: Shard,
 }
@@ -66,7 +68,13 @@ impl Plan {
         if controllers.is_empty() {
             return Err(PlanError::NoController);
         }
-        Ok(Self { seed, scenarios, controllers, shard: Shard::default() })
+        Ok(Self {
+            seed,
+            scenarios,
+            controllers,
+            references: Reference::ALL.to_vec(),
+            shard: Shard::default(),
+        })
     }
 
     /// The controllers that are judged unless others are named: all but the constant rate.
@@ -76,13 +84,24 @@ impl Plan {
 
     /// What its runs depend on, in one line: the name of its journal.
     pub fn identity(&self) -> String {
-        let Self { seed, scenarios, controllers, shard } = self;
-        let names: Vec<&str> = controllers.iter().map(|own| own.name()).collect();
+        let Self { seed, scenarios, shard, .. } = self;
+        let names = self.names();
         format!(
             "benchmark {VERSION} of seed {seed}, {scenarios} scenarios, shard {shard}, {}, algorithms {}",
             names.join(","),
             env!("GIUSTO_ALGORITHMS"),
         )
+    }
+
+    /// The names of all that is judged: controllers, then references.
+    pub fn names(&self) -> Vec<String> {
+        let controllers = self.controllers.iter().map(|own| own.name().to_owned());
+        controllers.chain(self.references.iter().map(|own| own.name())).collect()
+    }
+
+    /// The number of runs of the shard.
+    pub fn runs(&self) -> usize {
+        self.numbers().count() * (self.controllers.len() + self.references.len())
     }
 
     /// The numbers of the scenarios of the shard.

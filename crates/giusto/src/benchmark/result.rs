@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use giusto_congestion::Algorithm;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -19,7 +18,7 @@ pub struct RunRow {
     pub scenario: u64,
     /// Its family.
     pub family: Family,
-    /// The controller.
+    /// The controller, or the reference: `bound:causal`, ….
     pub controller: String,
     /// Base round-trip time before any change, ms.
     pub rtt_ms: f64,
@@ -35,11 +34,11 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    pub(super) fn new(drawn: &Drawn, controller: Algorithm, figures: Figures) -> Self {
+    pub(super) fn new(drawn: &Drawn, controller: String, figures: Figures) -> Self {
         Self {
             scenario: drawn.number,
             family: drawn.family,
-            controller: controller.name().to_owned(),
+            controller,
             rtt_ms: drawn.rtt_ms,
             change_ratio: drawn.change_ratio,
             rival: drawn.rival.clone(),
@@ -64,7 +63,9 @@ pub struct BenchmarkResult {
     pub scenarios: u64,
     /// The judged controllers.
     pub controllers: Vec<String>,
-    /// The runs, by scenario and then in the order of the controllers.
+    /// What was judged besides them: bounds and constant rates.
+    pub references: Vec<String>,
+    /// The runs, by scenario and then in the order of the controllers and the references.
     pub runs: Vec<RunRow>,
 }
 
@@ -140,19 +141,31 @@ impl BenchmarkResult {
             seed: plan.seed.clone(),
             scenarios: plan.scenarios,
             controllers: plan.controllers.iter().map(|own| own.name().to_owned()).collect(),
+            references: plan.references.iter().map(|own| own.name()).collect(),
             runs,
         };
         result.sort();
         result
     }
 
+    /// All that was judged.
+    fn names(&self) -> impl Iterator<Item = &String> + Clone {
+        self.controllers.iter().chain(&self.references)
+    }
+
+    /// The number of runs of the whole benchmark.
+    pub(super) fn planned(&self) -> u64 {
+        self.scenarios.saturating_mul(self.names().count() as u64)
+    }
+
     fn sort(&mut self) {
-        let place = |row: &RunRow| self.controllers.iter().position(|own| *own == row.controller);
+        let names: Vec<String> = self.names().cloned().collect();
+        let place = |row: &RunRow| names.iter().position(|own| *own == row.controller);
         self.runs.sort_by_key(|row| (row.scenario, place(row)));
     }
 
     /// What must agree between results that are merged.
-    fn identity(&self) -> [(&'static str, String); 6] {
+    fn identity(&self) -> [(&'static str, String); 7] {
         [
             ("benchmark version", self.version.clone()),
             ("version of giusto", self.giusto.clone()),
@@ -160,6 +173,7 @@ impl BenchmarkResult {
             ("seed", format!("{:?}", self.seed)),
             ("number of scenarios", self.scenarios.to_string()),
             ("list of controllers", self.controllers.join(",")),
+            ("list of references", self.references.join(",")),
         ]
     }
 }
@@ -174,11 +188,12 @@ pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, M
     let (first, mut whole) = parts.next().ok_or(MergeError::Nothing)?;
     let key = |row: &RunRow| (row.scenario, row.controller.clone());
     let mut seen: BTreeSet<(u64, String)> = BTreeSet::new();
-    let (scenarios, controllers) = (whole.scenarios, whole.controllers.clone());
+    let scenarios = whole.scenarios;
+    let names: Vec<String> = whole.names().cloned().collect();
     let mut take = |name: &str, runs: &[RunRow]| {
         for row in runs {
             let ((scenario, controller), name) = (key(row), name.to_owned());
-            if scenario >= scenarios || !controllers.contains(&controller) {
+            if scenario >= scenarios || !names.contains(&controller) {
                 return Err(MergeError::Unplanned { name, scenario, controller, scenarios });
             }
             if !seen.insert(key(row)) {
@@ -196,9 +211,9 @@ pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, M
         take(&name, &part.runs)?;
         whole.runs.extend(part.runs);
     }
-    let all = whole.scenarios.saturating_mul(whole.controllers.len() as u64);
+    let all = whole.planned();
     let planned = (0..whole.scenarios)
-        .flat_map(|number| whole.controllers.iter().map(move |controller| (number, controller.clone())));
+        .flat_map(|number| names.iter().map(move |controller| (number, controller.clone())));
     if let Some((scenario, controller)) = planned.into_iter().find(|key| !seen.contains(key)) {
         let missing = all.saturating_sub(seen.len() as u64);
         return Err(MergeError::Missing { missing, all, scenario, controller });

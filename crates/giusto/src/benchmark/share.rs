@@ -62,21 +62,74 @@ fn start_of(flow: &FlowSpec) -> Timestamp {
     }
 }
 
-/// The bits that the link can carry in each bin.
-fn capacities(link: &LinkSpec, bins: usize) -> Vec<f64> {
+/// The number of bins of this width in the run.
+fn bins(scenario: &Scenario, width: TimeDelta) -> usize {
+    usize::try_from(scenario.duration().as_nanos() / width.as_nanos()).unwrap_or(0)
+}
+
+/// The judged link.
+fn bottleneck(scenario: &Scenario) -> Option<&LinkSpec> {
+    scenario.links().iter().find(|link| link.id == BOTTLENECK)
+}
+
+/// The flows that share it.
+fn sharing(scenario: &Scenario) -> Vec<&FlowSpec> {
+    let link = bottleneck(scenario);
+    scenario.flows().iter().filter(|flow| link.is_none_or(|link| flow.to == link.to)).collect()
+}
+
+/// The bits that the link can carry in each bin of this width.
+fn capacities(link: &LinkSpec, bins: usize, width: TimeDelta) -> Vec<f64> {
     let mut before = 0.0;
     let policed = match &link.queue {
-        QueueSpec::Policer(config) => config.rate.as_bps() as f64 * BIN.as_seconds(),
+        QueueSpec::Policer(config) => config.rate.as_bps() as f64 * width.as_seconds(),
         _ => f64::INFINITY,
     };
     let bin = |number: usize| {
-        let until = Timestamp::ZERO + BIN * (number as i64 + 1);
+        let until = Timestamp::ZERO + width * (number as i64 + 1);
         let now = link.config.rate.capacity(until).map_or(f64::INFINITY, |size| size.as_bits() as f64);
         let own = (now - before).max(0.0).min(policed);
         before = now;
         own
     };
     (0..bins).map(bin).collect()
+}
+
+/// The bits that each of these flows could send in each bin of this width; of one of `awake` also while it pauses.
+fn divided(
+    scenario: &Scenario,
+    flows: &[&FlowSpec],
+    width: TimeDelta,
+    awake: impl Fn(&FlowSpec) -> bool,
+) -> Vec<Vec<f64>> {
+    let bins = bins(scenario, width);
+    let capacities = bottleneck(scenario).map(|link| capacities(link, bins, width)).unwrap_or_default();
+    let mut shares: Vec<Vec<f64>> = flows.iter().map(|_| Vec::with_capacity(bins)).collect();
+    for (number, capacity) in capacities.into_iter().enumerate() {
+        let at = Timestamp::ZERO + width * number as i64;
+        let demand = |flow: &&FlowSpec| {
+            let bps = match &flow.kind {
+                _ if start_of(flow) > at => Some(0.0),
+                FlowKind::Media(media) if awake(flow) => Some(media.limits.max.as_bps() as f64),
+                _ => demand(flow, at),
+            };
+            bps.map(|bps| bps * width.as_seconds() * f64::from(flow.count))
+        };
+        let demands: Vec<Option<f64>> = flows.iter().map(demand).collect();
+        for (share, bits) in shares.iter_mut().zip(max_min(capacity, &demands)) {
+            share.push(bits);
+        }
+    }
+    shares
+}
+
+/// The bits that each judged flow could send in each bin of this width, by its id: its fair share before losses, as if it did not pause.
+pub(super) fn sendable(scenario: &Scenario, width: TimeDelta) -> Vec<(String, Vec<f64>)> {
+    let flows = sharing(scenario);
+    let is_judged = |flow: &FlowSpec| flow.id.starts_with(JUDGED);
+    let shares = divided(scenario, &flows, width, is_judged);
+    let judged = flows.iter().zip(shares).filter(|(flow, _)| is_judged(flow));
+    judged.map(|(flow, bits)| (flow.id.clone(), bits)).collect()
 }
 
 /// The max-min fair shares of `capacity` for flows of these demands; `None` is without bound.
@@ -107,36 +160,24 @@ impl FairShares {
         start_up: TimeDelta,
         is_judged: impl Fn(&FlowSpec) -> bool,
     ) -> Self {
-        let bins = usize::try_from(scenario.duration().as_nanos() / BIN.as_nanos()).unwrap_or(0);
-        let link = scenario.links().iter().find(|link| link.id == BOTTLENECK);
-        let capacities = link.map(|link| capacities(link, bins)).unwrap_or_default();
-        let towards = |flow: &&FlowSpec| link.is_none_or(|link| flow.to == link.to);
-        let flows: Vec<&FlowSpec> = scenario.flows().iter().filter(towards).collect();
-        let own = |flow: &FlowSpec| FairShare {
-            from: start_of(flow) + start_up,
-            bits: vec![0.0; bins],
-            pauses: match &flow.kind {
-                FlowKind::Media(media) => media.pauses.clone(),
-                _ => Vec::new(),
-            },
-        };
-        let mut shares: Vec<FairShare> = flows.iter().copied().map(own).collect();
-        for (number, capacity) in capacities.into_iter().enumerate() {
-            let at = Timestamp::ZERO + BIN * number as i64;
-            let demands: Vec<Option<f64>> = flows
-                .iter()
-                .map(|flow| {
-                    let demand = if start_of(flow) <= at { demand(flow, at) } else { Some(0.0) };
-                    demand.map(|bps| bps * BIN.as_seconds() * f64::from(flow.count))
-                })
-                .collect();
-            let passed = 1.0 - link.map_or(0.0, |link| link.config.loss.ratio_at(at));
-            for (share, bits) in shares.iter_mut().zip(max_min(capacity, &demands)) {
-                if let Some(bin) = share.bits.get_mut(number).filter(|_| at >= share.from) {
-                    *bin = bits * passed;
+        let (bins, link, flows) = (bins(scenario, BIN), bottleneck(scenario), sharing(scenario));
+        let own = |(flow, sendable): (&&FlowSpec, Vec<f64>)| {
+            let from = start_of(flow) + start_up;
+            let mut bits = vec![0.0; bins];
+            for (number, (bin, sendable)) in bits.iter_mut().zip(sendable).enumerate() {
+                let at = Timestamp::ZERO + BIN * number as i64;
+                if at >= from {
+                    *bin = sendable * (1.0 - link.map_or(0.0, |link| link.config.loss.ratio_at(at)));
                 }
             }
-        }
+            let pauses = match &flow.kind {
+                FlowKind::Media(media) => media.pauses.clone(),
+                _ => Vec::new(),
+            };
+            FairShare { from, bits, pauses }
+        };
+        let divided = divided(scenario, &flows, BIN, |_| false);
+        let shares: Vec<FairShare> = flows.iter().zip(divided).map(own).collect();
         let others = flows.iter().any(|flow| !is_judged(flow));
         let judged: Vec<FairShare> =
             flows.iter().zip(shares).filter(|(flow, _)| is_judged(flow)).map(|(_, share)| share).collect();

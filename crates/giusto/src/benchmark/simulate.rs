@@ -10,6 +10,7 @@ use super::{
     family::{Drawn, JUDGED, draw_unless},
     judge::{Figures, Watch},
     plan::Plan,
+    reference::{self, Reference},
     result::{BenchmarkResult, RunRow},
     share::FairShares,
 };
@@ -82,7 +83,23 @@ pub fn run(
     run_with(plan, known, |drawn, controller| simulate(drawn, controller, watch), &is_over, finished)
 }
 
-/// Runs a benchmark as [`run()`] does; `simulate` makes each run, and returns `None` if it was ended early.
+/// Who is judged in one run.
+#[derive(Clone, Copy)]
+enum Judged {
+    Controller(Algorithm),
+    Reference(Reference),
+}
+
+impl Judged {
+    fn name(self) -> String {
+        match self {
+            Self::Controller(own) => own.name().to_owned(),
+            Self::Reference(own) => own.name(),
+        }
+    }
+}
+
+/// Runs a benchmark as [`run()`] does; `simulate` makes each run of a controller, and returns `None` if it was ended early.
 pub fn run_with(
     plan: &Plan,
     known: Vec<RunRow>,
@@ -95,18 +112,23 @@ pub fn run_with(
     let finished = Mutex::new(finished);
     let numbers: Vec<u64> = plan.numbers().collect();
     let of_scenario = |number: u64| {
-        let is_known = |controller: &&Algorithm| known.contains_key(&(number, controller.name().to_owned()));
-        let wanted: Vec<Algorithm> = plan.controllers.iter().filter(|own| !is_known(own)).copied().collect();
+        let controllers = plan.controllers.iter().copied().map(Judged::Controller);
+        let all = controllers.chain(plan.references.iter().copied().map(Judged::Reference));
+        let wanted: Vec<Judged> = all.filter(|own| !known.contains_key(&(number, own.name()))).collect();
         if wanted.is_empty() || is_over() {
             return Vec::new();
         }
         let Some(drawn) = draw_unless(&plan.seed, number, &is_over) else { return Vec::new() };
-        let row = |&controller: &Algorithm| {
+        let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let row = |&judged: &Judged| {
             if is_over() {
                 return None;
             }
-            let figures = simulate(&drawn, controller)?;
-            let row = RunRow::new(&drawn, controller, figures);
+            let figures = match judged {
+                Judged::Controller(own) => simulate(&drawn, own)?,
+                Judged::Reference(own) => reference::simulate(&drawn, own, watch)?,
+            };
+            let row = RunRow::new(&drawn, judged.name(), figures);
             if let Ok(mut finished) = finished.lock() {
                 finished(&row);
             }

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use giusto_sim::random::{self, Random};
+use giusto_units::math;
 use rand::RngExt;
 use serde::Serialize;
 
 use super::{
     family::Family,
-    judge::{Utility, quantile},
+    judge::{POOR, Utility, quantile},
+    reference::Reference,
     result::{BenchmarkResult, RunRow},
+    scores,
 };
 
 /// Number of runs that are named as the worst of a controller.
@@ -32,6 +35,8 @@ pub struct Summary {
     pub missing_runs: u64,
     /// Each controller.
     pub controllers: Vec<ControllerSummary>,
+    /// What was attainable: bounds and constant rates, which are no controllers.
+    pub references: Vec<ReferenceSummary>,
     /// Each pair of controllers.
     pub pairs: Vec<Pair>,
 }
@@ -49,6 +54,17 @@ pub struct ControllerSummary {
     pub goals: BTreeMap<&'static str, Goal>,
     /// The runs in which it was furthest behind the best controller, the worst first.
     pub worst: Vec<WorstRun>,
+}
+
+/// One reference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReferenceSummary {
+    /// Its name.
+    pub name: String,
+    /// Over all runs.
+    pub all: FamilySummary,
+    /// Each family by its name.
+    pub families: BTreeMap<&'static str, FamilySummary>,
 }
 
 /// The runs of a controller in one family. Without a suffix: medians.
@@ -74,8 +90,16 @@ pub struct FamilySummary {
     pub utility: f64,
     /// Mean utility.
     pub utility_mean: f64,
-    /// Share of the runs with nothing competing that collapsed.
+    /// Mean utility over that of `bound:causal` in the same scenarios, if it was judged in any.
+    pub bound_ratio: Option<f64>,
+    /// Share of the runs with nothing competing whose use is below 0.4.
     pub collapsed_ratio: f64,
+    /// Share of the runs whose utility is below 0.2.
+    pub poor_ratio: f64,
+    /// Mean network score of the `MMSys` 2021 challenge of bandwidth estimation, 0 to 1.
+    pub challenge_score: f64,
+    /// Kleinrock's power, use over the 95th percentile of the frame delay in tenths of a second: geometric mean.
+    pub power: f64,
     /// Mean share of the frames that were skipped, never whole, or late.
     pub missed_frames_ratio: f64,
     /// Of these: mean share of the frames that the sender skipped.
@@ -153,13 +177,13 @@ pub struct WorstRun {
 /// The summary of a result, complete or not.
 pub fn summary(result: &BenchmarkResult) -> Summary {
     let runs = Runs::of(result);
-    let planned = result.scenarios.saturating_mul(result.controllers.len() as u64);
     Summary {
         version: result.version.clone(),
         seed: result.seed.clone(),
         scenarios: result.scenarios,
-        missing_runs: planned.saturating_sub(result.runs.len() as u64),
+        missing_runs: result.planned().saturating_sub(result.runs.len() as u64),
         controllers: result.controllers.iter().map(|name| runs.controller(result, name)).collect(),
+        references: result.references.iter().map(|name| runs.reference(name)).collect(),
         pairs: runs.pairs(result),
     }
 }
@@ -170,13 +194,21 @@ struct Runs<'a> {
     by_scenario: BTreeMap<u64, Vec<&'a RunRow>>,
     /// Median use and frame delay of each controller by family.
     medians: BTreeMap<(Family, &'a str), (f64, f64)>,
+    references: BTreeMap<&'a str, Vec<&'a RunRow>>,
+    /// Utility of the causal bound by scenario.
+    bound: BTreeMap<u64, f64>,
 }
 
 impl<'a> Runs<'a> {
     fn of(result: &'a BenchmarkResult) -> Self {
         let (mut by_controller, mut by_scenario) = (BTreeMap::new(), BTreeMap::new());
         let mut by_both: BTreeMap<(Family, &str), Vec<&RunRow>> = BTreeMap::new();
+        let mut references: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
         for row in &result.runs {
+            if result.references.contains(&row.controller) {
+                references.entry(row.controller.as_str()).or_default().push(row);
+                continue;
+            }
             by_controller.entry(row.controller.as_str()).or_insert_with(Vec::new).push(row);
             by_scenario.entry(row.scenario).or_insert_with(Vec::new).push(row);
             by_both.entry((row.family, row.controller.as_str())).or_default().push(row);
@@ -185,7 +217,15 @@ impl<'a> Runs<'a> {
             let used = median(&rows, |row| row.figures.utilisation_ratio);
             (key, (used, median_delay(&rows)))
         };
-        Self { by_controller, by_scenario, medians: by_both.into_iter().map(median).collect() }
+        let causal = references.get(Reference::Causal.name().as_str()).map_or(&[][..], Vec::as_slice);
+        let bound = causal.iter().map(|row| (row.scenario, row.figures.utility.total)).collect();
+        Self {
+            by_controller,
+            by_scenario,
+            medians: by_both.into_iter().map(median).collect(),
+            references,
+            bound,
+        }
     }
 
     fn own(&self, name: &str) -> &[&'a RunRow] {
@@ -193,19 +233,37 @@ impl<'a> Runs<'a> {
     }
 
     fn controller(&self, result: &BenchmarkResult, name: &str) -> ControllerSummary {
-        let own = self.own(name);
-        let of = |family: Family| own.iter().filter(|row| row.family == family).copied().collect::<Vec<_>>();
-        let families = Family::ALL.into_iter().map(|family| (family.name(), of(family)));
+        let (all, families) = self.summaries(self.own(name));
         ControllerSummary {
             name: name.to_owned(),
-            all: family_summary(own),
-            families: families
-                .filter(|(_, rows)| !rows.is_empty())
-                .map(|(family, rows)| (family, family_summary(&rows)))
-                .collect(),
+            all,
+            families,
             goals: self.goals(name),
             worst: self.worst(result, name),
         }
+    }
+
+    fn reference(&self, name: &str) -> ReferenceSummary {
+        let own = self.references.get(name).map_or(&[][..], Vec::as_slice);
+        let (all, families) = self.summaries(own);
+        ReferenceSummary { name: name.to_owned(), all, families }
+    }
+
+    /// All of these runs, and those of each family.
+    fn summaries(&self, own: &[&RunRow]) -> (FamilySummary, BTreeMap<&'static str, FamilySummary>) {
+        let of = |family: Family| own.iter().filter(|row| row.family == family).copied().collect::<Vec<_>>();
+        let families = Family::ALL.into_iter().map(|family| (family.name(), of(family)));
+        let families = families
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(family, rows)| (family, self.family_summary(&rows)));
+        (self.family_summary(own), families.collect())
+    }
+
+    fn family_summary(&self, rows: &[&RunRow]) -> FamilySummary {
+        let both = rows.iter().filter_map(|row| Some((row, self.bound.get(&row.scenario)?)));
+        let (own, bound) =
+            both.fold((0.0, 0.0), |(own, bound), (row, of)| (own + row.figures.utility.total, bound + of));
+        FamilySummary { bound_ratio: (bound > 0.0).then(|| own / bound), ..family_summary(rows) }
     }
 
     /// The others on the scenario of `row`.
@@ -427,7 +485,11 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
         freeze_ratio: median(rows, |row| row.figures.freeze_ratio),
         utility: part(|utility| utility.total),
         utility_mean: share(|row| row.figures.utility.total),
+        bound_ratio: None,
         collapsed_ratio: collapsed as f64 / alone.max(1) as f64,
+        poor_ratio: share(|row| f64::from(u8::from(row.figures.utility.total < POOR))),
+        challenge_score: share(|row| scores::challenge(&row.figures)),
+        power: math::exp(share(|row| scores::log_power(&row.figures))),
         missed_frames_ratio: missed(rows),
         skipped_ratio: share(|row| row.figures.skipped_ratio),
         missing_ratio: share(|row| row.figures.missing_ratio),

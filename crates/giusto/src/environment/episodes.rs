@@ -58,7 +58,7 @@ pub(super) struct Planned {
 
 impl Episodes {
     /// Scenarios of the benchmark with this seed, of these families: each episode is of one of them with the same probability, and its
-    /// number modulo 18 is that of its family.
+    /// number modulo their count is that of its family.
     ///
     /// # Errors
     ///

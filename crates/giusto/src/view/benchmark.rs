@@ -1,21 +1,24 @@
 //! A benchmark as tables.
 
 use crate::{
-    benchmark::{ControllerSummary, Family, Figures, Summary, Utility},
+    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
     view::{
-        format::{percent, short, signed},
-        table::{Column, Grid, Head, of_cells},
+        format::{UNKNOWN, percent, short, signed},
+        table::{Grid, Head, of_cells},
     },
 };
 
-const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were\nskipped, never whole or late. Utility from 0 to 1.\n";
+const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were\nskipped, never whole or late. Use < 0.4: of the runs alone. Utility from 0 to\n1; of bound: over that of bound:causal. Last rows: what was attainable, and\nconstant rates; no controllers.\n";
 
 /// All tables, at most `width` characters wide if possible, the best controller first.
 pub fn text(summary: &Summary, width: u16) -> String {
     let ranked = ranked(summary);
     let tables = [
-        Grid::of(OVERVIEW, ranked.iter().copied()).text(width),
+        overview(summary, &ranked).text(width),
         NOTE.to_owned(),
+        heading("Under scores of others"),
+        other_scores(&ranked).text(width),
+        changes(&ranked),
         heading("Utility by family, median"),
         families(&ranked, width),
         heading("Goals"),
@@ -37,20 +40,120 @@ pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     ranked
 }
 
-/// The columns of the controllers, over all runs, in the terminal and on the page.
-pub(super) const OVERVIEW: &[Column<ControllerSummary>] = &[
-    Column::words("controller", 0, |own| own.name.clone()),
-    Column::number("runs", 5, |own| own.all.runs.to_string()),
-    Column::number("utility\nmean", 0, |own| two(own.all.utility_mean)),
-    Column::number("median", 3, |own| two(own.all.utility)),
-    Column::number("p10", 4, |own| two(own.all.spread.utility[0])),
-    Column::number("use", 0, |own| two(own.all.utilisation_ratio)),
-    Column::number("frame delay\np95 ms", 0, |own| short(own.all.frame_delay_p95_ms)),
-    Column::number("queueing delay\np95 ms", 1, |own| short(own.all.queue_delay_p95_ms)),
-    Column::number("loss", 6, |own| percent(own.all.loss_ratio)),
-    Column::number("missed\nframes", 0, |own| percent(own.all.missed_frames_ratio)),
-    Column::number("collapsed", 2, |own| percent(own.all.collapsed_ratio)),
+/// The names of all that was judged and all their runs: the controllers in their order, then the references.
+fn judged<'a>(
+    summary: &'a Summary,
+    ranked: &[&'a ControllerSummary],
+) -> Vec<(&'a String, &'a FamilySummary)> {
+    let references = summary.references.iter().map(|own| (&own.name, &own.all));
+    ranked.iter().map(|own| (&own.name, &own.all)).chain(references).collect()
+}
+
+/// The controllers over all runs, then the references, in the terminal and on the page.
+pub(super) fn overview(summary: &Summary, ranked: &[&ControllerSummary]) -> Grid {
+    let heads = [
+        Head::words("controller", 0),
+        Head::number("runs", 5),
+        Head::number("utility\nmean", 0),
+        Head::number("of\nbound", 0),
+        Head::number("median", 3),
+        Head::number("p10", 4),
+        Head::number("use", 0),
+        Head::number("frame delay\np95 ms", 0),
+        Head::number("queueing delay\np95 ms", 1),
+        Head::number("loss", 6),
+        Head::number("missed\nframes", 0),
+        Head::number(COLLAPSED, 0),
+        Head::number("utility\n< 0.2", 2),
+    ];
+    let row = |(name, own): (&String, &FamilySummary)| {
+        vec![
+            name.clone(),
+            own.runs.to_string(),
+            two(own.utility_mean),
+            of_bound(own),
+            two(own.utility),
+            two(own.spread.utility[0]),
+            two(own.utilisation_ratio),
+            short(own.frame_delay_p95_ms),
+            short(own.queue_delay_p95_ms),
+            percent(own.loss_ratio),
+            percent(own.missed_frames_ratio),
+            percent(own.collapsed_ratio),
+            percent(own.poor_ratio),
+        ]
+    };
+    Grid::of_rows(heads, &judged(summary, ranked).into_iter().map(row).collect::<Vec<_>>())
+}
+
+/// The heading of the column of collapsed runs.
+pub(super) const COLLAPSED: &str = "use\n< 0.4";
+
+/// A score, its name, and what it is.
+type OtherScore = (fn(&FamilySummary) -> f64, &'static str, &'static str);
+
+/// The scores of others.
+const OTHER_SCORES: [OtherScore; 2] = [
+    (
+        |own| own.challenge_score,
+        "challenge",
+        "network score of the MMSys 2021 challenge of bandwidth estimation: delay, received rate, loss",
+    ),
+    (|own| own.power, "power", "Kleinrock's power: use over frame delay p95 in 100 ms, geometric mean"),
 ];
+
+/// The place of each of `ranked` by a score, from 1 on.
+fn places(ranked: &[&ControllerSummary], score: fn(&FamilySummary) -> f64) -> Vec<usize> {
+    let above = |own: &&ControllerSummary| {
+        ranked.iter().filter(|other| score(&other.all).total_cmp(&score(&own.all)).is_gt()).count()
+    };
+    ranked.iter().map(|own| above(own) + 1).collect()
+}
+
+/// The controllers under scores of others: score and place.
+pub(super) fn other_scores(ranked: &[&ControllerSummary]) -> Grid {
+    let mut columns = vec![Head::words("controller", 0), Head::number("utility", 0)];
+    let mut rows: Vec<Vec<String>> = ranked
+        .iter()
+        .zip(1..)
+        .map(|(own, place)| vec![own.name.clone(), format!("{:.3} ({place})", own.all.utility_mean)])
+        .collect();
+    for (score, name, _) in OTHER_SCORES {
+        columns.push(Head::number(name, 0));
+        for ((row, own), place) in rows.iter_mut().zip(ranked).zip(places(ranked, score)) {
+            row.push(format!("{:.3} ({place})", score(&own.all)));
+        }
+    }
+    Grid::of_rows(columns, &rows)
+}
+
+/// What changes places under the scores of others.
+pub(super) fn changes(ranked: &[&ControllerSummary]) -> String {
+    let of = |(score, name, what): OtherScore| {
+        let mut moved: Vec<(usize, usize, &str)> = ranked
+            .iter()
+            .zip(1..)
+            .zip(places(ranked, score))
+            .filter(|((_, from), to)| from != to)
+            .map(|((own, from), to)| (from, to, own.name.as_str()))
+            .collect();
+        moved.sort_by_key(|(from, to, _)| std::cmp::Reverse(from.abs_diff(*to)));
+        let listed: Vec<String> =
+            moved.iter().take(3).map(|(from, to, name)| format!("{name} {from} to {to}")).collect();
+        let which = if listed.is_empty() {
+            "no controller changes its place".to_owned()
+        } else {
+            format!("{} of {} change places: {}", moved.len(), ranked.len(), listed.join(", "))
+        };
+        format!("{name} ({what}): {which}.\n")
+    };
+    OTHER_SCORES.into_iter().map(of).collect()
+}
+
+/// The mean utility over that of the causal bound.
+pub(super) fn of_bound(own: &FamilySummary) -> String {
+    own.bound_ratio.map_or_else(|| UNKNOWN.to_owned(), two)
+}
 
 pub(super) fn two(value: f64) -> String {
     format!("{value:.2}")

@@ -6,6 +6,10 @@ use super::{CONTROLLER, ECN};
 /// Share of the scenarios in which the encoder cannot use the capacity, besides those of the family of that name.
 const LIMITED: f64 = 0.1;
 
+/// What the sender does with frames that wait, whichever controller it has: those of 400 ms are of no use in a conversation (ITU-T
+/// G.114 §4). Frames that a controller itself asks to drop are a part of its law.
+const POLICY: &str = "skip-after = \"never\", discard-after = \"400 ms\"";
+
 /// How many calls are made. The calls of a scenario have the same encoder.
 pub(super) struct Encoder {
     /// The maximum rate as a share of the fair share, if the encoder cannot use it.
@@ -89,7 +93,7 @@ impl Encoder {
         format!(
             "[[flow]]\nid = \"{}\"\nkind = \"media\"\ncontroller = \"{}\"\nfrom = \"sender\"\nto = \"receiver\"\nstart = {}\n\
              start-rate = {}\necn = \"{ecn}\"\nrepair = \"{}\"\n{more}\
-             video = {{ {}, min = {}, max = {}, start = {}{frame_rate} }}\n\n",
+             video = {{ {}, min = {}, max = {}, start = {}{frame_rate}, {POLICY} }}\n\n",
             call.id,
             call.controller,
             time(call.start),

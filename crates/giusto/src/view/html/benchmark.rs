@@ -4,8 +4,11 @@ use super::{Block, Cell, Chart, Column, Event, Mark, Prose, Report, Series, Tabl
 use crate::{
     benchmark::{ControllerSummary, Family, FamilySummary, Summary},
     view::{
-        benchmark::{OVERVIEW, difference, goals, heads, ranked, two},
+        benchmark::{
+            COLLAPSED, changes, difference, goals, heads, of_bound, other_scores, overview, ranked, two,
+        },
         format::{decimals, short},
+        table::Head,
     },
 };
 
@@ -17,7 +20,12 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
     report.push(utilities(&ranked));
     report.push(pareto(&ranked));
     report.push(winners(&ranked));
-    report.push(overview(&ranked));
+    report.push(controllers(summary, &ranked));
+    report.push(Table::of_grid(
+        "Under scores of others",
+        format!("Score and place. {}", changes(&ranked)),
+        other_scores(&ranked),
+    ));
     report.push(by_family(
         "Utility by family",
         "The median over the runs of a family, 0 to 1. Marked: the highest of each row, and those below two thirds of it.",
@@ -46,6 +54,18 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
                 parts.map(|part| format!("{part:.2}")).join(" · ")
             },
             |_, _| Tone::Plain,
+        )
+        .folded(),
+    );
+    report.push(
+        by_family(
+            "Share of the bound by family",
+            "Mean utility over that of `bound:causal` in the same scenarios.",
+            &ranked,
+            of_bound,
+            |own, _| {
+                own.bound_ratio.map_or(Tone::Plain, |of| if of < 0.85 { Tone::Bad } else { Tone::Plain })
+            },
         )
         .folded(),
     );
@@ -135,13 +155,15 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
     chart.with_series(Series::Events { name: String::new(), events: ranked.iter().map(event).collect() })
 }
 
-fn overview(ranked: &[&ControllerSummary]) -> Table {
+fn controllers(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
     let caption = "Medians over all runs. Missed frames: mean share of the frames that were skipped, never whole, or more than 400 ms \
-                   late. Collapsed: use below 0.4 with nothing competing.";
-    let mut table = Table::of("Controllers", caption, OVERVIEW, ranked.iter().copied());
-    let collapsed = table.columns.iter().position(|column| column.name == "collapsed");
+                   late. Use < 0.4: of the runs with nothing competing. The last rows are no controllers: `bound:causal` is told the fair \
+                   share one RTT and 50 ms late, `bound:oracle` ahead; `fixed` sends a part of the mean share at all times.";
+    let mut table = Table::of_grid("Controllers", caption, overview(summary, ranked));
+    let collapsed = Column::from(Head::number(COLLAPSED, 0)).name;
+    let place = table.columns.iter().position(|column| column.name == collapsed);
     for (row, own) in table.rows.iter_mut().zip(ranked) {
-        if let Some(cell) = collapsed.and_then(|place| row.get_mut(place))
+        if let Some(cell) = place.and_then(|place| row.get_mut(place))
             && own.all.collapsed_ratio > 0.05
         {
             cell.tone = Tone::Bad;
