@@ -156,7 +156,8 @@ def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> 
     assert (tmp_path / "by-command" / "result.json").read_bytes() == expected
 
     runs = json.loads(expected)["runs"]
-    assert len(merged.runs) == len(runs) == 8
+    # Two controllers and five references in each of four scenarios.
+    assert len(merged.runs) == len(runs) == 28
     assert merged.runs["utility"].to_pylist() == [run["utility"]["total"] for run in runs]
     assert merged.runs["controller"].to_pylist() == judged * 4
     assert {own["name"] for own in merged.summary["controllers"]} == set(judged)
