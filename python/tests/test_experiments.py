@@ -156,13 +156,13 @@ def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> 
     assert (tmp_path / "by-command" / "result.json").read_bytes() == expected
 
     runs = json.loads(expected)["runs"]
-    # Two controllers and five references in each of four scenarios.
-    assert len(merged.runs) == len(runs) == 28
+    references = ["bound:causal", "bound:oracle", "fixed:10%", "fixed:30%", "fixed:60%"]
+    assert len(merged.runs) == len(runs) == 4 * len(judged + references)
     assert merged.runs["utility"].to_pylist() == [run["utility"]["total"] for run in runs]
-    assert merged.runs["controller"].to_pylist() == judged * 4
+    assert merged.runs["controller"].to_pylist() == (judged + references) * 4
     assert {own["name"] for own in merged.summary["controllers"]} == set(judged)
     assert isinstance(merged.runs, pyarrow.Table)
-    with pytest.raises(ValueError, match="4 of 8 runs are missing"):
+    with pytest.raises(ValueError, match="14 of 28 runs are missing"):
         giusto.merge(parts[:1])
 
 

@@ -19,9 +19,9 @@ use crate::run::{MediaFlow, Taps};
 /// A row of a benchmark that is no controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reference {
-    /// The best of [`CAUSAL`]: it knows the fair share one base round-trip time and 50 ms late.
+    /// It knows the fair share one base RTT and 50 ms late.
     Causal,
-    /// The best of [`CAUSAL`] and [`AHEAD`]: it knows the fair share to come.
+    /// It knows the fair share to come.
     Oracle,
     /// This percentage of the mean fair share, at all times.
     Fixed(u8),

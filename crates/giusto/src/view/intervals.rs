@@ -41,7 +41,7 @@ const REFLECTOR: &[Column<ReflectorInterval>] = &[
     ("not answered", 12, |all| count(all.unanswered_packets)),
 ];
 
-/// The header above the lines of [`line`]; `sends`: with the rate at which this end sends.
+/// The header above the lines of [`line()`]; `sends`: with the rate at which this end sends.
 pub fn header(interval: &Interval, sends: bool) -> String {
     match interval {
         Interval::Streams(_) => {
