@@ -23,6 +23,7 @@ pub(crate) mod judge;
 mod plan;
 mod reference;
 mod result;
+mod run;
 mod scores;
 pub(crate) mod share;
 mod simulate;
@@ -33,7 +34,8 @@ pub use judge::{Figures, Utility};
 pub use plan::{Plan, PlanError};
 pub use reference::Reference;
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
-pub use simulate::{run, run_with, simulate, simulate_with};
+pub use run::{run, run_with};
+pub use simulate::{simulate, simulate_with};
 pub use summary::{
     ControllerSummary, FamilySummary, Goal, Pair, ReferenceSummary, Spread, Summary, WorstRun, summary,
 };

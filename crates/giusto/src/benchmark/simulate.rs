@@ -1,17 +1,13 @@
-//! Runs scenarios under controllers.
+//! Runs one scenario under a controller.
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Mutex};
+use std::ops::ControlFlow;
 
 use giusto_congestion::Algorithm;
 use giusto_units::Timestamp;
-use rayon::prelude::*;
 
 use super::{
-    family::{Drawn, JUDGED, draw_unless},
+    family::{Drawn, JUDGED},
     judge::{Figures, Watch},
-    plan::Plan,
-    reference::{self, Reference},
-    result::{BenchmarkResult, RunRow},
     share::FairShares,
 };
 use crate::{
@@ -67,76 +63,4 @@ pub fn simulate_with(
 #[expect(clippy::expect_used, reason = "what is drawn is valid, which a test checks")]
 fn scenario(drawn: &Drawn, controller: Algorithm) -> Scenario {
     drawn.scenario(controller).expect("a drawn scenario is valid")
-}
-
-/// Runs what is planned and not among `known`, on the threads of rayon's current pool.
-///
-/// Once `is_over` returns true, no run is started and those that run are ended. `finished` is called with each run as it ends, in
-/// any order, one at a time.
-pub fn run(
-    plan: &Plan,
-    known: Vec<RunRow>,
-    is_over: impl Fn() -> bool + Sync,
-    finished: impl FnMut(&RunRow) + Send,
-) -> BenchmarkResult {
-    let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    run_with(plan, known, |drawn, controller| simulate(drawn, controller, watch), &is_over, finished)
-}
-
-/// Who is judged in one run.
-#[derive(Clone, Copy)]
-enum Judged {
-    Controller(Algorithm),
-    Reference(Reference),
-}
-
-impl Judged {
-    fn name(self) -> String {
-        match self {
-            Self::Controller(own) => own.name().to_owned(),
-            Self::Reference(own) => own.name(),
-        }
-    }
-}
-
-/// Runs a benchmark as [`run()`] does; `simulate` makes each run of a controller, and returns `None` if it was ended early.
-pub fn run_with(
-    plan: &Plan,
-    known: Vec<RunRow>,
-    simulate: impl Fn(&Drawn, Algorithm) -> Option<Figures> + Sync,
-    is_over: impl Fn() -> bool + Sync,
-    finished: impl FnMut(&RunRow) + Send,
-) -> BenchmarkResult {
-    let known: BTreeMap<(u64, String), RunRow> =
-        known.into_iter().map(|row| ((row.scenario, row.controller.clone()), row)).collect();
-    let finished = Mutex::new(finished);
-    let numbers: Vec<u64> = plan.numbers().collect();
-    let of_scenario = |number: u64| {
-        let controllers = plan.controllers.iter().copied().map(Judged::Controller);
-        let all = controllers.chain(plan.references.iter().copied().map(Judged::Reference));
-        let wanted: Vec<Judged> = all.filter(|own| !known.contains_key(&(number, own.name()))).collect();
-        if wanted.is_empty() || is_over() {
-            return Vec::new();
-        }
-        let Some(drawn) = draw_unless(&plan.seed, number, &is_over) else { return Vec::new() };
-        let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let row = |&judged: &Judged| {
-            if is_over() {
-                return None;
-            }
-            let figures = match judged {
-                Judged::Controller(own) => simulate(&drawn, own)?,
-                Judged::Reference(own) => reference::simulate(&drawn, own, watch)?,
-            };
-            let row = RunRow::new(&drawn, judged.name(), figures);
-            if let Ok(mut finished) = finished.lock() {
-                finished(&row);
-            }
-            Some(row)
-        };
-        wanted.par_iter().with_max_len(1).filter_map(row).collect()
-    };
-    let rows: Vec<Vec<RunRow>> = numbers.into_par_iter().with_max_len(1).map(of_scenario).collect();
-    let rows = rows.into_iter().flatten().chain(known.into_values()).collect();
-    BenchmarkResult::new(plan, rows)
 }
