@@ -1,6 +1,6 @@
 //! What was attainable: bounds and constant rates, which are judged as controllers are and never ranked among them.
 //!
-//! They are told the max-min fair share of the bottleneck over time, which no controller can know; nothing but a benchmark builds them.
+//! They receive the max-min fair share of the bottleneck over time, which no controller can know. Only a benchmark builds them.
 
 use std::{
     ops::ControlFlow,

@@ -231,13 +231,13 @@ fn rewards_rank_controllers_as_the_utility_does() {
         points.extend(of_controllers);
     }
     let share = f64::from(agree) / f64::from(pairs);
-    assert!(pairs >= 100 && (0.88..0.99).contains(&share), "{agree} of {pairs}");
+    assert!(pairs >= 100 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
     // Pearson's coefficient of correlation.
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
     let correlation = sum(&|p| (p.0 - x) * (p.1 - y))
         / (sum(&|p| (p.0 - x) * (p.0 - x)) * sum(&|p| (p.1 - y) * (p.1 - y))).sqrt();
-    assert!((0.8..0.93).contains(&correlation), "{correlation}: {points:?}");
+    assert!((0.84..0.92).contains(&correlation), "{correlation}: {points:?}");
 }
 
 #[test]

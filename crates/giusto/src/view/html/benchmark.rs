@@ -157,8 +157,8 @@ fn pareto(ranked: &[&ControllerSummary]) -> Chart {
 
 fn controllers(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
     let caption = "Medians over all runs. Missed frames: mean share of the frames that were skipped, never whole, or more than 400 ms \
-                   late. Use < 0.4: of the runs with nothing competing. The last rows are no controllers: `bound:causal` is told the fair \
-                   share one RTT and 50 ms late, `bound:oracle` ahead; `fixed` sends a part of the mean share at all times.";
+                   late. Use < 0.4: of the runs with nothing competing. The last rows are no controllers: `bound:causal` knows the fair \
+                   share one RTT and 50 ms late, `bound:oracle` in advance; `fixed` sends a part of the mean share at all times.";
     let mut table = Table::of_grid("Controllers", caption, overview(summary, ranked));
     let collapsed = Column::from(Head::number(COLLAPSED, 0)).name;
     let place = table.columns.iter().position(|column| column.name == collapsed);
