@@ -11,16 +11,16 @@ use super::{
     compete::{Compete, Competed, segment},
     config::Config,
     delivery_rate::delivery_rate,
+    distance::Distance,
     drain::{self, Drain, Drained},
+    frames::{Arrived, Frames},
     grow::{Bounds, Grow},
-    loss::{LossLaw, MAX_USUAL, PACING, SMOOTH},
+    loss::{LossLaw, MAX_USUAL, PACING},
     loss_ratio::Losses,
     marks::{Marked, Marks},
     path::Path,
     sharing::Sharing,
     silence::Silence,
-    standing_queue::StandingQueue,
-    train_rate::Trains,
 };
 use crate::{
     controller::Controller,
@@ -36,7 +36,7 @@ use crate::{
 const PERIODS: usize = 15;
 const BUSY_PERIODS: usize = 60;
 /// Windows of the delivery rate.
-const SHORT: TimeDelta = TimeDelta::from_millis(200);
+const SHORT: TimeDelta = TimeDelta::from_millis(120);
 const LONG: TimeDelta = TimeDelta::from_millis(600);
 /// A packet takes at most this at the bottleneck: about one frame interval. More would say that others use the link.
 const MAX_PACKET_TIME: f64 = 0.035;
@@ -48,10 +48,6 @@ const RIVAL_MEMORY: TimeDelta = TimeDelta::from_seconds(15);
 /// took each other for rivals test at the same time, and find out.
 const FIRST_TEST: TimeDelta = TimeDelta::from_seconds(2);
 const LAST_TEST: TimeDelta = TimeDelta::from_seconds(8);
-/// A frame is not encoded while the queues of network and sender need longer than this: it would be discarded.
-const SKIP_ABOVE: f64 = 0.4;
-/// Share of the capacity that stays free where the queue is managed: there overshoot is lost, and a loss costs a frame.
-const MANAGED_SHARE: f64 = 0.1;
 /// With graded marks, media over pacing: frames are spread, and a larger frame is sent within a few intervals.
 const L4S_SHARE: f64 = 0.96;
 
@@ -75,11 +71,10 @@ pub struct Tempo {
     arrivals: Arrivals,
     delay: BaseDelay,
     lowest_rtt: BaseDelay,
-    trains: Trains,
+    frames: Frames,
     losses: Losses,
     sharing: Sharing,
     rtt: Option<TimeDelta>,
-    spread: TimeDelta,
     /// Mean size of packets, in bits.
     packet: f64,
     path: Path,
@@ -89,6 +84,7 @@ pub struct Tempo {
     queue: QueueState,
     // Laws.
     grow: Grow,
+    distance: Distance,
     loss: LossLaw,
     marks: Marks,
     silence: Silence,
@@ -125,17 +121,17 @@ impl Tempo {
             arrivals: Arrivals::default(),
             delay: BaseDelay::default(),
             lowest_rtt: BaseDelay::default(),
-            trains: Trains::default(),
+            frames: Frames::default(),
             losses: Losses::default(),
             sharing: Sharing::default(),
             rtt: None,
-            spread: TimeDelta::ZERO,
             packet: bps(DataRate::from_bps(segment().as_bits())),
             path: Path { base_rtt: config.presumed_rtt, rtt: config.presumed_rtt, ..Path::default() },
             newest: 0,
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
             grow: Grow::new(),
+            distance: Distance::default(),
             loss: LossLaw::new(),
             marks: Marks::default(),
             silence: Silence::default(),
@@ -153,7 +149,7 @@ impl Tempo {
         let now = self.decided.advance(now);
         if !has_begun {
             (self.stepped, self.looked) = (now, now);
-            self.silence.on_feedback(now, DataSize::ZERO);
+            self.silence.on_feedback(now);
         }
         now
     }
@@ -163,6 +159,7 @@ impl Tempo {
     /// Handles the reports of a message. Returns whether a loss is new.
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
         let pacing = self.pacing();
+        let is_calm = matches!(self.phase, Phase::Grow) && !self.path.is_congested();
         let (mut is_lost, mut newest) = (false, None);
         let arrived = packets.iter().filter(|report| report.arrival.is_some());
         if let Some(first) = self.silence.on_arrivals(arrived.map(|report| report.sent.at)) {
@@ -180,7 +177,7 @@ impl Tempo {
             if sequence >= self.newest {
                 self.newest = sequence;
                 newest = Some(sent);
-                self.trains.push(now, sent, arrival, size, pacing);
+                self.frames.push(now, Arrived { sent, arrival, delay, size }, pacing, is_calm);
             }
         }
         if let Some(sent) = newest {
@@ -200,26 +197,17 @@ impl Tempo {
         let base_rtt = self.lowest_rtt.base().unwrap_or(config.presumed_rtt);
         let long = delivery_rate(&self.arrivals, LONG);
         let link = bps(long).max(0.5 * self.rate).max(10_000.0);
-        let train = self.trains.rate(now);
+        let train = self.frames.train_rate(now);
         let link = train.map_or(link, |train| link.max(bps(train.arrived)));
         let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(MAX_PACKET_TIME));
         let short = SHORT.max(packet_time * 4).min(LONG);
-        let standing = self.delay.base().and_then(|base| StandingQueue::of(&self.arrivals, base));
+        let standing = self.delay.base().and_then(|base| self.frames.queue(base));
         let queue = standing.filter(|queue| queue.packets >= 3).map(|queue| queue.delay);
-        let scale = 1.0 - 0.5 * self.loss.managed();
-        let limit = |fixed: TimeDelta, share: f64| {
-            TimeDelta::from_seconds_f64((fixed.as_seconds() + share * self.spread.as_seconds()) * scale)
-        };
-        let high = limit(config.congested_above, config.spread_share) + packet_time;
-        let low = limit(config.empty_below, 0.5 * config.spread_share) + packet_time / 2;
-        if let Some(standing) = standing
-            && standing.packets >= 4
-            && standing.delay < high
-            && matches!(self.phase, Phase::Grow)
-        {
-            let spread = standing.spread.min(TimeDelta::from_millis(100));
-            self.spread += (spread - self.spread) / 20;
-        }
+        let frames = standing.map_or(1, |standing| standing.frames);
+        let jitter = self.frames.by_chance(frames, config.false_alarm);
+        let limit = |fixed: TimeDelta, jitter| fixed + TimeDelta::from_seconds_f64(jitter);
+        let high = limit(config.congested_above, jitter) + packet_time;
+        let low = limit(config.empty_below, 0.5 * jitter) + packet_time / 2;
         let loss = self.losses.ratio(TimeDelta::from_millis(80) + base_rtt / 4, self.loss.from());
         let random = self.loss.usual().min(loss.ratio);
         // What random loss takes has passed the bottleneck as well.
@@ -233,10 +221,9 @@ impl Tempo {
             queue_ahead: queue.unwrap_or_default().min(TimeDelta::from_seconds_f64(flying)),
             high,
             low,
-            spread: self.spread,
             delivered,
             delivered_long: passed(long),
-            train: train.filter(|_| config.laws.trains),
+            train,
             packet_time,
             packet_size: self.packet,
             rtt: self.rtt.unwrap_or(config.presumed_rtt),
@@ -268,8 +255,11 @@ impl Tempo {
             Phase::Compete(compete) => self.compete(path, compete),
         };
         let competes = matches!(self.phase, Phase::Compete(_));
-        self.loss.decay(path);
-        if self.config.laws.loss && !competes {
+        if !competes {
+            if !self.expects_rival(path) {
+                let drains = matches!(self.phase, Phase::Drain(_));
+                self.distance.step(path, self.rate, drains, self.loss.usual());
+            }
             let grows = matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
                 self.rate = rate;
@@ -287,9 +277,6 @@ impl Tempo {
         let (min, _) = self.decided.limits();
         match self.marks.step(path, self.rate, self.rate < 1.1 * min.max(MIN_RATE)) {
             Some(Marked::Reduce(ratio, factor)) => {
-                if !self.marks.is_graded() {
-                    self.loss.on_managed();
-                }
                 // While packets are marked, what arrives is the capacity.
                 let least = (0.9 * path.delivered).min(self.rate);
                 self.rate = (factor * self.rate).max(least);
@@ -306,10 +293,9 @@ impl Tempo {
 
     fn grow(&mut self, path: &Path) {
         let l4s = self.marks.limit(path.now);
-        let trusts = self.rival.is_none_or(|rival| path.now.saturating_since(rival) > RIVAL_MEMORY);
         let bounds = Bounds {
-            trusts_trains: trusts && self.sharing.is_alone() && l4s.is_none(),
-            loses_overshoot: l4s.is_none() && self.loss.loses_overshoot(),
+            is_alone: !self.expects_rival(path) && self.sharing.is_alone() && l4s.is_none(),
+            distance: self.distance,
             l4s,
         };
         match self.grow.step(&self.sharing.ours(path), self.rate, bounds) {
@@ -325,8 +311,13 @@ impl Tempo {
         }
     }
 
+    /// Whether others filled the queue lately.
+    fn expects_rival(&self, path: &Path) -> bool {
+        self.rival.is_some_and(|rival| path.now.saturating_since(rival) < RIVAL_MEMORY)
+    }
+
     fn drain(&mut self, path: &Path, mut drain: Drain) -> Phase {
-        let rival = self.rival.is_some_and(|rival| path.now.saturating_since(rival) < RIVAL_MEMORY);
+        let rival = self.expects_rival(path);
         let (rate, outcome) = drain.step(path, rival || self.tested.is_some());
         self.rate = rate;
         if outcome == Drained::NotYet {
@@ -337,7 +328,7 @@ impl Tempo {
                 self.cause = delay_cause(path, Signal::UnderUse);
                 if self.tested.is_none() && !rival {
                     self.rate = self.rate.min(drain.capacity());
-                    self.rate *= 1.0 - MANAGED_SHARE * self.loss.managed();
+                    self.rate *= 1.0 - self.distance.share();
                     self.grow.on_capacity(drain.capacity());
                 }
                 self.loss.judge_from(path.now + TimeDelta::from_millis(20));
@@ -353,7 +344,7 @@ impl Tempo {
                 self.tested = None;
                 Phase::Grow
             }
-            Drained::Rival if self.config.laws.compete => {
+            Drained::Rival => {
                 let first = Compete::first_window(drain.before(), drain.capacity(), path);
                 let compete = match self.tested.take() {
                     Some(before) => before.resume(path, (before.interval() * 2).min(LAST_TEST)),
@@ -364,7 +355,7 @@ impl Tempo {
                 self.rival = Some(path.now);
                 Phase::Compete(compete)
             }
-            Drained::NotYet | Drained::Rival => {
+            Drained::NotYet => {
                 self.cause = delay_cause(path, Signal::OverUse);
                 Phase::Drain(drain)
             }
@@ -413,35 +404,12 @@ impl Tempo {
                 match self.path.train {
                     // Faster than this only moves what waits from here into the network.
                     Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),
-                    // A frame whose rate at the bottleneck is unknown does not overflow a queue that overflowed lately.
-                    None => most.min((PACING + self.loss.overflows() * (SMOOTH - PACING)) * rate),
+                    None => most.min(PACING * rate),
                 }
             }
             Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),
             Phase::Compete(_) => 1.5 * rate,
         }
-    }
-
-    fn window(&self) -> Option<DataSize> {
-        if !self.config.laws.window {
-            return None;
-        }
-        let path = &self.path;
-        let rtt = self.rtt?;
-        let delivered = self.rate.max(path.delivered_long);
-        let (rate, time, packets) = match &self.phase {
-            Phase::Compete(_) => (1.3 * delivered, rtt.as_seconds() + 0.3, 8),
-            Phase::Grow => {
-                (1.3 * delivered, path.base_rtt.as_seconds() + 0.25 + 2.0 * path.spread.as_seconds(), 8)
-            }
-            // What the path holds without a queue: nothing leaves until the queue is gone.
-            Phase::Drain(drain) => {
-                let rate = path.delivered.max(0.7 * drain.capacity()).max(MIN_RATE);
-                (rate, (path.base_rtt + path.low).as_seconds() + 0.06, 2)
-            }
-        };
-        let bits = (rate * time).min(1e18);
-        Some(self.silence.given_up() + DataSize::from_bytes((bits / 8.0) as u64) + segment() * packets)
     }
 }
 
@@ -463,7 +431,7 @@ impl Controller for Tempo {
             return;
         }
         let is_lost = self.take(now, feedback.packets);
-        self.silence.on_feedback(now, feedback.in_flight);
+        self.silence.on_feedback(now);
         let path = self.measure(now, is_lost);
         self.path = path;
         self.stepped = now;
@@ -512,7 +480,7 @@ impl Controller for Tempo {
         let decided = self.decided.restarted(self.config.limits);
         let fresh = Self::new(self.config);
         let mut silence = Silence::default();
-        silence.on_feedback(now, DataSize::ZERO);
+        silence.on_feedback(now);
         *self = Self { decided, silence, stepped: now, looked: self.looked, queue: self.queue, ..fresh };
     }
 
@@ -520,16 +488,10 @@ impl Controller for Tempo {
         Self::REQUIREMENTS
     }
 
-    fn frame_drop_interval(&self) -> Option<u32> {
-        let waiting = self.queue.size.as_bits() as f64;
-        let needs = self.path.queue().as_seconds() + waiting / self.path.delivered.max(self.rate);
-        (self.config.laws.skip && waiting > 0.0 && needs > SKIP_ABOVE).then_some(1)
-    }
-
     fn target(&self) -> Target {
         let media = self.decided.target();
         let pacing = DataRate::from_bps(self.pacing().min(1e18) as u64).max(media);
-        Target { media, pacing, window: self.window(), ..Target::default() }
+        Target { media, pacing, ..Target::default() }
     }
 
     fn decision(&self) -> &Decision {

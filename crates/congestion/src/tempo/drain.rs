@@ -8,8 +8,9 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::path::Path;
 
-/// Shortest time constant of draining: two and a half windows of the queue.
-const HORIZON: TimeDelta = TimeDelta::from_millis(250);
+/// Time constant of draining: the round trip and the window of the queue, at least one and a half of these windows.
+const WINDOW: TimeDelta = TimeDelta::from_millis(100);
+const HORIZON: TimeDelta = TimeDelta::from_millis(150);
 /// Least share of the capacity for the media: the encoder keeps running.
 const LEAST: f64 = 0.15;
 /// Share of the capacity with which growth begins again. Together with [`grow`](super::grow) it sets the period of the sawtooth.
@@ -178,7 +179,7 @@ pub(super) fn pacing(path: &Path) -> f64 {
 
 /// Time constant of draining, in seconds.
 fn horizon(path: &Path) -> f64 {
-    HORIZON.max(path.reaction()).as_seconds()
+    HORIZON.max(path.base_rtt + WINDOW).as_seconds()
 }
 
 #[cfg(test)]
@@ -197,20 +198,20 @@ mod tests {
     fn the_rate_is_the_capacity_less_what_empties_the_queue_within_the_horizon() {
         let path = at(Path::example(), 1000, 52);
         let mut drain = Drain::new(&path, 1.2e6);
-        // 1 - (52 ms - 2 ms) / 250 ms.
+        // 1 - (52 ms - 2 ms) / 150 ms.
         let (rate, next) = drain.step(&path, false);
-        assert!((rate - 0.8e6).abs() < 1.0, "{rate}");
+        assert!((rate - 2e6 / 3.0).abs() < 1.0, "{rate}");
         assert_eq!(next, Drained::NotYet);
         // The sender's queue counts as well: 50 000 bits are 50 ms more.
         let (rate, _) = drain.step(&Path { waiting: 5e4, ..path }, false);
-        assert!((rate - 0.6e6).abs() < 1.0, "{rate}");
+        assert!((rate - 1e6 / 3.0).abs() < 1.0, "{rate}");
         // Neither more than 0.9 nor less than 0.15 of the capacity, and packets leave at 0.9 of it.
         let (most, _) = drain.step(&at(path, 1050, 12), false);
         let (least, _) = drain.step(&at(path, 1100, 900), false);
         assert!((most - 0.9e6).abs() < 1.0 && (least - 0.15e6).abs() < 1.0, "{most} {least}");
         assert!((pacing(&path) - 0.9e6).abs() < 1.0);
-        // A round trip of 350 ms makes the horizon 500 ms.
-        let far = Path { base_rtt: ms(350), ..path };
+        // A round trip of 400 ms makes the horizon 500 ms.
+        let far = Path { base_rtt: ms(400), ..path };
         let (rate, _) = Drain::new(&far, 1.2e6).step(&far, false);
         assert!((rate - 0.9e6).abs() < 1.0, "{rate}");
     }

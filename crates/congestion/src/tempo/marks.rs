@@ -118,11 +118,6 @@ impl Marks {
         let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
         Some((GROWTH * math::exp(core::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
-
-    /// Whether marks are graded.
-    pub(super) fn is_graded(&self) -> bool {
-        self.is_graded
-    }
 }
 
 #[cfg(test)]

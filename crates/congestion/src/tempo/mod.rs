@@ -4,9 +4,9 @@
 //! |---|---|
 //! | constants | [`Config`] |
 //! | packets that arrived lately | `arrivals` |
-//! | estimators | `base_delay`, `standing_queue`, `delivery_rate`, `train_rate`, `loss_ratio`, `sharing` |
+//! | estimators | `base_delay`, `frames`, `delivery_rate`, `loss_ratio`, `sharing` |
 //! | state of the path after a feedback | `path` |
-//! | laws | `grow`, `drain`, `compete`, `loss`, `marks`, `silence` |
+//! | laws | `grow`, `drain`, `distance`, `compete`, `loss`, `marks`, `silence` |
 //! | controller | [`Tempo`] |
 //!
 //! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While
@@ -18,7 +18,9 @@ mod compete;
 mod config;
 mod controller;
 mod delivery_rate;
+mod distance;
 mod drain;
+mod frames;
 mod grow;
 mod loss;
 mod loss_ratio;
@@ -26,12 +28,10 @@ mod marks;
 mod path;
 mod sharing;
 mod silence;
-mod standing_queue;
 #[cfg(test)]
 mod tests;
-mod train_rate;
 
-pub use config::{Config, Laws};
+pub use config::Config;
 pub use controller::Tempo;
 use giusto_units::DataRate;
 

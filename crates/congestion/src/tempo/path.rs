@@ -2,7 +2,7 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{loss_ratio::LossRatio, train_rate::TrainRate};
+use super::{frames::TrainRate, loss_ratio::LossRatio};
 
 /// The path at one feedback.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,9 +16,7 @@ pub(super) struct Path {
     /// Above the first there is congestion; below the second there is none.
     pub(super) high: TimeDelta,
     pub(super) low: TimeDelta,
-    /// Variation of the delay within a window.
-    pub(super) spread: TimeDelta,
-    /// Delivery rate over 0.2 s and 0.6 s, in bit/s. Both at least 1.
+    /// Delivery rate over 0.12 s and 0.6 s, in bit/s. Both at least 1.
     pub(super) delivered: f64,
     pub(super) delivered_long: f64,
     pub(super) train: Option<TrainRate>,
@@ -41,6 +39,11 @@ impl Path {
         self.queue.unwrap_or_default()
     }
 
+    /// Whether a queue stands, below the limit of congestion too.
+    pub(super) fn stands(&self) -> bool {
+        self.queue() > STANDS + self.packet_time.min(TimeDelta::from_millis(100)) / 2
+    }
+
     /// Whether there is congestion by delay.
     pub(super) fn is_congested(&self) -> bool {
         self.queue.is_some_and(|queue| queue > self.high)
@@ -53,6 +56,8 @@ impl Path {
     }
 }
 
+/// Four steps of the timestamps of RFC 8888.
+const STANDS: TimeDelta = TimeDelta::from_millis(4);
 /// See [`Path::reaction`].
 pub(super) const REACTION: TimeDelta = TimeDelta::from_millis(150);
 

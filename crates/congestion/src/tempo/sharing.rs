@@ -7,7 +7,7 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{bps, loss::PACING, path::Path, train_rate::TrainRate};
+use super::{bps, frames::TrainRate, loss::PACING, path::Path};
 
 /// Weight of a time of congestion in the ratio.
 const WEIGHT: f64 = 0.5;

@@ -1,4 +1,4 @@
-//! Law: back off when feedback stays away, and give up what is in flight.
+//! Law: back off when feedback stays away.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -16,8 +16,6 @@ pub(super) struct Silence {
     /// Latest feedback before a silence, until a packet that left later arrives.
     begun: Option<Timestamp>,
     last_sent: Timestamp,
-    /// In flight, but given up: it does not count towards the window. Otherwise a window could never open again.
-    given_up: DataSize,
 }
 
 impl Silence {
@@ -38,11 +36,9 @@ impl Silence {
         Some(first)
     }
 
-    /// Handles feedback after which `in_flight` is in flight.
-    pub(super) fn on_feedback(&mut self, now: Timestamp, in_flight: DataSize) {
+    /// Handles feedback.
+    pub(super) fn on_feedback(&mut self, now: Timestamp) {
         (self.heard, self.reduced) = (now, now);
-        self.given_up =
-            if in_flight * 2 < self.given_up { DataSize::ZERO } else { self.given_up.min(in_flight) };
     }
 
     /// The factor on the rate, if feedback is overdue.
@@ -55,13 +51,7 @@ impl Silence {
         }
         self.reduced = now;
         self.begun = self.begun.or(Some(self.heard));
-        self.given_up = in_flight;
         Some(FACTOR)
-    }
-
-    /// What is in flight and does not count.
-    pub(super) fn given_up(&self) -> DataSize {
-        self.given_up
     }
 }
 
@@ -70,22 +60,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_falls_once_in_each_time_of_patience_and_what_flies_is_given_up() {
+    fn the_rate_falls_once_in_each_time_of_patience() {
         let ms = TimeDelta::from_millis;
         let at = |time| Timestamp::ZERO + ms(time);
         let size = DataSize::from_bytes(9000);
         let mut silence = Silence::default();
         silence.on_sent(at(5000));
-        silence.on_feedback(at(5000), size);
+        silence.on_feedback(at(5000));
         // Twice 50 ms is less than 0.3 s; with 0.2 s: after 0.5 s.
         let steps: Vec<i64> =
             (5000..7000).step_by(50).filter(|&time| silence.step(at(time), ms(50), size).is_some()).collect();
         assert_eq!(steps, [5550, 6100, 6650]);
-        assert_eq!(silence.given_up(), size);
         // Nothing in flight is no silence.
         assert_eq!(silence.step(at(9000), ms(50), DataSize::ZERO), None);
-        silence.on_feedback(at(9000), DataSize::from_bytes(1000));
-        assert_eq!(silence.given_up(), DataSize::ZERO);
     }
 
     #[test]
@@ -94,12 +81,12 @@ mod tests {
         let size = DataSize::from_bytes(9000);
         let mut silence = Silence::default();
         silence.on_sent(at(5000));
-        silence.on_feedback(at(5000), size);
+        silence.on_feedback(at(5000));
         assert_eq!(silence.on_arrivals([at(5100)].into_iter()), None, "no silence yet");
         assert!(silence.step(at(5600), TimeDelta::from_millis(50), size).is_some());
         // What left before is reported first, then only losses, then what got through.
         assert_eq!(silence.on_arrivals([at(4990)].into_iter()), None);
-        silence.on_feedback(at(6000), size);
+        silence.on_feedback(at(6000));
         assert_eq!(silence.on_arrivals([at(5990), at(5980)].into_iter()), Some(at(5980)));
         assert_eq!(silence.on_arrivals([at(6010)].into_iter()), None);
     }

@@ -24,7 +24,8 @@ fn a_steady_link_is_full_and_its_queue_short() {
         let outcome = on(Scenario { link, seconds: 40, ..Scenario::default() });
         let (rate, queue) = (outcome.mbps(15.0, 40.0), outcome.queue_delay_p95(15.0, 40.0));
         assert!(rate > 0.93 * mbps && rate <= mbps * 1.001, "{mbps}: {rate}");
-        assert!(queue < 45.0, "{mbps}: {queue}");
+        // Or four packets of 1200 bytes.
+        assert!(queue < f64::max(45.0, 4.0 * 9.6 / mbps), "{mbps}: {queue}");
         assert!(outcome.dropped_share() < 0.02, "{mbps}: {}", outcome.dropped_share());
     }
 }
@@ -89,6 +90,7 @@ fn what_a_short_queue_lost_does_not_hide_later_room() {
     let outcome = on(Scenario { link, queue, seconds: 40, ..Scenario::default() });
     assert!(outcome.mbps(10.0, 20.0) > 0.85 * 1.5, "{}", outcome.mbps(10.0, 20.0));
     let reached = outcome.reaches(20.0, 0.9 * 6.0).unwrap();
-    assert!(reached < 23.0, "{reached}");
+    // The queue is so short that its losses look like those of a policer, below whose limit the rate is held for up to 16 s.
+    assert!(reached < 28.0, "{reached}");
     assert!(outcome.dropped_share() < 0.03, "{}", outcome.dropped_share());
 }
