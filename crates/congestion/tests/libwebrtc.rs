@@ -138,7 +138,7 @@ impl Replay {
     }
 }
 
-/// In `overload` one decrease comes 250 ms later than libwebrtc's: 0.992 of its feedback messages.
+/// In `overload` the first report of losses comes before the loss model has made its observations: the threshold rule decides.
 const HISTORIES: [(&str, &str); 6] = [
     ("clean", include_str!("libwebrtc/clean.txt")),
     ("overload", include_str!("libwebrtc/overload.txt")),
@@ -155,8 +155,8 @@ fn rates_are_within_1_percent_of_libwebrtcs() {
         let [target, padding] = [&targets, &paddings].map(|pairs| agreement(pairs));
         eprintln!("{name}: target {target:.4}, padding {padding:.4} of {} feedbacks", targets.len());
         assert!(targets.len() >= 597, "{name}: {} feedbacks", targets.len());
-        assert!(target >= 0.99, "{name}: target in {target} of {} feedbacks", targets.len());
-        assert!(padding >= 0.98, "{name}: padding in {padding} of {} feedbacks", targets.len());
+        assert!(target >= 0.998, "{name}: target in {target} of {} feedbacks", targets.len());
+        assert!(padding >= 0.998, "{name}: padding in {padding} of {} feedbacks", targets.len());
         assert_eq!(probes.0.len(), probes.1.len(), "{name}: {probes:?}");
         let probes: Vec<_> = probes.0.into_iter().zip(probes.1).collect();
         assert!(probes.iter().all(|probe| agreement(&[*probe]) > 0.0), "{name}: {probes:?}");

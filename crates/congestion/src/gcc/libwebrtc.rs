@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 
 pub use config::{Config, ConfigError};
 
-use giusto_units::{DataRate, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     arithmetic::scaled,
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     controller::Controller,
-    feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, Requirements},
     target::{Cause, Decision, Probe, Signal, Target},
@@ -49,7 +49,7 @@ use crate::{
 /// | first call | probes at 3 and 6 times the start rate |
 /// | a packet is sent | application limit; missing feedback |
 /// | packet feedback | RTT, received rate, probes, delay, losses; the target |
-/// | a loss report before any packet feedback | the threshold rule; the target |
+/// | a loss report before any packet feedback, or before the loss model has made its first observations | the threshold rule; the target |
 /// | the receiver's estimate | the upper limit of the target |
 /// | a deadline | due probes, steps down while feedback is missing |
 ///
@@ -224,6 +224,9 @@ impl Libwebrtc {
                 application_limited: limited.is_some(),
             };
             let decision = self.aimd.update(now, &seen);
+            if matches!(decision.cause, Cause::Probe { .. }) {
+                self.reports.set_rate(now, decision.to);
+            }
             self.delay_cause = full.map_or(decision.cause, |ratio| Cause::Loss { ratio });
             if decision.to < decision.from
                 && let Some(queue) = &mut self.standing_queue
@@ -235,6 +238,10 @@ impl Libwebrtc {
             self.loss.set_acknowledged(acknowledged);
         }
         self.loss.update(packets, Some(self.aimd.rate()), limited.is_some());
+        if self.judges_reports() {
+            self.reports.on_delay_based(now, Some(self.aimd.rate()));
+            self.reports.on_time(now);
+        }
     }
 
     /// Loss ratio, 0 to 1, if a queue that stays full loses packets.
@@ -252,6 +259,9 @@ impl Libwebrtc {
         // Once packets have been reported, missing packet reports count as missing feedback, even if receiver
         // reports arrive.
         if self.has_packet_reports {
+            if let Some(report) = feedback.loss.filter(|_| self.judges_reports()) {
+                self.on_loss(now, &report, feedback.rtt);
+            }
             return;
         }
         if let Some(rtt) = feedback.rtt {
@@ -260,14 +270,24 @@ impl Libwebrtc {
         self.has_reports = true;
         self.settled.on_report(now);
         self.reports.on_delay_based(now, self.receiver_estimate);
-        let before = self.reports.rate();
         match &feedback.loss {
-            Some(report) => self.reports.on_report(now, report, feedback.rtt),
+            Some(report) => self.on_loss(now, report, feedback.rtt),
             None => self.reports.on_time(now),
         }
+    }
+
+    fn on_loss(&mut self, now: Timestamp, report: &LossReport, rtt: Option<TimeDelta>) {
+        let before = self.reports.rate();
+        self.reports.on_report(now, report, rtt);
         if self.reports.rate() < before {
             self.settled.on_decrease(now);
         }
+    }
+
+    /// Whether the threshold rule decides on losses: the loss model needs some observations first
+    /// (`LossBasedBandwidthEstimatorV2ReadyForUse`).
+    fn judges_reports(&self) -> bool {
+        !self.loss.is_ready()
     }
 
     /// Whether the loss-based rate comes from the threshold rule, which changes with time.
@@ -281,8 +301,13 @@ impl Libwebrtc {
             let delay_based = self.aimd.rate();
             // The loss model's rate changes once in an observation. It holds the target below a delay-based rate
             // that has risen since, even while losses have no effect.
-            match self.loss.estimate().rate.filter(|&rate| rate < delay_based) {
-                Some(rate) => (rate, self.loss.cause().unwrap_or(self.delay_cause)),
+            let (loss_based, cause) = if self.judges_reports() {
+                (Some(self.reports.rate()), self.reports.cause())
+            } else {
+                (self.loss.estimate().rate, self.loss.cause())
+            };
+            match loss_based.filter(|&rate| rate < delay_based) {
+                Some(rate) => (rate, cause.unwrap_or(self.delay_cause)),
                 None => (delay_based, self.delay_cause),
             }
         } else {

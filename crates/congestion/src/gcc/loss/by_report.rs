@@ -6,7 +6,7 @@
 //! | preset | source | raises | lowers |
 //! |---|---|---|---|
 //! | [`ReportConfig::draft`] | the draft §6 | ×1.05 per report | once per report |
-//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, used without packet feedback | to 1.08 times the minimum of the last second, + 1 kbit/s | once per report and per 300 ms + RTT |
+//! | [`ReportConfig::libwebrtc`] | `send_side_bandwidth_estimation.cc`, used until the loss model is ready | to 1.08 times the minimum of the last second, + 1 kbit/s | once per report and per 300 ms + RTT |
 
 use alloc::collections::VecDeque;
 
@@ -241,7 +241,6 @@ impl ByReport {
     }
 
     /// Sets the rate externally and discards the history.
-    #[cfg(test)]
     pub(crate) fn set_rate(&mut self, now: Timestamp, rate: DataRate) {
         self.advance(now);
         self.delay_based = None;
