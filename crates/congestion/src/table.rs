@@ -89,13 +89,13 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "nada",
         summary: "NADA as in RFC 8698",
         requirements: Nada::REQUIREMENTS,
-        build: &|limits, options| {
-            let config = nada::Config::within(limits);
-            Box::new(Nada::new(nada::Config {
-                priority: options.priority.unwrap_or(config.priority),
-                ..config
-            }))
-        },
+        build: &|limits, options| Box::new(new_nada(nada::Config::within(limits), options)),
+    },
+    Entry {
+        name: "nada:ns3",
+        summary: "NADA as in its authors' ns-3 module, 2020",
+        requirements: Nada::AT_SENDER,
+        build: &|limits, options| Box::new(new_nada(nada::Config::ns3(limits), options)),
     },
     Entry {
         name: "scream:rfc8298",
@@ -143,6 +143,11 @@ pub(crate) static TABLE: &[Entry] = &[
 fn new_libwebrtc(mut config: libwebrtc::Config, options: Options) -> Libwebrtc {
     config.probing.probe_while_limited = options.probe_while_limited;
     Libwebrtc::new(config).expect(PRESET_IS_VALID)
+}
+
+fn new_nada(mut config: nada::Config, options: Options) -> Nada {
+    config.priority = options.priority.unwrap_or(config.priority);
+    Nada::new(config)
 }
 
 fn new_rfc8298(mut config: rfc8298::Config, options: Options) -> ScreamRfc8298 {

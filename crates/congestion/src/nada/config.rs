@@ -1,6 +1,6 @@
 //! Constants (RFC 8698, Table 2).
 
-use giusto_units::TimeDelta;
+use giusto_units::{DataRate, TimeDelta};
 
 use crate::{gcc::rate::RttConfig, limits::Limits};
 
@@ -16,6 +16,8 @@ pub struct Config {
     pub priority: f64,
     /// `XREF`: congestion signal at which a flow of weight 1 reaches its maximum. Default 10 ms.
     pub reference_signal: TimeDelta,
+    /// Maximum of `RMAX` in equation 5, where it is a weight: the rate may exceed it. Default: none.
+    pub max_weight: DataRate,
     /// `KAPPA`: gain of the gradual update. Default 0.5.
     pub kappa: f64,
     /// `ETA`: gain of the change of the signal, relative to its offset. Default 2.
@@ -47,6 +49,7 @@ impl Config {
             limits,
             priority: 1.0,
             reference_signal: TimeDelta::from_millis(10),
+            max_weight: DataRate::from_bps(u64::MAX),
             kappa: 0.5,
             eta: 2.0,
             tau: TimeDelta::from_millis(500),
@@ -58,6 +61,39 @@ impl Config {
             beta_video: 0.1,
             silence: RttConfig::default(),
             receiver: ReceiverConfig::default(),
+        }
+    }
+
+    /// `nada:ns3`: the constants and choices of the authors' module for ns-3 (cisco/ns3-rmcat, 2020: draft-ietf-rmcat-nada-05).
+    ///
+    /// | difference from the RFC | file |
+    /// |---|---|
+    /// | the congestion signal is at most 500 ms (`NADA_PARAM_XMAX`) | `nada-controller.cc` |
+    /// | the loss ratio is smoothed at each report | `nada-controller.cc`, `updateMetrics` |
+    /// | the delay of each packet decides the mode, not the filtered one | `nada-controller.cc`, `getRampUpMode` |
+    /// | ECN marks do not count ("TODO") | `nada-controller.cc`, `processFeedback` |
+    /// | the sender's queue changes no rate (`BETA_V`, `BETA_S` are 0) | `rmcat-constants.h` |
+    ///
+    /// Its `RMAX` is 1.5 Mbit/s (`RMCAT_CC_DEFAULT_RMAX`, and Table 2), also in all of its tests, and ends the rate. Here that is the maximum
+    /// of `RMAX` in equation 5 alone: the rate ends at the limit, and the queue in equilibrium is not that of an encoder which could use much
+    /// more than the path.
+    ///
+    /// Ours remain: the window of 500 ms is one of arrivals and the received rate is divided by it, also at the start; the RTT is the latest,
+    /// without the time that feedback waits, where theirs is the minimum of 15 packets; and the reaction to missing feedback.
+    pub fn ns3(limits: Limits) -> Self {
+        let receiver = ReceiverConfig {
+            ramp_up_samples: DelaySamples::Raw,
+            mark_penalty: TimeDelta::ZERO,
+            smoothing: RatioSmoothing::Report,
+            max_signal: TimeDelta::from_millis(500),
+            ..ReceiverConfig::default()
+        };
+        Self {
+            max_weight: DataRate::from_bps(1_500_000),
+            beta_sending: 0.0,
+            beta_video: 0.0,
+            receiver,
+            ..Self::within(limits)
         }
     }
 }
@@ -99,6 +135,8 @@ pub struct ReceiverConfig {
     pub alpha: f64,
     /// When these ratios are smoothed. Default: at each packet.
     pub smoothing: RatioSmoothing,
+    /// Maximum of the congestion signal. Default 3276.7 ms: 15 bits of 100 µs (§5.3).
+    pub max_signal: TimeDelta,
     /// Samples of the minimum filter of the queueing delay; at least 1. Default 15 (§5.1.1).
     pub filter_samples: usize,
     /// The base delay is the minimum over at least this time. Default 20 min: "tens of minutes" (§5.1.1).
@@ -121,6 +159,7 @@ impl Default for ReceiverConfig {
             mark_penalty: TimeDelta::from_millis(2),
             alpha: 0.1,
             smoothing: RatioSmoothing::Packet,
+            max_signal: TimeDelta::from_micros(3_276_700),
             filter_samples: 15,
             base_delay_memory: TimeDelta::from_seconds(20 * 60),
         }

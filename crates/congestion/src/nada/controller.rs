@@ -5,7 +5,7 @@ use alloc::{boxed::Box, vec::Vec};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp, math};
 
 use super::{
-    config::Config,
+    config::{Config, ReceiverConfig},
     receiver::{ReceivedMedia, Receiver},
     reference_rate::{self, ReferenceRate},
     shaping,
@@ -50,6 +50,15 @@ impl Nada {
         sender_queue: true,
         marks: true,
         ..Requirements::DEFAULT
+    };
+
+    /// With a receiver other than the RFC's, which is computed at the sender.
+    pub(crate) const AT_SENDER: Requirements = Requirements {
+        feedback: FeedbackKind::CongestionControl,
+        accepted: Requirements::ARRIVAL_TIMES,
+        sender_queue: false,
+        marks: false,
+        ..Self::REQUIREMENTS
     };
 
     /// A controller before the first packet.
@@ -185,7 +194,15 @@ impl Controller for Nada {
     }
 
     fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
+        let Config { receiver, beta_sending, beta_video, .. } = self.config;
+        if receiver == ReceiverConfig::default() {
+            return Self::REQUIREMENTS;
+        }
+        Requirements {
+            sender_queue: beta_sending > 0.0 || beta_video > 0.0,
+            marks: receiver.mark_penalty > TimeDelta::ZERO,
+            ..Self::AT_SENDER
+        }
     }
 
     fn target(&self) -> Target {

@@ -16,6 +16,8 @@
 //! [`NadaFeedback`](giusto_rtp::rtcp::NadaFeedback) is ours. The controller also accepts feedback about single packets. Then it computes the
 //! report itself, which §6.4 permits.
 //!
+//! [`Config::ns3`] has the choices of the authors' module for ns-3.
+//!
 //! # Where the RFC leaves a choice
 //!
 //! | question | the RFC | here |
@@ -28,7 +30,7 @@
 //! | packets before the first loss | nothing; RFC 5348 §6.3.1 is for TFRC | the first loss interval, as in the authors' simulator |
 //! | RTT before the first receiver report | zero | the same |
 //! | losses of a report that is computed at the sender (§6.4) | – | packets whose feedback is lost do not count |
-//! | maximum of the congestion signal | 15 bits of 100 µs (§5.3); 500 ms in the authors' simulator | 3276.7 ms, also where nothing is written to the wire |
+//! | maximum of the congestion signal | 15 bits of 100 µs (§5.3); 500 ms in the authors' simulator | 3276.7 ms, also where nothing is written to the wire; [`ReceiverConfig::max_signal`] |
 //! | missing feedback | nothing | while packets are sent without feedback for 3 s, 0.8 of the rate each second, as `gcc:remb` |
 
 mod config;

@@ -144,21 +144,6 @@ impl Receiver {
         Some(reported + self.config.interval.max(TimeDelta::from_millis(1)))
     }
 
-    /// Smoothed loss ratio, 0 to 1 (`p_loss`).
-    pub fn loss_ratio(&self) -> f64 {
-        self.loss_ratio
-    }
-
-    /// Smoothed mark ratio, 0 to 1 (`p_mark`).
-    pub fn mark_ratio(&self) -> f64 {
-        self.mark_ratio
-    }
-
-    /// Filtered queueing delay (`d_queue`); `None` before the first packet.
-    pub fn queueing_delay(&self) -> Option<TimeDelta> {
-        self.delay.filtered()
-    }
-
     /// Equation 10.
     fn smooth(&mut self) {
         let alpha = self.config.alpha.clamp(0.0, 1.0);
@@ -177,5 +162,23 @@ impl Receiver {
         let since = self.intervals.since_loss() as f64;
         let delay_ms = signal::equivalent_delay(&self.config, queueing_ms, self.intervals.average(), since);
         signal::aggregate(&self.config, delay_ms, self.mark_ratio, self.loss_ratio)
+    }
+}
+
+#[cfg(test)]
+impl Receiver {
+    /// Smoothed loss ratio, 0 to 1 (`p_loss`).
+    pub(super) fn loss_ratio(&self) -> f64 {
+        self.loss_ratio
+    }
+
+    /// Smoothed mark ratio, 0 to 1 (`p_mark`).
+    pub(super) fn mark_ratio(&self) -> f64 {
+        self.mark_ratio
+    }
+
+    /// Filtered queueing delay (`d_queue`); `None` before the first packet.
+    pub(super) fn queueing_delay(&self) -> Option<TimeDelta> {
+        self.delay.filtered()
     }
 }

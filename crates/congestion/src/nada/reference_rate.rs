@@ -15,7 +15,7 @@ pub(super) fn ramp_up_gain(config: &Config, rtt: TimeDelta) -> f64 {
 
 /// Congestion signal in equilibrium at `rate`: `PRIO` × `XREF` × `RMAX` / `r_ref` (equation 5).
 pub(super) fn equilibrium_ms(config: &Config, rate: f64) -> f64 {
-    config.priority * config.reference_signal.as_millis() * max(config) / rate
+    config.priority * config.reference_signal.as_millis() * weight(config) / rate
 }
 
 /// Rate after an accelerated ramp-up (equation 4).
@@ -27,9 +27,14 @@ pub(super) fn ramped_up(config: &Config, rate: f64, received: f64, rtt: TimeDelt
 pub(super) fn updated(config: &Config, rate: f64, signal_ms: f64, previous_ms: f64, since: TimeDelta) -> f64 {
     let tau = config.tau.as_millis();
     // x_offset × r_ref, without dividing by a rate that may be zero.
-    let offset = signal_ms * rate - config.priority * config.reference_signal.as_millis() * max(config);
+    let offset = signal_ms * rate - config.priority * config.reference_signal.as_millis() * weight(config);
     let change = (signal_ms - previous_ms) * rate;
     rate - config.kappa * since.as_millis() / tau * offset / tau - config.kappa * config.eta * change / tau
+}
+
+/// `RMAX` of equation 5.
+fn weight(config: &Config) -> f64 {
+    config.limits.max.min(config.max_weight).as_bps() as f64
 }
 
 fn max(config: &Config) -> f64 {

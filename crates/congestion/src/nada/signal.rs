@@ -4,9 +4,6 @@ use giusto_units::math;
 
 use super::config::ReceiverConfig;
 
-/// Maximum congestion signal, in ms: 15 bits of 100 µs (§5.3).
-pub(super) const MAX_SIGNAL_MS: f64 = 3276.7;
-
 /// Queueing delay after non-linear warping (equation 1).
 pub(super) fn warped(config: &ReceiverConfig, queueing_ms: f64) -> f64 {
     let from = config.warp_from.as_millis();
@@ -29,7 +26,7 @@ pub(super) fn equivalent_delay(
     beyond * queueing_ms + (1.0 - beyond) * warped(config, queueing_ms)
 }
 
-/// Aggregate congestion signal (equation 2), in ms; at most [`MAX_SIGNAL_MS`]. The ratios are 0 to 1.
+/// Aggregate congestion signal (equation 2), in ms; at most [`max_signal`](ReceiverConfig). The ratios are 0 to 1.
 pub(super) fn aggregate(config: &ReceiverConfig, delay_ms: f64, mark_ratio: f64, loss_ratio: f64) -> f64 {
     let marks = mark_ratio / config.reference_marks;
     let losses = loss_ratio / config.reference_loss;
@@ -37,5 +34,6 @@ pub(super) fn aggregate(config: &ReceiverConfig, delay_ms: f64, mark_ratio: f64,
         + config.mark_penalty.as_millis() * marks * marks
         + config.loss_penalty.as_millis() * losses * losses;
     // Not a number only with a reference ratio of zero.
-    if signal.is_nan() { MAX_SIGNAL_MS } else { signal.clamp(0.0, MAX_SIGNAL_MS) }
+    let max = config.max_signal.as_millis().max(0.0);
+    if signal.is_nan() { max } else { signal.clamp(0.0, max) }
 }

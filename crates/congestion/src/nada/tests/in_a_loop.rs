@@ -147,6 +147,20 @@ fn a_weight_scales_the_queue_of_the_equilibrium() {
     }
 }
 
+/// 500 kbit/s, a queue of 300 ms, and an encoder of up to 30 Mbit/s: the equilibrium of 10 ms × 30 / 0.5 = 600 ms overflows the queue. With
+/// 1.5 Mbit/s as `RMAX` of equation 5 it is 30 ms.
+#[test]
+fn an_encoder_far_above_the_link_fills_the_queue_unless_its_weight_is_bounded() {
+    let scenario =
+        Scenario { link: |_| 0.5, limits: limits(30, 300, 30_000), seconds: 120, ..Scenario::default() };
+    let [rfc, authors] = ["nada", "nada:ns3"].map(|name| run(name.parse().unwrap(), scenario));
+    let lost = |outcome: &Outcome| outcome.dropped as f64 / outcome.sent as f64;
+    assert!(lost(&rfc) > 0.02 && authors.dropped == 0, "{} {}", lost(&rfc), lost(&authors));
+    let queue = mean_signal(&authors, 60.0, 120.0);
+    assert!((queue / 30.0 - 1.0).abs() < 0.1, "{queue}");
+    assert!((0.98..=1.01).contains(&(authors.mbps(60.0, 119.0) / 0.5)), "{}", authors.mbps(60.0, 119.0));
+}
+
 #[test]
 fn the_start_of_a_session_counts_from_its_first_call() {
     // A session that begins at 1000 s: the first interval is the time since then, not since zero.
