@@ -78,7 +78,7 @@ pub struct Options {
     /// (`StreamsConfig::requests_alr_probing`). Default `false`. Named by
     /// [`Requirements::limited_probes`](crate::Requirements::limited_probes).
     pub probe_while_limited: bool,
-    /// Whether `scream:v2` has two laws of its authors' library ([`Config::authors`](crate::scream::v2::Config::authors)).
+    /// Whether `scream:v2` has laws of its authors' library ([`Config::authors`](crate::scream::v2::Config::authors)).
     /// Default `false`. Named by [`Requirements::authors_laws`](crate::Requirements::authors_laws).
     pub authors_laws: bool,
 }
@@ -102,7 +102,7 @@ impl Options {
         Self { probe_while_limited: probe, ..self }
     }
 
-    /// Sets whether `scream:v2` has the two laws of its authors' library.
+    /// Sets whether `scream:v2` has laws of its authors' library.
     #[must_use]
     pub const fn with_authors_laws(self, authors_laws: bool) -> Self {
         Self { authors_laws, ..self }

@@ -131,20 +131,26 @@ impl Config {
         Self { limits, ..Self::default() }
     }
 
-    /// The same with two laws of the authors' library (EricssonResearch/scream, June 2026), where both are on by default:
+    /// The same with laws of the authors' library (EricssonResearch/scream, c8f84c3 of July 2026), where they are on by default:
     ///
-    /// - The send window and the growth of the reference window follow the variation of the delay
-    ///   ([`QueueDelayConfig::reduce_jitter`]; `ScreamV2Tx.cpp`, `latencyDiffCwndScale`). The text has it as an option.
-    /// - Frames larger than the mean are paced faster ([`SendingConfig::large_frames`]; `ScreamV2TxStream.cpp`, `newMediaFrame`). The
-    ///   text does not have it.
+    /// | law | here | file of the library |
+    /// |---|---|---|
+    /// | the send window and the growth of the reference window follow the variation of the delay, an option in the text | [`QueueDelayConfig::reduce_jitter`] | `ScreamV2Tx.cpp`, `latencyDiffCwndScale` |
+    /// | a reduction by delay is divided twice by the number of reactions in an RTT | [`WindowConfig::squared_rounds`] | `ScreamV2Tx.cpp`, `virtualL4sAlpha` |
+    /// | multiplicative growth of 5 % in an RTT, not 2 % | [`WindowConfig::multiplicative`] | `ScreamTx.h` |
+    /// | the media rate is the window's rate over 1.1, not 1.2, whatever the frame sizes are | [`MediaRateConfig::divisor`], [`MediaRateConfig::max_deviation`] | `ScreamV2Tx.cpp`, `updateCwnd` |
+    /// | frames larger than the mean are paced faster | [`SendingConfig::large_frames`] | `ScreamV2TxStream.cpp`, `newMediaFrame` |
     ///
-    /// Of the library, but not options here: hysteresis of the target (`hysteresis`), a packet size that follows the packets in flight
+    /// Of the library, but not here: an RTT of at most 200 ms in the media rate, an RTT that is smoothed twice, multiplicative growth that
+    /// also waits after delay and for 200 RTTs, hysteresis of the target (`hysteresis`), a packet size that follows the packets in flight
     /// (`getRecommendedMss`, off in the authors' tool), and a key frame after each loss (`getTargetBitrate` returns −1): receivers ask
     /// for one when a packet cannot be repaired in time.
     pub fn authors(limits: Limits) -> Self {
         let within = Self::within(limits);
         Self {
             delay: QueueDelayConfig { reduce_jitter: true, ..within.delay },
+            window: WindowConfig { squared_rounds: true, multiplicative: 0.05, ..within.window },
+            media: MediaRateConfig { divisor: 1.1, max_deviation: 0.0, ..within.media },
             sending: SendingConfig { large_frames: 1.5, ..within.sending },
             ..within
         }
@@ -265,11 +271,6 @@ impl ScreamV2 {
         };
         this.open_for(start);
         this
-    }
-
-    /// The reference window.
-    pub fn reference_window(&self) -> DataSize {
-        DataSize::from_bytes(self.window.size() as u64)
     }
 
     /// The average share of marked packets, 0 to 1.

@@ -42,6 +42,9 @@ pub struct WindowConfig {
     pub acknowledged_margin: f64,
     /// Share of the usual reduction in that case. Default 0.25 (`BACKOFF_SCALE_LOW_TARGET_RATE`).
     pub low_target_scale: f64,
+    /// Whether a reduction by delay is divided by the square of the number of virtual RTTs in an RTT. Default: no, by that number
+    /// (§"Reference Window Reduction").
+    pub squared_rounds: bool,
 }
 
 impl Default for WindowConfig {
@@ -61,6 +64,7 @@ impl Default for WindowConfig {
             quiet_rounds: 100.0,
             acknowledged_margin: 0.8,
             low_target_scale: 0.25,
+            squared_rounds: false,
         }
     }
 }
@@ -181,7 +185,10 @@ impl ReferenceWindow {
         let kept = match congestion {
             Congestion::Loss => self.config.beta_loss,
             Congestion::Mark => self.config.beta_ecn,
-            Congestion::Delay(share) => 1.0 - self.back_off(share, path),
+            Congestion::Delay(share) => {
+                let share = if self.config.squared_rounds { share / self.rounds(path) } else { share };
+                1.0 - self.back_off(share, path)
+            }
             Congestion::Marks(share) => {
                 self.come_down(now, path);
                 let near = if path.is_short {
@@ -200,9 +207,13 @@ impl ReferenceWindow {
     /// Share by which the window is reduced at this share of marked packets. With longer RTTs there is more
     /// than one reaction per RTT, which divide the reduction.
     fn back_off(&self, marked: f64, path: &Path) -> f64 {
-        let rounds = (path.rtt.as_seconds() / self.virtual_rtt()).max(1.0);
         let low = if path.is_low { self.config.low_target_scale } else { 1.0 };
-        marked / 2.0 / rounds * low
+        marked / 2.0 / self.rounds(path) * low
+    }
+
+    /// Virtual RTTs in an RTT, at least 1: so many reactions an RTT may have.
+    fn rounds(&self, path: &Path) -> f64 {
+        (path.rtt.as_seconds() / self.virtual_rtt()).max(1.0)
     }
 
     /// After a long time without congestion the window may be far above the bytes in flight. Our addition: a
