@@ -25,9 +25,9 @@ keys! { MEDIA, media_keys(to: MediaSpec) {
         "Rate above which the receiver requests less; `scream:d00` variants with `scream-draft` only" => to.receiver_limit;
     "delay-target", Time(within(0.001, 10.0)), Said("by controller"), "Queueing delay to aim at; SCReAM only"
         => to.options.delay_target;
-    "priority", PRIORITY, Said("`1`"), "Weight among calls at a bottleneck, `PRIO` of RFC 8698; `nada` only" => to.options.priority;
+    "priority", PRIORITY, Said("`1`"), "Weight among calls at a bottleneck, `PRIO` of RFC 8698; NADA only" => to.options.priority;
     "authors-laws", Switch, Is("false"),
-        "[Two laws of the authors' library](../explanation/scream.md#the-authors-library); `scream:v2` only"
+        "[Laws of the authors' library](../explanation/scream.md#the-authors-library); `scream:v2` only"
         => to.options.authors_laws;
     "probe-while-limited", Switch, Is("false"),
         "Probe every 5 s while the media uses less than the target; `gcc:libwebrtc` variants only"
