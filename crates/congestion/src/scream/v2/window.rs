@@ -331,6 +331,17 @@ mod tests {
         }
     }
 
+    /// `ScreamV2Tx.cpp`: `virtualL4sAlpha`, 1 at the target, is divided by the reactions in an RTT, and half of it again.
+    #[test]
+    fn in_the_authors_library_a_reduction_by_delay_is_divided_twice() {
+        for (rtt, kept) in [(25, 0.5), (50, 0.875), (100, 0.968_75), (400, 1.0 - 0.5 / 256.0)] {
+            let config = WindowConfig { squared_rounds: true, ..WindowConfig::default() };
+            let mut window = ReferenceWindow::new(config, 100_000.0);
+            window.react(at(0), Some(Congestion::Delay(1.0)), &path(rtt));
+            assert!((window.size() / 100_000.0 - kept).abs() < 1e-9, "{rtt} ms: {}", window.size());
+        }
+    }
+
     #[test]
     fn graded_reactions_are_per_virtual_rtt_and_cuts_per_rtt() {
         let rtt = TimeDelta::from_millis(80);
