@@ -14,12 +14,11 @@ const SIZE: DataSize = DataSize::from_bytes(1250);
 /// Queueing delay, in ms, of the packet that is sent at `sent` ms, one of each 10 ms.
 fn queue(sent: u64) -> u64 {
     match sent {
-        0..3000 => 0,
+        0..3000 | 20_000..21_000 => 0,
         // Below the threshold of the ramp-up.
         3000..6000 => 8 * (sent / 10 % 2),
         6000..9000 => (sent - 6000) / 50,
         9000..20_000 => 60,
-        20_000..21_000 => 0,
         // One sample in fifty, above the threshold.
         _ => match sent / 10 % 50 {
             7 => 12,
