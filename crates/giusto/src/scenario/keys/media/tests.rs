@@ -253,7 +253,7 @@ fn each_option_belongs_to_a_controller() {
     let media = flow("controller = \"scream:v2\"\nauthors-laws = true");
     assert_eq!(media.options, Options::default().with_authors_laws(true));
     insta::assert_snapshot!(complaint("authors-laws = true"), @r#"s.toml:10: flow "call": authors-laws: gcc:libwebrtc+giusto has none: remove it, or use scream:v2"#);
-    insta::assert_snapshot!(complaint("priority = 2"), @r#"s.toml:10: flow "call": priority: gcc:libwebrtc+giusto has no weights: remove it, or use nada"#);
+    insta::assert_snapshot!(complaint("priority = 2"), @r#"s.toml:10: flow "call": priority: gcc:libwebrtc+giusto has no weights: remove it, or use nada or nada:ns3"#);
     insta::assert_snapshot!(complaint("controller = \"nada\"\npriority = 0"), @r#"s.toml:11: flow "call": priority: must be 0.001 to 1000, found 0"#);
     insta::assert_snapshot!(complaint("controller = \"nada\"\nprobe-while-limited = true"), @r#"s.toml:11: flow "call": probe-while-limited: nada does not probe: remove it, or use gcc:libwebrtc or gcc:libwebrtc+giusto"#);
 }
