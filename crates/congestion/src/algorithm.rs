@@ -9,6 +9,7 @@ use core::{
 };
 
 use crate::{
+    constants::{self, Constant, ConstantError, Setter},
     controller::Controller,
     entry::Entry,
     limits::{Limits, Options},
@@ -61,8 +62,67 @@ impl Algorithm {
         build: impl Fn(Limits, Options) -> Box<dyn Controller> + Send + Sync + 'static,
     ) -> Self {
         let name: &'static str = Box::leak(Box::from(name));
-        let build = Box::leak(Box::new(build));
+        let build = Box::leak(Box::new(move |limits, options, _: &mut Setter| build(limits, options)));
         Self(Box::leak(Box::new(Entry { name, summary: "custom controller", requirements, build })))
+    }
+
+    /// The constants that can be set by name, each with its range and its value.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_congestion::Algorithm;
+    ///
+    /// let nada: Algorithm = "nada".parse()?;
+    /// let kappa = nada.constants().into_iter().find(|constant| constant.name == "kappa").unwrap();
+    /// assert_eq!((kappa.value, kappa.unit), (0.5, ""));
+    /// # Ok::<(), giusto_congestion::UnknownAlgorithm>(())
+    /// ```
+    pub fn constants(self) -> Vec<Constant> {
+        self.listed().into_iter().map(|(constant, _)| constant).collect()
+    }
+
+    fn listed(self) -> Vec<(Constant, bool)> {
+        let mut setter = Setter::listing();
+        (self.0.build)(Limits::default(), Options::default(), &mut setter);
+        setter.listed()
+    }
+
+    /// The algorithm with other values of some constants, by their names and in their units; `nada+kappa=0.4+tau=450ms` is the name of such
+    /// a one. An [option](Options) goes before a constant.
+    ///
+    /// The name is never freed, as with [`custom`](Self::custom).
+    ///
+    /// # Errors
+    ///
+    /// [`ConstantError`]: there is no constant of this name, it is set twice, or the value is out of its range.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_congestion::Algorithm;
+    ///
+    /// let slow = "nada".parse::<Algorithm>()?.with_constants(&[("kappa", 0.4), ("tau", 450.0)])?;
+    /// assert_eq!(slow.name(), "nada+kappa=0.4+tau=450ms");
+    /// assert!(slow.with_constants(&[("kappa", 1000.0)]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_constants(self, values: &[(&str, f64)]) -> Result<Self, ConstantError> {
+        let before = self.listed();
+        let known: Vec<Constant> = before.iter().map(|(constant, _)| *constant).collect();
+        let values = constants::checked(self.name(), &known, values)?;
+        let Entry { name, summary, requirements, build } = *self.0;
+        let set = before.iter().filter(|(_, is_set)| *is_set).count();
+        let plain = name.rsplitn(set + 1, '+').last().unwrap_or(name);
+        let build = move |limits, options, setter: &mut Setter| {
+            setter.want(&values);
+            build(limits, options, setter)
+        };
+        let mut setter = Setter::listing();
+        build(Limits::default(), Options::default(), &mut setter);
+        let name = constants::name_with(plain, &setter.listed());
+        let (name, build) = (Box::leak(Box::from(name)), Box::leak(Box::new(build)));
+        Ok(Self(Box::leak(Box::new(Entry { name, summary, requirements, build }))))
     }
 
     /// The name used in scenarios and results.
@@ -87,7 +147,7 @@ impl Algorithm {
 
     /// Makes a controller.
     pub fn build_with(self, limits: Limits, options: Options) -> Box<dyn Controller> {
-        (self.0.build)(limits, options)
+        (self.0.build)(limits, options, &mut Setter::default())
     }
 }
 
@@ -249,5 +309,76 @@ mod tests {
         assert_eq!(custom.build(Limits::default()).target().media, Limits::default().max);
         assert_eq!(custom, Algorithm::custom("max", Requirements::DEFAULT, build), "the name decides");
         assert!(Algorithm::all().all(|other| other != custom));
+    }
+
+    #[test]
+    fn constants_have_names_and_values_within_their_ranges() {
+        let mut with_some = 0;
+        for algorithm in Algorithm::all() {
+            let constants = algorithm.constants();
+            with_some += usize::from(!constants.is_empty());
+            for (place, constant) in constants.iter().enumerate() {
+                let Constant { name, summary, unit, range: (min, max), value, .. } = *constant;
+                assert!(constants.iter().take(place).all(|other| other.name != name), "{algorithm} {name}");
+                assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{name}");
+                assert!(["", "ms", "kbit/s"].contains(&unit) && !summary.ends_with('.'), "{name}");
+                assert!(min < max && (min..=max).contains(&value), "{algorithm} {name}: {value}");
+            }
+        }
+        assert!(with_some >= Algorithm::all().len() - 1);
+    }
+
+    #[test]
+    fn a_constant_changes_what_its_algorithm_does_and_its_default_nothing() {
+        let scenario = Scenario { seconds: 40, ..Scenario::default() };
+        let delay = |algorithm: Algorithm| {
+            run_with(algorithm.build(scenario.limits), algorithm, scenario).queue_delay_p95(20.0, 40.0)
+        };
+        for (name, constant) in
+            [("scream:v2", "delay-target"), ("nada", "reference-signal"), ("scream:rfc8298", "delay-target")]
+        {
+            let plain: Algorithm = name.parse().unwrap();
+            let default = plain.constants().into_iter().find(|own| own.name == constant).unwrap().value;
+            let with = |value| delay(plain.with_constants(&[(constant, value)]).unwrap());
+            assert!(with(default * 0.4) < delay(plain) && delay(plain) < with(default * 2.5), "{name}");
+            assert_eq!(with(default).to_bits(), delay(plain).to_bits(), "{name}");
+        }
+        let half = "fixed".parse::<Algorithm>().unwrap().with_constants(&[("share", 0.5)]).unwrap();
+        assert_eq!(half.build(Limits::default()).target().media, DataRate::from_bps(150_000));
+    }
+
+    #[test]
+    fn an_algorithm_with_constants_is_named_by_them_and_takes_more() {
+        let plain: Algorithm = "gcc:libwebrtc+giusto".parse().unwrap();
+        let first = plain.with_constants(&[("upper-bound-balance", 250.0), ("trend-window", 30.0)]).unwrap();
+        assert_eq!(first.name(), "gcc:libwebrtc+giusto+trend-window=30+upper-bound-balance=250kbit/s");
+        let second = first.with_constants(&[("trend-window", 40.0), ("growth", 1.1)]).unwrap();
+        let name = "gcc:libwebrtc+giusto+trend-window=40+growth=1.1+upper-bound-balance=250kbit/s";
+        assert_eq!((second.name(), second.requirements()), (name, plain.requirements()));
+        let value =
+            |own: Algorithm| own.constants().into_iter().find(|own| own.name == "trend-window").unwrap();
+        assert_eq!([plain, first, second].map(|own| value(own).value.to_string()), ["20", "30", "40"]);
+        assert!(value(plain).is_whole && first != plain);
+    }
+
+    #[test]
+    fn constants_that_cannot_be_set_are_refused_with_what_can_be() {
+        let nada: Algorithm = "nada".parse().unwrap();
+        let refused = |values: &[(&str, f64)]| nada.with_constants(values).unwrap_err().to_string();
+        let unknown = refused(&[("kapa", 0.4)]);
+        assert!(
+            unknown.starts_with("nada has no constant \"kapa\": known are reference-signal, kappa,"),
+            "{unknown}"
+        );
+        assert_eq!(refused(&[("kappa", 9.0)]), "kappa must be 0.02 to 2, found 9");
+        assert_eq!(refused(&[("tau", f64::NAN)]), "tau must be 100 to 2000 ms, found NaN");
+        assert_eq!(refused(&[("tau", 300.0), ("tau", 400.0)]), "tau is set twice: leave one out");
+        let gcc: Algorithm = "gcc:libwebrtc".parse().unwrap();
+        let whole = gcc.with_constants(&[("trend-window", 20.5)]).unwrap_err().to_string();
+        assert_eq!(whole, "trend-window must be a whole number, 4 to 100, found 20.5");
+        let custom =
+            Algorithm::custom("most", Requirements::DEFAULT, |limits, _| Box::new(Fixed::new(limits.max)));
+        let none = custom.with_constants(&[("share", 1.0)]).unwrap_err().to_string();
+        assert_eq!(none, "most has no constant \"share\": it has none");
     }
 }

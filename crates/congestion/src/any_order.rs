@@ -144,6 +144,26 @@ fn with_window() -> Vec<Algorithm> {
     Algorithm::all().filter(|kind| kind.name().starts_with("scream:") && kind.name() != "scream:v2").collect()
 }
 
+/// The algorithm with some of its constants anywhere in their ranges: at `places`, 0 to 1.
+fn with_constants(kind: Algorithm, places: &[(u8, f64)]) -> Algorithm {
+    let constants = kind.constants();
+    let mut values: Vec<(&str, f64)> = Vec::new();
+    for &(which, place) in places {
+        let Some(constant) = constants.get(usize::from(which) % constants.len().max(1)) else { continue };
+        let (min, max) = constant.range;
+        let value =
+            if constant.is_whole { (min + place * (max - min)).round() } else { min + place * (max - min) };
+        if values.iter().all(|(name, _)| *name != constant.name) {
+            values.push((constant.name, value.clamp(min, max)));
+        }
+    }
+    kind.with_constants(&values).unwrap()
+}
+
+fn places() -> impl Strategy<Value = Vec<(u8, f64)>> {
+    prop::collection::vec((any::<u8>(), prop_oneof![1 => Just(0.0), 1 => Just(1.0), 2 => 0.0..1.0]), 0..6)
+}
+
 fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, packet),
@@ -203,10 +223,11 @@ proptest! {
     #[test]
     fn the_target_stays_within_its_limits(
         kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
+        constants in places(),
         limits in limits(),
         calls in prop::collection::vec((time(), call()), 0..80),
     ) {
-        let mut controller = kind.build(limits);
+        let mut controller = with_constants(kind, &constants).build(limits);
         let mut limits = limits.ordered();
         let mut latest = Timestamp::ZERO;
         let mut has_begun = false;

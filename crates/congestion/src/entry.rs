@@ -3,12 +3,14 @@
 use alloc::boxed::Box;
 
 use crate::{
+    constants::Setter,
     controller::Controller,
     limits::{Limits, Options},
     requirements::Requirements,
 };
 
-pub(crate) type Build = dyn Fn(Limits, Options) -> Box<dyn Controller> + Send + Sync;
+/// Builds a controller; the setter is shown its constants.
+pub(crate) type Build = dyn Fn(Limits, Options, &mut Setter) -> Box<dyn Controller> + Send + Sync;
 
 /// A controller that can be made by name.
 pub(crate) struct Entry {

@@ -20,6 +20,8 @@ const PACING: u64 = 5;
 #[derive(Debug, Clone)]
 pub struct Fixed {
     rate: DataRate,
+    /// The rate over the start rate of limits that are set.
+    share: f64,
     reported: u64,
     lost: u64,
     decision: Decision,
@@ -43,13 +45,26 @@ impl Fixed {
     /// A controller whose target is always `rate`.
     pub fn new(rate: DataRate) -> Self {
         let decision = Decision { from: rate, to: rate, ..Decision::default() };
-        Self { rate, reported: 0, lost: 0, decision }
+        Self { rate, share: 1.0, reported: 0, lost: 0, decision }
+    }
+
+    /// One whose target is this share of the start rate, within the limits.
+    pub(crate) fn with_share(share: f64, limits: Limits) -> Self {
+        Self { share, ..Self::new(rate(share, limits)) }
     }
 
     /// Share of the reported packets that was lost, 0 to 1. `None` before the first report.
     pub fn loss_ratio(&self) -> Option<f64> {
         (self.reported > 0).then(|| self.lost as f64 / self.reported as f64)
     }
+}
+
+fn rate(share: f64, limits: Limits) -> DataRate {
+    let Limits { min, start, max } = limits.ordered();
+    // Exact for the whole rate, however high it is.
+    let exact = (share - 1.0).abs() < f64::EPSILON;
+    let shared = if exact { start } else { DataRate::from_bps((start.as_bps() as f64 * share) as u64) };
+    shared.clamp(min, max)
 }
 
 impl Controller for Fixed {
@@ -66,9 +81,9 @@ impl Controller for Fixed {
         None
     }
 
-    /// The rate becomes the start rate of `limits`.
+    /// The rate becomes the start rate of `limits`, or the share of it.
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
-        let to = limits.ordered().start;
+        let to = rate(self.share, limits);
         if to != self.rate {
             self.decision = Decision { at: now, from: self.rate, to, cause: Cause::Limit };
             self.rate = to;

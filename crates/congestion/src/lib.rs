@@ -31,6 +31,7 @@ mod any_order;
 pub mod bbr;
 #[cfg(test)]
 mod closed_loop;
+mod constants;
 mod controller;
 pub mod copa;
 mod drain;
@@ -57,6 +58,7 @@ mod target;
 pub mod tempo;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use constants::{Constant, ConstantError};
 pub use controller::Controller;
 pub use drain::QueueDrain;
 pub use feedback::{Extension, Feedback, LossReport, PacketReport, QueueState, SentPacket, StreamState};

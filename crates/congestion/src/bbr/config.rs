@@ -2,7 +2,11 @@
 
 use giusto_units::TimeDelta;
 
-use crate::{drain::QueueDrain, limits::Limits};
+use crate::{
+    constants::{Setter, Tunable},
+    drain::QueueDrain,
+    limits::Limits,
+};
 
 /// Configuration of [`Bbr`](super::Bbr). The defaults are those of draft-ietf-ccwg-bbr-06, unless a field names another source.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,5 +108,26 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
+    }
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.number(&mut self.startup_gain, "startup-gain", 1.5..=4.0, "`StartupPacingGain`");
+        set.number(&mut self.drain_gain, "drain-gain", 0.1..=0.95, "`DrainPacingGain`");
+        set.number(&mut self.down_gain, "down-gain", 0.5..=1.0, "pacing gain of `ProbeBW_DOWN`");
+        set.number(&mut self.up_gain, "up-gain", 1.01..=2.0, "pacing gain of `ProbeBW_UP`");
+        set.number(&mut self.window_gain, "window-gain", 1.0..=4.0, "`DefaultCwndGain`");
+        set.number(&mut self.up_window_gain, "up-window-gain", 1.0..=4.0, "window gain of `ProbeBW_UP`");
+        set.number(&mut self.pacing_margin, "pacing-margin", 0.0..=0.3, "`PacingMarginPercent`, as a share");
+        set.number(&mut self.loss_threshold, "loss-threshold", 0.002..=0.3, "`LossThresh`: highest ratio of losses in a round while it probes");
+        set.number(&mut self.beta, "beta", 0.3..=0.95, "`Beta`: smallest share of the bounds that remains after a round with losses");
+        set.number(&mut self.headroom, "headroom", 0.0..=0.5, "`Headroom`: part of the long-term bound that is left to others");
+        set.time(&mut self.min_rtt_window, "min-rtt-window", 2000.0..=60000.0, "`MinRTTFilterLen`");
+        set.time(&mut self.probe_rtt_interval, "probe-rtt-interval", 1000.0..=60000.0, "`ProbeRTTInterval`");
+        set.time(&mut self.probe_rtt_duration, "probe-rtt-duration", 20.0..=1000.0, "`ProbeRTTDuration`");
+        set.number(&mut self.probe_rtt_gain, "probe-rtt-gain", 0.1..=1.0, "`ProbeRTTCwndGain`");
+        set.count(&mut self.max_probe_rounds, "max-probe-rounds", 4.0..=250.0, "maximum number of rounds between two probes");
     }
 }

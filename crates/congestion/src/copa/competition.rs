@@ -53,6 +53,7 @@ impl Competition {
         1.0 / self.inverse
     }
 
+    #[cfg(test)]
     pub(super) fn is_competitive(&self) -> bool {
         self.competes
     }

@@ -2,7 +2,11 @@
 
 use giusto_units::TimeDelta;
 
-use crate::{drain::QueueDrain, limits::Limits};
+use crate::{
+    constants::{Setter, Tunable},
+    drain::QueueDrain,
+    limits::Limits,
+};
 
 /// Configuration of [`Copa`](super::Copa). The defaults are those of the paper (NSDI 2018), unless a field names another source.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,5 +75,20 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
+    }
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.number(&mut self.delta, "delta", 0.04..=2.0, "δ in default mode: 1/δ packets are kept in the queue");
+        set.time(&mut self.min_rtt_window, "min-rtt-window", 2000.0..=60000.0, "time over which the minimum RTT is taken");
+        set.number(&mut self.standing_window, "standing-window", 0.1..=1.0, "time over which the standing RTT is taken, in smoothed RTTs");
+        set.number(&mut self.pacing_gain, "pacing-gain", 1.05..=4.0, "pacing rate over window / standing RTT");
+        set.count(&mut self.steady_windows, "steady-windows", 1.0..=20.0, "windows in one direction after which the velocity doubles");
+        set.number(&mut self.nearly_empty, "nearly-empty", 0.02..=0.5, "share of the highest queueing delay below which the queue is nearly empty");
+        set.number(&mut self.empty_rtts, "empty-rtts", 1.0..=30.0, "RTTs in which the queue must be nearly empty once");
+        set.number(&mut self.highest_rtts, "highest-rtts", 1.0..=30.0, "RTTs over which the highest queueing delay is taken");
+        set.number(&mut self.min_window, "min-window", 1.0..=20.0, "minimum window, in packets");
     }
 }

@@ -71,12 +71,14 @@ impl Copa {
     }
 
     /// `dq`, the standing RTT above the minimum.
-    pub fn queueing_delay(&self) -> TimeDelta {
+    #[cfg(test)]
+    pub(crate) fn queueing_delay(&self) -> TimeDelta {
         self.delay.queueing()
     }
 
     /// Whether it competes with flows that fill the queue.
-    pub fn is_competitive(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_competitive(&self) -> bool {
         self.competition.is_competitive()
     }
 

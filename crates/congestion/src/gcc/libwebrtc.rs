@@ -166,11 +166,6 @@ impl Libwebrtc {
         self.throughput.rate()
     }
 
-    /// Time since which the sender has been application-limited; `None` if it is not.
-    pub fn application_limited_since(&self) -> Option<Timestamp> {
-        self.application_limited.since()
-    }
-
     /// The current time. Starts the session if necessary.
     fn begin(&mut self, now: Timestamp) -> Timestamp {
         let (now, first) = self.settled.advance(now);

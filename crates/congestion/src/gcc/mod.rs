@@ -14,6 +14,7 @@
 mod arithmetic;
 mod by_arrival;
 pub mod config;
+mod constants;
 pub(crate) mod delay;
 pub mod draft;
 pub mod libwebrtc;

@@ -2,7 +2,11 @@
 
 use giusto_units::{DataRate, TimeDelta};
 
-use crate::{gcc::rate::RttConfig, limits::Limits};
+use crate::{
+    constants::{Setter, Tunable},
+    gcc::rate::RttConfig,
+    limits::Limits,
+};
 
 /// Configuration of [`Nada`](super::Nada). The defaults are those of RFC 8698, Table 2, except for the limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -189,4 +193,19 @@ pub enum DelaySamples {
     /// Of each packet, as in the authors' simulator (ns3-rmcat, `nada-controller.cc`, `getRampUpMode`). Jitter of 10 ms then permits no
     /// accelerated ramp-up.
     Raw,
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.time(&mut self.reference_signal, "reference-signal", 1.0..=100.0, "`XREF`: congestion signal at which a flow reaches its maximum rate");
+        set.number(&mut self.kappa, "kappa", 0.02..=2.0, "`KAPPA`: gain of the gradual update");
+        set.number(&mut self.eta, "eta", 0.1..=10.0, "`ETA`: gain of the change of the signal");
+        set.time(&mut self.tau, "tau", 100.0..=2000.0, "`TAU`: upper bound of the RTT in the gradual update");
+        set.number(&mut self.gamma_max, "gamma-max", 0.05..=2.0, "`GAMMA_MAX`: maximum increase in one step of the accelerated ramp-up");
+        set.time(&mut self.ramp_up_delay, "ramp-up-delay", 5.0..=200.0, "`QBOUND`: upper bound of the self-inflicted queueing delay in the ramp-up");
+        set.time(&mut self.filter_delay, "filter-delay", 20.0..=500.0, "`DFILT`: bound of the delay of filtering, in the ramp-up");
+        set.number(&mut self.beta_sending, "beta-sending", 0.0..=1.0, "`BETA_S`: share of the sender's queue that raises the sending rate");
+        set.number(&mut self.beta_video, "beta-video", 0.0..=1.0, "`BETA_V`: share of the sender's queue that lowers the rate of the encoder");
+    }
 }

@@ -150,18 +150,15 @@ impl ScreamD00 {
     }
 
     /// The queueing delay target.
-    pub fn queue_delay_target(&self) -> TimeDelta {
+    #[cfg(test)]
+    fn queue_delay_target(&self) -> TimeDelta {
         TimeDelta::from_seconds_f64(self.delay_target.seconds())
     }
 
     /// The congestion window.
-    pub fn congestion_window(&self) -> DataSize {
+    #[cfg(test)]
+    fn congestion_window(&self) -> DataSize {
         DataSize::from_bytes(self.window.bytes() as u64)
-    }
-
-    /// Whether the controller is in fast start.
-    pub fn is_in_fast_start(&self) -> bool {
-        self.window.is_fast()
     }
 
     /// Reduces the window to the received rate while the queueing delay is above its target. The excess is

@@ -178,21 +178,6 @@ impl ScreamRfc8298 {
         TimeDelta::from_seconds_f64(self.delay)
     }
 
-    /// The queueing delay target.
-    pub fn queue_delay_target(&self) -> TimeDelta {
-        TimeDelta::from_seconds_f64(self.delay_target.seconds())
-    }
-
-    /// The congestion window.
-    pub fn congestion_window(&self) -> DataSize {
-        DataSize::from_bytes(self.window.bytes() as u64)
-    }
-
-    /// Whether the controller is in fast increase.
-    pub fn is_in_fast_increase(&self) -> bool {
-        self.window.is_fast()
-    }
-
     /// `qdelay_trend`, 0 to 1.
     pub fn trend(&self) -> f64 {
         self.trend.trend()

@@ -38,6 +38,7 @@
 //! - Not implemented: competing flows compensation, which the text itself questions (§"Discussion"), and
 //!   slower averages of the RTT while few bytes are in flight, for which it gives no numbers.
 
+mod constants;
 mod flight;
 mod losses;
 mod marks;

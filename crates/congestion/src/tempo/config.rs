@@ -2,7 +2,10 @@
 
 use giusto_units::TimeDelta;
 
-use crate::limits::Limits;
+use crate::{
+    constants::{Setter, Tunable},
+    limits::Limits,
+};
 
 /// Configuration of [`Tempo`](super::Tempo).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,5 +45,14 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
+    }
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.time(&mut self.congested_above, "congested-above", 1.0..=50.0, "standing queue from which there is congestion");
+        set.time(&mut self.empty_below, "empty-below", 0.2..=20.0, "standing queue up to which the path counts as empty");
+        set.number(&mut self.false_alarm, "false-alarm", 0.0001..=0.5, "probability that jitter alone exceeds the first limit");
     }
 }

@@ -2,7 +2,10 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::limits::Limits;
+use crate::{
+    constants::{Setter, Tunable},
+    limits::Limits,
+};
 
 /// Configuration of [`ScreamD00`](super::ScreamD00). The defaults are those of the draft, §9.1.2 to §9.1.6,
 /// where it has any.
@@ -90,5 +93,19 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
+    }
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.time(&mut self.delay_target, "delay-target", 10.0..=400.0, "`OWD_TARGET`: target of the queueing delay");
+        set.time(&mut self.max_delay_target, "max-delay-target", 10.0..=1000.0, "its maximum; at least the target counts");
+        set.number(&mut self.gain_up, "gain-up", 0.1..=5.0, "`gainUp`: gain of the window's growth");
+        set.number(&mut self.gain_down, "gain-down", 0.1..=5.0, "`gainDown`: gain of its reduction");
+        set.number(&mut self.beta, "beta", 0.3..=0.98, "`beta`: factor on the window at a loss event");
+        set.number(&mut self.beta_rate, "beta-rate", 0.3..=1.0, "factor on the media rate at a loss event");
+        set.number(&mut self.fast_start, "fast-start", 0.02..=1.0, "share of the delay target that ends fast start");
+        set.time(&mut self.ramp_up, "ramp-up", 500.0..=30000.0, "`rampUpTime`: time in which the media rate rises from zero to the maximum");
     }
 }

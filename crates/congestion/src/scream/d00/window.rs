@@ -141,6 +141,7 @@ impl Window {
     }
 
     /// Whether it is in fast start.
+    #[cfg(test)]
     pub(super) fn is_fast(&self) -> bool {
         self.fast
     }

@@ -2,7 +2,10 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
-use crate::limits::Limits;
+use crate::{
+    constants::{Setter, Tunable},
+    limits::Limits,
+};
 
 /// Configuration of [`ScreamRfc8298`](super::ScreamRfc8298). The defaults are those that RFC 8298 §4.1.1.1
 /// recommends.
@@ -107,5 +110,28 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self::within(Limits::default())
+    }
+}
+
+impl Tunable for Config {
+    #[rustfmt::skip]
+    fn constants(&mut self, set: &mut Setter) {
+        set.time(&mut self.delay_target, "delay-target", 10.0..=400.0, "`QDELAY_TARGET_LO`: target of the queueing delay");
+        set.time(&mut self.max_delay_target, "max-delay-target", 10.0..=1000.0, "`QDELAY_TARGET_HI`: its maximum; at least the target counts");
+        set.number(&mut self.delay_weight, "delay-weight", 0.01..=1.0, "`QDELAY_WEIGHT`: weight of a sample in the mean of the queueing delay");
+        set.number(&mut self.trend_threshold, "trend-threshold", 0.05..=1.0, "`QDELAY_TREND_TH`: trend that ends fast increase");
+        set.number(&mut self.trend_low, "trend-low", 0.05..=1.0, "`QDELAY_TREND_LO`: trend below which fast increase may resume");
+        set.time(&mut self.resume, "resume", 500.0..=30000.0, "`T_RESUME_FAST_INCREASE`: minimum time below that trend");
+        set.number(&mut self.head_room, "head-room", 1.0..=3.0, "`MAX_BYTES_IN_FLIGHT_HEAD_ROOM`: maximum ratio of the window to the bytes in flight");
+        set.number(&mut self.gain, "gain", 0.1..=5.0, "`GAIN`");
+        set.number(&mut self.beta_loss, "beta-loss", 0.3..=0.98, "`BETA_LOSS`: factor on the window at a loss event");
+        set.number(&mut self.beta_mark, "beta-mark", 0.3..=0.98, "`BETA_ECN`: factor on window and rate at a mark");
+        set.number(&mut self.beta_rate, "beta-rate", 0.3..=1.0, "`BETA_R`: factor on the media rate at a loss event");
+        set.time(&mut self.interval, "interval", 20.0..=1000.0, "`RATE_ADJUST_INTERVAL`: interval between changes of the media rate");
+        set.rate(&mut self.ramp_up, "ramp-up", 20.0..=10000.0, "`RAMP_UP_SPEED`: maximum increase of the media rate in a second");
+        set.number(&mut self.guard, "guard", 0.0..=1.0, "`PRE_CONGESTION_GUARD`: weight of the trend in slowing the increase");
+        set.number(&mut self.queue_factor, "queue-factor", 0.0..=2.0, "`TX_QUEUE_SIZE_FACTOR`: weight of the sender's queue in slowing the increase");
+        set.time(&mut self.queue_threshold, "queue-threshold", 2.0..=200.0, "`RTP_QDELAY_TH`: queueing delay at the sender above which the media rate falls");
+        set.number(&mut self.queue_scale, "queue-scale", 0.5..=1.0, "`TARGET_RATE_SCALE_RTP_QDELAY`: factor on the media rate in that case");
     }
 }
