@@ -18,7 +18,7 @@ PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
 	'minari; python_version >= "3.11"' mypy pandas polars pytest
 # Their tests are skipped by name where pip cannot install them.
-PYTHON_EXTRAS = aiortc distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime ray simpy
+PYTHON_EXTRAS = aiortc cmaes distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime optuna ray simpy
 test-python:
 	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \

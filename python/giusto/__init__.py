@@ -53,6 +53,7 @@ from giusto._scenario import (
     rate_steps,
 )
 from giusto._statistics import Distribution, RepairRecord
+from giusto._tune import Constant, Tuning, constants, tune
 
 __all__ = [
     "Benchmark",
@@ -61,6 +62,7 @@ __all__ = [
     "Change",
     "Check",
     "CityRun",
+    "Constant",
     "Controller",
     "Distribution",
     "Expect",
@@ -85,9 +87,11 @@ __all__ = [
     "StreamState",
     "Sweep",
     "Target",
+    "Tuning",
     "benchmark",
     "call",
     "city",
+    "constants",
     "controllers",
     "delay_steps",
     "frame_sizes",
@@ -99,4 +103,5 @@ __all__ = [
     "rate_steps",
     "run",
     "sweep",
+    "tune",
 ]

@@ -32,10 +32,13 @@ __all__ = [
     "action_of_target",
     "benchmark_task",
     "call",
+    "constants",
     "controllers",
     "environment_families",
     "environment_features",
     "environment_scale",
+    "interval",
+    "judge",
     "main",
     "merge_benchmarks",
     "merge_sweeps",
@@ -46,6 +49,7 @@ __all__ = [
     "target_of_action",
     "sweep_task",
     "toml",
+    "with_constants",
 ]
 
 class ScenarioError(ValueError): ...
@@ -65,6 +69,9 @@ class Document:
     def check(
         self, settings: Sequence[tuple[str, str]], controllers: Sequence[type[Controller]]
     ) -> tuple[str, int]: ...
+    def pickled(
+        self, settings: Sequence[tuple[str, str]]
+    ) -> tuple[str, str, dict[str, str], list[tuple[str, str]]]: ...
 
 @final
 class Run:
@@ -358,6 +365,13 @@ class RateControl:
 def main(words: Sequence[str]) -> int: ...
 def toml(json: str) -> str: ...
 def controllers() -> list[tuple[str, str]]: ...
+def constants(controller: str) -> tuple[str, list[tuple[str, str, str, tuple[float, float], bool, float]]]: ...
+def with_constants(controller: str, values: Sequence[tuple[str, float]]) -> str: ...
+def judge(
+    scenario: tuple[str, int] | tuple[tuple[str, str, dict[str, str], list[tuple[str, str]]], int, str | None],
+    controllers: Sequence[str],
+) -> list[str]: ...
+def interval(values: Sequence[float]) -> tuple[float, float | None, float | None] | None: ...
 def run(
     document: Document,
     settings: Sequence[tuple[str, str]],

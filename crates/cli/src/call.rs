@@ -25,7 +25,7 @@ use giusto::{
     explore,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
-    scenario::{MOST_VIDEOS, Setting},
+    scenario::{MOST_VIDEOS, Setting, load_controller},
     view::{
         call::text as call_text,
         format::{brief_rate, count, plural, rate, rate_range, time_us},
@@ -118,8 +118,9 @@ struct PeerArgs {
 /// Flags of an end that says what is sent.
 #[derive(Debug, Args)]
 struct MediaArgs {
-    /// Congestion controller, such as gcc:libwebrtc or scream:v2; an unknown name lists all [default: gcc:libwebrtc+giusto]
-    #[arg(long, value_name = "NAME")]
+    /// Congestion controller, such as gcc:libwebrtc, nada+kappa=0.4 or a file of constants tuned.toml; an unknown name lists all
+    /// [default: gcc:libwebrtc+giusto]
+    #[arg(long, value_name = "NAME", value_parser = load_controller)]
     controller: Option<Algorithm>,
 
     /// First target rate [default: 300k]

@@ -103,6 +103,15 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// Judge congestion controllers on random scenarios
     Benchmark(benchmark::BenchmarkArgs),
+    /// Find the constants with which a controller does best, and say whether they are better than chance
+    #[command(after_help = "Examples:
+  giusto tune nada --constants kappa,tau --out tuned
+tune is part of the Python package, which has a command giusto of its own: pip install 'giusto[tune]'")]
+    Tune {
+        /// What the command of the Python package takes
+        #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Merge the shards of a sweep or a benchmark
     Merge(merge::MergeArgs),
     /// Run a recorded session through congestion controllers
@@ -176,7 +185,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     // The others have no result so far that would be worth printing: a signal ends them at once.
     let has_parts = !matches!(
         cli.command,
-        Command::Merge(_) | Command::Completions { .. } | Command::Schema | Command::Man { .. }
+        Command::Tune { .. }
+            | Command::Merge(_)
+            | Command::Completions { .. }
+            | Command::Schema
+            | Command::Man { .. }
     );
     if has_parts && let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
@@ -196,6 +209,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Link(args) => link::run(&args, &stop),
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Benchmark(args) => benchmark::run(&args, &stop),
+        Command::Tune { .. } => Err(UsageError::new(
+            "tune is part of the Python package: pip install 'giusto[tune]', whose command giusto has it",
+        )
+        .into()),
         Command::Merge(args) => merge::run(&args),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),

@@ -18,6 +18,7 @@ use crate::{
 use giusto::{
     replay::{self, Entry, Event, ReadError, Recording, ReplayOptions, SessionInfo, Step},
     run::comparison::Controllers,
+    scenario::controller,
     view::{decision::cause_name, html, replay::text},
     whole_file::{Content, WholeFile, WriteError},
 };
@@ -116,7 +117,7 @@ fn controllers(args: &ReplayArgs, info: &SessionInfo) -> Result<Vec<Algorithm>, 
     if let Some(chosen) = &args.controller {
         return Ok(chosen.0.clone());
     }
-    match info.controller.parse::<Algorithm>() {
+    match controller(&info.controller) {
         Ok(recorded) if !info.lacks.calls => Ok(vec![recorded]),
         _ => {
             let problem = format!("the recorded controller, {}, is not one of giusto's", info.controller);

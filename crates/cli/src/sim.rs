@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::Args;
+use giusto_congestion::Algorithm;
 use giusto_units::Timestamp;
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ use giusto::{
     explore,
     record::{RunRecord, TimelineOptions},
     run::{RecordOptions, timed},
-    scenario::{CityScenario, Scenario, Setting},
+    scenario::{CityScenario, Scenario, ScenarioError, Setting, load_controller},
     view::{
         city,
         files::Files,
@@ -42,6 +43,7 @@ use giusto::{
   giusto sim first
   giusto sim codel --set bottleneck.rate=2M --set tcp.count=3 --seed 7
   giusto sim codel --out codel --trace csv
+  giusto sim media --controller tuned.toml
   giusto sim mine/*.toml --json
   giusto sim media --why 12.3s
   giusto sim media --pcap call.pcapng --chrome-trace call.json
@@ -63,6 +65,10 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Setting>,
 
+    /// Congestion controller of all media flows, or of --flow: a name, such as nada+kappa=0.4, or a file of constants, such as tuned.toml
+    #[arg(long, value_name = "NAME", value_parser = load_controller)]
+    controller: Option<Algorithm>,
+
     /// Write result.json and report.html to this directory; with several scenarios, to a subdirectory for each
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -76,7 +82,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = moment)]
     why: Option<Timestamp>,
 
-    /// With --why: explain this flow only. With --session-log: record the controller of this flow
+    /// With --why: explain this flow only. With --session-log: record the controller of this flow. With --controller: of this flow
     #[arg(long, value_name = "ID")]
     flow: Option<String>,
 
@@ -275,9 +281,12 @@ fn scenarios(args: &SimArgs) -> Result<Vec<Planned>, UsageError> {
     let read = |file: &PathBuf| {
         let document = explore::load(file)?;
         if document.is_city() {
-            document.city(&args.set).map(|city| Planned::City(Box::new(city)))
+            let name =
+                |own: Algorithm| Setting { path: "city.controller".to_owned(), value: own.name().to_owned() };
+            let settings: Vec<Setting> = args.set.iter().cloned().chain(args.controller.map(name)).collect();
+            document.city(&settings).map(|city| Planned::City(Box::new(city)))
         } else {
-            document.scenario(&args.set).map(Planned::Network)
+            with_controller(document.scenario(&args.set)?, args).map(Planned::Network)
         }
     };
     let mut problems = Vec::new();
@@ -289,6 +298,15 @@ fn scenarios(args: &SimArgs) -> Result<Vec<Planned>, UsageError> {
         }
     }
     if problems.is_empty() { Ok(scenarios) } else { Err(UsageError::new(problems.join("\nerror: "))) }
+}
+
+/// The scenario with the controller of --controller, if there is one.
+fn with_controller(scenario: Scenario, args: &SimArgs) -> Result<Scenario, ScenarioError> {
+    match (args.controller, &args.flow) {
+        (None, _) => Ok(scenario),
+        (Some(controller), Some(flow)) => scenario.with_controller(flow, controller),
+        (Some(controller), None) => scenario.with_controller_of_all(controller),
+    }
 }
 
 /// Checks that nothing is asked of a city that only links and flows have.
@@ -328,8 +346,8 @@ fn check_why(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
 
 /// Checks that the files of one run are asked of one run.
 fn check_recordings(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
-    if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() {
-        misuse!("--flow: it chooses a flow for --why or --session-log: give one of them");
+    if args.flow.is_some() && args.why.is_none() && args.session_log.is_none() && args.controller.is_none() {
+        misuse!("--flow: it chooses a flow for --why, --session-log or --controller: give one of them");
     }
     let files = [
         ("--session-log", &args.session_log),

@@ -11,6 +11,7 @@ use giusto::{
         CallPlan, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan, run::ListenerEvent,
     },
     record::TimelineOptions,
+    scenario::load_controller,
 };
 use giusto_congestion::Algorithm;
 use giusto_net::driver::Verdict;
@@ -53,7 +54,8 @@ fn chosen(controller: &Bound<'_, PyAny>) -> PyResult<(Algorithm, Vec<Own>)> {
         let own = Own::new(class)?;
         return Ok((own.algorithm(), vec![own]));
     }
-    Ok((parsed("controller", &controller.extract::<String>()?)?, Vec::new()))
+    let named = load_controller(&controller.extract::<String>()?);
+    Ok((named.map_err(|error| value_error(format!("controller: {error}")))?, Vec::new()))
 }
 
 /// What both ends set.

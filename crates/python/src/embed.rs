@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use giusto::scenario::load_controller;
 use giusto_congestion::{
     self as congestion, Algorithm, Controller, FeedbackKind, History, OutgoingPacket, RtpId,
 };
@@ -43,7 +44,7 @@ impl RateControl {
         max_bps: f64,
         ntp_at_zero: Option<u64>,
     ) -> Outcome<Self> {
-        let algorithm: Algorithm = controller.parse().map_err(|error| value_error(format!("{error}")))?;
+        let algorithm = load_controller(controller).map_err(value_error)?;
         let limits = congestion::Limits::DEFAULT
             .with_min(rate("min_bps", min_bps)?)
             .with_start(rate("start_bps", start_bps)?)

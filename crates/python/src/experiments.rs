@@ -11,7 +11,7 @@ use giusto::{
         Parallel, Shard,
         sweep::{self, Finished, Journal, Outcome as SweepOutcome, Part, Planned, Seeds, Values, Whole},
     },
-    scenario,
+    scenario::{self, load_controller},
     view::{arrow, files::Files, html, sweep as view},
 };
 use giusto_congestion::Algorithm;
@@ -224,7 +224,7 @@ impl Benchmark {
 pub(crate) fn judged(names: Option<&[String]>, own: &[Own]) -> PyResult<Vec<Algorithm>> {
     let find = |name: &String| {
         let known = own.iter().map(Own::algorithm).find(|own| own.name() == name);
-        known.map_or_else(|| name.parse().map_err(|error| value_error(format!("{error}"))), Ok)
+        known.map_or_else(|| load_controller(name).map_err(value_error), Ok)
     };
     names.map_or_else(|| Ok(Plan::default_controllers()), |names| names.iter().map(find).collect())
 }

@@ -8,8 +8,8 @@ use giusto::{
         Autoreset, Batch, BatchStep, Begin, Environment, EnvironmentError, Episodes, Feature, RATES, STEP,
         action_of_rate, rate_of_action,
     },
+    scenario::load_controller,
 };
-use giusto_congestion::Algorithm;
 use giusto_units::{DataRate, TimeDelta};
 use pyo3::{
     prelude::*,
@@ -75,8 +75,7 @@ impl Environments {
             return Err(value_error(format!("step_s must be from 0.02 to 10, found {step_s}")).into());
         }
         let step = TimeDelta::from_seconds_f64(step_s);
-        let controller: Option<Algorithm> =
-            controller.map(str::parse).transpose().map_err(EnvironmentError::from)?;
+        let controller = controller.map(load_controller).transpose().map_err(value_error)?;
         let environment = || -> Result<_, EnvironmentError> {
             let own = Environment::new(episodes.clone()).with_step(step)?;
             Ok(match controller {

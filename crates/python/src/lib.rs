@@ -12,6 +12,7 @@ mod embed;
 mod error;
 mod experiments;
 mod gym;
+mod judge;
 mod run;
 mod scenario;
 mod seed;
@@ -40,8 +41,9 @@ mod module {
             Environments, Steps, action_of_target, environment_families, environment_features,
             environment_scale, target_of_action,
         },
+        judge::{interval, judge},
         run::{Run, run},
-        scenario::{Document, controllers, toml},
+        scenario::{Document, constants, controllers, toml, with_constants},
         tasks::{BenchmarkTasks, SweepTasks, benchmark_task, sweep_task},
     };
 }

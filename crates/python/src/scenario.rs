@@ -1,18 +1,21 @@
 //! Scenarios.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use giusto::{
     explore,
-    scenario::{self, Setting},
+    scenario::{self, Setting, load_controller},
 };
-use giusto_congestion::Algorithm;
+use giusto_congestion::{Algorithm, Constant};
 use pyo3::{prelude::*, types::PyType};
 
 use crate::{
     controller::Own,
     error::{Outcome, value_error},
 };
+
+/// A document as Python can pickle it: text, name, texts of its trace files; and settings.
+pub(crate) type Pickled = (String, String, BTreeMap<String, String>, Vec<(String, String)>);
 
 /// The text of a scenario.
 #[pyclass(frozen, module = "giusto._giusto")]
@@ -37,6 +40,13 @@ impl Document {
     #[staticmethod]
     fn load(path: PathBuf) -> Outcome<Self> {
         Ok(Self(explore::load(path)?))
+    }
+
+    /// Text, name, the texts of the trace files that the scenario with these settings reads, and the settings.
+    fn pickled(&self, settings: Vec<(String, String)>) -> Outcome<Pickled> {
+        let document = self.0.clone().keeping_traces();
+        document.scenario(&as_settings(settings.clone()))?;
+        Ok((document.text().to_owned(), document.name().to_owned(), document.kept_traces(), settings))
     }
 
     /// The text.
@@ -72,4 +82,31 @@ pub(crate) fn toml(json: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn controllers() -> Vec<(&'static str, &'static str)> {
     Algorithm::all().map(|algorithm| (algorithm.name(), algorithm.summary())).collect()
+}
+
+/// A constant of a controller: name, description, unit, smallest and largest value, whether it is a whole number, and its value.
+type ConstantRow = (&'static str, &'static str, &'static str, (f64, f64), bool, f64);
+
+/// The constants of a controller that can be set, and its name.
+#[pyfunction]
+pub(crate) fn constants(controller: &str) -> PyResult<(&'static str, Vec<ConstantRow>)> {
+    let algorithm = load_controller(controller).map_err(value_error)?;
+    let row = |own: Constant| (own.name, own.summary, own.unit, own.range, own.is_whole, own.value);
+    Ok((algorithm.name(), algorithm.constants().into_iter().map(row).collect()))
+}
+
+/// The name of a controller with these values of its constants.
+#[pyfunction]
+pub(crate) fn with_constants(controller: &str, values: Vec<(String, f64)>) -> PyResult<&'static str> {
+    let algorithm = load_controller(controller).map_err(value_error)?;
+    let unit = |name: &str| {
+        algorithm.constants().into_iter().find(|own| own.name == name).map_or("", |own| own.unit)
+    };
+    let text = |(name, value): &(String, f64)| format!("+{name}={value}{}", unit(name));
+    // Values that were set before give way.
+    let is_other =
+        |part: &&str| part.split_once('=').is_none_or(|(name, _)| values.iter().all(|(own, _)| own != name));
+    let before: Vec<&str> = algorithm.name().split('+').filter(is_other).collect();
+    let name = before.join("+") + &values.iter().map(text).collect::<String>();
+    load_controller(&name).map(Algorithm::name).map_err(value_error)
 }

@@ -161,7 +161,7 @@ fn an_error_is_one_line_with_the_fix() {
     let unknown = complaint(CALL, &["--controller", "gcc:libwebrct"]);
     assert!(
         unknown.contains(
-            "unknown controller \"gcc:libwebrct\": expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"
+            "unknown controller \"gcc:libwebrct\": did you mean \"gcc:libwebrtc\"? expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"
         ),
         "{unknown}"
     );

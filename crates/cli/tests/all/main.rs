@@ -38,4 +38,5 @@ mod stamp;
 mod sweep;
 mod terminal;
 mod trust;
+mod tuned;
 mod wire;

@@ -125,7 +125,11 @@ fn wrong_usage_is_one_line_with_the_fix() {
         ),
         (&two, &["sim", "s.toml", "--session-log", "a.jsonl"], "choose one with --flow: call-1, call-2"),
         (CALL, &["sim", "s.toml", "--session-log", "a.jsonl", "--flow", "cal"], "known are call"),
-        (CALL, &["sim", "s.toml", "--flow", "call"], "--flow: it chooses a flow for --why or --session-log"),
+        (
+            CALL,
+            &["sim", "s.toml", "--flow", "call"],
+            "--flow: it chooses a flow for --why, --session-log or --controller",
+        ),
         (CALL, &["sim", "s.toml", "--pcap", "none/a.pcapng"], "create the directory first"),
         (
             CALL,

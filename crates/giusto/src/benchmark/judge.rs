@@ -168,6 +168,11 @@ impl Watch {
         }
     }
 
+    /// The end of the run.
+    pub(super) fn end(&self) -> Timestamp {
+        self.shares.end
+    }
+
     fn flow(&mut self, flow: FlowId) -> Option<(&FairShare, &mut Watched)> {
         let place = self.places.get(flow.0 as usize).copied().flatten()?;
         Some((self.shares.flows.get(place)?, self.flows.get_mut(place)?))

@@ -35,7 +35,7 @@ pub use plan::{Plan, PlanError};
 pub use reference::Reference;
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
 pub use run::{run, run_with};
-pub use simulate::{simulate, simulate_with};
+pub use simulate::{judge_scenario, simulate, simulate_with};
 pub use summary::{
     ControllerSummary, FamilySummary, Goal, Pair, ReferenceSummary, Spread, Summary, WorstRun, summary,
 };

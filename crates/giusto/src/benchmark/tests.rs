@@ -284,3 +284,30 @@ fn figures_agree_with_the_record_of_the_same_run() {
     }
     assert!(compared >= 1, "{compared}");
 }
+
+#[test]
+fn a_scenario_of_the_callers_is_judged_as_a_drawn_one() {
+    let controller: Algorithm = "scream:v2".parse().unwrap();
+    for number in [0, 10, 15] {
+        let drawn = draw("own", number);
+        let go = |_| ControlFlow::Continue(());
+        let scenario = drawn.scenario(controller).unwrap();
+        let own = judge_scenario(&scenario, scenario.seed(), None, &mut { go }).unwrap().unwrap();
+        assert_eq!(own.utility.total > 0.0, own.frames > 0, "{}", drawn.family.name());
+        let as_drawn = Figures {
+            rise_s: None,
+            queue_delay_after_fall_p95_ms: None,
+            ..simulate(&drawn, controller, go).unwrap()
+        };
+        assert_eq!(own, as_drawn, "{}", drawn.family.name());
+    }
+    let scenario = draw("own", 0).scenario(controller).unwrap();
+    let complaint = |scenario: &crate::scenario::Scenario, flow| {
+        judge_scenario(scenario, 1, flow, &mut |_| ControlFlow::Continue(())).unwrap_err()
+    };
+    assert!(complaint(&scenario, Some("nobody")).contains("no media flow called \"nobody\" leads to"));
+    let text = draw("own", 0).text(controller);
+    let other =
+        crate::scenario::Scenario::parse(&text.replace("\"bottleneck\"", "\"wire\""), "s.toml").unwrap();
+    assert!(complaint(&other, None).contains("no link is called \"bottleneck\""));
+}

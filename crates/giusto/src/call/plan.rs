@@ -16,7 +16,7 @@ use super::{
 };
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
-    VideoStream, feedback_name, feedback_of,
+    VideoStream, controller, feedback_name, feedback_of,
 };
 use crate::{capture::session_info, replay::SessionInfo};
 
@@ -120,6 +120,11 @@ pub enum PlanError {
     /// The scenario has no media flow, or several.
     #[error("{0}")]
     Flow(String),
+    /// The name of the controller is too long for the far end, which is to send with it.
+    #[error(
+        "controller {0}: the far end, which sends too, is told a name of at most {MAX_NAME_BYTES} bytes: set fewer constants"
+    )]
+    LongController(String),
     /// The controller is not known.
     #[error("unknown controller \"{0}\"")]
     Controller(String),
@@ -275,6 +280,10 @@ impl CallPlan {
     ) -> Result<Self, PlanError> {
         let spec = media.spec();
         check(&spec, duration)?;
+        let name = spec.controller.name();
+        if direction.wants() && name.len() > MAX_NAME_BYTES {
+            return Err(PlanError::LongController(name.to_owned()));
+        }
         Ok(Self {
             name: "call".to_owned(),
             seed,
@@ -383,7 +392,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
     let limits = spec.limits;
     let encoder = spec.videos.first().map_or("", |video| video.video.name());
     MediaOffer {
-        controller: spec.controller.name().to_owned(),
+        controller: offered_name(spec.controller),
         feedback: feedback_name(spec.reported()).to_owned(),
         encoder: encoder.to_owned(),
         codec: spec.codec,
@@ -410,6 +419,16 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
     }
 }
 
+/// The name of a controller as the far end is told; one with many constants is called `nada+tuned`.
+fn offered_name(controller: Algorithm) -> String {
+    let name = controller.name();
+    let constants = name.find('=').and_then(|place| name.get(..place)?.rfind('+'));
+    match constants.and_then(|place| name.get(..place)) {
+        Some(plain) if name.len() > MAX_NAME_BYTES => format!("{plain}+tuned"),
+        _ => name.to_owned(),
+    }
+}
+
 /// The media that an offer describes, for the end that sends them with the named encoder and the named controller: a built-in one, or
 /// one of `own`.
 pub(crate) fn spec_of(
@@ -418,7 +437,8 @@ pub(crate) fn spec_of(
     own: &[Algorithm],
 ) -> Result<MediaSpec, PlanError> {
     let known = Algorithm::all().chain(own.iter().copied());
-    let controller = known.into_iter().find(|known| known.name() == offer.controller);
+    let found = known.into_iter().find(|known| known.name() == offer.controller);
+    let controller = found.or_else(|| controller(&offer.controller).ok());
     if !offer.encoder.is_empty() && offer.encoder.parse::<Encoder>().is_err() {
         return Err(PlanError::Encoder(offer.encoder.clone()));
     }

@@ -52,6 +52,7 @@ mod validate;
 
 pub use builder::Builder;
 pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
+pub use controllers::{controller, load_controller};
 pub use document::Document;
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Metric, Subject, Unit};

@@ -1,5 +1,6 @@
 //! What a row of the [table of keys](super::keys) is.
 
+use giusto_congestion::Algorithm;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
 /// A row of the table.
@@ -66,6 +67,8 @@ pub(crate) enum Kind {
     /// Exactly this text.
     Word(&'static str),
     Choice(fn() -> Vec<&'static str>),
+    /// A controller: a name, a name with constants, a file or a table of them.
+    Controller,
     List(&'static Self),
     Pair(&'static Self, &'static Self),
     /// One of several forms.
@@ -211,6 +214,7 @@ impl Kind {
         let of = |form: &Self| match form {
             Self::Word(word) => vec![*word],
             Self::Choice(names) => names(),
+            Self::Controller => Algorithm::all().map(Algorithm::name).collect(),
             Self::Table(Group { keys, kinds: Some(kinds), .. })
                 if !keys.iter().copied().flatten().any(Key::is_required) =>
             {

@@ -30,7 +30,7 @@ pub(super) struct Traces {
 
 impl Traces {
     /// The path of a file and its text.
-    fn text(&self, name: &str) -> Result<(PathBuf, Cow<'_, str>), String> {
+    pub(super) fn text(&self, name: &str) -> Result<(PathBuf, Cow<'_, str>), String> {
         let path = self.folder.join(name);
         if let Some(text) = self.given.get(name) {
             return Ok((path, Cow::Borrowed(text)));

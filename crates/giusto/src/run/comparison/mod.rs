@@ -14,7 +14,8 @@ pub use parity::{MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity};
 use crate::{
     record::RunRecord,
     scenario::{
-        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported, feedback_name,
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported,
+        feedback_name, load_controller,
     },
 };
 
@@ -49,14 +50,14 @@ impl Default for Controllers {
 impl FromStr for Controllers {
     type Err = String;
 
-    /// Parses names separated by commas, or `all`.
+    /// Parses what [`load_controller`] takes, separated by commas, or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.trim() == "all" {
             return Ok(Self(Algorithm::all().collect::<Vec<_>>()));
         }
         let mut kinds = Vec::new();
         for name in text.split(',') {
-            let kind = name.trim().parse::<Algorithm>();
+            let kind = load_controller(name.trim());
             let kind = kind.map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));

@@ -143,7 +143,7 @@ pub(super) fn flow(
         }),
         "short-flows" => Some(short_flows(keys)),
         "paced" => paced(keys),
-        "media" => Some(FlowKind::Media(media(keys, context.algorithms))),
+        "media" => Some(FlowKind::Media(media(keys, context))),
         "tcp" => {
             let transfers = keys.optional("bytes").map_or(Transfers::Unlimited, Transfers::Once);
             Some(FlowKind::Tcp { settings: settings(keys), transfers })

@@ -12,10 +12,14 @@ use super::{
     prelude::*,
     video::{PAUSES, PRIORITY, VIDEO, videos},
 };
-use crate::scenario::media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec};
+use crate::scenario::{
+    media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec},
+    read::Context,
+    trace::Traces,
+};
 
 keys! { MEDIA, media_keys(to: MediaSpec) {
-    "controller", Choice(|| Algorithm::all().map(Algorithm::name).collect()), Shown("gcc:libwebrtc+giusto"),
+    "controller", Controller, Shown("gcc:libwebrtc+giusto"),
         "Congestion [controller](controllers.md)";
     "min-rate", Rate(ABOVE_0), Shown("30 kbit/s"), "Minimum of the target rate";
     "start-rate", Rate(ABOVE_0), Shown("300 kbit/s"), "First target rate, from `min-rate` to `max-rate`; the default moves into these limits";
@@ -59,17 +63,21 @@ keys! { AUDIO_KEYS, audio(to: AudioConfig) {
     "packet-time", Time(within(0.001, 1.0)), Is("20 ms"), "Audio in a packet" => to.packet_time;
 } }
 
-/// The media of a flow: by default a video. `own` are controllers besides the built-in ones.
-pub(super) fn media(keys: &mut read::Table<'_>, own: &[Algorithm]) -> MediaSpec {
-    session(keys, None, own)
+/// The media of a flow: by default a video.
+pub(super) fn media(keys: &mut read::Table<'_>, context: Context<'_>) -> MediaSpec {
+    session(keys, None, |node| read::controller(node, context.traces, context.algorithms))
 }
 
 /// The media of a call: by default a video and audio.
 pub(super) fn call(keys: &mut read::Table<'_>) -> MediaSpec {
-    session(keys, Some(AudioConfig::default()), &[])
+    session(keys, Some(AudioConfig::default()), |node| read::controller(node, &Traces::default(), &[]))
 }
 
-fn session(keys: &mut read::Table<'_>, default_audio: Option<AudioConfig>, own: &[Algorithm]) -> MediaSpec {
+fn session(
+    keys: &mut read::Table<'_>,
+    default_audio: Option<AudioConfig>,
+    controller: impl FnOnce(&Node<'_>) -> Found<Algorithm>,
+) -> MediaSpec {
     let max_payload = keys.value("max-payload");
     let audio = keys.optional("audio");
     let is_audio_only = audio.is_some() && default_audio.is_none();
@@ -80,9 +88,7 @@ fn session(keys: &mut read::Table<'_>, default_audio: Option<AudioConfig>, own: 
         None => MediaSpec::new((!is_audio_only).then(VideoSpec::default), audio),
     };
     let mut media = media_keys(keys, MediaSpec { max_payload, ..media });
-    let algorithms = Algorithm::all().chain(own.iter().copied());
-    let named = algorithms.map(|algorithm| (algorithm.name(), algorithm));
-    keys.set_with("controller", &mut media.controller, |node| read::choice(node, named));
+    keys.set_with("controller", &mut media.controller, controller);
     let rates = ["min-rate", "start-rate", "max-rate"].map(|key| keys.optional(key));
     media.limits = media.limits_where_given(rates);
     repair(keys, &mut media.repair);

@@ -8,8 +8,8 @@ pub(super) use crate::scenario::read::{
 pub(super) use crate::scenario::row::{
     ABOVE_0, ANY, COUNT, Group,
     Kind::{
-        self, Any, Capacity, Choice, List, Measure, Name, Number, Pair, Rate, Size, Switch, Table, Text,
-        Time, Whole, Word,
+        self, Any, Capacity, Choice, Controller, List, Measure, Name, Number, Pair, Rate, Size, Switch,
+        Table, Text, Time, Whole, Word,
     },
     Preset::{Is, Required, Said, Shown, Unset},
     RATIO, Range, above, choice, from, up_to, variant, within,

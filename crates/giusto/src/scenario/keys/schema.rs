@@ -107,6 +107,16 @@ fn of(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
         }
         Kind::Word(word) => json!({ "const": word }),
         Kind::Choice(names) => json!({ "enum": names() }),
+        Kind::Controller => {
+            let constants = json!({
+                "type": "object",
+                "properties": { "algorithm": { "enum": kind.names() } },
+                "required": ["algorithm"],
+                "additionalProperties": { "type": ["number", "string"] },
+            });
+            let text = json!({ "type": "string", "pattern": "[+].+=|[.]toml$" });
+            json!({ "anyOf": [{ "enum": kind.names() }, text, constants] })
+        }
         Kind::List(element) => json!({ "type": "array", "items": of(element, definitions) }),
         Kind::Pair(first, second) => {
             let items = [of(first, definitions), of(second, definitions)];

@@ -1,5 +1,6 @@
 //! Reads the values of a file, as the [rows](super::row) of the table of keys say.
 
+mod controller;
 mod quantity;
 mod table;
 mod value;
@@ -9,6 +10,7 @@ use giusto_congestion::Algorithm;
 #[cfg(test)]
 pub(super) use self::value::quoted;
 pub(super) use self::{
+    controller::{controller, is_file, named as controller_named, of_file as controller_of_file},
     quantity::{RateOrZero, measure},
     table::{Table, named, table},
     value::{

@@ -314,3 +314,45 @@ fn errors_of_media_name_line_and_fix() {
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"30 s\"]]"), @r#"s.toml:10: flow "call": pauses: a pause must end after it starts, found 40 s to 30 s"#);
     insta::assert_snapshot!(complaint("ecn = \"yes\""), @r#"s.toml:10: flow "call": ecn: unknown name "yes": use one of off, ect0, ect1"#);
 }
+
+#[test]
+fn a_controller_with_constants_has_four_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tuned.toml");
+    std::fs::write(&path, "# found\nalgorithm = \"nada\"\nkappa = 0.4\ntau = \"0.45 s\"\n").unwrap();
+    let given = "nada+kappa=0.4+tau=450ms";
+    let own = algorithm("nada").with_constants(&[("kappa", 0.4), ("tau", 450.0)]).unwrap();
+    for form in [
+        format!("\"{given}\""),
+        "\"nada+tau=450 ms+kappa=0.40\"".to_owned(),
+        "{ algorithm = \"nada\", kappa = 0.4, tau = \"450 ms\" }".to_owned(),
+        format!("\"{}\"", path.display()),
+    ] {
+        let media = flow(&format!("controller = {form}"));
+        assert_eq!((media.controller, media.controller.name()), (own, given), "{form}");
+    }
+    assert_eq!(flow("controller = { algorithm = \"nada\" }").controller, algorithm("nada"));
+    assert_ne!(flow("controller = { algorithm = \"nada\", kappa = 0.5 }").controller, algorithm("nada"));
+    // Those of a variant follow its name.
+    let variant = flow("controller = \"gcc:libwebrtc+giusto+upper-bound-balance=250kbit/s\"").controller;
+    assert_eq!(variant.name(), "gcc:libwebrtc+giusto+upper-bound-balance=250kbit/s");
+}
+
+#[test]
+fn errors_of_constants_name_line_and_fix() {
+    let table = |keys: &str| complaint(&format!("controller = {{ algorithm = \"nada\", {keys} }}"));
+    insta::assert_snapshot!(table("kapa = 0.4"), @r#"s.toml:10: flow "call": controller: nada has no constant "kapa": did you mean "kappa"?"#);
+    insta::assert_snapshot!(table("kappa = 40"), @r#"s.toml:10: flow "call": controller: kappa must be 0.02 to 2, found 40"#);
+    insta::assert_snapshot!(table("kappa = \"0.4\""), @r#"s.toml:10: flow "call": controller: kappa: expected a number, found "0.4""#);
+    insta::assert_snapshot!(table("tau = 400"), @r#"s.toml:10: flow "call": controller: tau: expected a text with a unit, such as "500 ms", found 400"#);
+    insta::assert_snapshot!(table("tau = \"4 s\""), @r#"s.toml:10: flow "call": controller: tau must be 100 to 2000 ms, found 4000"#);
+    insta::assert_snapshot!(complaint("controller = { kappa = 0.4 }"), @r#"s.toml:10: flow "call": controller: algorithm is missing: add algorithm = "nada", or another name"#);
+    insta::assert_snapshot!(complaint("controller = 5"), @r#"s.toml:10: flow "call": controller: expected a name or a table, such as { algorithm = "nada", kappa = 0.4 }, found 5"#);
+    insta::assert_snapshot!(complaint("controller = \"nada+kappa\""), @"");
+    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+tau\""), @"");
+    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+kappa=0.5\""), @"");
+    insta::assert_snapshot!(complaint("controller = \"nada+beta-video=2\""), @"");
+    insta::assert_snapshot!(complaint("controller = \"gcc:thesis+rise=2\""), @"");
+    let missing = complaint("controller = \"nowhere.toml\"");
+    assert!(missing.starts_with("s.toml:10: flow \"call\": controller: nowhere.toml"), "{missing}");
+}

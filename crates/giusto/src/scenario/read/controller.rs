@@ -1,0 +1,189 @@
+//! Reads controllers: a name, a name with constants, a table of them, or a file of such a table.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use giusto_congestion::{Algorithm, Constant};
+use giusto_units::{DataRate, TimeDelta, UnitError};
+use toml::de::{DeTable, DeValue};
+
+use super::value::{Found, Node, Problem, expected, shown, wrong};
+use crate::scenario::{
+    error::{nearest, unknown},
+    trace::Traces,
+};
+
+/// The key of a table that names its algorithm.
+const ALGORITHM: &str = "algorithm";
+
+/// What the name of a file of constants ends with.
+const SUFFIX: &str = ".toml";
+
+/// Algorithms with constants are never freed: more different ones are refused in one program.
+const MOST: usize = 100_000;
+
+/// A controller that is built in or one of `own`; `traces` are where a file is read from.
+pub(in crate::scenario) fn controller(
+    node: &Node<'_>,
+    traces: &Traces,
+    own: &[Algorithm],
+) -> Found<Algorithm> {
+    let Some(text) = node.get_ref().as_str() else {
+        return match node.get_ref().as_table() {
+            Some(table) => of_table(node, table),
+            None => expected(
+                node,
+                &format!("a name or a table, such as {{ {ALGORITHM} = \"nada\", kappa = 0.4 }}"),
+            ),
+        };
+    };
+    if let Some(custom) = own.iter().find(|own| own.name() == text) {
+        // A built-in one of the same name comes first.
+        return Ok(text.parse().unwrap_or(*custom));
+    }
+    let found = if is_file(text) {
+        traces.text(text).and_then(|(path, content)| of_file(&path.display().to_string(), &content))
+    } else {
+        named(text, unknown_name(own))
+    };
+    found.or_else(|text| wrong(node, text))
+}
+
+/// Says that the name of a file's key is none of the built-in controllers or of `own`.
+fn unknown_name(own: &[Algorithm]) -> impl Fn(&str) -> String {
+    |name| {
+        let known: Vec<&str> = Algorithm::all().chain(own.iter().copied()).map(Algorithm::name).collect();
+        unknown("name", name, &known)
+    }
+}
+
+/// Whether this is the name of a file rather than of a controller.
+pub(in crate::scenario) fn is_file(text: &str) -> bool {
+    text.ends_with(SUFFIX)
+}
+
+/// A controller by its name, or by its name and constants, such as `nada+kappa=0.4+tau=450ms`. `unknown` says that the name is none.
+pub(in crate::scenario) fn named(text: &str, unknown: impl Fn(&str) -> String) -> Result<Algorithm, String> {
+    // What stands before the first constant.
+    let end = text.find('=').map_or(text.len(), |place| {
+        text.get(..place).and_then(|before| before.rfind('+')).unwrap_or(text.len())
+    });
+    let (name, constants) = text.split_at(end);
+    let plain = name.parse::<Algorithm>().map_err(|_| unknown(name))?;
+    let mut values = Vec::new();
+    for item in constants.split('+').skip(1) {
+        let (name, value) = item.split_once('=').ok_or_else(|| {
+            format!("\"{text}\": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found \"{item}\"")
+        })?;
+        let constant = constant(plain, name)?;
+        values.push((constant.name, number(&constant, value)?));
+    }
+    with(plain, &values)
+}
+
+/// The controller of a file called `name`.
+pub(in crate::scenario) fn of_file(name: &str, text: &str) -> Result<Algorithm, String> {
+    let line = |start: usize| 1 + text.get(..start).unwrap_or(text).matches('\n').count();
+    let root = DeTable::parse(text).map_err(|error| {
+        let start = error.span().unwrap_or_default().start;
+        format!("{name}:{}: {}", line(start), error.message().replace('\n', ", "))
+    })?;
+    let root = toml::Spanned::new(0..0, DeValue::Table(root.into_inner()));
+    let table = root.get_ref().as_table();
+    let found = table.map_or_else(|| expected(&root, "a table"), |table| of_table(&root, table));
+    found.map_err(|mut problems| {
+        problems.sort_by_key(|problem| problem.span.start);
+        let place = |problem: Problem| format!("{name}:{}: {}", line(problem.span.start), problem.text);
+        problems.into_iter().map(place).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn of_table(node: &Node<'_>, table: &DeTable<'_>) -> Found<Algorithm> {
+    let Some(name) = table.get(ALGORITHM) else {
+        return wrong(
+            node,
+            format_args!("{ALGORITHM} is missing: add {ALGORITHM} = \"nada\", or another name"),
+        );
+    };
+    let Some(text) = name.get_ref().as_str() else { return expected(name, "a quoted string") };
+    let plain =
+        named(text, unknown_name(&[])).or_else(|text| wrong(name, format_args!("{ALGORITHM}: {text}")))?;
+    let (mut values, mut problems) = (Vec::new(), Vec::new());
+    for (key, value) in table.iter().filter(|(key, _)| key.get_ref() != ALGORITHM) {
+        match constant(plain, key.get_ref()) {
+            Ok(constant) => match of_value(&constant, value) {
+                Ok(number) => values.push((constant.name, number)),
+                Err(text) => {
+                    problems.push(Problem { span: value.span(), text: format!("{}: {text}", constant.name) })
+                }
+            },
+            Err(text) => problems.push(Problem { span: key.span(), text }),
+        }
+    }
+    if problems.is_empty() { with(plain, &values).or_else(|text| wrong(node, text)) } else { Err(problems) }
+}
+
+/// The constant of this name.
+fn constant(algorithm: Algorithm, name: &str) -> Result<Constant, String> {
+    let all = algorithm.constants();
+    if let Some(constant) = all.iter().find(|constant| constant.name == name) {
+        return Ok(*constant);
+    }
+    let known: Vec<&str> = all.iter().map(|constant| constant.name).collect();
+    let fix = match nearest(name, &known) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if known.is_empty() => "it has none".to_owned(),
+        None => format!("known are {}", known.join(", ")),
+    };
+    Err(format!("{algorithm} has no constant \"{name}\": {fix}"))
+}
+
+fn of_value(constant: &Constant, node: &Node<'_>) -> Result<f64, String> {
+    match node.get_ref() {
+        DeValue::String(text) if !constant.unit.is_empty() => number(constant, text),
+        DeValue::Integer(_) | DeValue::Float(_) if constant.unit.is_empty() => number(constant, &shown(node)),
+        _ => Err(format!("{}, found {}", wanted(constant), shown(node))),
+    }
+}
+
+/// A number with the unit of the constant, in this unit.
+fn number(constant: &Constant, text: &str) -> Result<f64, String> {
+    let wrong = || format!("{}: {}, found \"{text}\"", constant.name, wanted(constant));
+    let unit = |error: UnitError| format!("{}: {error}", constant.name);
+    let value = match constant.unit {
+        "ms" => text.parse::<TimeDelta>().map_err(unit)?.as_millis(),
+        "kbit/s" => text.parse::<DataRate>().map_err(unit)?.as_bps() as f64 / 1e3,
+        _ => text.trim().parse().map_err(|_| wrong())?,
+    };
+    Ok(value)
+}
+
+fn wanted(constant: &Constant) -> String {
+    match constant.unit {
+        "" => "expected a number".to_owned(),
+        unit => format!("expected a text with a unit, such as \"{} {unit}\"", constant.value),
+    }
+}
+
+/// The algorithm with these values: the same one each time.
+fn with(plain: Algorithm, values: &[(&'static str, f64)]) -> Result<Algorithm, String> {
+    static MADE: Mutex<BTreeMap<String, Algorithm>> = Mutex::new(BTreeMap::new());
+    if values.is_empty() {
+        return Ok(plain);
+    }
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut sorted = values.to_vec();
+    sorted.sort_by_key(|(name, _)| *name);
+    let key = format!("{plain} {sorted:?}");
+    if let Some(algorithm) = made.get(&key) {
+        return Ok(*algorithm);
+    }
+    if made.len() >= MOST {
+        return Err(format!("this program has used {MOST} controllers with constants: start it again"));
+    }
+    let algorithm = plain.with_constants(values).map_err(|error| error.to_string())?;
+    made.insert(key, algorithm);
+    Ok(algorithm)
+}
