@@ -65,8 +65,8 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, conflicts_with = "scenarios")]
     quick: bool,
 
-    /// Congestion controllers, comma-separated, or all [default: all but fixed]
-    #[arg(long, visible_alias = "controllers", value_name = "A,B,C")]
+    /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants [default: all but fixed]
+    #[arg(long, visible_alias = "controllers", value_name = "A,B,C", value_parser = Controllers::load)]
     controller: Option<Controllers>,
 
     /// Run this scenario once more, under one controller

@@ -47,9 +47,9 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Congestion controllers, comma-separated, or all [default: fixed, gcc:libwebrtc+giusto, gcc:remb, scream:d00+giusto,
-    /// scream:rfc8298+giusto and scream:v2]
-    #[arg(long, value_name = "A,B,C")]
+    /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants [default: fixed,
+    /// gcc:libwebrtc+giusto, gcc:remb, scream:d00+giusto, scream:rfc8298+giusto and scream:v2]
+    #[arg(long, value_name = "A,B,C", value_parser = Controllers::load)]
     controller: Option<Controllers>,
 
     /// Change the controller of this media flow only

@@ -41,8 +41,8 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Congestion controllers, comma-separated, or all [default: the recorded one]
-    #[arg(long, value_name = "A,B,C")]
+    /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants [default: the recorded one]
+    #[arg(long, value_name = "A,B,C", value_parser = Controllers::load)]
     controller: Option<Controllers>,
 
     /// Targets are apart when they differ by more than this share of the recorded one

@@ -28,7 +28,7 @@ use crate::{
         comparison::{self, Comparison, Controllers, Run},
         timed,
     },
-    scenario::{Document, FlowKind, Scenario, Setting},
+    scenario::{Document, FlowKind, Scenario, Setting, is_controller_file},
     view::{
         comparison::bottleneck,
         html::{self, Explored, Report},
@@ -97,11 +97,12 @@ impl Side {
     }
 }
 
-/// Whether a setting has the key of a file.
+/// Whether a setting has the key of a file, or the name of one of constants.
 fn names_file(setting: &Setting) -> bool {
     const FILES: [&str; 2] = ["trace", "mahimahi"];
     fn within(value: &toml_edit::Value) -> bool {
         match value {
+            toml_edit::Value::String(text) => is_controller_file(text.value()),
             toml_edit::Value::InlineTable(table) => {
                 table.iter().any(|(key, value)| FILES.contains(&key) || within(value))
             }
@@ -110,7 +111,8 @@ fn names_file(setting: &Setting) -> bool {
         }
     }
     let last = setting.path.rsplit('.').next().unwrap_or_default().trim();
-    FILES.contains(&last) || setting.value.parse().is_ok_and(|value| within(&value))
+    let value = setting.value.trim();
+    FILES.contains(&last) || is_controller_file(value) || value.parse().is_ok_and(|value| within(&value))
 }
 
 /// A part of an answer.

@@ -35,13 +35,18 @@ pub fn controller(name: &str) -> Result<Algorithm, String> {
     })
 }
 
+/// Whether this is the name of a file of constants.
+pub(crate) fn is_controller_file(text: &str) -> bool {
+    read::is_file(text)
+}
+
 /// The same, or the controller of a file, whose name ends with `.toml`: `algorithm = "nada"`, and lines such as `kappa = 0.4`.
 ///
 /// # Errors
 ///
 /// What is unknown or out of range, with its line in a file, or why the file cannot be read.
 pub fn load_controller(text: &str) -> Result<Algorithm, String> {
-    if read::is_file(text) {
+    if is_controller_file(text) {
         return read_text(Path::new(text), false)
             .and_then(|content| read::controller_of_file(text, &content));
     }

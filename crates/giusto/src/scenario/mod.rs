@@ -52,6 +52,7 @@ mod validate;
 
 pub use builder::Builder;
 pub use city::{CityExpectation, CityMetric, CityScenario, CitySpec};
+pub(crate) use controllers::is_controller_file;
 pub use controllers::{controller, load_controller};
 pub use document::Document;
 pub use error::ScenarioError;

@@ -125,11 +125,16 @@ fn what_cannot_be_answered_names_the_fix() {
         ("wire.rate", "{ trace = '/etc/hostname' }"),
         ("wire.rate.mahimahi", "/etc/hostname"),
         ("link", "[{ id = 'wire', rate = { trace = '/etc/hostname' } }]"),
+        ("call.controller", "/etc/own.toml"),
+        ("call.controller", "'/etc/own.toml'"),
+        ("flow", "[{ id = 'call', kind = 'media', controller = \"/etc/own.toml\" }]"),
     ] {
         let side = Side { scenario: None, settings: vec![(path.to_owned(), value.to_owned())] };
         let file = explorer().save(&side).unwrap_err().to_string();
         assert_eq!(file, format!("{path}: a file cannot be named here: name it in the scenario file"));
     }
+    let file = problem(r#"{"sides": [{}], "controllers": ["/etc/own.toml"]}"#);
+    assert!(file.contains("unknown controller \"/etc/own.toml\""), "{file}");
     let unknown = problem(r#"{"sides": [{"scenario": "nowhere"}]}"#);
     assert_eq!(unknown, "scenario: the gallery has no \"nowhere\": take a name from it");
 }

@@ -50,15 +50,30 @@ impl Default for Controllers {
 impl FromStr for Controllers {
     type Err = String;
 
-    /// Parses what [`load_controller`] takes, separated by commas, or `all`.
+    /// Parses names separated by commas, each maybe with [constants](controller), or `all`.
     fn from_str(text: &str) -> Result<Self, String> {
+        Self::each(text, controller)
+    }
+}
+
+impl Controllers {
+    /// Parses the same, where [files](load_controller) of constants may stand for names.
+    ///
+    /// # Errors
+    ///
+    /// What is unknown or cannot be read, with the fix.
+    pub fn load(text: &str) -> Result<Self, String> {
+        Self::each(text, load_controller)
+    }
+
+    fn each(text: &str, parse: impl Fn(&str) -> Result<Algorithm, String>) -> Result<Self, String> {
         if text.trim() == "all" {
             return Ok(Self(Algorithm::all().collect::<Vec<_>>()));
         }
         let mut kinds = Vec::new();
         for name in text.split(',') {
-            let kind = load_controller(name.trim());
-            let kind = kind.map_err(|error| format!("{error}; all by itself takes every one"))?;
+            let kind =
+                parse(name.trim()).map_err(|error| format!("{error}; all by itself takes every one"))?;
             if kinds.contains(&kind) {
                 return Err(format!("{kind} is given twice: leave one out"));
             }

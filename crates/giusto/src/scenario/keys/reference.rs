@@ -231,7 +231,9 @@ fn constants() -> String {
 fn the_reference_is_that_of_the_table() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    for (name, text) in [("scenario.md", page()), ("scenario.schema.json", schema), ("constants.md", constants())] {
+    for (name, text) in
+        [("scenario.md", page()), ("scenario.schema.json", schema), ("constants.md", constants())]
+    {
         let path = folder.join(name);
         if std::env::var_os("GIUSTO_WRITE_REFERENCE").is_some() {
             fs::write(&path, &text).unwrap();
