@@ -469,7 +469,8 @@ class _Range:
     low: float
     high: float
 
-    def distribution(self, optuna: Any) -> optuna.distributions.BaseDistribution:
+    def distribution(self, optuna: Any) -> Any:
+        """Return what Optuna draws from."""
         if self.constant.is_whole:
             return optuna.distributions.IntDistribution(int(self.low), int(self.high))
         # A constant that may change tenfold is sought by its order of magnitude.
@@ -658,7 +659,7 @@ def _engine(given: object, threads: int) -> Iterator[Engine]:
         pool.shutdown(cancel_futures=True)
 
 
-def _sampler(optuna: Any, given: str | optuna.samplers.BaseSampler, seed: int) -> optuna.samplers.BaseSampler:
+def _sampler(optuna: Any, given: object, seed: int) -> Any:
     if not isinstance(given, str):
         return given
     if given == "tpe":
@@ -675,7 +676,7 @@ def _sampler(optuna: Any, given: str | optuna.samplers.BaseSampler, seed: int) -
     raise ValueError(f'sampler "{given}" is unknown: use tpe, cma-es, random or one of optuna.samplers')
 
 
-def _pruner(optuna: Any, given: str | optuna.pruners.BasePruner | None, rungs: Sequence[int]) -> optuna.pruners.BasePruner:
+def _pruner(optuna: Any, given: object, rungs: Sequence[int]) -> Any:
     if given is None:
         return optuna.pruners.NopPruner()
     if not isinstance(given, str):
