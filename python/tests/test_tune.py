@@ -216,7 +216,7 @@ def test_other_figures_and_functions_are_metrics() -> None:
         ({"scenarios": 0}, "the number of scenarios must be from 1"),
         ({"scenarios": []}, "the list is empty"),
         ({"flow": "call"}, "flow is of scenarios of your own"),
-        ({"scenarios": LINK, "flow": "nobody"}, 'no media flow called "nobody"'),
+        ({"scenarios": LINK, "flow": "nobody"}, 'no media flow is called "nobody"'),
         ({"scenarios": LINK.replace("bottleneck", "wire")}, 'no link is called "bottleneck"'),
         ({"scenarios": LINK.replace("20 s", "8 s")}, "a judgement takes at least 10 s"),
         ({"jobs": 0}, "jobs must be from 1"),

@@ -15,7 +15,7 @@ use crate::{
     record::RunRecord,
     scenario::{
         Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported,
-        feedback_name, load_controller,
+        controller, feedback_name, load_controller,
     },
 };
 
