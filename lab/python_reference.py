@@ -27,9 +27,9 @@ SUBJECTS = {
     + ["rate_steps", "delay_steps", "loss_steps", "loss_packets", "frame_sizes"],
     "Cities": ["city", "CityRun"],
     "Controllers": ["Controller", "Limits", "Target", "Probe", "SentPacket", "Feedback", "PacketReport", "NadaReport"]
-    + ["QueueState", "StreamState", "controllers", "RateControl"],
+    + ["QueueState", "StreamState", "controllers", "constants", "Constant", "RateControl"],
     "Calls": ["call", "CallRecord", "CallFigures", "listen", "Listener"],
-    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "merge"],
+    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "merge", "tune", "Tuning"],
 }
 PLOTS = ["record", "compare", "interactive", "Page"]
 

@@ -225,7 +225,7 @@ def tune(
         Seed of the random scenarios for development.
     validation
         The same as `scenarios` for validation. Default: twice as many random scenarios; or those of your own with other seeds, three
-        times as many. Give recordings of their own, since seeds change nothing in a recording.
+        times as many. Give recordings of their own: another seed does not change the network of a recording.
     validation_seed
         Seed of the random scenarios for validation.
     metric
@@ -361,9 +361,11 @@ def _judge(base: str, name: str, developed: _Set, fresh: _Set, sought: _Metric, 
     if difference is None:
         raise ValueError(f"metric {sought.name}: no scenario for validation has it: choose another, or other scenarios")
     of_development = [(a, b) for a, b in zip(default, tuned) if a is not None and b is not None]
-    return _Judgement(
-        _means(of_development), _means(pairs), difference, sought, len(pairs), fresh.is_fresh(runs.rows(fresh, count, base))
-    )
+    is_fresh = fresh.is_fresh(runs.rows(fresh, count, base))
+    # The seeds of scenarios that are sought in too are fresh, but not what is the same whatever the seed is.
+    same = set(map(repr, fresh.documents)) & set(map(repr, developed.documents))
+    what = "fresh runs of the same scenarios" if same else "fresh scenarios"
+    return _Judgement(_means(of_development), _means(pairs), difference, sought, len(pairs), is_fresh, what)
 
 
 def _means(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -381,6 +383,7 @@ class _Judgement:
     sought: _Metric
     count: int
     is_fresh: bool
+    what: str = "fresh scenarios"
 
     @property
     def is_better(self) -> bool:
@@ -401,7 +404,7 @@ class _Judgement:
             return ("−" if value < 0 else "+") + f"{abs(value):.{digits}f}"
 
         found = f"{self.sought.name} {signed(mean)}"
-        where = f"on {self.count} fresh scenarios; {signed(after - before)} on those of development"
+        where = f"on {self.count} {self.what}; {signed(after - before)} on those of development"
         if low is None or high is None:
             return f"one scenario says nothing of noise: {found} {where}"
         if not self.is_fresh:

@@ -70,7 +70,7 @@ def test_the_optimum_of_a_known_curve_is_found(found: giusto.Tuning) -> None:
     mean, low, high = found.difference
     assert found.is_better and low is not None and high is not None and 0 < low < mean < high
     assert mean == pytest.approx(found.validation[1] - found.validation[0])
-    assert found.verdict.startswith(f"better than the default: utility +{mean:.4f} (95 % interval +{low:.4f} to +{high:.4f}) on 12 fresh")
+    assert found.verdict.startswith(f"better than the default: utility +{mean:.4f} (95 % interval +{low:.4f} to +{high:.4f}) on 12 fresh runs of the same scenarios; ")
 
 
 def test_trials_that_do_badly_end_early(found: giusto.Tuning) -> None:
