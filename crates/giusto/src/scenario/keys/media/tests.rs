@@ -348,11 +348,11 @@ fn errors_of_constants_name_line_and_fix() {
     insta::assert_snapshot!(table("tau = \"4 s\""), @r#"s.toml:10: flow "call": controller: tau must be 100 to 2000 ms, found 4000"#);
     insta::assert_snapshot!(complaint("controller = { kappa = 0.4 }"), @r#"s.toml:10: flow "call": controller: algorithm is missing: add algorithm = "nada", or another name"#);
     insta::assert_snapshot!(complaint("controller = 5"), @r#"s.toml:10: flow "call": controller: expected a name or a table, such as { algorithm = "nada", kappa = 0.4 }, found 5"#);
-    insta::assert_snapshot!(complaint("controller = \"nada+kappa\""), @"");
-    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+tau\""), @"");
-    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+kappa=0.5\""), @"");
-    insta::assert_snapshot!(complaint("controller = \"nada+beta-video=2\""), @"");
-    insta::assert_snapshot!(complaint("controller = \"gcc:thesis+rise=2\""), @"");
+    assert!(complaint("controller = \"nada+kappa\"").contains("unknown name \"nada+kappa\""));
+    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+tau\""), @r#"s.toml:10: flow "call": controller: "nada+kappa=0.4+tau": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found "tau""#);
+    insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+kappa=0.5\""), @r#"s.toml:10: flow "call": controller: kappa is set twice: leave one out"#);
+    insta::assert_snapshot!(complaint("controller = \"nada+beta-video=2\""), @r#"s.toml:10: flow "call": controller: beta-video must be 0 to 1, found 2"#);
+    insta::assert_snapshot!(complaint("controller = \"gcc:thesis+rise=2\""), @r#"s.toml:10: flow "call": controller: gcc:thesis has no constant "rise": it has none"#);
     let missing = complaint("controller = \"nowhere.toml\"");
     assert!(missing.starts_with("s.toml:10: flow \"call\": controller: nowhere.toml"), "{missing}");
 }
