@@ -122,7 +122,7 @@ pub enum PlanError {
     Flow(String),
     /// The name of the controller is too long for the far end, which is to send with it.
     #[error(
-        "controller {0}: the far end, which sends too, is told a name of at most {MAX_NAME_BYTES} bytes: set fewer constants"
+        "controller {0}: the far end, which sends, is told a name of at most {MAX_NAME_BYTES} bytes: set fewer constants"
     )]
     LongController(String),
     /// The controller is not known.
