@@ -53,7 +53,7 @@ fn sim_takes_a_file_of_constants_and_they_change_the_run() {
     }
     let rows = ran(&folder, &["compare", "s.toml", "--controller", "scream:v2,tuned.toml"]);
     assert_eq!(rows["runs"][1]["controller"], NAME);
-    assert_eq!(rows["runs"][1]["result"]["flows"][0]["queue_delay_ms"], tuned["queue_delay_ms"]);
+    assert_eq!(rows["runs"][1]["flows"][0]["queue_delay_ms"], tuned["queue_delay_ms"]);
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub use parity::{MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity};
 use crate::{
     record::RunRecord,
     scenario::{
-        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported,
-        controller, feedback_name, load_controller,
+        Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported, controller,
+        feedback_name, load_controller,
     },
 };
 
