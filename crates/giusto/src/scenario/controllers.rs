@@ -156,6 +156,6 @@ mod tests {
         let same = controller("nada+tau=0.45s+kappa=0.310").unwrap();
         assert!(std::ptr::eq(one.name(), same.name()), "nothing is made twice");
         assert_eq!(controller(one.name()), Ok(one));
-        assert_eq!(controller("nada").map(|own| own.name()), Ok("nada"));
+        assert_eq!(controller("nada").map(Algorithm::name), Ok("nada"));
     }
 }

@@ -116,7 +116,7 @@ fn of_table(node: &Node<'_>, table: &DeTable<'_>) -> Found<Algorithm> {
             Ok(constant) => match of_value(&constant, value) {
                 Ok(number) => values.push((constant.name, number)),
                 Err(text) => {
-                    problems.push(Problem { span: value.span(), text: format!("{}: {text}", constant.name) })
+                    problems.push(Problem { span: value.span(), text: format!("{}: {text}", constant.name) });
                 }
             },
             Err(text) => problems.push(Problem { span: key.span(), text }),
