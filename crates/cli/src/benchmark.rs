@@ -1,6 +1,7 @@
-//! `giusto benchmark`: controllers on random scenarios.
+//! `giusto benchmark`: controllers on random scenarios, or on recorded links.
 
 use std::{
+    ops::ControlFlow,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -19,9 +20,10 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow},
+    benchmark::{self, BenchmarkResult, Drawn, Figures, Plan, Recordings, Reference, Replayed, RunRow},
     record::{RunRecord, TimelineOptions},
     run::{RecordOptions, comparison::Controllers, sweep::Journal, timed},
+    scenario::{Scenario, ScenarioError},
     view::{
         benchmark as view,
         files::Files,
@@ -31,8 +33,8 @@ use giusto::{
     whole_file::{self, Content},
 };
 
-/// Scenarios unless a number is given: sixteen of each family, and with --quick four.
-const SCENARIOS: u64 = 368;
+/// Scenarios of a seed unless a number is given: about seventeen of each family, and with --quick four.
+const SCENARIOS: u64 = 400;
 const QUICK_SCENARIOS: u64 = 92;
 
 /// The seed of development. Judgements use others.
@@ -42,22 +44,23 @@ const SEED: &str = "development";
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto benchmark --quick --out quick
-  giusto benchmark --seed 2026-11 --scenarios 1000 --out judged
-  giusto benchmark --seed 2026-11 --scenarios 1000 --shard 1/4 --out part-1
+  giusto benchmark --seed a,b,c,d,e --out judged
+  giusto benchmark --seed a,b,c,d,e --shard 1/4 --out part-1
   giusto merge part-*/result.json --out whole
-  giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --why
-  giusto benchmark --seed 2026-11 --replay 17 --controller scream:v2 --out run-17
+  giusto benchmark --seed b --replay 17 --controller scream:v2 --why
+  giusto benchmark --seed b --replay 17 --controller bound:causal --out run-17
+  giusto benchmark --recordings DIR --controller tempo,scream:v2 --out recorded
 
 Scenario I of a seed is the same for every number of scenarios, shard and controller. \
 --out writes result.json, report.html and journal.jsonl, which --resume continues. With --replay it writes \
 scenario.toml, result.json and report.html.
-docs/reference/benchmark.md states the distributions, the figures and the utility.")]
+docs/reference/benchmark.md states the distributions, the figures, the utility and the formats of recordings.")]
 pub(crate) struct BenchmarkArgs {
-    /// Seed: any text
-    #[arg(long, value_name = "TEXT", default_value = SEED)]
-    seed: String,
+    /// Seeds, comma-separated: any texts. Several give intervals
+    #[arg(long, value_name = "A,B,C", default_value = SEED, value_delimiter = ',')]
+    seed: Vec<String>,
 
-    /// Number of scenarios [default: 368; 92 with --quick]
+    /// Number of scenarios of each seed [default: 400; 92 with --quick]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, 1_000_000))]
     scenarios: Option<u64>,
 
@@ -65,11 +68,24 @@ pub(crate) struct BenchmarkArgs {
     #[arg(long, conflicts_with = "scenarios")]
     quick: bool,
 
-    /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants [default: all but fixed]
-    #[arg(long, visible_alias = "controllers", value_name = "A,B,C", value_parser = Controllers::load)]
-    controller: Option<Controllers>,
+    /// Judge on the recorded links in this directory: each window of 60 s with 3 round-trip times and 2 queues
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "scenarios", "quick"])]
+    recordings: Option<PathBuf>,
 
-    /// Run this scenario once more, under one controller
+    /// With --recordings: take the uplink where a recording has both directions
+    #[arg(long, requires = "recordings")]
+    uplink: bool,
+
+    /// With --recordings: factor of the recorded rates
+    #[arg(long, value_name = "FACTOR", requires = "recordings", default_value = "1", hide_default_value = true, value_parser = factor)]
+    scale: f64,
+
+    /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants; with --replay also a bound, such
+    /// as bound:causal [default: all but fixed]
+    #[arg(long, visible_alias = "controllers", value_name = "A,B,C", value_parser = judged_of)]
+    controller: Option<Judged>,
+
+    /// Run this scenario of one seed once more, under one controller or bound
     #[arg(long, value_name = "I", requires = "controller", conflicts_with_all = ["shard", "resume", "quick", "scenarios"],
           value_parser = whole::<u64>(0, u64::MAX))]
     replay: Option<u64>,
@@ -96,23 +112,46 @@ fn explained_moment(text: &str) -> Result<Explained, String> {
     if text == "longest" { Ok(Explained::Longest) } else { moment(text).map(Explained::At) }
 }
 
+/// What --controller names.
+#[derive(Debug, Clone)]
+enum Judged {
+    Controllers(Controllers),
+    /// A row that is no controller, for --replay.
+    Reference(Reference),
+}
+
+fn judged_of(text: &str) -> Result<Judged, String> {
+    match Reference::named(text.trim()) {
+        Some(reference) => Ok(Judged::Reference(reference)),
+        None => Controllers::load(text).map(Judged::Controllers),
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| (1e-6..=1e6).contains(value));
+    value.ok_or_else(|| format!("expected a number above 0, such as 0.5, found \"{text}\""))
+}
+
 pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let controllers = args.controller.clone().map_or_else(Plan::default_controllers, |given| given.0);
-    let scenarios = args.scenarios.unwrap_or(if args.quick { QUICK_SCENARIOS } else { SCENARIOS });
-    let plan = Plan::new(&args.seed, scenarios, controllers).map_err(UsageError::new)?;
-    let plan = Plan { shard: args.many.shard.unwrap_or_default(), ..plan };
+    // clap does not require what another flag excludes, such as --scenarios.
+    if args.why.is_some() && args.replay.is_none() {
+        misuse!("--why explains one run: name it with --replay and --controller");
+    }
+    if args.quick && args.seed.len() > 1 {
+        misuse!(
+            "--quick runs one seed, found {}: give one, or --scenarios instead of --quick",
+            args.seed.len()
+        );
+    }
+    let plan = plan(args)?;
     if let Some(number) = args.replay {
         return replay(args, &plan, number, stop);
-    }
-    // clap does not require what another flag excludes, such as --scenarios.
-    if args.why.is_some() {
-        misuse!("--why explains one run: name it with --replay and --controller");
     }
     let many = &args.many;
     let name = plan.identity();
     let (journal, known): Kept<RunRow> = many.journal(&name, |out| Journal::resume_lines(out, &name))?;
     let runs = plan.runs();
-    let progress = many::progress(format!("benchmark of seed {:?}", plan.seed), runs, known.len());
+    let progress = many::progress(title(args, &plan), runs, known.len());
     let (result, trouble) = many
         .run(&progress, journal, stop, |is_over, finished| benchmark::run(&plan, known, is_over, finished))?;
     let written = finish(&result, many.out.as_deref(), many.json, many.tables)?;
@@ -123,6 +162,44 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     match trouble {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The benchmark that is asked for.
+fn plan(args: &BenchmarkArgs) -> Result<Plan, UsageError> {
+    let controllers = match &args.controller {
+        None => Plan::default_controllers(),
+        Some(Judged::Controllers(given)) => given.0.clone(),
+        Some(Judged::Reference(_)) if args.replay.is_some() => Plan::default_controllers(),
+        Some(Judged::Reference(own)) => {
+            let name = own.name();
+            return Err(UsageError::new(format!(
+                "{name} is judged in every benchmark: name controllers, or a run with --replay"
+            )));
+        }
+    };
+    let plan = if let Some(folder) = &args.recordings {
+        let recordings = Recordings::read(folder, args.uplink, args.scale).map_err(UsageError::new)?;
+        Plan::of_recordings(recordings, controllers)
+    } else {
+        let scenarios = args.scenarios.unwrap_or(if args.quick { QUICK_SCENARIOS } else { SCENARIOS });
+        Plan::new(&args.seed, scenarios, controllers)
+    };
+    Ok(Plan { shard: args.many.shard.unwrap_or_default(), ..plan.map_err(UsageError::new)? })
+}
+
+/// What is run, in a few words.
+fn title(args: &BenchmarkArgs, plan: &Plan) -> String {
+    match (&plan.recordings, plan.seeds.len()) {
+        (Some(own), _) => {
+            let slow = own.slow_windows();
+            let left_out =
+                if slow > 0 { format!(" ({slow} below 100 kbit/s left out)") } else { String::new() };
+            let folder = args.recordings.as_deref().unwrap_or(Path::new("")).display();
+            format!("benchmark of {} windows of {folder}{left_out}", own.windows())
+        }
+        (None, 1) => format!("benchmark of seed {:?}", plan.seeds.concat()),
+        (None, seeds) => format!("benchmark of {seeds} seeds"),
     }
 }
 
@@ -148,16 +225,30 @@ pub(crate) fn finish(
     Ok(written)
 }
 
-/// Runs one scenario under one controller, with a timeline if it is asked for.
+/// Runs one scenario under one controller or bound, with a timeline if it is asked for.
 fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let [controller] = plan.controllers[..] else {
-        misuse!("--replay runs one controller, found {}: name one", plan.controllers.len())
+    let seed = match &plan.seeds[..] {
+        [] => String::new(),
+        [seed] => seed.clone(),
+        seeds => misuse!("--replay runs a scenario of one seed, found {}: name one", seeds.len()),
     };
-    let Some(drawn) = benchmark::draw_unless(&plan.seed, number, &|| stop.load(Ordering::Relaxed)) else {
+    if plan.recordings.is_some() && number >= plan.scenarios {
+        misuse!("--replay {number}: the recordings give scenarios 0 to {}", plan.scenarios.saturating_sub(1));
+    }
+    let drawn = plan.draw_unless(&(seed, number), &|| stop.load(Ordering::Relaxed));
+    let once_more = match (drawn, &args.controller, &plan.controllers[..]) {
+        (Some(drawn), Some(Judged::Reference(own)), _) => {
+            Replayed::new(&drawn, *own, watch(stop)).map(|own| Once { drawn, of: Of::Bound(Box::new(own)) })
+        }
+        (Some(drawn), _, [own]) => Some(Once { drawn, of: Of::Controller(*own) }),
+        (Some(_), _, several) => misuse!("--replay runs one controller, found {}: name one", several.len()),
+        (None, ..) => None,
+    };
+    let Some(once_more) = once_more else {
         console::complain("interrupted before the run");
         return Ok(ExitCode::SUCCESS);
     };
-    let scenario = drawn.scenario(controller)?;
+    let scenario = once_more.scenario()?;
     if let Some(Explained::At(at)) = args.why {
         why::check(&scenario, at, None).map_err(UsageError::new)?;
     }
@@ -175,34 +266,82 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
         ));
         stop.load(Ordering::Relaxed)
     };
-    let mut record = timed::run(&scenario, scenario.seed(), options, &mut (), ends);
+    let mut record = once_more.run(&scenario, options, ends);
     progress.clear();
     if let Some(Explained::At(at)) = args.why {
         why::check_ended(&record, at).map_err(anyhow::Error::msg)?;
     }
     let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &many.out {
-        write_replay(folder, &drawn.text(controller), &record)?.iter().for_each(|path| progress.wrote(path));
+        write_replay(folder, &once_more.text(), &record)?.iter().for_each(|path| progress.wrote(path));
     }
     record.timeline = None;
     match (answer, many.json) {
         (Some(answer), true) => print_json(&answer)?,
         (Some(answer), false) => print_text(&answer.in_words())?,
-        (None, true) => print_json(&judged(&drawn, controller, stop))?,
+        (None, true) => print_json(&once_more.judged(stop))?,
         (None, false) => {
-            let judged = judged(&drawn, controller, stop);
+            let judged = once_more.judged(stop);
             print_text(&(tables::tables(&record, many.tables.width()) + &view::run(judged.as_ref())))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The figures by which the run is judged, unless it is ended early.
-fn judged(drawn: &benchmark::Drawn, controller: Algorithm, stop: &AtomicBool) -> Option<benchmark::Figures> {
-    use std::ops::ControlFlow::{Break, Continue};
-    benchmark::simulate(drawn, controller, |_| {
-        if stop.load(Ordering::Relaxed) { Break(()) } else { Continue(()) }
-    })
+/// A run that is made once more.
+struct Once {
+    drawn: Drawn,
+    of: Of,
+}
+
+/// Of whom.
+enum Of {
+    Controller(Algorithm),
+    Bound(Box<Replayed>),
+}
+
+impl Once {
+    fn scenario(&self) -> Result<Scenario, ScenarioError> {
+        match &self.of {
+            Of::Controller(own) => self.drawn.scenario(*own),
+            Of::Bound(own) => Ok(own.scenario.clone()),
+        }
+    }
+
+    fn run(
+        &self,
+        scenario: &Scenario,
+        options: RecordOptions,
+        ends: impl FnMut(Timestamp) -> bool,
+    ) -> RunRecord {
+        match &self.of {
+            Of::Controller(_) => timed::run(scenario, scenario.seed(), options, &mut (), ends),
+            Of::Bound(own) => {
+                timed::run_with(scenario, scenario.seed(), options, &mut own.taps(), &mut (), ends)
+            }
+        }
+    }
+
+    /// The scenario as a file.
+    fn text(&self) -> String {
+        match &self.of {
+            Of::Controller(own) => self.drawn.text(*own),
+            Of::Bound(own) => own.text(&self.drawn),
+        }
+    }
+
+    /// The figures by which the run is judged, unless it is ended early.
+    fn judged(&self, stop: &AtomicBool) -> Option<Figures> {
+        match &self.of {
+            Of::Controller(own) => benchmark::simulate(&self.drawn, *own, watch(stop)),
+            Of::Bound(own) => Some(own.figures.clone()),
+        }
+    }
+}
+
+/// Ends a run early when it is asked to.
+fn watch(stop: &AtomicBool) -> impl FnMut(Timestamp) -> ControlFlow<()> {
+    |_| if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Why the target is as it is at `at`, or where the frame delay was longest.

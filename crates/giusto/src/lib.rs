@@ -23,6 +23,7 @@ pub mod benchmark;
 pub mod call;
 pub mod capture;
 pub mod city;
+mod confidence;
 pub mod environment;
 pub mod explore;
 pub mod interval;

@@ -3,10 +3,12 @@
 mod media;
 mod path;
 mod radio;
+mod recorded;
 
 use giusto_congestion::Algorithm;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::recorded::{OF_WINDOW, RecordedWindow, of_recording};
 use self::{
     media::{Call, Encoder},
     path::{Path, QueueChoice},
@@ -153,10 +155,14 @@ impl Family {
 /// A drawn scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
+    /// Its seed; empty with a recording.
+    pub seed: String,
     /// Its number.
     pub number: u64,
-    /// Its family.
-    pub family: Family,
+    /// Its family: [`Family::name`], or what a recording belongs to.
+    pub family: String,
+    /// The window of a recording that its link repeats.
+    pub recording: Option<String>,
     /// The moment at which the path changes, in seconds, if it changes once.
     pub change_s: Option<f64>,
     /// Ratio of the capacity after the change to that before, if it changes once.
@@ -178,7 +184,7 @@ impl Drawn {
         self.written(controller.name(), controller.requirements().marks)
     }
 
-    fn written(&self, controller: &str, marks: bool) -> String {
+    pub(super) fn written(&self, controller: &str, marks: bool) -> String {
         let mut text = self.text.replace(CONTROLLER, controller);
         for own in ["off", "ect0", "ect1"] {
             let codepoint = if marks { own } else { "off" };
@@ -228,8 +234,10 @@ pub fn draw_unless(seed: &str, number: u64, ends: &dyn Fn() -> bool) -> Option<D
         sketch.flows.concat(),
     );
     Some(Drawn {
+        seed: seed.to_owned(),
         number,
-        family,
+        family: family.name().to_owned(),
+        recording: None,
         change_s: sketch.change.map(|(at, _)| at),
         change_ratio: sketch.change.map(|(_, ratio)| ratio),
         rtt_ms,

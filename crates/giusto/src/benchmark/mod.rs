@@ -1,4 +1,4 @@
-//! Random scenarios and a judgement of controllers on them.
+//! Scenarios, random or of recorded links, and a judgement of controllers on them.
 //!
 //! Scenario number *i* of a seed depends on the [`VERSION`], the seed and *i* alone. It is TOML text ([`Drawn::text`]), so that each
 //! can be written to a file and run as any other scenario. `docs/reference/benchmark.md` states the distributions, the figures of a run
@@ -9,7 +9,7 @@
 //! ```
 //! use giusto::benchmark::{self, Plan};
 //!
-//! let plan = Plan::new("an example", 2, vec!["gcc:libwebrtc".parse()?])?;
+//! let plan = Plan::new(["an example"], 2, vec!["gcc:libwebrtc".parse()?])?;
 //! let result = benchmark::run(&plan, Vec::new(), || false, |_| {});
 //! // What was attainable is judged too.
 //! assert_eq!(result.runs.len(), 2 * (1 + benchmark::Reference::ALL.len()));
@@ -21,6 +21,7 @@ mod draw;
 pub(crate) mod family;
 pub(crate) mod judge;
 mod plan;
+mod recordings;
 mod reference;
 mod result;
 mod run;
@@ -31,13 +32,15 @@ mod summary;
 
 pub use family::{Drawn, Family, draw, draw_unless};
 pub use judge::{Figures, Utility};
-pub use plan::{Plan, PlanError};
-pub use reference::Reference;
+pub use plan::{Key, Plan, PlanError};
+pub use recordings::{Recordings, RecordingsError};
+pub use reference::{Reference, Replayed};
 pub use result::{BenchmarkResult, MergeError, RunRow, merge};
 pub use run::{run, run_with};
 pub use simulate::{judge_scenario, simulate, simulate_with};
 pub use summary::{
-    ControllerSummary, FamilySummary, Goal, Pair, ReferenceSummary, Spread, Summary, WorstRun, summary,
+    ControllerSummary, FamilySummary, Goal, Interval95, Pair, ReferenceSummary, SeedIntervals, Spread,
+    Summary, WorstRun, summary,
 };
 
 /// The version of the distributions, the figures and the utility. Results of different versions cannot be compared.

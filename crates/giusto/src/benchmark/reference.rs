@@ -14,7 +14,10 @@ use giusto_congestion::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{family::Drawn, judge::Figures, share::sendable, simulate::simulate_with};
-use crate::run::{MediaFlow, Taps};
+use crate::{
+    run::{MediaFlow, Taps},
+    scenario::Scenario,
+};
 
 /// A row of a benchmark that is no controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,21 +114,59 @@ impl Reference {
 pub(super) fn simulate(
     drawn: &Drawn,
     reference: Reference,
-    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+    watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Option<Figures> {
-    let scenario = drawn.scenario(*ALGORITHM).ok()?;
-    let shares: Vec<(String, Arc<Known>)> = sendable(&scenario, STEP)
-        .into_iter()
-        .map(|(flow, bits)| (flow, Arc::new(Known::new(&bits))))
-        .collect();
-    let mut best: Option<Figures> = None;
-    for plan in reference.plans(drawn) {
-        let figures = simulate_with(drawn, *ALGORITHM, &mut Told { shares: &shares, plan }, &mut watch)?;
-        if best.as_ref().is_none_or(|best| figures.utility.total > best.utility.total) {
-            best = Some(figures);
+    Replayed::new(drawn, reference, watch).map(|best| best.figures)
+}
+
+/// A reference in a drawn scenario with the setting that counts there, to be run once more.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The scenario; [`taps`](Self::taps) make its controllers.
+    pub scenario: Scenario,
+    /// The figures by which the run is judged.
+    pub figures: Figures,
+    reference: Reference,
+    shares: Vec<(String, Arc<Known>)>,
+    plan: Plan,
+}
+
+impl Replayed {
+    /// Runs all settings of `reference`. `None` if `watch` ended it.
+    pub fn new(
+        drawn: &Drawn,
+        reference: Reference,
+        mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+    ) -> Option<Self> {
+        let scenario = drawn.scenario(*ALGORITHM).ok()?;
+        let shares: Vec<(String, Arc<Known>)> = sendable(&scenario, STEP)
+            .into_iter()
+            .map(|(flow, bits)| (flow, Arc::new(Known::new(&bits))))
+            .collect();
+        let mut best: Option<(Figures, Plan)> = None;
+        for plan in reference.plans(drawn) {
+            let figures = simulate_with(drawn, *ALGORITHM, &mut Told { shares: &shares, plan }, &mut watch)?;
+            if best.as_ref().is_none_or(|(best, _)| figures.utility.total > best.utility.total) {
+                best = Some((figures, plan));
+            }
         }
+        let (figures, plan) = best?;
+        Some(Self { scenario, figures, reference, shares, plan })
     }
-    best
+
+    /// The scenario as a file. No file can name a reference: a constant rate stands in its place.
+    pub fn text(&self, drawn: &Drawn) -> String {
+        let name = self.reference.name();
+        format!(
+            "# {name} is no controller: \"fixed\" stands in its place.\n{}",
+            drawn.written("fixed", false)
+        )
+    }
+
+    /// What gives the judged flows of [`scenario`](Self::scenario) their shares.
+    pub fn taps(&self) -> impl Taps + use<'_> {
+        Told { shares: &self.shares, plan: self.plan }
+    }
 }
 
 /// Gives the judged flows their shares.

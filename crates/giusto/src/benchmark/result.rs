@@ -6,18 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     VERSION,
-    family::{Drawn, Family},
+    family::Drawn,
     judge::Figures,
-    plan::Plan,
+    plan::{Key, Plan},
 };
 
 /// One scenario under one controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRow {
+    /// Seed of the scenario; empty with recordings.
+    pub seed: String,
     /// Number of the scenario.
     pub scenario: u64,
-    /// Its family.
-    pub family: Family,
+    /// Its family: [`Family::name`](super::Family::name), or what a recording belongs to.
+    pub family: String,
+    /// The window of a recording that the link repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<String>,
     /// The controller, or the reference: `bound:causal`, ….
     pub controller: String,
     /// Base round-trip time before any change, ms.
@@ -36,8 +41,10 @@ pub struct RunRow {
 impl RunRow {
     pub(super) fn new(drawn: &Drawn, controller: String, figures: Figures) -> Self {
         Self {
+            seed: drawn.seed.clone(),
             scenario: drawn.number,
-            family: drawn.family,
+            family: drawn.family.clone(),
+            recording: drawn.recording.clone(),
             controller,
             rtt_ms: drawn.rtt_ms,
             change_ratio: drawn.change_ratio,
@@ -45,6 +52,11 @@ impl RunRow {
             random_loss: drawn.random_loss,
             figures,
         }
+    }
+
+    /// What names its scenario.
+    pub fn key(&self) -> Key {
+        (self.seed.clone(), self.scenario)
     }
 }
 
@@ -57,10 +69,13 @@ pub struct BenchmarkResult {
     pub giusto: String,
     /// Digest of the sources of the algorithms.
     pub algorithms: String,
-    /// Seed.
-    pub seed: String,
-    /// Number of scenarios of the whole benchmark.
+    /// Seeds; none with recordings.
+    pub seeds: Vec<String>,
+    /// Number of scenarios of each seed, or of the recordings, in the whole benchmark.
     pub scenarios: u64,
+    /// Digest of the recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recordings: Option<String>,
     /// The judged controllers.
     pub controllers: Vec<String>,
     /// What was judged besides them: bounds and constant rates.
@@ -97,8 +112,8 @@ pub enum MergeError {
     Twice {
         /// Name of the second result.
         name: String,
-        /// Number of the scenario.
-        scenario: u64,
+        /// The scenario.
+        scenario: String,
         /// Controller.
         controller: String,
     },
@@ -109,8 +124,8 @@ pub enum MergeError {
     Unplanned {
         /// Name of the result.
         name: String,
-        /// Number of the scenario.
-        scenario: u64,
+        /// The scenario.
+        scenario: String,
         /// Controller.
         controller: String,
         /// Number of the benchmark's scenarios.
@@ -125,8 +140,8 @@ pub enum MergeError {
         missing: u64,
         /// Number of all runs.
         all: u64,
-        /// Number of the first scenario with a missing run.
-        scenario: u64,
+        /// The first scenario with a missing run.
+        scenario: String,
         /// Its controller.
         controller: String,
     },
@@ -138,8 +153,9 @@ impl BenchmarkResult {
             version: VERSION.to_owned(),
             giusto: env!("CARGO_PKG_VERSION").to_owned(),
             algorithms: env!("GIUSTO_ALGORITHMS").to_owned(),
-            seed: plan.seed.clone(),
+            seeds: plan.seeds.clone(),
             scenarios: plan.scenarios,
+            recordings: plan.recordings.as_ref().map(|own| own.digest().to_owned()),
             controllers: plan.controllers.iter().map(|own| own.name().to_owned()).collect(),
             references: plan.references.iter().map(|own| own.name()).collect(),
             runs,
@@ -155,22 +171,29 @@ impl BenchmarkResult {
 
     /// The number of runs of the whole benchmark.
     pub(super) fn planned(&self) -> u64 {
-        self.scenarios.saturating_mul(self.names().count() as u64)
+        let each = (self.names().count() * self.seeds.len().max(1)) as u64;
+        self.scenarios.saturating_mul(each)
+    }
+
+    /// The seeds; one that is empty with recordings.
+    pub(super) fn seeds(&self) -> Vec<String> {
+        if self.seeds.is_empty() { vec![String::new()] } else { self.seeds.clone() }
     }
 
     fn sort(&mut self) {
-        let names: Vec<String> = self.names().cloned().collect();
-        let place = |row: &RunRow| names.iter().position(|own| *own == row.controller);
-        self.runs.sort_by_key(|row| (row.scenario, place(row)));
+        let (seeds, names) = (self.seeds(), self.names().cloned().collect::<Vec<_>>());
+        let place = |all: &[String], name: &String| all.iter().position(|own| own == name);
+        self.runs.sort_by_key(|row| (place(&seeds, &row.seed), row.scenario, place(&names, &row.controller)));
     }
 
     /// What must agree between results that are merged.
-    fn identity(&self) -> [(&'static str, String); 7] {
+    fn identity(&self) -> [(&'static str, String); 8] {
         [
             ("benchmark version", self.version.clone()),
             ("version of giusto", self.giusto.clone()),
             ("digest of the algorithms", self.algorithms.clone()),
-            ("seed", format!("{:?}", self.seed)),
+            ("seed", format!("{:?}", self.seeds.join(","))),
+            ("digest of the recordings", self.recordings.clone().unwrap_or_default()),
             ("number of scenarios", self.scenarios.to_string()),
             ("list of controllers", self.controllers.join(",")),
             ("list of references", self.references.join(",")),
@@ -186,14 +209,19 @@ impl BenchmarkResult {
 pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, MergeError> {
     let mut parts = parts.into_iter();
     let (first, mut whole) = parts.next().ok_or(MergeError::Nothing)?;
-    let key = |row: &RunRow| (row.scenario, row.controller.clone());
-    let mut seen: BTreeSet<(u64, String)> = BTreeSet::new();
+    let key = |row: &RunRow| (row.seed.clone(), row.scenario, row.controller.clone());
+    let mut seen: BTreeSet<(String, u64, String)> = BTreeSet::new();
     let scenarios = whole.scenarios;
-    let names: Vec<String> = whole.names().cloned().collect();
+    let (seeds, names) = (whole.seeds(), whole.names().cloned().collect::<Vec<_>>());
+    let several = seeds.len() > 1;
+    let shown = |seed: &str, number: u64| {
+        if several { format!("{number} of seed {seed:?}") } else { number.to_string() }
+    };
     let mut take = |name: &str, runs: &[RunRow]| {
         for row in runs {
-            let ((scenario, controller), name) = (key(row), name.to_owned());
-            if scenario >= scenarios || !names.contains(&controller) {
+            let (scenario, controller) = (shown(&row.seed, row.scenario), row.controller.clone());
+            let name = name.to_owned();
+            if row.scenario >= scenarios || !names.contains(&controller) || !seeds.contains(&row.seed) {
                 return Err(MergeError::Unplanned { name, scenario, controller, scenarios });
             }
             if !seen.insert(key(row)) {
@@ -212,10 +240,18 @@ pub fn merge(parts: Vec<(String, BenchmarkResult)>) -> Result<BenchmarkResult, M
         whole.runs.extend(part.runs);
     }
     let all = whole.planned();
-    let planned = (0..whole.scenarios)
-        .flat_map(|number| names.iter().map(move |controller| (number, controller.clone())));
-    if let Some((scenario, controller)) = planned.into_iter().find(|key| !seen.contains(key)) {
-        let missing = all.saturating_sub(seen.len() as u64);
+    let missing = all.saturating_sub(seen.len() as u64);
+    if missing > 0 {
+        let scenarios = seeds.iter().flat_map(|seed| (0..scenarios).map(move |number| (seed, number)));
+        let mut runs =
+            scenarios.flat_map(|(seed, number)| names.iter().map(move |name| (seed, number, name)));
+        let is_missing = |&(seed, number, name): &(&String, u64, &String)| {
+            !seen.contains(&(seed.clone(), number, name.clone()))
+        };
+        let (scenario, controller) = runs
+            .find(is_missing)
+            .map(|(seed, number, name)| (shown(seed, number), name.clone()))
+            .unwrap_or_default();
         return Err(MergeError::Missing { missing, all, scenario, controller });
     }
     whole.sort();

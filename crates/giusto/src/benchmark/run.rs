@@ -6,9 +6,9 @@ use giusto_congestion::Algorithm;
 use rayon::prelude::*;
 
 use super::{
-    family::{Drawn, draw_unless},
+    family::Drawn,
     judge::Figures,
-    plan::Plan,
+    plan::{Key, Plan},
     reference::{self, Reference},
     result::{BenchmarkResult, RunRow},
     simulate::simulate,
@@ -52,18 +52,18 @@ pub fn run_with(
     is_over: impl Fn() -> bool + Sync,
     finished: impl FnMut(&RunRow) + Send,
 ) -> BenchmarkResult {
-    let known: BTreeMap<(u64, String), RunRow> =
-        known.into_iter().map(|row| ((row.scenario, row.controller.clone()), row)).collect();
+    let known: BTreeMap<(Key, String), RunRow> =
+        known.into_iter().map(|row| ((row.key(), row.controller.clone()), row)).collect();
     let finished = Mutex::new(finished);
-    let numbers: Vec<u64> = plan.numbers().collect();
-    let of_scenario = |number: u64| {
+    let keys: Vec<Key> = plan.keys().collect();
+    let of_scenario = |key: Key| {
         let controllers = plan.controllers.iter().copied().map(Judged::Controller);
         let all = controllers.chain(plan.references.iter().copied().map(Judged::Reference));
-        let wanted: Vec<Judged> = all.filter(|own| !known.contains_key(&(number, own.name()))).collect();
+        let wanted: Vec<Judged> = all.filter(|own| !known.contains_key(&(key.clone(), own.name()))).collect();
         if wanted.is_empty() || is_over() {
             return Vec::new();
         }
-        let Some(drawn) = draw_unless(&plan.seed, number, &is_over) else { return Vec::new() };
+        let Some(drawn) = plan.draw_unless(&key, &is_over) else { return Vec::new() };
         let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let row = |&judged: &Judged| {
             if is_over() {
@@ -81,7 +81,7 @@ pub fn run_with(
         };
         wanted.par_iter().with_max_len(1).filter_map(row).collect()
     };
-    let rows: Vec<Vec<RunRow>> = numbers.into_par_iter().with_max_len(1).map(of_scenario).collect();
+    let rows: Vec<Vec<RunRow>> = keys.into_par_iter().with_max_len(1).map(of_scenario).collect();
     let rows = rows.into_iter().flatten().chain(known.into_values()).collect();
     BenchmarkResult::new(plan, rows)
 }

@@ -8,12 +8,14 @@ use rand::RngExt;
 use serde::Serialize;
 
 use super::{
-    family::Family,
+    family::{Family, OF_WINDOW},
     judge::{POOR, Utility, quantile},
+    plan::Key,
     reference::Reference,
     result::{BenchmarkResult, RunRow},
     scores,
 };
+use crate::confidence::Interval;
 
 /// Number of runs that are named as the worst of a controller.
 const WORST: usize = 10;
@@ -27,10 +29,15 @@ const CONFIDENCE: f64 = 0.95;
 pub struct Summary {
     /// Version of the benchmark.
     pub version: String,
-    /// Seed.
+    /// Seeds, separated by commas; empty with recordings.
     pub seed: String,
-    /// Number of scenarios.
+    /// Each seed; none with recordings.
+    pub seeds: Vec<String>,
+    /// Number of scenarios of each seed, or of the recordings.
     pub scenarios: u64,
+    /// Digest of the recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordings: Option<String>,
     /// Number of runs that are missing, because the benchmark was ended early or this is a shard.
     pub missing_runs: u64,
     /// Each controller.
@@ -49,7 +56,7 @@ pub struct ControllerSummary {
     /// Over all runs.
     pub all: FamilySummary,
     /// Each family by its name.
-    pub families: BTreeMap<&'static str, FamilySummary>,
+    pub families: BTreeMap<String, FamilySummary>,
     /// The goals of a controller, as far as they can be read from these runs.
     pub goals: BTreeMap<&'static str, Goal>,
     /// The runs in which it was furthest behind the best controller, the worst first.
@@ -64,7 +71,7 @@ pub struct ReferenceSummary {
     /// Over all runs.
     pub all: FamilySummary,
     /// Each family by its name.
-    pub families: BTreeMap<&'static str, FamilySummary>,
+    pub families: BTreeMap<String, FamilySummary>,
 }
 
 /// The runs of a controller in one family. Without a suffix: medians.
@@ -116,6 +123,33 @@ pub struct FamilySummary {
     pub parts: Utility,
     /// 10th and 90th percentiles over the runs.
     pub spread: Spread,
+    /// Intervals over seeds, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<SeedIntervals>,
+}
+
+/// The 95 % confidence interval of a mean over seeds: lower and upper limit, by Student's t.
+pub type Interval95 = [f64; 2];
+
+/// Figures of a controller as means over seeds, with 95 % confidence intervals by Student's t: each seed's figure is one value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct SeedIntervals {
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Mean utility.
+    pub utility_mean: Interval95,
+    /// Mean utility over that of `bound:causal`.
+    pub bound_ratio: Option<Interval95>,
+    /// Median use.
+    pub utilisation_ratio: Interval95,
+    /// Median 95th percentile of the frame delay.
+    pub frame_delay_p95_ms: Interval95,
+    /// Mean share of missed frames.
+    pub missed_frames_ratio: Interval95,
+    /// Share of collapsed runs.
+    pub collapsed_ratio: Interval95,
+    /// Share of the runs whose utility is below 0.2.
+    pub poor_ratio: Interval95,
 }
 
 /// The 10th and the 90th percentile of figures over runs.
@@ -138,6 +172,9 @@ pub struct Goal {
     pub value: f64,
     /// Number of runs.
     pub runs: u64,
+    /// Its interval over seeds, if several have such runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<Interval95>,
 }
 
 /// Two controllers on the same scenarios.
@@ -149,8 +186,11 @@ pub struct Pair {
     pub b: String,
     /// Mean of the utility of `a` less that of `b`.
     pub utility_difference: f64,
-    /// Its 95 % confidence interval: percentile bootstrap over the scenarios.
+    /// Its 95 % confidence interval: percentile bootstrap over the scenarios, or over the windows of recordings.
     pub interval: [f64; 2],
+    /// Its 95 % confidence interval over seeds, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_seeds: Option<Interval95>,
     /// Share of the scenarios in which `a` has the higher utility; equal ones count half.
     pub wins_ratio: f64,
 }
@@ -158,10 +198,15 @@ pub struct Pair {
 /// A run in which a controller was far behind the best one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstRun {
+    /// Seed of the scenario; empty with recordings.
+    pub seed: String,
     /// Number of the scenario.
     pub scenario: u64,
     /// Its family.
-    pub family: Family,
+    pub family: String,
+    /// The window of a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<String>,
     /// Its utility.
     pub utility: f64,
     /// The highest utility on this scenario.
@@ -176,49 +221,127 @@ pub struct WorstRun {
 
 /// The summary of a result, complete or not.
 pub fn summary(result: &BenchmarkResult) -> Summary {
-    let runs = Runs::of(result);
+    let runs = Runs::of(result, result.runs.iter());
+    let mut controllers: Vec<ControllerSummary> =
+        result.controllers.iter().map(|name| runs.controller(result, name)).collect();
+    let mut references: Vec<ReferenceSummary> =
+        result.references.iter().map(|name| runs.reference(name)).collect();
+    let mut pairs = runs.pairs(result);
+    if result.seeds.len() > 1 {
+        let of = |seed: &String| Runs::of(result, result.runs.iter().filter(move |row| row.seed == *seed));
+        let seeds: Vec<Runs<'_>> = result.seeds.iter().map(of).collect();
+        over_seeds(&seeds, &mut controllers, &mut references, &mut pairs);
+    }
     Summary {
         version: result.version.clone(),
-        seed: result.seed.clone(),
+        seed: result.seeds.join(","),
+        seeds: result.seeds.clone(),
         scenarios: result.scenarios,
+        recordings: result.recordings.clone(),
         missing_runs: result.planned().saturating_sub(result.runs.len() as u64),
-        controllers: result.controllers.iter().map(|name| runs.controller(result, name)).collect(),
-        references: result.references.iter().map(|name| runs.reference(name)).collect(),
-        pairs: runs.pairs(result),
+        controllers,
+        references,
+        pairs,
     }
+}
+
+/// Adds the intervals over the runs of each seed.
+fn over_seeds(
+    seeds: &[Runs<'_>],
+    controllers: &mut [ControllerSummary],
+    references: &mut [ReferenceSummary],
+    pairs: &mut [Pair],
+) {
+    for own in controllers {
+        add_intervals(seeds, &own.name, &mut own.all, &mut own.families);
+        let goals: Vec<BTreeMap<&'static str, Goal>> =
+            seeds.iter().map(|seed| seed.goals(&own.name)).collect();
+        for (name, goal) in &mut own.goals {
+            let values = goals.iter().filter_map(|goals| goals.get(name)).map(|goal| goal.value);
+            goal.over_seeds = interval(values);
+        }
+    }
+    for own in references {
+        add_intervals(seeds, &own.name, &mut own.all, &mut own.families);
+    }
+    for pair in pairs {
+        let differences = seeds.iter().map(|seed| seed.differences(&pair.a, &pair.b));
+        let means = differences.filter(|own| !own.is_empty());
+        pair.over_seeds = interval(means.map(|own| mean(&own.into_values().collect::<Vec<_>>())));
+    }
+}
+
+/// Adds the intervals of a row and of its families.
+fn add_intervals(
+    seeds: &[Runs<'_>],
+    name: &str,
+    all: &mut FamilySummary,
+    families: &mut BTreeMap<String, FamilySummary>,
+) {
+    all.over_seeds = intervals(seeds, name, None);
+    for (family, own) in families {
+        own.over_seeds = intervals(seeds, name, Some(family));
+    }
+}
+
+/// The intervals of a row over all its runs, or over those of a family.
+fn intervals(seeds: &[Runs<'_>], name: &str, family: Option<&str>) -> Option<SeedIntervals> {
+    let own = |seed: &Runs<'_>| {
+        let is_of = |row: &&&RunRow| family.is_none_or(|family| row.family == family);
+        let rows: Vec<&RunRow> = seed.rows(name).iter().filter(is_of).copied().collect();
+        (!rows.is_empty()).then(|| seed.family_summary(&rows))
+    };
+    let each: Vec<FamilySummary> = seeds.iter().filter_map(own).collect();
+    let of = |figure: fn(&FamilySummary) -> f64| interval(each.iter().map(figure));
+    Some(SeedIntervals {
+        seeds: each.len() as u64,
+        utility_mean: of(|own| own.utility_mean)?,
+        bound_ratio: interval(each.iter().filter_map(|own| own.bound_ratio)),
+        utilisation_ratio: of(|own| own.utilisation_ratio)?,
+        frame_delay_p95_ms: of(|own| own.frame_delay_p95_ms)?,
+        missed_frames_ratio: of(|own| own.missed_frames_ratio)?,
+        collapsed_ratio: of(|own| own.collapsed_ratio)?,
+        poor_ratio: of(|own| own.poor_ratio)?,
+    })
+}
+
+/// The interval of some values; `None` of fewer than two.
+fn interval(values: impl Iterator<Item = f64>) -> Option<Interval95> {
+    let own = Interval::of(&values.collect::<Vec<_>>())?;
+    Some([own.low?, own.high?])
 }
 
 /// The runs by controller and by scenario.
 struct Runs<'a> {
     by_controller: BTreeMap<&'a str, Vec<&'a RunRow>>,
-    by_scenario: BTreeMap<u64, Vec<&'a RunRow>>,
+    by_scenario: BTreeMap<Key, Vec<&'a RunRow>>,
     /// Median use and frame delay of each controller by family.
-    medians: BTreeMap<(Family, &'a str), (f64, f64)>,
+    medians: BTreeMap<(&'a str, &'a str), (f64, f64)>,
     references: BTreeMap<&'a str, Vec<&'a RunRow>>,
     /// Utility of the causal bound by scenario.
-    bound: BTreeMap<u64, f64>,
+    bound: BTreeMap<Key, f64>,
 }
 
 impl<'a> Runs<'a> {
-    fn of(result: &'a BenchmarkResult) -> Self {
+    fn of(result: &'a BenchmarkResult, rows: impl Iterator<Item = &'a RunRow>) -> Self {
         let (mut by_controller, mut by_scenario) = (BTreeMap::new(), BTreeMap::new());
-        let mut by_both: BTreeMap<(Family, &str), Vec<&RunRow>> = BTreeMap::new();
+        let mut by_both: BTreeMap<(&str, &str), Vec<&RunRow>> = BTreeMap::new();
         let mut references: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
-        for row in &result.runs {
+        for row in rows {
             if result.references.contains(&row.controller) {
                 references.entry(row.controller.as_str()).or_default().push(row);
                 continue;
             }
             by_controller.entry(row.controller.as_str()).or_insert_with(Vec::new).push(row);
-            by_scenario.entry(row.scenario).or_insert_with(Vec::new).push(row);
-            by_both.entry((row.family, row.controller.as_str())).or_default().push(row);
+            by_scenario.entry(row.key()).or_insert_with(Vec::new).push(row);
+            by_both.entry((row.family.as_str(), row.controller.as_str())).or_default().push(row);
         }
         let median = |(key, rows): (_, Vec<&RunRow>)| {
             let used = median(&rows, |row| row.figures.utilisation_ratio);
             (key, (used, median_delay(&rows)))
         };
         let causal = references.get(Reference::Causal.name().as_str()).map_or(&[][..], Vec::as_slice);
-        let bound = causal.iter().map(|row| (row.scenario, row.figures.utility.total)).collect();
+        let bound = causal.iter().map(|row| (row.key(), row.figures.utility.total)).collect();
         Self {
             by_controller,
             by_scenario,
@@ -226,6 +349,11 @@ impl<'a> Runs<'a> {
             references,
             bound,
         }
+    }
+
+    /// The runs of a controller or a reference.
+    fn rows(&self, name: &str) -> &[&'a RunRow] {
+        self.references.get(name).map_or_else(|| self.own(name), Vec::as_slice)
     }
 
     fn own(&self, name: &str) -> &[&'a RunRow] {
@@ -250,17 +378,18 @@ impl<'a> Runs<'a> {
     }
 
     /// All of these runs, and those of each family.
-    fn summaries(&self, own: &[&RunRow]) -> (FamilySummary, BTreeMap<&'static str, FamilySummary>) {
-        let of = |family: Family| own.iter().filter(|row| row.family == family).copied().collect::<Vec<_>>();
-        let families = Family::ALL.into_iter().map(|family| (family.name(), of(family)));
-        let families = families
-            .filter(|(_, rows)| !rows.is_empty())
-            .map(|(family, rows)| (family, self.family_summary(&rows)));
+    fn summaries(&self, own: &[&RunRow]) -> (FamilySummary, BTreeMap<String, FamilySummary>) {
+        let mut families: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
+        for row in own {
+            families.entry(row.family.as_str()).or_default().push(row);
+        }
+        let families =
+            families.into_iter().map(|(family, rows)| (family.to_owned(), self.family_summary(&rows)));
         (self.family_summary(own), families.collect())
     }
 
     fn family_summary(&self, rows: &[&RunRow]) -> FamilySummary {
-        let both = rows.iter().filter_map(|row| Some((row, self.bound.get(&row.scenario)?)));
+        let both = rows.iter().filter_map(|row| Some((row, self.bound.get(&row.key())?)));
         let (own, bound) =
             both.fold((0.0, 0.0), |(own, bound), (row, of)| (own + row.figures.utility.total, bound + of));
         FamilySummary { bound_ratio: (bound > 0.0).then(|| own / bound), ..family_summary(rows) }
@@ -268,7 +397,7 @@ impl<'a> Runs<'a> {
 
     /// The others on the scenario of `row`.
     fn others(&self, row: &RunRow) -> impl Iterator<Item = &&'a RunRow> {
-        let all = self.by_scenario.get(&row.scenario).map_or(&[][..], Vec::as_slice);
+        let all = self.by_scenario.get(&row.key()).map_or(&[][..], Vec::as_slice);
         all.iter().filter(|other| other.controller != row.controller)
     }
 
@@ -277,7 +406,7 @@ impl<'a> Runs<'a> {
         let mut goals = BTreeMap::new();
         let mut put = |goal: &'static str, value: f64, runs: usize| {
             if runs > 0 {
-                goals.insert(goal, Goal { value, runs: runs as u64 });
+                goals.insert(goal, Goal { value, runs: runs as u64, over_seeds: None });
             }
         };
         let share = |rows: &[&RunRow], holds: &dyn Fn(&RunRow) -> bool| {
@@ -286,16 +415,17 @@ impl<'a> Runs<'a> {
         let of = |wanted: &dyn Fn(&RunRow) -> bool| -> Vec<&RunRow> {
             own.iter().filter(|row| wanted(row)).copied().collect()
         };
-        let among = |families: &[Family]| of(&|row| families.contains(&row.family));
+        let among = |families: &[Family]| of(&|row| families.iter().any(|own| row.is_of(*own)));
 
-        let dominated = |&(used, delay): &(f64, f64), family: Family| {
-            self.medians.iter().any(|((other, controller), &(theirs, their_delay))| {
-                *other == family && *controller != name && theirs > used && their_delay < delay
+        let families: Vec<bool> = self
+            .medians
+            .iter()
+            .filter(|((_, controller), _)| *controller == name)
+            .map(|((family, _), &(used, delay))| {
+                self.medians.iter().any(|((other, controller), &(theirs, their_delay))| {
+                    other == family && *controller != name && theirs > used && their_delay < delay
+                })
             })
-        };
-        let families: Vec<bool> = Family::ALL
-            .into_iter()
-            .filter_map(|family| Some(dominated(self.medians.get(&(family, name))?, family)))
             .collect();
         put("dominated_families", families.iter().filter(|is| **is).count() as f64, own.len());
         put(
@@ -313,7 +443,7 @@ impl<'a> Runs<'a> {
         let fading = among(&[Family::Fades, Family::Lte, Family::Stalls]);
         put("fading_missed_frames_ratio", missed(&fading), fading.len());
         let tcp = of(&|row| {
-            row.family == Family::LongTcp && matches!(row.rival.as_deref(), Some("cubic" | "new-reno"))
+            row.is_of(Family::LongTcp) && matches!(row.rival.as_deref(), Some("cubic" | "new-reno"))
         });
         let fair = |row: &RunRow| (0.5..=1.5).contains(&row.figures.utilisation_ratio);
         put("tcp_fair_ratio", share(&tcp, &fair), tcp.len());
@@ -336,9 +466,7 @@ impl<'a> Runs<'a> {
             up_to_20.len(),
         );
         let rises = of(&|row| {
-            row.family == Family::StepUp
-                && row.change_ratio.is_some_and(|by| by >= 3.0)
-                && row.rtt_ms <= 200.0
+            row.is_of(Family::StepUp) && row.change_ratio.is_some_and(|by| by >= 3.0) && row.rtt_ms <= 200.0
         });
         put(
             "rise_within_3_s_ratio",
@@ -346,7 +474,7 @@ impl<'a> Runs<'a> {
             rises.len(),
         );
         let falls = of(&|row| {
-            row.family == Family::StepDown
+            row.is_of(Family::StepDown)
                 && row.change_ratio.is_some_and(|by| (by - 1.0 / 3.0).abs() < 1e-3)
                 && row.rtt_ms <= 100.0
                 && row.figures.queue_delay_after_fall_p95_ms.is_some()
@@ -373,32 +501,44 @@ impl<'a> Runs<'a> {
         });
         rows.truncate(WORST);
         let worst = rows.into_iter().map(|row| WorstRun {
+            seed: row.seed.clone(),
             scenario: row.scenario,
-            family: row.family,
+            family: row.family.clone(),
+            recording: row.recording.clone(),
             utility: row.figures.utility.total,
             best_utility: best(row),
             utilisation_ratio: row.figures.utilisation_ratio,
             frame_delay_p95_ms: row.figures.frame_delay_p95_ms,
-            command: replay(&result.seed, row.scenario, name),
+            command: replay(result, row, name),
         });
         worst.collect()
+    }
+
+    /// The utility of `a` less that of `b` in each scenario that both have.
+    fn differences(&self, a: &str, b: &str) -> BTreeMap<Key, f64> {
+        let utility = |row: &&RunRow| (row.key(), row.figures.utility.total);
+        let own: BTreeMap<Key, f64> = self.own(a).iter().map(utility).collect();
+        let difference = |row: &&RunRow| Some((row.key(), own.get(&row.key())? - row.figures.utility.total));
+        self.own(b).iter().filter_map(difference).collect()
     }
 
     fn pairs(&self, result: &BenchmarkResult) -> Vec<Pair> {
         let names = &result.controllers;
         let mut pairs = Vec::new();
         for (place, a) in names.iter().enumerate() {
-            let own: BTreeMap<u64, f64> =
-                self.own(a).iter().map(|row| (row.scenario, row.figures.utility.total)).collect();
             for b in names.iter().skip(place + 1) {
-                let differences: Vec<f64> = self
-                    .own(b)
-                    .iter()
-                    .filter_map(|row| Some(own.get(&row.scenario)? - row.figures.utility.total))
-                    .collect();
+                let differences = self.differences(a, b);
                 if differences.is_empty() {
                     continue;
                 }
+                // The scenarios of one window are one draw: of the network.
+                let of_one = if result.recordings.is_some() { OF_WINDOW } else { 1 };
+                let mut draws: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+                for ((seed, number), difference) in &differences {
+                    draws.entry((seed.clone(), number / of_one)).or_default().push(*difference);
+                }
+                let independent: Vec<f64> = draws.values().map(|own| mean(own)).collect();
+                let differences: Vec<f64> = differences.into_values().collect();
                 let wins = differences.iter().map(|&d| {
                     if d > 0.0 {
                         1.0
@@ -412,7 +552,8 @@ impl<'a> Runs<'a> {
                     a: a.clone(),
                     b: b.clone(),
                     utility_difference: mean(&differences),
-                    interval: bootstrap(&differences, &mut random::stream(1, "benchmark: bootstrap")),
+                    interval: bootstrap(&independent, &mut random::stream(1, "benchmark: bootstrap")),
+                    over_seeds: None,
                     wins_ratio: wins.sum::<f64>() / differences.len() as f64,
                 });
             }
@@ -426,6 +567,10 @@ impl RunRow {
     pub(super) fn is_alone(&self) -> bool {
         self.rival.is_none() && self.figures.flows.len() == 1
     }
+
+    fn is_of(&self, family: Family) -> bool {
+        self.family == family.name()
+    }
 }
 
 /// Whether `a` is better than `b` in both use and frame delay.
@@ -435,11 +580,15 @@ fn beats(a: &RunRow, b: &RunRow) -> bool {
 }
 
 /// The command that repeats a run.
-fn replay(seed: &str, scenario: u64, controller: &str) -> String {
+fn replay(result: &BenchmarkResult, row: &RunRow, controller: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:+".contains(c);
-    let quoted =
-        if seed.chars().all(plain) { seed.to_owned() } else { format!("'{}'", seed.replace('\'', "'\\''")) };
-    format!("giusto benchmark --seed={quoted} --replay {scenario} --controller {controller} --why")
+    let seed = &row.seed;
+    let source = match &result.recordings {
+        Some(_) => "--recordings DIR".to_owned(),
+        None if seed.chars().all(plain) => format!("--seed={seed}"),
+        None => format!("--seed='{}'", seed.replace('\'', "'\\''")),
+    };
+    format!("giusto benchmark {source} --replay {} --controller {controller} --why", row.scenario)
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -509,6 +658,7 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
             queue_delay_p95_ms: spread(|row| row.figures.queue_delay_p95_ms),
             utility: spread(|row| row.figures.utility.total),
         },
+        over_seeds: None,
     }
 }
 

@@ -86,7 +86,7 @@ const MAX_FILE_BYTES: u64 = 100_000_000;
 
 /// The text of a file. A scenario may come through a pipe, which a shell makes for `<(command)`; a file that a scenario names may
 /// not, for it may never be written to.
-pub(super) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String> {
+pub(crate) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String> {
     let unreadable = |error: std::io::Error| whole_file::unreadable(path, &error);
     let found = fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() && !found.is_dir() && !may_be_pipe {

@@ -38,7 +38,7 @@ mod change;
 mod city;
 mod controllers;
 mod document;
-mod error;
+pub(crate) mod error;
 mod expectation;
 pub(crate) mod keys;
 mod lesson;
@@ -47,7 +47,7 @@ mod model;
 mod read;
 pub(crate) mod row;
 mod setting;
-mod trace;
+pub(crate) mod trace;
 mod validate;
 
 pub use builder::Builder;

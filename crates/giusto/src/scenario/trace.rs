@@ -1,5 +1,7 @@
 //! Trace files of link rates.
 
+mod table;
+
 use std::{
     borrow::Cow,
     collections::BTreeMap,
@@ -10,12 +12,12 @@ use std::{
 use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
+use self::table::COLUMNS;
+pub(crate) use self::table::Direction;
 use super::error::read_text;
 
 /// Bytes per delivery opportunity: Mahimahi's manual, `mm-link(1)`.
-const OPPORTUNITY_BYTES: u32 = 1504;
-
-const COLUMNS: &str = "write lines of time_s,rate_bps, such as 12.5,3000000";
+pub(crate) const OPPORTUNITY_BYTES: u32 = 1504;
 
 /// Where the trace files of a scenario are.
 #[derive(Debug, Clone, Default)]
@@ -43,76 +45,122 @@ impl Traces {
     }
 }
 
-/// Reads a file of the columns `time_s,rate_bps`. Each rate holds from its time on; the trace repeats after `period`.
-pub(super) fn rates(traces: &Traces, name: &str, period: Option<TimeDelta>) -> Result<RateProfile, String> {
-    let line = |text: &str, steps: &[(Timestamp, DataRate)]| {
-        let fields: Vec<&str> = text.split(',').map(str::trim).collect();
-        if steps.is_empty() && fields == ["time_s", "rate_bps"] {
-            return Ok(None);
-        }
-        let [time, rate] = fields[..] else {
-            return Err(format!("expected two columns, found \"{text}\": {COLUMNS}"));
-        };
-        let wrong = |what: &str| format!("expected a number of at least 0, found \"{what}\": {COLUMNS}");
-        let seconds = number(time).ok_or_else(|| wrong(time))?;
-        let bps = number(rate).ok_or_else(|| wrong(rate))?;
-        let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
-        match steps.last() {
-            Some((before, _)) if at <= *before => {
-                Err(format!("times must increase, found {seconds} s after {} s", before.as_seconds()))
-            }
-            _ => Ok(Some((at, DataRate::from_bps(bps.round() as u64)))),
-        }
-    };
-    let (path, text) = traces.text(name)?;
-    profile(&path, &text, COLUMNS, line, |steps| RateProfile::Steps { steps, period })
+/// How a trace is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// The direction of a recording of both.
+    pub(crate) direction: Direction,
+    /// Factor of its rates, above 0.
+    pub(crate) scale: f64,
 }
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self { direction: Direction::Down, scale: 1.0 }
+    }
+}
+
+/// What a file of recorded rates holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Recorded {
+    /// Rates, each from its time on.
+    Rates(Vec<(Timestamp, DataRate)>),
+    /// Delivery opportunities of Mahimahi.
+    Opportunities(Vec<Timestamp>),
+}
+
+/// Reads a recording of any format that its content shows: opportunities of Mahimahi, or a table of times and rates. Errors name `path`
+/// and the line.
+pub(crate) fn recorded(path: &Path, text: &str, direction: Direction) -> Result<Recorded, String> {
+    let is_number = |line: &str| line.bytes().all(|byte| byte.is_ascii_digit());
+    if content(text).next().is_some_and(|(_, line)| is_number(line)) {
+        return opportunities(path, text).map(Recorded::Opportunities);
+    }
+    let steps = table::read(content(text), direction);
+    let steps = steps.map_err(|(number, what)| format!("{}:{number}: {what}", path.display()))?;
+    filled(path, steps, COLUMNS).map(Recorded::Rates)
+}
+
+/// Reads a recording as a link's rate; that of a table repeats after `period`.
+pub(super) fn rates(
+    traces: &Traces,
+    name: &str,
+    period: Option<TimeDelta>,
+    reading: Reading,
+) -> Result<RateProfile, String> {
+    let (path, text) = traces.text(name)?;
+    let profile = match recorded(&path, &text, reading.direction)? {
+        Recorded::Rates(steps) => RateProfile::Steps { steps, period },
+        Recorded::Opportunities(_) if period.is_some() => return Err(OWN_PERIOD.to_owned()),
+        Recorded::Opportunities(at) => RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES },
+    };
+    checked(&path, scaled(profile, reading.scale))
+}
+
+/// A period beside a trace that has one.
+pub(super) const OWN_PERIOD: &str = "a trace of Mahimahi has its own period: remove period";
 
 /// Reads a trace of Mahimahi: the millisecond of a delivery opportunity on each line.
-pub(super) fn mahimahi(traces: &Traces, name: &str) -> Result<RateProfile, String> {
-    const LINES: &str = "write one whole number of milliseconds on each line";
-    let line = |text: &str, at: &[Timestamp]| {
-        let millis: u64 =
-            text.parse().map_err(|_| format!("expected milliseconds, found \"{text}\": {LINES}"))?;
-        let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
-        match at.last() {
-            Some(before) if moment < *before => {
-                let before = before.as_nanos() / 1_000_000;
-                Err(format!("times must not decrease, found {millis} ms after {before} ms"))
-            }
-            _ => Ok(Some(moment)),
-        }
-    };
+pub(super) fn mahimahi(traces: &Traces, name: &str, scale: f64) -> Result<RateProfile, String> {
     let (path, text) = traces.text(name)?;
-    profile(&path, &text, LINES, line, |at| RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES })
+    let at = opportunities(&path, &text)?;
+    checked(&path, scaled(RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES }, scale))
 }
 
-/// The profile of the values that `read` finds on the lines of the file at a path, given those before; errors name the file and the line.
-fn profile<T>(
-    path: &Path,
-    text: &str,
-    layout: &str,
-    read: impl Fn(&str, &[T]) -> Result<Option<T>, String>,
-    make: impl FnOnce(Vec<T>) -> RateProfile,
-) -> Result<RateProfile, String> {
-    let at = |number: usize, what: String| format!("{}:{number}: {what}", path.display());
-    let mut values = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let content = line.split('#').next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
-        if !content.is_empty() {
-            values.extend(read(content, &values).map_err(|what| at(number, what))?);
+/// A profile whose rates are multiplied by `factor`.
+pub(super) fn scaled(profile: RateProfile, factor: f64) -> RateProfile {
+    match profile {
+        RateProfile::Steps { steps, period } => {
+            let own = |(at, rate): (Timestamp, DataRate)| {
+                (at, DataRate::from_bps((rate.as_bps() as f64 * factor).round() as u64))
+            };
+            RateProfile::Steps { steps: steps.into_iter().map(own).collect(), period }
         }
+        RateProfile::Opportunities { at, bytes } => {
+            RateProfile::Opportunities { at, bytes: ((f64::from(bytes) * factor).round() as u32).max(1) }
+        }
+        other => other,
     }
-    if values.is_empty() {
-        return Err(at(1, format!("the trace is empty: {layout}")));
-    }
-    let profile = make(values);
-    profile.check().map_err(|error| at(1, error.to_string()))?;
-    Ok(profile)
 }
 
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+fn opportunities(path: &Path, text: &str) -> Result<Vec<Timestamp>, String> {
+    const LINES: &str = "write one whole number of milliseconds on each line";
+    let mut at: Vec<Timestamp> = Vec::new();
+    for (number, line) in content(text) {
+        let wrong = |what: String| format!("{}:{number}: {what}", path.display());
+        let millis: u64 =
+            line.parse().map_err(|_| wrong(format!("expected milliseconds, found \"{line}\": {LINES}")))?;
+        let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
+        if let Some(before) = at.last().filter(|before| moment < **before) {
+            let before = before.as_nanos() / 1_000_000;
+            return Err(wrong(format!("times must not decrease, found {millis} ms after {before} ms")));
+        }
+        at.push(moment);
+    }
+    filled(path, at, LINES)
+}
+
+/// The lines of a file that are neither empty nor comments, with their numbers.
+fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines().map(without_comment)).filter(|(_, line)| !line.trim().is_empty())
+}
+
+/// A line without a comment; tabs at its ends separate columns.
+fn without_comment(line: &str) -> &str {
+    let line = line.split('#').next().unwrap_or_default();
+    line.trim_start_matches('\u{feff}').trim_matches([' ', '\r'])
+}
+
+fn filled<T>(path: &Path, values: Vec<T>, layout: &str) -> Result<Vec<T>, String> {
+    if values.is_empty() {
+        return Err(format!("{}:1: the trace is empty: {layout}", path.display()));
+    }
+    Ok(values)
+}
+
+fn checked(path: &Path, profile: RateProfile) -> Result<RateProfile, String> {
+    profile.check().map_err(|error| format!("{}:1: {error}", path.display()))?;
+    Ok(profile)
 }
 
 #[cfg(test)]
@@ -135,14 +183,18 @@ mod tests {
     fn texts_that_are_given_take_the_place_of_files_and_those_of_files_are_kept() {
         let trace = file("0,1e6\n");
         let keeping = Traces { kept: Some(Arc::default()), ..Traces::default() };
-        let profile = rates(&keeping, name(trace.path()), None).unwrap();
+        let profile = rates(&keeping, name(trace.path()), None, Reading::default()).unwrap();
         let texts = keeping.kept.unwrap().lock().unwrap().clone();
         assert_eq!(texts, BTreeMap::from([(name(trace.path()).to_owned(), "0,1e6\n".to_owned())]));
         let given = Traces { given: Arc::new(texts), ..Traces::default() };
         let path = trace.path().to_owned();
         drop(trace);
-        assert_eq!(rates(&given, name(&path), None), Ok(profile));
-        assert!(rates(&Traces::default(), name(&path), None).unwrap_err().contains("cannot be read"));
+        assert_eq!(rates(&given, name(&path), None, Reading::default()), Ok(profile));
+        assert!(
+            rates(&Traces::default(), name(&path), None, Reading::default())
+                .unwrap_err()
+                .contains("cannot be read")
+        );
     }
 
     #[test]
@@ -151,9 +203,32 @@ mod tests {
         let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
         let steps = vec![(at(0.0), DataRate::from_bps(1_000_000)), (at(2.5), DataRate::from_bps(3_000_000))];
         assert_eq!(
-            rates(&Traces::default(), name(trace.path()), None),
+            rates(&Traces::default(), name(trace.path()), None, Reading::default()),
             Ok(RateProfile::Steps { steps, period: None })
         );
+    }
+
+    #[test]
+    fn a_trace_shows_by_its_content_what_it_is_and_is_scaled() {
+        let read = |text: &str, scale| {
+            let file = file(text);
+            rates(&Traces::default(), name(file.path()), None, Reading { scale, ..Reading::default() })
+        };
+        let at = [5, 5, 9].map(|millis| Timestamp::from_nanos(millis * 1_000_000)).to_vec();
+        let opportunities = |bytes| Ok(RateProfile::Opportunities { at: at.clone(), bytes });
+        assert_eq!(read("5\n5\n9\n", 1.0), opportunities(1504));
+        assert_eq!(read("5\n5\n9\n", 0.25), opportunities(376));
+        let steps = |rates: [u64; 2]| {
+            let at = [Timestamp::ZERO, Timestamp::ZERO + TimeDelta::from_seconds(1)];
+            let steps = at.into_iter().zip(rates.map(DataRate::from_bps)).collect();
+            Ok(RateProfile::Steps { steps, period: None })
+        };
+        assert_eq!(read("time_s;rate_kbps\n0;100\n1;3000\n", 1.0), steps([100_000, 3_000_000]));
+        assert_eq!(read("time_s;rate_kbps\n0;100\n1;3000\n", 2.5), steps([250_000, 7_500_000]));
+        let file = file("1\n2\n");
+        let period = Some(TimeDelta::from_seconds(1));
+        let complaint = rates(&Traces::default(), name(file.path()), period, Reading::default());
+        assert_eq!(complaint, Err(OWN_PERIOD.to_owned()));
     }
 
     #[test]
@@ -163,16 +238,16 @@ mod tests {
             let complaint = read(name(file.path())).unwrap_err();
             complaint.replace(&file.path().display().to_string(), "FILE")
         };
-        let rates: fn(&str) -> _ = |name| super::rates(&Traces::default(), name, None);
-        let mahimahi: fn(&str) -> _ = |name| super::mahimahi(&Traces::default(), name);
+        let rates: fn(&str) -> _ = |name| super::rates(&Traces::default(), name, None, Reading::default());
+        let mahimahi: fn(&str) -> _ = |name| super::mahimahi(&Traces::default(), name, 1.0);
         assert_eq!(error_of(rates, "# nothing\n"), format!("FILE:1: the trace is empty: {COLUMNS}"));
         assert_eq!(
             error_of(rates, "0,1000\n3,2000\n2,1000\n"),
             "FILE:3: times must increase, found 2 s after 3 s"
         );
         assert_eq!(
-            error_of(rates, "0;1000\n"),
-            format!("FILE:1: expected two columns, found \"0;1000\": {COLUMNS}")
+            error_of(rates, "0,1000,2\n"),
+            format!("FILE:1: expected two columns, found \"0,1000,2\": {COLUMNS}")
         );
         assert!(error_of(rates, "0,1000\n1,0\n").starts_with("FILE:1: rate is 0 bit/s for ever from 1."));
         assert!(
@@ -183,7 +258,7 @@ mod tests {
         assert!(error_of(mahimahi, "0\n").starts_with("FILE:1: it repeats after 0 ns"));
         assert!(error_of(mahimahi, "").starts_with("FILE:1: the trace is empty"));
         // It would never end.
-        let endless = super::rates(&Traces::default(), "/dev/zero", None).unwrap_err();
+        let endless = super::rates(&Traces::default(), "/dev/zero", None, Reading::default()).unwrap_err();
         assert_eq!(endless, "/dev/zero: is a pipe or a device: copy it to a file first");
     }
 }

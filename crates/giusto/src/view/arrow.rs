@@ -192,8 +192,9 @@ pub fn decisions(record: &RunRecord) -> Result<RecordBatch, ArrowError> {
 pub fn benchmark_runs(runs: &[RunRow]) -> Result<RecordBatch, ArrowError> {
     let mut columns = Columns::of(runs);
     columns
+        .text("seed", |row| Some(row.seed.clone()))
         .integer("scenario", |row| Some(row.scenario))
-        .text("family", |row| Some(row.family.name().to_owned()))
+        .text("family", |row| Some(row.family.clone()))
         .text("controller", |row| Some(row.controller.clone()))
         .number("rtt_ms", |row| Some(row.rtt_ms))
         .number("change_ratio", |row| row.change_ratio)

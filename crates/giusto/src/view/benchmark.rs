@@ -1,7 +1,7 @@
 //! A benchmark as tables.
 
 use crate::{
-    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Summary, Utility},
+    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Interval95, Summary, Utility},
     view::{
         format::{UNKNOWN, percent, short, signed},
         table::{Grid, Head, of_cells},
@@ -10,12 +10,18 @@ use crate::{
 
 const NOTE: &str = "Medians over the runs unless stated; missed: mean share of frames that were\nskipped, never whole or late. Use < 0.4: of the runs alone. Utility from 0 to\n1; of bound: over that of bound:causal. Last rows: what was attainable, and\nconstant rates; no controllers.\n";
 
+const SEEDS_NOTE: &str =
+    "Each seed's figure is one value: their mean, and half of its 95 % confidence interval\n(Student's t).\n";
+
 /// All tables, at most `width` characters wide if possible, the best controller first.
 pub fn text(summary: &Summary, width: u16) -> String {
     let ranked = ranked(summary);
     let tables = [
         overview(summary, &ranked).text(width),
         NOTE.to_owned(),
+        over_seeds(summary, &ranked).map_or_else(String::new, |grid| {
+            heading(&format!("Over {} seeds", summary.seeds.len())) + &grid.text(width) + SEEDS_NOTE
+        }),
         heading("Under scores of others"),
         other_scores(&ranked).text(width),
         changes(&ranked),
@@ -84,6 +90,51 @@ pub(super) fn overview(summary: &Summary, ranked: &[&ControllerSummary]) -> Grid
         ]
     };
     Grid::of_rows(heads, &judged(summary, ranked).into_iter().map(row).collect::<Vec<_>>())
+}
+
+/// All that was judged over the seeds, if there are several: means with intervals.
+pub(super) fn over_seeds(summary: &Summary, ranked: &[&ControllerSummary]) -> Option<Grid> {
+    let heads = [
+        Head::words("controller", 0),
+        Head::number("utility\nmean", 0),
+        Head::number("of\nbound", 0),
+        Head::number("use", 1),
+        Head::number("frame delay\np95 ms", 1),
+        Head::number("missed\nframes", 0),
+        Head::number(COLLAPSED, 0),
+        Head::number("utility\n< 0.2", 2),
+    ];
+    let row = |(name, own): (&String, &FamilySummary)| {
+        let own = own.over_seeds?;
+        Some(vec![
+            name.clone(),
+            centred(own.utility_mean, |value| format!("{value:.3}")),
+            own.bound_ratio
+                .map_or_else(|| UNKNOWN.to_owned(), |own| centred(own, |value| format!("{value:.3}"))),
+            centred(own.utilisation_ratio, |value| format!("{value:.3}")),
+            centred(own.frame_delay_p95_ms, short),
+            centred(own.missed_frames_ratio, percent),
+            centred(own.collapsed_ratio, percent),
+            centred(own.poor_ratio, percent),
+        ])
+    };
+    let rows: Vec<Vec<String>> = judged(summary, ranked).into_iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Grid::of_rows(heads, &rows))
+}
+
+/// The middle of an interval, and half of its width.
+fn centred([low, high]: Interval95, write: impl Fn(f64) -> String) -> String {
+    format!("{} ± {}", write(f64::midpoint(low, high)), write((high - low) / 2.0))
+}
+
+/// The names of the families: those of random scenarios in their order, then others.
+pub(super) fn family_names(ranked: &[&ControllerSummary]) -> Vec<String> {
+    let all: std::collections::BTreeSet<&String> =
+        ranked.iter().flat_map(|own| own.families.keys()).collect();
+    let place = |name: &String| Family::ALL.iter().position(|family| family.name() == name);
+    let mut names: Vec<String> = all.into_iter().cloned().collect();
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    names
 }
 
 /// The heading of the column of collapsed runs.
@@ -155,17 +206,22 @@ pub(super) fn of_bound(own: &FamilySummary) -> String {
     own.bound_ratio.map_or_else(|| UNKNOWN.to_owned(), two)
 }
 
+/// The same, and half of its interval over seeds.
+pub(super) fn of_bound_over_seeds(own: &FamilySummary) -> String {
+    own.over_seeds.and_then(|own| own.bound_ratio).map_or_else(|| of_bound(own), |own| centred(own, two))
+}
+
 pub(super) fn two(value: f64) -> String {
     format!("{value:.2}")
 }
 
 fn families(ranked: &[&ControllerSummary], width: u16) -> String {
-    let row = |family: Family| {
-        let of = |own: &&ControllerSummary| own.families.get(family.name()).map(|own| two(own.utility));
+    let row = |family: String| {
+        let of = |own: &&ControllerSummary| own.families.get(&family).map(|own| two(own.utility));
         let cells: Option<Vec<String>> = ranked.iter().map(of).collect();
-        Some(std::iter::once(family.name().to_owned()).chain(cells?).collect())
+        Some(std::iter::once(family.clone()).chain(cells?).collect())
     };
-    of_cells(&heads("family", ranked), Family::ALL.into_iter().filter_map(row).collect(), width)
+    of_cells(&heads("family", ranked), family_names(ranked).into_iter().filter_map(row).collect(), width)
 }
 
 /// A goal in a summary, its name in tables, and how its figure is written.
@@ -194,11 +250,18 @@ const GOALS: &[GoalRow] = &[
 pub(super) fn goals(ranked: &[&ControllerSummary]) -> Grid {
     let row = |(key, name, write): &GoalRow| {
         let of = |own: &&ControllerSummary| {
-            own.goals.get(key).map_or_else(|| "–".to_owned(), |goal| write(goal.value))
+            own.goals.get(key).map_or_else(
+                || "–".to_owned(),
+                |goal| match goal.over_seeds {
+                    Some([low, high]) => format!("{} ± {}", write(goal.value), write((high - low) / 2.0)),
+                    None => write(goal.value),
+                },
+            )
         };
         std::iter::once((*name).to_owned()).chain(ranked.iter().map(of)).collect()
     };
-    Grid::of_rows(heads("", ranked), &GOALS.iter().map(row).collect::<Vec<_>>())
+    let is_known = |(key, ..): &&GoalRow| ranked.iter().any(|own| own.goals.contains_key(key));
+    Grid::of_rows(heads("", ranked), &GOALS.iter().filter(is_known).map(row).collect::<Vec<_>>())
 }
 
 /// A column of words, and one of numbers for each controller: the first ones are shown at any width.

@@ -79,6 +79,19 @@ impl Encoder {
         Self { limited, headroom, frame_rates, start, model, repair, more: Vec::new() }
     }
 
+    /// The statistical model of RFC 8593 with its values by default, 30 Hz, and repair, for rates up to those of the link.
+    pub(super) fn plain() -> Self {
+        Self {
+            limited: None,
+            headroom: 1.0,
+            frame_rates: (30, 30),
+            start: 300e3,
+            model: "model = \"statistical\"".to_owned(),
+            repair: true,
+            more: Vec::new(),
+        }
+    }
+
     /// The flow of a scenario file.
     pub(super) fn text(&self, call: &Call<'_>) -> String {
         let frames = if call.share < 0.5e6 { self.frame_rates.0 } else { self.frame_rates.1 };

@@ -71,6 +71,23 @@ impl Path {
         }
     }
 
+    /// A path without chance, with a drop-tail queue of this time at the capacity.
+    pub(super) fn plain(capacity: f64, rtt: f64, queue_time: f64) -> Self {
+        Self {
+            capacity,
+            rtt,
+            queue_time,
+            queue: QueueChoice::Any,
+            ecn: "off",
+            rate: String::new(),
+            delay: String::new(),
+            more: Vec::new(),
+            back: Vec::new(),
+            kind: 0,
+            marks: 0,
+        }
+    }
+
     /// The capacity of the queue in bytes.
     pub(super) fn queue_bytes(&self) -> f64 {
         (self.capacity / 8.0 * self.queue_time).max(LEAST_QUEUE)

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::scenario::{
     model::LinkSpec,
-    trace::{self, Traces},
+    trace::{self, Direction, Reading, Traces},
 };
 
 pub(in crate::scenario) const LINK: Group = Group::new("link", &[ENDS, DIRECTION, ON_MEDIUM]);
@@ -49,11 +49,13 @@ const BUCKET: Group = Group::new("token-bucket", &[TOKENS]);
 keys! { STEPS {
     "steps", List(&Pair(&Time(ANY), &Rate(ANY))), Unset,
         "Each rate from its time on; `\"0\"` is an outage, which must end";
-    "trace", Text, Unset, "File of lines `time_s,rate_bps`, instead of steps";
+    "trace", Text, Unset, "File of recorded rates, instead of steps";
     "period", Time(ABOVE_0), Unset, "Time after which steps or trace repeat";
 } }
 
 keys! { TRACES {
+    "scale", Number(ABOVE_0), Is("1"), "Factor of the rates of steps or trace";
+    "direction", Any(&[Word("down"), Word("up")]), Shown("down"), "Direction of a trace with both";
     "mahimahi", Text, Unset, "Mahimahi trace of 1504 B per opportunity, whose last millisecond is the period";
 } }
 
@@ -149,13 +151,16 @@ pub(super) fn rate(node: &Node<'_>, traces: &Traces) -> Found<RateProfile> {
         let steps = keys.with("steps", |node| list(node, step));
         let [trace, mahimahi] = ["trace", "mahimahi"].map(|key| keys.optional::<String>(key));
         let period: Option<TimeDelta> = keys.optional("period");
+        let scale: f64 = keys.value("scale");
+        let direction = match keys.optional::<String>("direction").as_deref() {
+            Some("up") => Direction::Up,
+            _ => Direction::Down,
+        };
         let profile = match (steps, trace, mahimahi) {
-            (Some(steps), None, None) => Ok(RateProfile::Steps { steps, period }),
-            (None, Some(name), None) => trace::rates(traces, &name, period),
-            (None, None, Some(_)) if period.is_some() => {
-                Err("a trace of Mahimahi has its own period: remove period".to_owned())
-            }
-            (None, None, Some(name)) => trace::mahimahi(traces, &name),
+            (Some(steps), None, None) => Ok(trace::scaled(RateProfile::Steps { steps, period }, scale)),
+            (None, Some(name), None) => trace::rates(traces, &name, period, Reading { direction, scale }),
+            (None, None, Some(_)) if period.is_some() => Err(trace::OWN_PERIOD.to_owned()),
+            (None, None, Some(name)) => trace::mahimahi(traces, &name, scale),
             _ => {
                 let steps = "steps = [[\"0 s\", \"5 Mbit/s\"]]";
                 Err(format!(

@@ -2,10 +2,11 @@
 
 use super::{Block, Cell, Chart, Column, Event, Mark, Prose, Report, Series, Table, Tone};
 use crate::{
-    benchmark::{ControllerSummary, Family, FamilySummary, Summary},
+    benchmark::{ControllerSummary, FamilySummary, Summary},
     view::{
         benchmark::{
-            COLLAPSED, changes, difference, goals, heads, of_bound, other_scores, overview, ranked, two,
+            COLLAPSED, changes, difference, family_names, goals, heads, of_bound_over_seeds, other_scores,
+            over_seeds, overview, ranked, two,
         },
         format::{decimals, short},
         table::Head,
@@ -15,12 +16,21 @@ use crate::{
 /// The page of a benchmark; `command` makes it again.
 pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
     let ranked = ranked(summary);
-    let title = format!("giusto benchmark, version {}, seed {}", summary.version, summary.seed);
+    let of = match (&summary.recordings, summary.seeds.len()) {
+        (Some(recordings), _) => format!("recordings {recordings}"),
+        (None, 0 | 1) => format!("seed {}", summary.seed),
+        (None, _) => format!("seeds {}", summary.seeds.join(", ")),
+    };
+    let title = format!("giusto benchmark, version {}, {of}", summary.version);
     let mut report = Report::new(title, headline(summary, &ranked)).with_command(command);
     report.push(utilities(&ranked));
     report.push(pareto(&ranked));
     report.push(winners(&ranked));
     report.push(controllers(summary, &ranked));
+    if let Some(grid) = over_seeds(summary, &ranked) {
+        let caption = "The figure of each seed is one value: their mean, and half of its 95 % confidence interval (Student's t).";
+        report.push(Table::of_grid(&format!("Over {} seeds", summary.seeds.len()), caption, grid));
+    }
     report.push(Table::of_grid(
         "Under scores of others",
         format!("Score and place. {}", changes(&ranked)),
@@ -60,9 +70,9 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
     report.push(
         by_family(
             "Share of the bound by family",
-            "Mean utility over that of `bound:causal` in the same scenarios.",
+            "Mean utility over that of `bound:causal` in the same scenarios; of several seeds, half of its 95 % confidence interval.",
             &ranked,
-            of_bound,
+            of_bound_over_seeds,
             |own, _| {
                 own.bound_ratio.map_or(Tone::Plain, |of| if of < 0.85 { Tone::Bad } else { Tone::Plain })
             },
@@ -88,16 +98,19 @@ fn beats(a: &FamilySummary, b: &FamilySummary) -> bool {
 }
 
 /// The figures of all controllers in a family.
-fn row_of<'a>(ranked: &[&'a ControllerSummary], family: Family) -> Vec<&'a FamilySummary> {
-    ranked.iter().filter_map(|own| own.families.get(family.name())).collect()
+fn row_of<'a>(ranked: &[&'a ControllerSummary], family: &str) -> Vec<&'a FamilySummary> {
+    ranked.iter().filter_map(|own| own.families.get(family)).collect()
 }
 
 fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
     let Some(best) = ranked.first().filter(|best| best.all.runs > 0) else {
         return "No run was finished.".to_owned();
     };
-    let rows: Vec<Vec<&FamilySummary>> =
-        Family::ALL.into_iter().map(|family| row_of(ranked, family)).filter(|row| !row.is_empty()).collect();
+    let rows: Vec<Vec<&FamilySummary>> = family_names(ranked)
+        .iter()
+        .map(|family| row_of(ranked, family))
+        .filter(|row| !row.is_empty())
+        .collect();
     let wins = rows.iter().filter(|row| row.first().is_some_and(|own| own.utility >= highest(row))).count();
     let early = match summary.missing_runs {
         0 => String::new(),
@@ -174,20 +187,19 @@ fn controllers(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
 
 /// The two best controllers of each family.
 fn winners(ranked: &[&ControllerSummary]) -> Table {
-    let row = |family: Family| {
-        let of = |own: &&&ControllerSummary| own.families.contains_key(family.name());
+    let row = |family: String| {
+        let of = |own: &&&ControllerSummary| own.families.contains_key(&family);
         let mut own: Vec<&&ControllerSummary> = ranked.iter().filter(of).collect();
-        let utility =
-            |own: &ControllerSummary| own.families.get(family.name()).map_or(0.0, |own| own.utility);
+        let utility = |own: &ControllerSummary| own.families.get(&family).map_or(0.0, |own| own.utility);
         own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
         let cell = |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", own.name, utility(own)));
         let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
-        (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.name())).chain(cells))
+        (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.clone())).chain(cells))
     };
     let columns = ["family", "best", "next"].map(Column::words).into_iter().take(1 + ranked.len());
     let caption =
         "The controllers with the highest median utility in each family of scenarios, with that utility.";
-    Table::new("Who wins where", caption, columns, Family::ALL.into_iter().filter_map(row))
+    Table::new("Who wins where", caption, columns, family_names(ranked).into_iter().filter_map(row))
 }
 
 /// A row for each family, a column for each controller.
@@ -198,13 +210,13 @@ fn by_family(
     text: impl Fn(&FamilySummary) -> String,
     tone: impl Fn(&FamilySummary, &[&FamilySummary]) -> Tone,
 ) -> Table {
-    let row = |family: Family| {
-        let all = row_of(ranked, family);
+    let row = |family: String| {
+        let all = row_of(ranked, &family);
         let cells = all.iter().map(|own| Cell::toned(text(own), tone(own, &all)));
         let complete = !all.is_empty() && all.len() == ranked.len();
-        complete.then(|| std::iter::once(Cell::from(family.name())).chain(cells).collect::<Vec<_>>())
+        complete.then(|| std::iter::once(Cell::from(family.clone())).chain(cells).collect::<Vec<_>>())
     };
-    Table::new(title, caption, columns("family", ranked), Family::ALL.into_iter().filter_map(row))
+    Table::new(title, caption, columns("family", ranked), family_names(ranked).into_iter().filter_map(row))
 }
 
 fn columns(first: &str, ranked: &[&ControllerSummary]) -> impl Iterator<Item = Column> {
@@ -237,7 +249,7 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
 fn worst(own: &ControllerSummary) -> Table {
     let row = |run: &crate::benchmark::WorstRun| {
         [
-            run.family.name().to_owned(),
+            run.recording.as_ref().unwrap_or(&run.family).clone(),
             run.scenario.to_string(),
             two(run.utility),
             two(run.best_utility),
@@ -255,11 +267,16 @@ fn worst(own: &ControllerSummary) -> Table {
 }
 
 fn how(summary: &Summary) -> Prose {
+    let scenarios = match (&summary.recordings, summary.seeds.len()) {
+        (Some(_), _) => format!("{} scenarios, made of recorded links", summary.scenarios),
+        (None, 0 | 1) => format!("{} scenarios of seed {:?}, drawn", summary.scenarios, summary.seed),
+        (None, seeds) => format!("{} scenarios of each of {seeds} seeds, drawn", summary.scenarios),
+    };
     let text = format!(
-        "{} scenarios of seed {:?}, drawn by version {} of the benchmark, each under every controller with the same random numbers. Figures \
+        "{scenarios} by version {} of the benchmark, each under every controller with the same random numbers. Figures \
          begin 5 s after the start of a call. Frame delay is the time from the capture of a frame until it, or a later one, was complete, so \
          that frames that were skipped or never whole count. docs/reference/benchmark.md states the distributions, the figures and the utility.",
-        summary.scenarios, summary.seed, summary.version
+        summary.version
     );
     Prose::new("How it was judged", vec![Block::Paragraph(text)])
 }

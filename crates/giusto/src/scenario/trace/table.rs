@@ -1,0 +1,435 @@
+//! Tables of recorded rates: what monitors of networks write, in lines of columns.
+
+use giusto_units::{DataRate, TimeDelta, Timestamp};
+
+/// How to write a table.
+pub(super) const COLUMNS: &str = "write lines of time_s,rate_bps, such as 12.5,3000000";
+
+/// Whose rate counts, where a recording has both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Towards the user.
+    #[default]
+    Down,
+    /// From the user.
+    Up,
+}
+
+impl Direction {
+    /// Its name in a scenario: `down`, `up`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+        }
+    }
+}
+
+/// Times and the rates from them on.
+pub(super) type Steps = Vec<(Timestamp, DataRate)>;
+
+/// Times above this, in seconds, are since 1970: they count from the first one.
+const EPOCH: f64 = 1e8;
+
+/// Without a unit, no rate of a link is lower: the file has another unit, bit/s.
+const LEAST_PEAK: f64 = 1000.0;
+
+/// Reads the lines of a table, each with its number; errors name the number of the line.
+///
+/// With a header, the columns are those of its names:
+///
+/// - `DL_bitrate` and `UL_bitrate` of G-NetTrack, in kbit/s;
+/// - `Speed` of MONROE's downloads, in B/s;
+/// - any of a rate, in the unit that its name ends with, otherwise in bit/s.
+pub(super) fn read<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    direction: Direction,
+) -> Result<Steps, (usize, String)> {
+    let mut columns: Option<Columns> = None;
+    let mut steps = Steps::new();
+    let (mut first, mut before) = (None, 0.0);
+    for (number, line) in lines {
+        let at = |what| (number, what);
+        let Some(columns) = &columns else {
+            let (own, is_header) = Columns::of(line, direction).map_err(at)?;
+            let own = columns.insert(own);
+            if !is_header && let Some((seconds, rate)) = own.values(line).map_err(at)? {
+                (first, before) = (Some(origin(seconds)), seconds);
+                push(&mut steps, seconds - origin(seconds), rate);
+            }
+            continue;
+        };
+        let Some((seconds, rate)) = columns.values(line).map_err(at)? else { continue };
+        let origin = *first.get_or_insert_with(|| origin(seconds));
+        if !steps.is_empty() && seconds <= before {
+            // Clocks of loggers show whole seconds, in which there may be two lines.
+            if columns.is_repeated && seconds.total_cmp(&before).is_eq() {
+                steps.pop();
+            } else {
+                let shown = |seconds: f64| seconds - origin;
+                return Err(at(format!(
+                    "times must increase, found {} s after {} s",
+                    shown(seconds),
+                    shown(before)
+                )));
+            }
+        }
+        before = seconds;
+        push(&mut steps, seconds - origin, rate);
+    }
+    let peak = steps.iter().map(|(_, rate)| rate.as_bps()).max().unwrap_or(0) as f64;
+    if let Some(columns) = columns
+        && !columns.has_unit
+        && peak > 0.0
+        && peak < LEAST_PEAK
+    {
+        let fix = "name the unit in a header, such as time_s,rate_mbps";
+        return Err((1, format!("the highest rate is {peak} bit/s: {fix}")));
+    }
+    Ok(steps)
+}
+
+fn push(steps: &mut Steps, seconds: f64, bps: f64) {
+    let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
+    steps.push((at, DataRate::from_bps(bps.round() as u64)));
+}
+
+/// Where the columns of a table are.
+#[derive(Debug, Clone)]
+struct Columns {
+    separator: Option<char>,
+    /// Place and seconds of one of its units.
+    time: (usize, f64),
+    /// Place and bit/s of one of its units.
+    rate: (usize, f64),
+    has_unit: bool,
+    /// Whether a line may be without a value.
+    has_gaps: bool,
+    /// Whether two lines may have one time: the later one counts.
+    is_repeated: bool,
+    count: usize,
+}
+
+impl Columns {
+    /// Those of a table that begins with this line, and whether the line is a header.
+    fn of(line: &str, direction: Direction) -> Result<(Self, bool), String> {
+        let separator = ['\t', ';', ','].into_iter().find(|separator| line.contains(*separator));
+        let names = split(line, separator);
+        let plain = Self {
+            separator,
+            time: (0, 1.0),
+            rate: (1, 1.0),
+            has_unit: false,
+            has_gaps: false,
+            is_repeated: false,
+            count: names.len(),
+        };
+        if names.first().is_none_or(|first| when(first).is_some()) {
+            return Ok((plain, false));
+        }
+        if !names.iter().any(|name| name.chars().any(char::is_alphabetic)) {
+            return Err(format!("expected two columns, found \"{line}\": {COLUMNS}"));
+        }
+        let missing = |what: &str, fix: &str| format!("no column of {what} in \"{line}\": {fix}");
+        let time = names.iter().enumerate().find_map(|(place, name)| Some((place, time_unit(name)?)));
+        let time = time.ok_or_else(|| missing("times", "name it time_s, or Timestamp"))?;
+        let rate = rate_of(&names, direction).map_err(|what| match what {
+            Missing::Rate => missing("rates", "name it rate_bps, rate_kbps or rate_mbps"),
+            Missing::Direction(name, other) => missing(
+                &format!("rates {}", direction.name()),
+                &format!("it has {name}, of direction {other}"),
+            ),
+            Missing::Which(a, b) => format!("both {a} and {b} are rates: keep one of the columns"),
+        })?;
+        let plain = Self { time, has_gaps: true, is_repeated: true, ..plain };
+        Ok((Self { rate: (rate.place, rate.unit), has_unit: rate.is_stated, ..plain }, true))
+    }
+
+    /// The time in s and the rate in bit/s on a line; `None` if a monitor had no rate.
+    fn values(&self, line: &str) -> Result<Option<(f64, f64)>, String> {
+        let fields = split(line, self.separator);
+        if !self.has_gaps && fields.len() != 2 {
+            return Err(format!("expected two columns, found \"{line}\": {COLUMNS}"));
+        }
+        let field = |place: usize| fields.get(place).copied().unwrap_or_default();
+        let (time, rate) = (field(self.time.0), field(self.rate.0));
+        if self.has_gaps && NO_VALUE.contains(&rate.to_ascii_lowercase().as_str()) {
+            return Ok(None);
+        }
+        if self.has_gaps && fields.len() <= self.time.0.max(self.rate.0) {
+            let (found, expected) = (fields.len(), self.count);
+            return Err(format!("expected {expected} columns as in the header, found {found} in \"{line}\""));
+        }
+        let fix = if self.has_gaps { "correct the line, or remove it" } else { COLUMNS };
+        let wrong = |found: &str| format!("expected a number of at least 0, found \"{found}\": {fix}");
+        let seconds = match when(time).ok_or_else(|| wrong(time))? {
+            When::Number(value) => value * self.time.1,
+            When::Date(seconds) => seconds,
+        };
+        let bps = number(rate).ok_or_else(|| wrong(rate))? * self.rate.1;
+        Ok(Some((seconds, bps)))
+    }
+}
+
+/// From where times count, if the first one is this.
+fn origin(seconds: f64) -> f64 {
+    if seconds > EPOCH { seconds } else { 0.0 }
+}
+
+/// What stands for no value.
+const NO_VALUE: [&str; 6] = ["", "-", "na", "n/a", "nan", "null"];
+
+fn split(line: &str, separator: Option<char>) -> Vec<&str> {
+    match separator {
+        Some(separator) => line.split(separator).map(unquoted).collect(),
+        None => line.split_whitespace().map(unquoted).collect(),
+    }
+}
+
+fn unquoted(text: &str) -> &str {
+    text.trim().trim_matches('"').trim()
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
+}
+
+/// A moment in a table.
+enum When {
+    /// A number in the unit of the column.
+    Number(f64),
+    /// A date and a time of day, in seconds since 1970.
+    Date(f64),
+}
+
+/// A number, or `2020.02.14_13.21.26`, `2020-02-14 13:21:26.5`, `2020-02-14T13:21:26Z`.
+fn when(text: &str) -> Option<When> {
+    if let Some(value) = number(text) {
+        return Some(When::Number(value));
+    }
+    let text = text.trim_end_matches('Z');
+    let mut parts = text.splitn(6, |c: char| !c.is_ascii_digit());
+    let mut next = || parts.next()?.parse::<u32>().ok();
+    let [year, month, day, hour, minute] = [next()?, next()?, next()?, next()?, next()?];
+    let seconds = number(parts.next()?)?;
+    let is_valid = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && seconds < 61.0;
+    let whole = days(i64::from(year), i64::from(month), i64::from(day)) * 86_400
+        + i64::from(hour * 3600 + minute * 60);
+    is_valid.then_some(When::Date(whole as f64 + seconds))
+}
+
+/// Days from 1970 to a date of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years that begin in March end with the day that only some have.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let before = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // Of 1970-01-01.
+    before + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+/// The unit of a column of times in s; `None` if it is another column.
+fn time_unit(name: &str) -> Option<f64> {
+    const STEMS: [&str; 8] =
+        ["time", "t", "timestamp", "elapsed", "elapsedtime", "epoch", "unixtime", "elapsed_time"];
+    let (stem, unit) = named_unit(name);
+    let of = |unit: &str| match unit {
+        "s" | "sec" | "second" | "seconds" => Some(1.0),
+        "ms" | "msec" | "milliseconds" => Some(1e-3),
+        "us" => Some(1e-6),
+        "ns" => Some(1e-9),
+        _ => None,
+    };
+    match unit {
+        Some(unit) => STEMS.contains(&stem.as_str()).then(|| of(&unit.to_ascii_lowercase())).flatten(),
+        None if STEMS.contains(&stem.as_str()) => Some(1.0),
+        None => of(&stem).filter(|_| stem.len() > 1),
+    }
+}
+
+/// A column of rates.
+#[derive(Debug, Clone, PartialEq)]
+struct RateColumn {
+    place: usize,
+    /// bit/s of one of its units.
+    unit: f64,
+    is_stated: bool,
+    direction: Option<Direction>,
+}
+
+/// Why there is no column of rates.
+enum Missing {
+    Rate,
+    /// The column of the other direction, and that.
+    Direction(String, &'static str),
+    Which(String, String),
+}
+
+/// The column of rates that counts.
+fn rate_of(names: &[&str], direction: Direction) -> Result<RateColumn, Missing> {
+    let all: Vec<RateColumn> =
+        names.iter().enumerate().filter_map(|(place, name)| rate_column(place, name)).collect();
+    if let Some(own) = all.iter().find(|own| own.direction == Some(direction)) {
+        return Ok(own.clone());
+    }
+    let name = |own: &RateColumn| names.get(own.place).map(|name| (*name).to_owned()).unwrap_or_default();
+    if let Some((other, of)) = all.iter().find_map(|own| Some((own, own.direction?))) {
+        return Err(Missing::Direction(name(other), of.name()));
+    }
+    let stated: Vec<&RateColumn> = all.iter().filter(|own| own.is_stated).collect();
+    let among = if stated.is_empty() { all.iter().collect() } else { stated };
+    match among[..] {
+        [own] => Ok(own.clone()),
+        [a, b, ..] => Err(Missing::Which(name(a), name(b))),
+        [] => monroe(names).ok_or(Missing::Rate),
+    }
+}
+
+/// The column `Speed` of MONROE's downloads (`MONROE.EXP.HTTP.DOWNLOAD`): curl's, in B/s. Other monitors call a velocity so.
+fn monroe(names: &[&str]) -> Option<RateColumn> {
+    const OTHERS: [&str; 6] = ["dataid", "iccid", "nodeid", "bytes", "downloadtime", "totaltime"];
+    let is = |name: &str, own: &str| name.eq_ignore_ascii_case(own);
+    let known = names.iter().any(|name| OTHERS.iter().any(|own| is(name, own)));
+    let place = names.iter().position(|name| is(name, "speed")).filter(|_| known)?;
+    Some(RateColumn { place, unit: 8.0, is_stated: true, direction: None })
+}
+
+fn rate_column(place: usize, name: &str) -> Option<RateColumn> {
+    const STEMS: [&str; 6] = ["rate", "bitrate", "throughput", "bandwidth", "capacity", "goodput"];
+    let (stem, unit) = named_unit(name);
+    let stated = unit.and_then(rate_unit).or_else(|| rate_unit(name));
+    let (mut direction, mut rest) = (None, Vec::new());
+    for part in stem.split(['_', ' ', '-']).filter(|part| !part.is_empty()) {
+        match part {
+            "dl" | "down" | "downlink" | "download" | "rx" => direction = Some(Direction::Down),
+            "ul" | "up" | "uplink" | "upload" | "tx" => direction = Some(Direction::Up),
+            part => rest.push(part),
+        }
+    }
+    let is_rate = match rest[..] {
+        [] => stated.is_some() && direction.is_some(),
+        [one] => STEMS.contains(&one) || rate_unit(name).is_some(),
+        _ => false,
+    };
+    // G-NetTrack, manual of its log files: kbit/s.
+    let of_g_net_track = ["DL_bitrate", "UL_bitrate"].contains(&name).then_some(1e3);
+    let stated = stated.or(of_g_net_track);
+    is_rate.then(|| RateColumn { place, unit: stated.unwrap_or(1.0), is_stated: stated.is_some(), direction })
+}
+
+/// A name in small letters without its unit, and the unit: `rate_kbps`, `Rate (kbit/s)`, `rate [kbit/s]`.
+fn named_unit(name: &str) -> (String, Option<&str>) {
+    let parts = match name.split_once(['(', '[']) {
+        Some((stem, unit)) => Some((stem, unit.trim_end_matches([')', ']']))),
+        None => name.rsplit_once(['_', ' ']).filter(|(_, unit)| {
+            rate_unit(unit).is_some() || ["s", "ms", "us", "ns", "sec", "seconds"].contains(unit)
+        }),
+    };
+    let (stem, unit) = parts.map_or((name, None), |(stem, unit)| (stem, Some(unit.trim())));
+    (stem.trim().to_ascii_lowercase(), unit)
+}
+
+/// bit/s of this unit: `bps`, `kbit/s`, `Mbps`, `MB/s`.
+fn rate_unit(text: &str) -> Option<f64> {
+    let each = ["/sec", "/s", "ps"].iter().find_map(|each| text.strip_suffix(each))?;
+    let (scale, each) = match each.split_at_checked(1)? {
+        ("k" | "K", each) => (1e3, each),
+        ("m" | "M", each) => (1e6, each),
+        ("g" | "G", each) => (1e9, each),
+        _ => (1.0, each),
+    };
+    match each {
+        "b" | "bit" | "bits" => Some(scale),
+        "B" | "byte" | "bytes" | "Byte" | "Bytes" => Some(scale * 8.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str, direction: Direction) -> Result<Vec<(f64, u64)>, (usize, String)> {
+        let steps = read((1..).zip(text.lines()), direction)?;
+        let own = |(at, rate): &(Timestamp, DataRate)| ((*at - Timestamp::ZERO).as_seconds(), rate.as_bps());
+        Ok(steps.iter().map(own).collect())
+    }
+
+    fn down(text: &str) -> Vec<(f64, u64)> {
+        read_text(text, Direction::Down).unwrap()
+    }
+
+    #[test]
+    fn a_unit_in_the_header_counts() {
+        let rates = [
+            ("time_s,rate_bps", 2_000_000.0),
+            ("t,kbps", 2000.0),
+            ("Time (s);Throughput (Mbit/s)", 2.0),
+            ("time\tbandwidth [MB/s]", 0.25),
+            ("seconds capacity_kBps", 250.0),
+            ("elapsed,Download Mbps", 2.0),
+        ];
+        for (header, value) in rates {
+            let separator = ['\t', ';', ','].into_iter().find(|own| header.contains(*own)).unwrap_or(' ');
+            let text = format!("{header}\n0{separator}{value}\n2.5{separator}{value}\n");
+            assert_eq!(down(&text), [(0.0, 2_000_000), (2.5, 2_000_000)], "{header}");
+        }
+        assert_eq!(down("time_ms,rate_bps\n500,5000\n1500,6000\n"), [(0.5, 5000), (1.5, 6000)]);
+        assert_eq!(down("rate_mbps,time_s\n1,3\n"), [(3.0, 1_000_000)]);
+    }
+
+    #[test]
+    fn logs_of_g_net_track_have_dates_gaps_and_two_directions() {
+        let text = "Timestamp,Speed,CellID,DL_bitrate,UL_bitrate,State,BANDWIDTH\n\
+                    2020.02.28_23.59.58,0,11,63,20,D,20\n\
+                    2020.02.28_23.59.59,0,11,2000,4,D,20\n\
+                    2020.02.28_23.59.59,0,11,3000,5,D,20\n\
+                    2020.02.29_00.00.01,0,11,-,-,I,20\n\
+                    2020.02.29_00.00.02,0,11,0,7,I,20\n";
+        assert_eq!(down(text), [(0.0, 63_000), (1.0, 3_000_000), (4.0, 0)]);
+        let tabs = text.replace(',', "\t");
+        let up = read_text(&tabs, Direction::Up).unwrap();
+        assert_eq!(up, [(0.0, 20_000), (1.0, 5000), (4.0, 7000)]);
+    }
+
+    #[test]
+    fn downloads_of_monroe_have_seconds_since_1970_and_bytes_per_second() {
+        let text = "NodeId,Iccid,Timestamp,Bytes,Speed\n\
+                    41,89,1460720460.5,102400,1695251.0\n41,89,1460720470.5,102400,250000\n";
+        assert_eq!(down(text), [(0.0, 13_562_008), (10.0, 2_000_000)]);
+        // A velocity is no rate.
+        let complaint = read_text("Timestamp,Speed\n1,50\n", Direction::Down).unwrap_err();
+        assert!(complaint.1.starts_with("no column of rates in \"Timestamp,Speed\""), "{complaint:?}");
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_fix() {
+        let complaint = |text: &str| {
+            let (line, what) = read_text(text, Direction::Up).unwrap_err();
+            format!("{line}: {what}")
+        };
+        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,fast\n"), @r#"3: expected a number of at least 0, found "fast": correct the line, or remove it"#);
+        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @"");
+        insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @"");
+        insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @"");
+        insta::assert_snapshot!(complaint("time,rate_kbps,capacity_kbps\n0,5,5\n"), @"");
+        insta::assert_snapshot!(complaint("0\t4.03\n1\t5.2\n"), @"");
+        insta::assert_snapshot!(complaint("Timestamp,rate_kbps\n2020-02-14 13:21:26,5\n2020-02-14 13:21:25,5\n"), @"");
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        // Known: 2000-03-01 is day 11017, 2020-02-29 day 18321.
+        assert_eq!([days(1970, 1, 1), days(2000, 3, 1), days(2020, 2, 29)], [0, 11_017, 18_321]);
+        let of = |text| match when(text) {
+            Some(When::Date(seconds)) => seconds,
+            _ => f64::NAN,
+        };
+        assert!((of("2020-02-14T13:21:26.5Z") - 1_581_686_486.5).abs() < 1e-3);
+        assert!(when("2020.13.14_13.21.26").is_none() && when("2020").is_some() && when("-1").is_none());
+    }
+}
