@@ -202,7 +202,7 @@ def benchmark(
     controllers: Sequence[str | type[Controller]] | None = None,
     scenarios: int = 92,
     *,
-    seed: str = "development",
+    seed: str | Sequence[str] = "development",
     shard: str | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -217,9 +217,9 @@ def benchmark(
     controllers
         Names of built-in controllers, and controllers of your own. Default: all built-in ones but ``fixed``.
     scenarios
-        Number of scenarios. The default is that of ``giusto benchmark --quick``.
+        Number of scenarios of each seed. The default is that of ``giusto benchmark --quick``.
     seed
-        Any text, from which the scenarios follow.
+        Any text, from which the scenarios follow. Several give intervals over seeds.
     shard
         One of several equal parts, such as ``"1/4"``, for several machines; `merge` puts their results together.
     jobs, out, resume, progress, engine
@@ -228,7 +228,7 @@ def benchmark(
     Raises
     ------
     ValueError
-        There is no scenario or no controller, or one is named twice or unknown; or `out` holds another benchmark.
+        There is no seed, scenario or controller, or one is named twice or unknown; or `out` holds another benchmark.
     Exception
         What a controller of your own, or `progress`, raised.
     """
@@ -237,15 +237,16 @@ def benchmark(
     if controllers is not None:
         names = [given if isinstance(given, str) else _name(given, own) for given in controllers]
     classes = list(dict.fromkeys(own))
+    seeds = [seed] if isinstance(seed, str) else list(seed)
     threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, resume)
     if engine is None:
         made = _giusto.run_benchmark(
-            seed, scenarios, names, classes, shard=shard, jobs=threads, out=folder, resume=resume, progress=report
+            seeds, scenarios, names, classes, shard=shard, jobs=threads, out=folder, resume=resume, progress=report
         )
     else:
         runner = engine_of(engine)
-        tasks = _giusto.BenchmarkTasks(seed, scenarios, names, classes, shard=shard, out=folder, resume=resume)
-        common = (seed, scenarios, classes)
+        tasks = _giusto.BenchmarkTasks(seeds, scenarios, names, classes, shard=shard, out=folder, resume=resume)
+        common = (scenarios, classes)
         _complete(tasks, runner.completed(_benchmark_task, common, tasks.tasks()), report)
         made = tasks.finish()
     result = Benchmark(made)
@@ -299,9 +300,9 @@ def _sweep_task(document: _Document, controllers: list[type[Controller]], runs: 
     return _giusto.sweep_task(document, controllers, runs)
 
 
-def _benchmark_task(seed: str, scenarios: int, controllers: list[type[Controller]], run: tuple[int, list[str]]) -> str:
+def _benchmark_task(scenarios: int, controllers: list[type[Controller]], run: tuple[str, int, list[str]]) -> str:
     """Make the runs of one scenario of a benchmark, on a worker."""
-    return _giusto.benchmark_task(seed, scenarios, controllers, run)
+    return _giusto.benchmark_task(scenarios, controllers, run)
 
 
 def _complete(tasks: Any, results: Generator[Any, None, None], report: Report | None) -> None:

@@ -231,14 +231,14 @@ pub(crate) fn judged(names: Option<&[String]>, own: &[Own]) -> PyResult<Vec<Algo
 
 /// Plans a benchmark; returns its journal in `out`, and the runs that are in the journal, as well.
 pub(crate) fn begin_benchmark(
-    seed: &str,
+    seeds: Vec<String>,
     scenarios: u64,
     judged: Vec<Algorithm>,
     shard: Option<&str>,
     out: Option<&Path>,
     resume: bool,
 ) -> Outcome<(Plan, Option<Journal>, Vec<RunRow>)> {
-    let plan = Plan::new(seed, scenarios, judged)?;
+    let plan = Plan::new(seeds, scenarios, judged)?;
     let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
     let plan = Plan { shard, ..plan };
     let name = plan.identity();
@@ -254,11 +254,11 @@ pub(crate) fn begin_benchmark(
 
 /// Judges controllers on random scenarios.
 #[pyfunction]
-#[pyo3(signature = (seed, scenarios, names, controllers, *, shard, jobs, out, resume, progress))]
+#[pyo3(signature = (seeds, scenarios, names, controllers, *, shard, jobs, out, resume, progress))]
 #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
 pub(crate) fn run_benchmark(
     py: Python<'_>,
-    seed: &str,
+    seeds: Vec<String>,
     scenarios: u64,
     names: Option<Vec<String>>,
     controllers: Vec<Bound<'_, PyType>>,
@@ -270,7 +270,7 @@ pub(crate) fn run_benchmark(
 ) -> Outcome<Benchmark> {
     let own = Own::all(&controllers)?;
     let judged = judged(names.as_deref(), &own)?;
-    let (plan, journal, known) = begin_benchmark(seed, scenarios, judged, shard, out.as_deref(), resume)?;
+    let (plan, journal, known) = begin_benchmark(seeds, scenarios, judged, shard, out.as_deref(), resume)?;
     let total = plan.runs();
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {

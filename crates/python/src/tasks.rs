@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, Reference, RunRow},
+    benchmark::{self, BenchmarkResult, Key, Plan, Reference, RunRow},
     run::{
         Parallel, Shard,
         sweep::{self, Failed, Finished, Journal, Part, Planned, Seeds, Values},
@@ -206,16 +206,16 @@ pub(crate) fn sweep_task(
 pub(crate) struct BenchmarkTasks {
     plan: Plan,
     journal: Option<Journal>,
-    known: BTreeMap<(u64, String), RunRow>,
+    known: BTreeMap<(Key, String), RunRow>,
 }
 
 #[pymethods]
 impl BenchmarkTasks {
     /// The benchmark of `run_benchmark` with these arguments.
     #[new]
-    #[pyo3(signature = (seed, scenarios, names, controllers, *, shard, out, resume))]
+    #[pyo3(signature = (seeds, scenarios, names, controllers, *, shard, out, resume))]
     fn new(
-        seed: &str,
+        seeds: Vec<String>,
         scenarios: u64,
         names: Option<Vec<String>>,
         controllers: Vec<Bound<'_, PyType>>,
@@ -224,9 +224,15 @@ impl BenchmarkTasks {
         resume: bool,
     ) -> Outcome<Self> {
         let own = Own::all(&controllers)?;
-        let (plan, journal, known) =
-            begin_benchmark(seed, scenarios, judged(names.as_deref(), &own)?, shard, out.as_deref(), resume)?;
-        let known = known.into_iter().map(|row| ((row.scenario, row.controller.clone()), row)).collect();
+        let (plan, journal, known) = begin_benchmark(
+            seeds,
+            scenarios,
+            judged(names.as_deref(), &own)?,
+            shard,
+            out.as_deref(),
+            resume,
+        )?;
+        let known = known.into_iter().map(|row| ((row.key(), row.controller.clone()), row)).collect();
         Ok(Self { plan, journal, known })
     }
 
@@ -242,15 +248,15 @@ impl BenchmarkTasks {
         self.known.len()
     }
 
-    /// The scenarios that are not done: number, and controllers and references.
-    fn tasks(&self) -> Vec<(u64, Vec<String>)> {
-        let of_scenario = |number: u64| {
+    /// The scenarios that are not done: seed, number, and controllers and references.
+    fn tasks(&self) -> Vec<(String, u64, Vec<String>)> {
+        let of_scenario = |key: Key| {
             let names = self.plan.names().into_iter();
             let missing: Vec<String> =
-                names.filter(|name| !self.known.contains_key(&(number, name.clone()))).collect();
-            (!missing.is_empty()).then_some((number, missing))
+                names.filter(|name| !self.known.contains_key(&(key.clone(), name.clone()))).collect();
+            (!missing.is_empty()).then_some((key.0, key.1, missing))
         };
-        self.plan.numbers().filter_map(of_scenario).collect()
+        self.plan.keys().filter_map(of_scenario).collect()
     }
 
     /// Takes the result of a task. Runs that are done already, because a task was made twice, are left out.
@@ -262,7 +268,7 @@ impl BenchmarkTasks {
             return Err(other_version(&format!("version {}", made.giusto)).into());
         }
         for row in made.runs {
-            let key = (row.scenario, row.controller.clone());
+            let key = (row.key(), row.controller.clone());
             if self.known.contains_key(&key) {
                 continue;
             }
@@ -290,18 +296,18 @@ impl BenchmarkTasks {
 #[pyfunction]
 pub(crate) fn benchmark_task(
     py: Python<'_>,
-    seed: &str,
     scenarios: u64,
     controllers: Vec<Bound<'_, PyType>>,
-    run: (u64, Vec<String>),
+    run: (String, u64, Vec<String>),
 ) -> Outcome<String> {
     let own = Own::all(&controllers)?;
-    let (number, names) = run;
+    let (seed, number, names) = run;
     let (references, names): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| Reference::named(name).is_some());
     let plan = Plan {
-        seed: seed.to_owned(),
+        seeds: vec![seed],
         scenarios,
+        recordings: None,
         controllers: judged(Some(&names), &own)?,
         references: references.iter().filter_map(|name| Reference::named(name)).collect(),
         shard: Shard { index: number + 1, count: scenarios },

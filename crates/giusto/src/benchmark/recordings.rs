@@ -264,3 +264,121 @@ impl Stretch {
         bits.into_iter().enumerate().map(|(place, bits)| (place as f64 * BIN, bits / BIN)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::benchmark::{Plan, run, share::FairShares, summary};
+
+    fn folder(files: &[(&str, String)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    /// A rate each second that rises and falls, with an outage.
+    fn table(seconds: u32) -> String {
+        let rate = |second: u32| if second % 40 == 13 { 0 } else { 500 + 100 * (second % 17) };
+        let lines = (0..seconds).map(|second| format!("{second},{}\n", rate(second)));
+        "time_s,rate_kbps\n".to_owned() + &lines.collect::<String>()
+    }
+
+    /// One opportunity each 4 ms: 3.008 Mbit/s.
+    fn opportunities(seconds: u32) -> String {
+        (1..=seconds * 250).map(|number| format!("{}\n", number * 4)).collect()
+    }
+
+    #[test]
+    fn windows_of_recordings_are_scenarios_with_the_recorded_capacity() {
+        let slow = "time_s,rate_kbps\n0,20\n30,20\n".to_owned();
+        let folder = folder(&[
+            ("train/a.csv", table(400)),
+            ("train/README.md", "words".to_owned()),
+            ("car.down", opportunities(30)),
+            ("slow.csv", slow),
+        ]);
+        let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
+        // Of 400 s: six windows of 60 s and one of 40 s, of which four count.
+        let names: Vec<&str> = recordings.windows.iter().map(|own| own.name.as_str()).collect();
+        let expected = [
+            "car.down from 0 s",
+            "train/a.csv from 0 s",
+            "train/a.csv from 60 s",
+            "train/a.csv from 180 s",
+            "train/a.csv from 300 s",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!((recordings.windows(), recordings.slow_windows(), recordings.scenarios()), (5, 1, 30));
+        let fixed = "fixed".parse().unwrap();
+        for number in 0..30 {
+            let drawn = recordings.draw(number).unwrap();
+            let scenario = drawn.scenario(fixed).unwrap();
+            let window = &recordings.windows[(number / OF_WINDOW) as usize];
+            let shares = FairShares::of(&scenario);
+            let bits: f64 = shares.flows[0].bits.iter().sum();
+            let recorded = window.mean_from(5.0) * (window.duration - 5.0);
+            assert!((bits / recorded - 1.0).abs() < 0.01, "{number}: {bits} {recorded}");
+            assert!(shares.is_alone && (scenario.duration().as_seconds() - window.duration).abs() < 1e-6);
+        }
+        // The grid: three round-trip times with two queues each.
+        let grid: Vec<f64> = (6..12).map(|number| recordings.draw(number).unwrap().rtt_ms).collect();
+        assert_eq!(grid, [20.0, 20.0, 60.0, 60.0, 150.0, 150.0]);
+        let texts: Vec<String> = (6..8).map(|number| recordings.draw(number).unwrap().text(fixed)).collect();
+        assert_ne!(texts[0], texts[1]);
+        assert_eq!(recordings.draw(30), None);
+        // By hand: the opportunities of 4 ms; twice that.
+        assert!((recordings.windows[0].mean_from(0.0) / 3.008e6 - 1.0).abs() < 1e-3);
+        let twice = Recordings::read(folder.path(), false, 2.0).unwrap();
+        assert!((twice.windows[0].mean_from(0.0) / 6.016e6 - 1.0).abs() < 1e-3);
+        assert_ne!(twice.digest(), recordings.digest());
+    }
+
+    #[test]
+    fn a_recording_with_a_gap_is_two() {
+        let text = table(30) + "1000,900\n1010,900\n1020,300\n1030,900\n";
+        let folder = folder(&[("gap.csv", text)]);
+        let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
+        let own: Vec<(&str, f64)> =
+            recordings.windows.iter().map(|own| (own.name.as_str(), own.duration)).collect();
+        assert_eq!(own, [("gap.csv from 0 s", 30.0), ("gap.csv from 1000 s", 40.0)]);
+        assert!((recordings.windows[1].mean_from(0.0) - 750e3).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_is_no_recording_is_named_with_file_and_line() {
+        let complaint = |files: &[(&str, String)]| {
+            let folder = folder(files);
+            let text = Recordings::read(folder.path(), false, 1.0).unwrap_err().to_string();
+            text.replace(&folder.path().display().to_string(), "DIR")
+        };
+        let notes = [("a.csv", table(30)), ("notes.txt", "call me\n".to_owned())];
+        insta::assert_snapshot!(complaint(&notes), @"");
+        let short = [("a.csv", table(10))];
+        insta::assert_snapshot!(complaint(&short), @"");
+        let missing = Recordings::read(Path::new("/nowhere"), false, 1.0).unwrap_err().to_string();
+        assert!(missing.starts_with("/nowhere: cannot be read"), "{missing}");
+    }
+
+    #[test]
+    fn recordings_are_judged_with_the_bounds_and_by_folder() {
+        let folder = folder(&[("train/a.csv", table(30)), ("car.down", opportunities(20))]);
+        let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
+        let plan = Plan::of_recordings(recordings, vec!["scream:v2".parse().unwrap()]).unwrap();
+        let result = run(&plan, Vec::new(), || false, |_| {});
+        assert_eq!(result.runs.len(), 12 * 6);
+        let summary = summary(&result);
+        let own = &summary.controllers[0];
+        assert_eq!(own.families.keys().collect::<Vec<_>>(), ["car.down", "train"]);
+        let bound = summary.references[0].all.utility_mean;
+        assert!(
+            own.all.utility_mean > 0.2 && bound > own.all.utility_mean && bound <= 1.0,
+            "{bound} {own:?}"
+        );
+        assert!(own.worst[0].command.starts_with("giusto benchmark --recordings DIR --replay "));
+        assert!(own.worst[0].recording.as_ref().unwrap().contains(" from 0 s"));
+    }
+}

@@ -13,7 +13,7 @@ fn controllers(names: &[&str]) -> Vec<Algorithm> {
 }
 
 fn plan(seed: &str, scenarios: u64) -> Plan {
-    let plan = Plan::new(seed, scenarios, controllers(&["gcc:libwebrtc", "scream:v2"])).unwrap();
+    let plan = Plan::new([seed], scenarios, controllers(&["gcc:libwebrtc", "scream:v2"])).unwrap();
     Plan { references: vec![Reference::Causal], ..plan }
 }
 
@@ -38,7 +38,8 @@ fn what_version_3_draws_does_not_change() {
 fn every_drawn_scenario_is_valid_and_of_its_family() {
     for number in 0..COUNT * 4 {
         let drawn = draw("valid", number);
-        assert_eq!(drawn.family, Family::ALL[(number % COUNT) as usize]);
+        let family = Family::ALL[(number % COUNT) as usize];
+        assert_eq!(drawn.family, family.name());
         for controller in ["gcc:libwebrtc", "scream:v2"] {
             let controller: Algorithm = controller.parse().unwrap();
             let scenario = drawn.scenario(controller).unwrap_or_else(|error| panic!("{number}: {error}"));
@@ -47,7 +48,7 @@ fn every_drawn_scenario_is_valid_and_of_its_family() {
             assert_eq!(scenario.fingerprint(), written.fingerprint());
             // A cell's rate has a step each 20 ms.
             let steps = drawn.text(controller).matches('[').count();
-            assert!(drawn.family != Family::Lte || steps > 100, "{number}: {steps}");
+            assert!(family != Family::Lte || steps > 100, "{number}: {steps}");
         }
     }
 }
@@ -104,7 +105,7 @@ fn new_families_are_what_they_are_named_after() {
 #[test]
 fn only_controllers_that_react_to_marks_send_ecn_capable_packets() {
     let l4s = draw("ecn", 17);
-    assert_eq!(l4s.family, Family::L4s);
+    assert_eq!(l4s.family, Family::L4s.name());
     assert!(l4s.text("scream:v2".parse().unwrap()).contains("ecn = \"ect1\""));
     assert!(l4s.text("gcc:libwebrtc".parse().unwrap()).contains("ecn = \"off\""));
 }
@@ -114,7 +115,7 @@ fn every_sender_treats_old_frames_alike() {
     use crate::scenario::{FlowKind, GiveUp};
     // Of calls with others, the others' frames too.
     let drawn = draw("policy", 14);
-    assert_eq!(drawn.family, Family::MixedCalls);
+    assert_eq!(drawn.family, Family::MixedCalls.name());
     for controller in Algorithm::all() {
         let scenario = drawn.scenario(controller).unwrap();
         let media = scenario.flows().iter().filter_map(|flow| match &flow.kind {
@@ -154,7 +155,7 @@ fn merged_shards_are_the_whole() {
     other[1].1.version = "1".to_owned();
     insta::assert_snapshot!(complaint(other.clone()), @"2/3: its benchmark version is 1, that of 1/3 3: merge shards of one benchmark, made by one program");
     other[1].1.version = VERSION.to_owned();
-    other[1].1.seed = "another".to_owned();
+    other[1].1.seeds = vec!["another".to_owned()];
     insta::assert_snapshot!(complaint(other), @r#"2/3: its seed is "another", that of 1/3 "shards": merge shards of one benchmark, made by one program"#);
     let mut foreign = of(&[0, 1, 2]);
     foreign[2].1.runs[0].scenario = 4;
@@ -168,12 +169,74 @@ fn merged_shards_are_the_whole() {
     assert_eq!((continued, ran), (whole, 9));
 }
 
+/// Two controllers and the causal bound with three seeds.
+fn seeds_plan() -> Plan {
+    Plan { seeds: ["x", "y", "z"].map(str::to_owned).to_vec(), ..plan("x", 2) }
+}
+
+#[test]
+fn each_seed_has_the_runs_that_it_has_alone() {
+    let plan = seeds_plan();
+    let all = run_all(&plan);
+    assert_eq!(plan.runs(), 3 * 2 * 3);
+    let of = |seed: &str| run_all(&Plan { seeds: vec![seed.to_owned()], ..plan.clone() }).runs;
+    let alone: Vec<RunRow> = ["x", "y", "z"].into_iter().flat_map(of).collect();
+    assert_eq!(all.runs, alone);
+    // Each shard has scenarios of any seed, and together they are the whole.
+    let shard = |text: &str| run_all(&Plan { shard: text.parse().unwrap(), ..plan.clone() });
+    let parts = ["1/4", "2/4", "3/4", "4/4"].map(|text| (text.to_owned(), shard(text)));
+    assert_eq!(merge(parts.to_vec()).unwrap(), all);
+    let complaint = merge(parts[..3].to_vec()).unwrap_err().to_string();
+    insta::assert_snapshot!(complaint, @"");
+    let continued = run(&plan, all.runs[..5].to_vec(), || false, |_| {});
+    assert_eq!(continued, all);
+}
+
+#[test]
+fn intervals_over_seeds_are_those_of_students_t() {
+    let result = run_all(&seeds_plan());
+    let summary = summary(&result);
+    let own = &summary.controllers[1];
+    let mean = |seed: &str, name: &str| {
+        let rows = result.runs.iter().filter(|row| row.seed == seed && row.controller == name);
+        rows.map(|row| row.figures.utility.total).sum::<f64>() / 2.0
+    };
+    // By hand: t with 2 degrees of freedom is 4.3027 (tables of Student's t).
+    let by_hand = |values: [f64; 3]| {
+        let mean = values.iter().sum::<f64>() / 3.0;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 2.0;
+        let half = 4.302_65 * (variance / 3.0).sqrt();
+        [mean - half, mean + half]
+    };
+    let near = |a: [f64; 2], b: [f64; 2]| {
+        assert!((a[0] - b[0]).abs() < 1e-5 && (a[1] - b[1]).abs() < 1e-5, "{a:?} {b:?}");
+    };
+    let means = ["x", "y", "z"].map(|seed| mean(seed, "scream:v2"));
+    let over = own.all.over_seeds.unwrap();
+    assert_eq!(over.seeds, 3);
+    near(over.utility_mean, by_hand(means));
+    assert!((f64::midpoint(over.utility_mean[0], over.utility_mean[1]) - own.all.utility_mean).abs() < 1e-9);
+    let bounds = ["x", "y", "z"].map(|seed| mean(seed, "scream:v2") / mean(seed, "bound:causal"));
+    near(over.bound_ratio.unwrap(), by_hand(bounds));
+    let differences = ["x", "y", "z"].map(|seed| mean(seed, "gcc:libwebrtc") - mean(seed, "scream:v2"));
+    near(summary.pairs[0].over_seeds.unwrap(), by_hand(differences));
+    assert_eq!(own.families["static"].over_seeds.unwrap().seeds, 3);
+    assert!(own.goals["steady_utilisation_ratio"].over_seeds.is_some());
+    // One seed has none, and no word of it in its JSON.
+    let one = super::summary(&run_all(&plan("x", 2)));
+    assert!(!serde_json::to_string(&one).unwrap().contains("over_seeds"));
+}
+
 #[test]
 fn a_wrong_plan_is_refused_with_the_fix() {
     let complaint = |seed: &str, scenarios, names: &[&str]| {
-        Plan::new(seed, scenarios, controllers(names)).unwrap_err().to_string()
+        Plan::new([seed], scenarios, controllers(names)).unwrap_err().to_string()
     };
     insta::assert_snapshot!(complaint(" ", 1, &["fixed"]), @r#"the seed is empty: give any text, such as "2026-11""#);
+    insta::assert_snapshot!(complaint("a,b", 1, &["fixed"]), @r#"a seed cannot contain a comma, found "a,b": commas separate seeds"#);
+    let twice = Plan::new(["a", "b", "a"], 1, controllers(&["fixed"])).unwrap_err();
+    assert_eq!(twice.to_string(), "seed \"a\" is named twice: leave one out");
+    assert_eq!(Plan::new(Vec::<String>::new(), 1, controllers(&["fixed"])), Err(PlanError::Seed));
     insta::assert_snapshot!(complaint("a", 0, &["fixed"]), @"the number of scenarios must be from 1 to 1000000, found 0");
     insta::assert_snapshot!(complaint("a", 1, &[]), @"no controller: name at least one");
     insta::assert_snapshot!(complaint("a", 1, &["fixed", "nada", "fixed"]), @r#"controller "fixed" is named twice: leave one out"#);
@@ -209,7 +272,7 @@ fn the_bounds_are_near_what_a_link_allows_and_above_a_timid_rate() {
         let drawn = draw("bounds", number);
         let [causal, oracle, timid] =
             [Reference::Causal, Reference::Oracle, Reference::Fixed(30)].map(|own| run(&drawn, own));
-        let family = drawn.family.name();
+        let family = &drawn.family;
         assert_eq!(causal, run(&drawn, Reference::Causal), "{family}: not reproducible");
         let of = |figures: &Figures| figures.utility.total;
         assert!(
@@ -220,6 +283,26 @@ fn the_bounds_are_near_what_a_link_allows_and_above_a_timid_rate() {
         // They cannot take more than there is, and take what the setting says.
         assert!((0.5..=1.01).contains(&causal.utilisation_ratio), "{family}: {causal:?}");
         assert!((0.2..0.4).contains(&timid.utilisation_ratio), "{family}: {timid:?}");
+    }
+}
+
+#[test]
+fn a_bound_is_run_once_more_with_the_setting_that_counts() {
+    use crate::run::{RecordOptions, simulate_with};
+    let drawn = draw("bounds", 2);
+    for own in [Reference::Causal, Reference::Fixed(30)] {
+        let replayed = Replayed::new(&drawn, own, |_| ControlFlow::Continue(())).unwrap();
+        let judged = reference::simulate(&drawn, own, |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(replayed.figures, judged);
+        let scenario = &replayed.scenario;
+        let (options, go) = (RecordOptions::default(), |_| ControlFlow::Continue(()));
+        let record = simulate_with(scenario, scenario.seed(), options, &mut replayed.taps(), &mut (), go);
+        let used = record.flows[0].received_rate_bps / record.links[0].capacity_bps.unwrap();
+        // The record has the first seconds too.
+        assert!((used - judged.utilisation_ratio).abs() < 0.1, "{own:?}: {used} {judged:?}");
+        let text = replayed.text(&drawn);
+        assert!(text.starts_with(&format!("# {} is no controller", own.name())), "{text}");
+        assert!(crate::scenario::Scenario::parse(&text, "bound").is_ok());
     }
 }
 

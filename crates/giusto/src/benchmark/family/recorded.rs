@@ -79,8 +79,7 @@ pub(in crate::benchmark) fn of_recording(number: u64, window: &RecordedWindow) -
     let (rtt_ms, queue_ms) = (rtt * 1e3, queue * 1e3);
     let title = format!("{}, RTT {rtt_ms} ms, queue {queue_ms} ms", window.name);
     let text = format!(
-        "# giusto benchmark, version {VERSION}: scenario {number} of recordings\n\
-         name = {title:?}\nduration = {}\nseed = {seed}\n\n{path}{flow}",
+        "# giusto benchmark, version {VERSION}: {title:?}\nname = \"recording {number}\"\nduration = {}\nseed = {seed}\n\n{path}{flow}",
         time(window.duration),
     );
     Drawn {
