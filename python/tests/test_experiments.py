@@ -166,6 +166,19 @@ def test_shards_of_a_benchmark_have_the_bytes_of_the_command(tmp_path: Path) -> 
         giusto.merge(parts[:1])
 
 
+def test_several_seeds_of_a_benchmark_give_intervals() -> None:
+    result = giusto.benchmark(["fixed"], 1, seed=["x", "y"])
+    assert result.runs["seed"].to_pylist() == ["x"] * 6 + ["y"] * 6
+    over = result.summary["controllers"][0]["all"]["over_seeds"]
+    low, high = over["utility_mean"]
+    assert over["seeds"] == 2 and low < result.summary["controllers"][0]["all"]["utility_mean"] < high
+    with ThreadPoolExecutor(2) as pool:
+        made = giusto.benchmark(["fixed"], 1, seed=["x", "y"], engine=pool)
+    assert made.runs.equals(result.runs)
+    with pytest.raises(ValueError, match="commas separate seeds"):
+        giusto.benchmark(["fixed"], 1, seed="x,y")
+
+
 def test_a_controller_in_python_is_judged() -> None:
     class Constant(giusto.Controller):
         def target(self) -> float:

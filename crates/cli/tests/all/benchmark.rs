@@ -22,6 +22,7 @@ fn merged_shards_print_what_the_whole_prints() {
         (&whole["version"], &whole["seed"], &whole["missing_runs"]),
         (&"3".into(), &"of a test".into(), &0.into())
     );
+    assert_eq!(whole["seeds"], serde_json::json!(["of a test"]));
     assert_eq!(whole["scenarios"], 2);
     for controller in whole["controllers"].as_array().unwrap() {
         for family in ["static", "step-up"] {
@@ -119,6 +120,77 @@ fn an_ended_benchmark_continues() {
 }
 
 #[test]
+fn several_seeds_give_intervals_and_each_run_is_replayed_by_its_seed() {
+    let folder = Folder::with("");
+    let run = |more: &[&str]| {
+        let arguments =
+            ["benchmark", "--seed", "x,y", "--seed", "z", "--scenarios", "1", "--controller", "scream:v2"];
+        let output = folder.run(&[&arguments[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        output
+    };
+    let whole = json(&run(&["--json", "--out", "whole"]));
+    assert_eq!((&whole["seeds"], &whole["scenarios"]), (&serde_json::json!(["x", "y", "z"]), &1.into()));
+    let own = &whole["controllers"][0];
+    assert_eq!((&own["all"]["runs"], &own["all"]["over_seeds"]["seeds"]), (&3.into(), &3.into()));
+    let mean = own["all"]["utility_mean"].as_f64().unwrap();
+    let [low, high] = [0, 1].map(|place| own["all"]["over_seeds"]["utility_mean"][place].as_f64().unwrap());
+    assert!(low < mean && mean < high, "{low} {mean} {high}");
+    let page = fs::read_to_string(folder.path("whole/report.html")).unwrap();
+    assert!(page.contains("Over 3 seeds") && page.contains("seeds x, y, z"));
+
+    run(&["--shard", "1/2", "--out", "a"]);
+    run(&["--shard", "2/2", "--out", "b"]);
+    let merged = folder.run(&["merge", "--json", "a/result.json", "b/result.json"]);
+    assert_eq!(json(&merged), whole, "{}", text(&merged.stderr));
+    let printed = text(&run(&["--resume", "--out", "whole"]).stdout);
+    assert!(printed.contains("Over 3 seeds") && printed.contains(" ± "), "{printed}");
+
+    let worst = own["worst"].as_array().unwrap();
+    let y = worst.iter().find(|run| run["seed"] == "y").unwrap();
+    let command = y["command"].as_str().unwrap();
+    assert_eq!(command, "giusto benchmark --seed=y --replay 0 --controller scream:v2 --why");
+    let replayed = ["benchmark", "--seed=y", "--replay", "0", "--controller", "scream:v2", "--json"];
+    assert_eq!(json(&folder.run(&replayed))["utility"]["total"], y["utility"]);
+}
+
+#[test]
+fn recordings_are_judged_and_replayed() {
+    let folder = Folder::with("");
+    fs::create_dir_all(folder.path("recorded/train")).unwrap();
+    let rows = (0..21).map(|second| format!("{second},{}\n", 600 + 40 * (second % 7))).collect::<String>();
+    fs::write(folder.path("recorded/train/a.csv"), "time_s,rate_kbps\n".to_owned() + &rows).unwrap();
+    let base = ["benchmark", "--recordings", "recorded"];
+    let run = |more: &[&str]| folder.run(&[&base[..], more].concat());
+    let output = run(&["--controller", "scream:v2,gcc:libwebrtc", "--out", "judged", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let whole = json(&output);
+    assert_eq!((&whole["scenarios"], &whole["seeds"]), (&6.into(), &serde_json::json!([])));
+    assert_eq!(whole["controllers"][0]["families"]["train"]["runs"], 6);
+    assert_eq!(whole["recordings"].as_str().unwrap().len(), 16);
+    let figures = json(&run(&["--replay", "3", "--controller", "scream:v2", "--json", "--out", "one"]));
+    let rows: Value = serde_json::from_slice(&fs::read(folder.path("judged/result.json")).unwrap()).unwrap();
+    let find = |name: &str| {
+        let mut rows = rows["runs"].as_array().unwrap().iter();
+        rows.find(|row| row["scenario"] == 3 && row["controller"] == name).unwrap().clone()
+    };
+    assert_eq!(figures["utility"], find("scream:v2")["utility"]);
+    assert_eq!(find("scream:v2")["recording"], "train/a.csv from 0 s");
+    let scenario = fs::read_to_string(folder.path("one/scenario.toml")).unwrap();
+    assert!(scenario.contains("train/a.csv from 0 s, RTT 60 ms, queue 1000 ms"), "{scenario}");
+    // Half of the rates is another benchmark, whose journal is not continued.
+    let other =
+        run(&["--scale", "0.5", "--controller", "scream:v2,gcc:libwebrtc", "--out", "judged", "--resume"]);
+    assert!(text(&other.stderr).contains("kept for \"benchmark 3 of recordings"), "{}", text(&other.stderr));
+
+    let bound = run(&["--replay", "3", "--controller", "bound:causal", "--json", "--out", "bound"]);
+    assert_eq!(json(&bound)["utility"], find("bound:causal")["utility"], "{}", text(&bound.stderr));
+    let stand_in = fs::read_to_string(folder.path("bound/scenario.toml")).unwrap();
+    assert!(stand_in.starts_with("# bound:causal is no controller"), "{stand_in}");
+    assert_eq!(folder.run(&["sim", "bound/scenario.toml", "--json"]).status.code(), Some(0));
+}
+
+#[test]
 fn wrong_usage_is_refused_in_one_line_with_the_fix() {
     let complaint = |arguments: &[&str]| {
         let folder = Folder::with("");
@@ -139,6 +211,13 @@ fn wrong_usage_is_refused_in_one_line_with_the_fix() {
     assert!(complaint(&["--scenarios", "0"]).contains("--scenarios"));
     assert!(complaint(&["--quick", "--scenarios", "5"]).contains("--quick"));
     assert!(complaint(&["--replay", "5"]).contains("--controller"));
+    insta::assert_snapshot!(complaint(&["--seed", "a,b,a"]), @r#"error: seed "a" is named twice: leave one out"#);
+    insta::assert_snapshot!(complaint(&["--seed", "a,b", "--quick"]), @"error: --quick runs one seed, found 2: give one, or --scenarios instead of --quick");
+    insta::assert_snapshot!(complaint(&["--seed", "a,b", "--replay", "1", "--controller", "nada"]), @"error: --replay runs a scenario of one seed, found 2: name one");
+    insta::assert_snapshot!(complaint(&["--controller", "bound:causal"]), @"error: bound:causal is judged in every benchmark: name controllers, or a run with --replay");
+    assert!(complaint(&["--recordings", "/nowhere"]).starts_with("error: /nowhere: cannot be read"));
+    assert!(complaint(&["--recordings", "/nowhere", "--seed", "a"]).contains("--seed"));
+    assert!(complaint(&["--scale", "2"]).contains("--recordings"));
     assert!(
         complaint(&["--replay", "5", "--controller", "nada,fixed"])
             .contains("--replay runs one controller, found 2")

@@ -35,6 +35,7 @@ const LEAST_MEAN: f64 = 100e3;
 
 /// Width of the bins of opportunities, and of rates that change more often, s.
 const BIN: f64 = 0.02;
+const BIN_NS: u64 = 20_000_000;
 
 /// Names of files that come with recordings and are none.
 const NO_RECORDINGS: [&str; 5] = ["readme", "license", "licence", "copying", "makefile"];
@@ -181,13 +182,10 @@ fn stretches(recorded: Recorded, scale: f64) -> Vec<Stretch> {
     match recorded {
         Recorded::Rates(steps) => {
             let mut all: Vec<Stretch> = Vec::new();
-            let mut width = 1.0;
             for (at, rate) in steps {
                 let (at, rate) = (seconds(at), rate.as_bps() as f64 * scale);
                 match all.last_mut() {
                     Some(last) if at - last.end <= GAP => {
-                        let before = last.rates.last().map_or(at, |&(before, _)| before);
-                        width = at - before;
                         last.rates.push((at, rate));
                         last.end = at;
                     }
@@ -196,7 +194,9 @@ fn stretches(recorded: Recorded, scale: f64) -> Vec<Stretch> {
             }
             // The last rate holds as long as the one before.
             for stretch in &mut all {
-                stretch.end += width.min(GAP);
+                if let [.., (before, _), (last, _)] = stretch.rates[..] {
+                    stretch.end = last + (last - before);
+                }
             }
             all
         }
@@ -206,7 +206,7 @@ fn stretches(recorded: Recorded, scale: f64) -> Vec<Stretch> {
             let mut bins = vec![0.0; (end / BIN).ceil() as usize];
             for moment in at {
                 // An opportunity at the end of a bin belongs to it.
-                let place = ((seconds(moment) / BIN).ceil() as usize).saturating_sub(1);
+                let place = (moment.as_nanos().div_ceil(BIN_NS) as usize).saturating_sub(1);
                 if let Some(bin) = bins.get_mut(place) {
                     *bin += bits / BIN;
                 }
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn windows_of_recordings_are_scenarios_with_the_recorded_capacity() {
-        let slow = "time_s,rate_kbps\n0,20\n30,20\n".to_owned();
+        let slow = "time_s,rate_kbps\n0,20\n10,20\n20,20\n".to_owned();
         let folder = folder(&[
             ("train/a.csv", table(400)),
             ("train/README.md", "words".to_owned()),
@@ -356,9 +356,9 @@ mod tests {
             text.replace(&folder.path().display().to_string(), "DIR")
         };
         let notes = [("a.csv", table(30)), ("notes.txt", "call me\n".to_owned())];
-        insta::assert_snapshot!(complaint(&notes), @"");
+        insta::assert_snapshot!(complaint(&notes), @r#"DIR/notes.txt:1: no column of times in "call me": name it time_s, or Timestamp (or move what is no recording out of the folder)"#);
         let short = [("a.csv", table(10))];
-        insta::assert_snapshot!(complaint(&short), @"");
+        insta::assert_snapshot!(complaint(&short), @"DIR: no recording of 20 s with a mean rate of 100 kbit/s, of 1 files: docs/reference/benchmark.md names the formats");
         let missing = Recordings::read(Path::new("/nowhere"), false, 1.0).unwrap_err().to_string();
         assert!(missing.starts_with("/nowhere: cannot be read"), "{missing}");
     }

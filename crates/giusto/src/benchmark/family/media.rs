@@ -79,11 +79,11 @@ impl Encoder {
         Self { limited, headroom, frame_rates, start, model, repair, more: Vec::new() }
     }
 
-    /// The statistical model of RFC 8593 with its values by default, 30 Hz, and repair, for rates up to those of the link.
+    /// The statistical model of RFC 8593 with its values by default, 30 Hz, and repair, for rates up to 1.5 times those of the link.
     pub(super) fn plain() -> Self {
         Self {
             limited: None,
-            headroom: 1.0,
+            headroom: 1.5,
             frame_rates: (30, 30),
             start: 300e3,
             model: "model = \"statistical\"".to_owned(),

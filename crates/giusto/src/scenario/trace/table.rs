@@ -38,7 +38,7 @@ const LEAST_PEAK: f64 = 1000.0;
 ///
 /// With a header, the columns are those of its names:
 ///
-/// - `DL_bitrate` and `UL_bitrate` of G-NetTrack, in kbit/s;
+/// - `DL_bitrate` and `UL_bitrate` of G-NetTrack, in kbit/s, without the lines in whose `State`, `I`, nothing was transferred;
 /// - `Speed` of MONROE's downloads, in B/s;
 /// - any of a rate, in the unit that its name ends with, otherwise in bit/s.
 pub(super) fn read<'a>(
@@ -50,32 +50,34 @@ pub(super) fn read<'a>(
     let (mut first, mut before) = (None, 0.0);
     for (number, line) in lines {
         let at = |what| (number, what);
-        let Some(columns) = &columns else {
-            let (own, is_header) = Columns::of(line, direction).map_err(at)?;
-            let own = columns.insert(own);
-            if !is_header && let Some((seconds, rate)) = own.values(line).map_err(at)? {
-                (first, before) = (Some(origin(seconds)), seconds);
-                push(&mut steps, seconds - origin(seconds), rate);
+        let columns = match &columns {
+            Some(own) => own,
+            None => {
+                let (own, is_header) = Columns::of(line, direction).map_err(at)?;
+                let own = &*columns.insert(own);
+                if is_header {
+                    continue;
+                }
+                own
             }
-            continue;
         };
-        let Some((seconds, rate)) = columns.values(line).map_err(at)? else { continue };
-        let origin = *first.get_or_insert_with(|| origin(seconds));
+        let Some((time, bps)) = columns.values(line).map_err(at)? else { continue };
+        let (seconds, is_date) = match time {
+            When::Number(seconds) => (seconds, false),
+            When::Date(seconds) => (seconds, true),
+        };
+        let origin = *first.get_or_insert(if seconds > EPOCH { seconds } else { 0.0 });
         if !steps.is_empty() && seconds <= before {
-            // Clocks of loggers show whole seconds, in which there may be two lines.
-            if columns.is_repeated && seconds.total_cmp(&before).is_eq() {
-                steps.pop();
-            } else {
-                let shown = |seconds: f64| seconds - origin;
-                return Err(at(format!(
-                    "times must increase, found {} s after {} s",
-                    shown(seconds),
-                    shown(before)
-                )));
+            if !is_date || seconds < before {
+                let (now, last) = (seconds - origin, before - origin);
+                return Err(at(format!("times must increase, found {now} s after {last} s")));
             }
+            // Dates are in whole seconds, in which there may be two lines: the later one counts.
+            steps.pop();
         }
         before = seconds;
-        push(&mut steps, seconds - origin, rate);
+        let moment = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds - origin);
+        steps.push((moment, DataRate::from_bps(bps.round() as u64)));
     }
     let peak = steps.iter().map(|(_, rate)| rate.as_bps()).max().unwrap_or(0) as f64;
     if let Some(columns) = columns
@@ -89,11 +91,6 @@ pub(super) fn read<'a>(
     Ok(steps)
 }
 
-fn push(steps: &mut Steps, seconds: f64, bps: f64) {
-    let at = Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds);
-    steps.push((at, DataRate::from_bps(bps.round() as u64)));
-}
-
 /// Where the columns of a table are.
 #[derive(Debug, Clone)]
 struct Columns {
@@ -103,10 +100,10 @@ struct Columns {
     /// Place and bit/s of one of its units.
     rate: (usize, f64),
     has_unit: bool,
-    /// Whether a line may be without a value.
+    /// Whether a line may be without a value: after a header.
     has_gaps: bool,
-    /// Whether two lines may have one time: the later one counts.
-    is_repeated: bool,
+    /// The column that says whether G-NetTrack transferred anything.
+    state: Option<usize>,
     count: usize,
 }
 
@@ -121,7 +118,7 @@ impl Columns {
             rate: (1, 1.0),
             has_unit: false,
             has_gaps: false,
-            is_repeated: false,
+            state: None,
             count: names.len(),
         };
         if names.first().is_none_or(|first| when(first).is_some()) {
@@ -141,40 +138,44 @@ impl Columns {
             ),
             Missing::Which(a, b) => format!("both {a} and {b} are rates: keep one of the columns"),
         })?;
-        let plain = Self { time, has_gaps: true, is_repeated: true, ..plain };
+        let is_g_net_track = names.get(rate.place).is_some_and(|name| G_NET_TRACK.contains(name));
+        let state = names.iter().position(|name| *name == "State").filter(|_| is_g_net_track);
+        let plain = Self { time, has_gaps: true, state, ..plain };
         Ok((Self { rate: (rate.place, rate.unit), has_unit: rate.is_stated, ..plain }, true))
     }
 
-    /// The time in s and the rate in bit/s on a line; `None` if a monitor had no rate.
-    fn values(&self, line: &str) -> Result<Option<(f64, f64)>, String> {
+    /// The time and the rate in bit/s on a line; `None` if a monitor had no rate.
+    fn values(&self, line: &str) -> Result<Option<(When, f64)>, String> {
         let fields = split(line, self.separator);
         if !self.has_gaps && fields.len() != 2 {
             return Err(format!("expected two columns, found \"{line}\": {COLUMNS}"));
         }
-        let field = |place: usize| fields.get(place).copied().unwrap_or_default();
-        let (time, rate) = (field(self.time.0), field(self.rate.0));
-        if self.has_gaps && NO_VALUE.contains(&rate.to_ascii_lowercase().as_str()) {
-            return Ok(None);
-        }
         if self.has_gaps && fields.len() <= self.time.0.max(self.rate.0) {
             let (found, expected) = (fields.len(), self.count);
-            return Err(format!("expected {expected} columns as in the header, found {found} in \"{line}\""));
+            return Err(format!(
+                "expected {expected} columns as in the header, found {found} in \"{line}\": complete the line, or remove it"
+            ));
+        }
+        let field = |place: usize| fields.get(place).copied().unwrap_or_default();
+        let (time, rate) = (field(self.time.0), field(self.rate.0));
+        let is_idle = self.state.is_some_and(|place| field(place) == "I");
+        if self.has_gaps && (is_idle || NO_VALUE.contains(&rate.to_ascii_lowercase().as_str())) {
+            return Ok(None);
         }
         let fix = if self.has_gaps { "correct the line, or remove it" } else { COLUMNS };
         let wrong = |found: &str| format!("expected a number of at least 0, found \"{found}\": {fix}");
-        let seconds = match when(time).ok_or_else(|| wrong(time))? {
-            When::Number(value) => value * self.time.1,
-            When::Date(seconds) => seconds,
+        let time = match when(time).ok_or_else(|| wrong(time))? {
+            When::Number(value) => When::Number(value * self.time.1),
+            date @ When::Date(_) => date,
         };
         let bps = number(rate).ok_or_else(|| wrong(rate))? * self.rate.1;
-        Ok(Some((seconds, bps)))
+        Ok(Some((time, bps)))
     }
 }
 
-/// From where times count, if the first one is this.
-fn origin(seconds: f64) -> f64 {
-    if seconds > EPOCH { seconds } else { 0.0 }
-}
+/// The rates of G-NetTrack, in kbit/s (Raca et al., "Beyond Throughput, The Next Generation: a 5G Dataset with Channel and Context
+/// Metrics", `MMSys` 2020).
+const G_NET_TRACK: [&str; 2] = ["DL_bitrate", "UL_bitrate"];
 
 /// What stands for no value.
 const NO_VALUE: [&str; 6] = ["", "-", "na", "n/a", "nan", "null"];
@@ -195,6 +196,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// A moment in a table.
+#[derive(Debug, Clone, Copy)]
 enum When {
     /// A number in the unit of the column.
     Number(f64),
@@ -315,8 +317,7 @@ fn rate_column(place: usize, name: &str) -> Option<RateColumn> {
         [one] => STEMS.contains(&one) || rate_unit(name).is_some(),
         _ => false,
     };
-    // G-NetTrack, manual of its log files: kbit/s.
-    let of_g_net_track = ["DL_bitrate", "UL_bitrate"].contains(&name).then_some(1e3);
+    let of_g_net_track = G_NET_TRACK.contains(&name).then_some(1e3);
     let stated = stated.or(of_g_net_track);
     is_rate.then(|| RateColumn { place, unit: stated.unwrap_or(1.0), is_stated: stated.is_some(), direction })
 }
@@ -389,11 +390,15 @@ mod tests {
                     2020.02.28_23.59.59,0,11,2000,4,D,20\n\
                     2020.02.28_23.59.59,0,11,3000,5,D,20\n\
                     2020.02.29_00.00.01,0,11,-,-,I,20\n\
-                    2020.02.29_00.00.02,0,11,0,7,I,20\n";
+                    2020.02.29_00.00.02,0,11,0,7,D,20\n\
+                    2020.02.29_00.00.03,0,11,9,9,I,20\n";
         assert_eq!(down(text), [(0.0, 63_000), (1.0, 3_000_000), (4.0, 0)]);
         let tabs = text.replace(',', "\t");
         let up = read_text(&tabs, Direction::Up).unwrap();
         assert_eq!(up, [(0.0, 20_000), (1.0, 5000), (4.0, 7000)]);
+        // Other times increase.
+        let twice = read_text("time_s,rate_kbps\n1,5\n1,6\n", Direction::Down).unwrap_err();
+        assert_eq!(twice, (3, "times must increase, found 1 s after 1 s".to_owned()));
     }
 
     #[test]
@@ -413,12 +418,12 @@ mod tests {
             format!("{line}: {what}")
         };
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,fast\n"), @r#"3: expected a number of at least 0, found "fast": correct the line, or remove it"#);
-        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @"");
-        insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @"");
-        insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @"");
-        insta::assert_snapshot!(complaint("time,rate_kbps,capacity_kbps\n0,5,5\n"), @"");
-        insta::assert_snapshot!(complaint("0\t4.03\n1\t5.2\n"), @"");
-        insta::assert_snapshot!(complaint("Timestamp,rate_kbps\n2020-02-14 13:21:26,5\n2020-02-14 13:21:25,5\n"), @"");
+        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
+        insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @r#"1: no column of times in "rate_kbps,cell": name it time_s, or Timestamp"#);
+        insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @r#"1: no column of rates up in "time,dl_kbps": it has dl_kbps, of direction down"#);
+        insta::assert_snapshot!(complaint("time,rate_kbps,capacity_kbps\n0,5,5\n"), @"1: both rate_kbps and capacity_kbps are rates: keep one of the columns");
+        insta::assert_snapshot!(complaint("0\t4.03\n1\t5.2\n"), @"1: the highest rate is 5 bit/s: name the unit in a header, such as time_s,rate_mbps");
+        insta::assert_snapshot!(complaint("Timestamp,rate_kbps\n2020-02-14 13:21:26,5\n2020-02-14 13:21:25,5\n"), @"3: times must increase, found -1 s after 0 s");
     }
 
     #[test]
