@@ -72,7 +72,7 @@ const DRAIN: TimeDelta = TimeDelta::from_millis(250);
 const FULL: TimeDelta = TimeDelta::from_millis(300);
 
 /// A row and no controller: packets one at a time, any feedback, no marks.
-static ALGORITHM: LazyLock<Algorithm> = LazyLock::new(|| {
+pub(super) static ALGORITHM: LazyLock<Algorithm> = LazyLock::new(|| {
     Algorithm::custom("bound", REQUIREMENTS, |limits, _| Box::new(Fixed::new(limits.ordered().start)))
 });
 const REQUIREMENTS: Requirements =
