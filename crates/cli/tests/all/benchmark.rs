@@ -158,8 +158,9 @@ fn several_seeds_give_intervals_and_each_run_is_replayed_by_its_seed() {
 fn recordings_are_judged_and_replayed() {
     let folder = Folder::with("");
     fs::create_dir_all(folder.path("recorded/train")).unwrap();
-    let rows = (0..21).map(|second| format!("{second},{}\n", 600 + 40 * (second % 7))).collect::<String>();
-    fs::write(folder.path("recorded/train/a.csv"), "time_s,rate_kbps\n".to_owned() + &rows).unwrap();
+    let rows: Vec<String> = (0..21).map(|second| format!("{second},{}", 600 + 40 * (second % 7))).collect();
+    let table = format!("time_s,rate_kbps\n{}\n", rows.join("\n"));
+    fs::write(folder.path("recorded/train/a.csv"), table).unwrap();
     let base = ["benchmark", "--recordings", "recorded"];
     let run = |more: &[&str]| folder.run(&[&base[..], more].concat());
     let output = run(&["--controller", "scream:v2,gcc:libwebrtc", "--out", "judged", "--json"]);

@@ -289,7 +289,8 @@ mod tests {
 
     /// One opportunity each 4 ms: 3.008 Mbit/s.
     fn opportunities(seconds: u32) -> String {
-        (1..=seconds * 250).map(|number| format!("{}\n", number * 4)).collect()
+        let lines: Vec<String> = (1..=seconds * 250).map(|number| (number * 4).to_string()).collect();
+        lines.join("\n")
     }
 
     #[test]

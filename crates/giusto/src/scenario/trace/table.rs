@@ -50,16 +50,15 @@ pub(super) fn read<'a>(
     let (mut first, mut before) = (None, 0.0);
     for (number, line) in lines {
         let at = |what| (number, what);
-        let columns = match &columns {
-            Some(own) => own,
-            None => {
-                let (own, is_header) = Columns::of(line, direction).map_err(at)?;
-                let own = &*columns.insert(own);
-                if is_header {
-                    continue;
-                }
-                own
+        let columns = if let Some(own) = &columns {
+            own
+        } else {
+            let (own, is_header) = Columns::of(line, direction).map_err(at)?;
+            let own = &*columns.insert(own);
+            if is_header {
+                continue;
             }
+            own
         };
         let Some((time, bps)) = columns.values(line).map_err(at)? else { continue };
         let (seconds, is_date) = match time {
