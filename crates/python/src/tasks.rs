@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, sync::atomic::AtomicBool};
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Key, Plan, Reference, RunRow},
+    benchmark::{self, BenchmarkResult, Plan, Reference, RunRow},
     run::{
         Parallel, Shard,
         sweep::{self, Failed, Finished, Journal, Part, Planned, Seeds, Values},
@@ -206,7 +206,7 @@ pub(crate) fn sweep_task(
 pub(crate) struct BenchmarkTasks {
     plan: Plan,
     journal: Option<Journal>,
-    known: BTreeMap<(Key, String), RunRow>,
+    known: BTreeMap<(benchmark::Key, String), RunRow>,
 }
 
 #[pymethods]
@@ -250,7 +250,7 @@ impl BenchmarkTasks {
 
     /// The scenarios that are not done: seed, number, and controllers and references.
     fn tasks(&self) -> Vec<(String, u64, Vec<String>)> {
-        let of_scenario = |key: Key| {
+        let of_scenario = |key: benchmark::Key| {
             let names = self.plan.names().into_iter();
             let missing: Vec<String> =
                 names.filter(|name| !self.known.contains_key(&(key.clone(), name.clone()))).collect();
