@@ -104,13 +104,13 @@ pub(crate) static TABLE: &[Entry] = &[
         name: "nada",
         summary: "NADA as in RFC 8698",
         requirements: Nada::REQUIREMENTS,
-        build: &|limits, options, set| Box::new(new_nada(nada::Config::within(limits), options, set)),
+        build: &|limits, options, set| Box::new(new_nada(&nada::Config::within(limits), options, set)),
     },
     Entry {
         name: "nada:ns3",
         summary: "NADA as in its authors' ns-3 module, 2020",
         requirements: Nada::AT_SENDER,
-        build: &|limits, options, set| Box::new(new_nada(nada::Config::ns3(limits), options, set)),
+        build: &|limits, options, set| Box::new(new_nada(&nada::Config::ns3(limits), options, set)),
     },
     Entry {
         name: "scream:rfc8298",
@@ -171,8 +171,8 @@ fn new_libwebrtc(config: libwebrtc::Config, options: Options, set: &mut Setter) 
     Libwebrtc::new(config).expect(PRESET_IS_VALID)
 }
 
-fn new_nada(config: nada::Config, options: Options, set: &mut Setter) -> Nada {
-    let mut config = tuned(config, set);
+fn new_nada(config: &nada::Config, options: Options, set: &mut Setter) -> Nada {
+    let mut config = tuned(*config, set);
     config.priority = options.priority.unwrap_or(config.priority);
     Nada::new(config)
 }

@@ -29,9 +29,9 @@ fn limits(max: u64) -> Limits {
     Limits::DEFAULT.with_min(min).with_start(start).with_max(max)
 }
 
-fn sender(config: Config) -> EncodedEndpoint {
+fn sender(config: &Config) -> EncodedEndpoint {
     let requirements = "nada".parse::<Algorithm>().unwrap().requirements();
-    video_sender(config.limits, requirements, Box::new(Nada::new(config)))
+    video_sender(config.limits, requirements, Box::new(Nada::new(*config)))
 }
 
 fn receiver() -> EncodedEndpoint {
@@ -80,7 +80,7 @@ impl Outcome {
 /// Runs flows with these configurations over one queue, with a one-way delay of 25 ms, for `seconds`.
 fn run(path: Path, configs: &[Config], seconds: u64) -> Outcome {
     let delay = TimeDelta::from_millis(25);
-    let mut senders: Vec<_> = configs.iter().map(|config| sender(*config)).collect();
+    let mut senders: Vec<_> = configs.iter().map(sender).collect();
     let mut receivers: Vec<_> = configs.iter().map(|_| receiver()).collect();
     // Datagrams in flight to each end, with their flow.
     let mut ways: [VecDeque<(Timestamp, usize, Datagram)>; 2] = Default::default();
@@ -189,7 +189,7 @@ proptest! {
         messages in prop::collection::vec((any::<(bool, u16, u32)>(), 0_u64..300), 1..200),
     ) {
         let limits = limits(2_000_000);
-        let mut sender = sender(Config::within(limits));
+        let mut sender = sender(&Config::within(limits));
         let mut now = Timestamp::ZERO;
         for ((gradual, signal, bps), wait) in messages {
             now += TimeDelta::from_millis(wait as i64);

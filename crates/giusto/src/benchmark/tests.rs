@@ -372,13 +372,13 @@ fn a_scenario_of_the_callers_is_judged_as_a_drawn_one() {
         let go = |_| ControlFlow::Continue(());
         let scenario = drawn.scenario(controller).unwrap();
         let own = judge_scenario(&scenario, scenario.seed(), None, &mut { go }).unwrap().unwrap();
-        assert_eq!(own.utility.total > 0.0, own.frames > 0, "{}", drawn.family.name());
+        assert_eq!(own.utility.total > 0.0, own.frames > 0, "{}", drawn.family);
         let as_drawn = Figures {
             rise_s: None,
             queue_delay_after_fall_p95_ms: None,
             ..simulate(&drawn, controller, go).unwrap()
         };
-        assert_eq!(own, as_drawn, "{}", drawn.family.name());
+        assert_eq!(own, as_drawn, "{}", drawn.family);
     }
     let scenario = draw("own", 0).scenario(controller).unwrap();
     let complaint = |scenario: &crate::scenario::Scenario, flow| {
