@@ -11,6 +11,11 @@ use giusto_units::TimeDelta;
 
 /// A call of `tempo` over 30 s, with these keys of the link, of the call, and more flows. Windows of 100 ms.
 fn call(link: &str, keys: &str, more: &str) -> RunRecord {
+    seeded(3, link, keys, more)
+}
+
+/// The same with another seed.
+fn seeded(seed: u64, link: &str, keys: &str, more: &str) -> RunRecord {
     let text = format!(
         r#"
         duration = "30 s"
@@ -31,7 +36,7 @@ fn call(link: &str, keys: &str, more: &str) -> RunRecord {
         "#
     );
     let options = RecordOptions::with_timeline(TimelineOptions::every(TimeDelta::from_millis(100)));
-    run::simulate(&Scenario::parse(&text, "tempo.toml").unwrap(), 3, options, &mut ())
+    run::simulate(&Scenario::parse(&text, "tempo.toml").unwrap(), seed, options, &mut ())
 }
 
 /// Share of `mbps` that the call receives between two times in seconds.
@@ -56,18 +61,23 @@ fn packets_lost_for_a_while_are_no_policer() {
 fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
     let link = "rate = \"10 Mbit/s\"\ndelay = \"3 ms\"\nqueue = { kind = \"step-mark\", limit = \"700 kB\" }";
     let bbr = "[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"bbr\"\nfrom = \"here\"\nto = \"there\"";
-    let beside = |ecn: &str, more: &str| {
-        call(link, &format!("from = \"here\"\nto = \"there\"\necn = \"{ecn}\""), more)
+    let beside = |seed, ecn: &str, more: &str| {
+        seeded(seed, link, &format!("from = \"here\"\nto = \"there\"\necn = \"{ecn}\""), more)
     };
-    let unmarked = used(&beside("off", bbr), 10.0, 15, 30);
-    for ecn in ["ect1", "ect0"] {
-        let marked = beside(ecn, bbr);
-        let share = used(&marked, 10.0, 15, 30);
-        assert!(marked.flows[0].marked_ratio.is_some_and(|marked| marked > 0.8), "{ecn}");
-        assert!(share > 0.4 * unmarked && share < 2.5 * unmarked, "{ecn}: {share} {unmarked}");
-    }
+    let mean = |ecn: &str| {
+        let share = |seed| {
+            let record = beside(seed, ecn, bbr);
+            assert!(ecn == "off" || record.flows[0].marked_ratio.is_some_and(|marked| marked > 0.8), "{ecn}");
+            used(&record, 10.0, 15, 30)
+        };
+        (1..=4).map(share).sum::<f64>() / 4.0
+    };
+    // Half is fair. With marks that were taken for ours the share was 0.003.
+    let [unmarked, graded, classic] = ["off", "ect1", "ect0"].map(mean);
+    assert!((0.3..0.6).contains(&unmarked), "{unmarked}");
+    assert!((0.3..0.6).contains(&graded) && (0.15..0.6).contains(&classic), "{graded} {classic}");
     // Alone on the same queue graded marks hold it short.
-    let alone = beside("ect1", "");
+    let alone = beside(3, "ect1", "");
     let (share, queue) = (used(&alone, 10.0, 15, 30), alone.flows[0].queue_delay_ms.as_ref().unwrap().p95);
     assert!((0.75..=1.0).contains(&share) && queue < 3.0, "{share} {queue}");
 }

@@ -168,10 +168,6 @@ fn the_delays_of_scream_in_the_documents_are_those_of_the_runs() {
     let file = Page::new("scenarios/media/scream-fifo.toml");
     file.says(&format!("with 20 ms as the target the link is as full, and the queue {p95:.0} ms."));
     file.says(&format!("with 20 ms of lag it is {slightly_late:.0} ms"));
-
-    let run = simulated("scenarios/media/scream-l4s.toml", &[]);
-    let (used, p95) = (check(&run, 0) * 100.0, check(&run, 1));
-    page.says(&format!("(`scream-l4s.toml`) it uses {used:.0} % at a delay p95 of {p95:.1} ms"));
 }
 
 /// Pages quote the scoreboard, which `giusto reproduce rfc8867` writes.
@@ -184,14 +180,7 @@ fn quoted_scores_are_those_of_the_scoreboard() {
     };
     let (names, scores) = (cells("|case|of|"), cells("|all|"));
     let score = |name: &str| &scores[names.iter().position(|known| known == name).unwrap()];
-    let page = Page::new("docs/explanation/scream.md");
-    for name in ["scream:rfc8298", "scream:rfc8298+giusto", "scream:d00", "scream:d00+giusto", "scream:v2"] {
-        page.says(&format!("| `{name}` | {} |", score(name)));
-    }
     let of = &scores[1];
-    let page = Page::new("docs/explanation/other-controllers.md");
-    page.says(&format!("Of the {of} expectations"));
-    page.says(&format!("`copa` meets {}. `bbr` meets {}", score("copa"), score("bbr")));
     let page = Page::new("docs/explanation/gcc.md");
     for name in ["gcc:libwebrtc", "gcc:draft-02"] {
         let own = score(&format!("{name}+giusto"));

@@ -78,6 +78,8 @@ const NO_VALUES: [(&str, &[&str]); 5] = [
             "Algorithm",
             "Bbr",
             "ConfigError",
+            "Constant",
+            "ConstantError",
             "Copa",
             "DelayConfigError",
             "Draft",

@@ -18,7 +18,7 @@ use giusto_units::{TimeDelta, Timestamp};
 use serde_json::json;
 
 /// A page with charts must stay below this.
-const MAX_BYTES: usize = 1_500_000;
+const MAX_BYTES: usize = 1_600_000;
 
 const PROBE: &str = include_str!("probe.js");
 
