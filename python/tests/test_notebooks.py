@@ -19,7 +19,11 @@ def outputs(notebook: Any) -> list[Any]:
         for output in cell.get("outputs", []):
             assert output.output_type != "error", output
             if output.output_type == "stream" and output.name == "stdout":
-                shown.append((cell.id, output.text))
+                # A busy machine sends a line in several parts.
+                if shown and shown[-1][:-1] == (cell.id,):
+                    shown[-1] = (cell.id, shown[-1][1] + output.text)
+                else:
+                    shown.append((cell.id, output.text))
             elif output.output_type != "stream":
                 shown.append((cell.id, output.data["text/plain"], sorted(output.data)))
     return shown
