@@ -666,7 +666,7 @@ def _sampler(optuna: Any, given: object, seed: int) -> Any:
     if not isinstance(given, str):
         return given
     if given == "tpe":
-        # Trials of a batch are told apart though none of them is known yet.
+        # The sampler must not propose the same constants for trials that run at the same time.
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
     if given == "cma-es":
         try:

@@ -15,7 +15,7 @@ use super::{
     drain::{self, Drain, Drained},
     frames::{Arrived, Frames},
     grow::{Bounds, Grow},
-    loss::{LossLaw, MAX_USUAL, PACING},
+    loss::{LossLaw, MAX_USUAL},
     loss_ratio::Losses,
     marks::{Marked, Marks},
     path::Path,
@@ -404,7 +404,7 @@ impl Tempo {
                 match self.path.train {
                     // Faster than this only moves what waits from here into the network.
                     Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),
-                    None => most.min(PACING * rate),
+                    None => most,
                 }
             }
             Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),

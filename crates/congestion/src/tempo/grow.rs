@@ -16,11 +16,12 @@ const MIN_EXPONENT: f64 = 0.01;
 /// good for a tenth, and growth at full speed adds as much in a reaction time.
 const NEAR_CAPACITY: f64 = 0.08;
 const NEAR_TRAINS: f64 = 0.75;
-/// The same near the capacity that the latest queue showed, and what is left of the additive part: what is known need not be found again.
+/// The same from this share of the capacity on that the latest queue showed, and what is left of the additive part there: what is known need
+/// not be found again.
+const BRIM: f64 = 0.9;
 const AT_BRIM: f64 = 0.02;
 const BRIM_ADDITIVE: f64 = 0.4;
-const BRIM: f64 = 0.9;
-/// Both double in each such time without a queue, in seconds: where trains show nothing, only the rate can find that the capacity has risen.
+/// Both double in each such time of growth, in seconds: where trains show nothing, only the rate can find that the capacity has risen.
 const BRIM_DOUBLES: f64 = 5.0;
 /// The capacity that the latest queue showed is out of date once trains arrive this much faster, less if they arrive as fast as they left, or
 /// the rate is this much higher without a queue.

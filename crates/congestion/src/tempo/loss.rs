@@ -17,7 +17,7 @@ const ENCODER: TimeDelta = TimeDelta::from_millis(350);
 pub(super) const MAX_USUAL: f64 = 0.25;
 /// A ceiling that is not met is forgotten after this time: policers do not change, routes do.
 const CEILING: TimeDelta = TimeDelta::from_seconds(90);
-/// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts. Also where a queue overflowed lately.
+/// Pacing during an experiment and below a ceiling, over the rate: a policer drops bursts.
 pub(super) const SMOOTH: f64 = 1.15;
 /// Pacing over the rate otherwise: a frame leaves within 13 ms of the 33 ms to the next one.
 pub(super) const PACING: f64 = 2.5;

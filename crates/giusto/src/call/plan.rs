@@ -122,7 +122,7 @@ pub enum PlanError {
     Flow(String),
     /// The name of the controller is too long for the far end, which is to send with it.
     #[error(
-        "controller {0}: the far end, which sends, is told a name of at most {MAX_NAME_BYTES} bytes: set fewer constants"
+        "controller {0}: its name is longer than the {MAX_NAME_BYTES} bytes that can be sent to the far end: set fewer constants"
     )]
     LongController(String),
     /// The controller is not known.
@@ -419,7 +419,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
     }
 }
 
-/// The name of a controller as the far end is told; one with many constants is called `nada+tuned`.
+/// The name of a controller that is sent to the far end; one with many constants is called `nada+tuned`.
 fn offered_name(controller: Algorithm) -> String {
     let name = controller.name();
     let constants = name.find('=').and_then(|place| name.get(..place)?.rfind('+'));

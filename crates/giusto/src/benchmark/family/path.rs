@@ -56,19 +56,7 @@ impl Path {
         // Half of the queues are drop-tail.
         let kind = if draw.chance(0.5) { 0 } else { draw.whole(1, 7) };
         let marks = draw.whole(0, 3);
-        Self {
-            capacity,
-            rtt,
-            queue_time,
-            queue: QueueChoice::Any,
-            ecn: "off",
-            rate: String::new(),
-            delay: String::new(),
-            more: Vec::new(),
-            back: Vec::new(),
-            kind,
-            marks,
-        }
+        Self { kind, marks, ..Self::plain(capacity, rtt, queue_time) }
     }
 
     /// A path without chance, with a drop-tail queue of this time at the capacity.
