@@ -123,7 +123,8 @@ fn a_call_takes_a_file_of_constants() {
     let output = folder.run(&["call", "127.0.0.1", "--reverse", "--controller", "tuned.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output.stderr).contains("longer than the 40 bytes that can be sent to the far end: set fewer constants"),
+        text(&output.stderr)
+            .contains("longer than the 40 bytes that can be sent to the far end: set fewer constants"),
         "{}",
         text(&output.stderr)
     );

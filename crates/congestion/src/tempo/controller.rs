@@ -292,11 +292,11 @@ impl Tempo {
     }
 
     fn grow(&mut self, path: &Path) {
-        let l4s = self.marks.limit(path.now);
+        let marked = self.marks.limit(path.now);
         let bounds = Bounds {
-            is_alone: !self.expects_rival(path) && self.sharing.is_alone() && l4s.is_none(),
+            is_alone: !self.expects_rival(path) && self.sharing.is_alone() && marked.is_none(),
             distance: self.distance,
-            l4s,
+            marked,
         };
         match self.grow.step(&self.sharing.ours(path), self.rate, bounds) {
             Some(next) => {

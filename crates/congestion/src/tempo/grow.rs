@@ -33,9 +33,9 @@ const START: f64 = 1.6;
 /// Additive growth in bit/s per second is this times the square root of (rate × 1 Mbit/s): 8 % a second at 1 Mbit/s, 2.5 % at 10.
 /// [`drain`](super::drain) takes 3 % away, so that a cycle takes about a second.
 const ADDITIVE: f64 = 0.08;
-/// Over that where marks are graded: flows of few packets meet the queues of all others and see more marks, so growth must weigh more than
+/// Over that where packets are marked: flows of few packets meet the queues of all others and see more marks, so growth must weigh more than
 /// the share of marks. With half, calls of a few packets a round trip starved.
-const L4S_ADDITIVE: f64 = 2.0;
+const MARKED_ADDITIVE: f64 = 2.0;
 /// The target may exceed what is used by this factor, plus an allowance for the frames of low rates: what is not used proves nothing.
 const HEADROOM: f64 = 1.7;
 const ALLOWANCE: f64 = 60_000.0;
@@ -60,8 +60,8 @@ pub(super) struct Bounds {
     pub(super) is_alone: bool,
     /// From the capacity.
     pub(super) distance: Distance,
-    /// The highest exponent, where marks are graded.
-    pub(super) l4s: Option<f64>,
+    /// The highest exponent, where packets are marked.
+    pub(super) marked: Option<f64>,
 }
 
 impl Grow {
@@ -95,7 +95,7 @@ impl Grow {
 
     /// The rate after this step, in bit/s; `None` while the media does not use what it has.
     pub(super) fn step(&mut self, path: &Path, rate: f64, bounds: Bounds) -> Option<f64> {
-        let Bounds { is_alone, distance, l4s } = bounds;
+        let Bounds { is_alone, distance, marked } = bounds;
         let dt = path.step.as_seconds();
         let reaction = path.reaction().as_seconds();
         let fast = LN_2 / reaction * if self.is_start { START } else { 1.0 };
@@ -129,13 +129,13 @@ impl Grow {
         };
         self.exponent = self.exponent.max(least * fast);
         self.exponent = self.exponent.max(MIN_EXPONENT).min(most);
-        let exponent = l4s.map_or(self.exponent, |limit| self.exponent.min(limit));
+        let exponent = marked.map_or(self.exponent, |limit| self.exponent.min(limit));
         let used = path.delivered_long / (1.0 - path.loss.ratio.min(0.6));
         if rate > HEADROOM * used + ALLOWANCE {
             return None;
         }
-        let part = match l4s {
-            Some(_) => L4S_ADDITIVE,
+        let part = match marked {
+            Some(_) => MARKED_ADDITIVE,
             None if is_at_brim => (BRIM_ADDITIVE * care).min(1.0),
             None => 1.0,
         };

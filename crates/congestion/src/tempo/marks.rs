@@ -2,7 +2,12 @@
 //!
 //! Once a packet is reported with ECT(1), marks are graded (RFC 9331): the share of marks, smoothed as in DCTCP (RFC 8257 §3.3), says how
 //! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
-//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511).
+//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511), and what
+//! follows is bounded by our reaction time, as growth is: with one reduction a round trip, calls of 12 ms starved beside a larger one.
+//!
+//! Where a packet takes longer than the threshold of the queue, about a millisecond, a packet that meets one other is marked. The fewer
+//! packets we send, the more of them meet those of others, so equal shares would not be stable. While the queue empties again and again,
+//! the share that so few packets meet by chance does not count.
 //!
 //! Alone, sending less than arrives empties the queue and ends the marks. Where others hold the queue and take no marks, nearly all
 //! packets are marked whatever we send: marks that stay while we yield are not ours. Then they say nothing, and only queue and losses
@@ -16,14 +21,16 @@ use super::path::Path;
 const WEIGHT: f64 = 0.25;
 /// Shortest round: the virtual round trip of draft-briscoe-iccrg-prague-congestion-control-04 §2.4.4.
 const MIN_ROUND: TimeDelta = TimeDelta::from_millis(25);
-/// For this time after a graded mark the path is taken for one that marks.
+/// For this time after a mark the path is taken for one that marks.
 const MEMORY: TimeDelta = TimeDelta::from_seconds(10);
-/// Growth in the second after a graded mark, per second.
+/// Growth in the second after a mark, per second.
 const GROWTH: f64 = 0.03;
 /// Most growth while the path is taken for one that marks: 2 % in a reaction time.
 const MAX_GROWTH: f64 = 0.15;
 /// Factor at a classic mark: the queue is short, so less than for a loss (RFC 8511 §3.1: 0.85 for CUBIC).
 const CLASSIC: f64 = 0.9;
+/// Half of the packets meet another by chance if they leave at this interval, in seconds: a packet at 5 Mbit/s.
+const CHANCE: f64 = 0.002;
 
 /// Time constant of the lasting share of marks, in seconds: a second's congestion of ours, or a moment in which others drain the queue,
 /// changes little.
@@ -76,6 +83,7 @@ impl Marks {
         if time < round || self.received == 0 {
             return None;
         }
+        let chance = by_chance(path, rate);
         let share = f64::from(self.marked) / f64::from(self.received);
         (self.received, self.marked, self.since) = (0, 0, path.now);
         self.lasting += (1.0 - math::exp(-time.as_seconds() / LASTING)) * (share - self.lasting);
@@ -91,33 +99,43 @@ impl Marks {
             self.is_foreign = true;
             return Some(Marked::NotOurs(rate));
         }
-        if !self.is_graded {
-            return (share > 0.0).then_some(Marked::Reduce(share, CLASSIC));
-        }
         self.share += WEIGHT * (share - self.share);
         if share == 0.0 {
             return None;
         }
         self.latest = Some(path.now);
         // What arrives from then on left after the reduction.
-        if self.reduced.is_some_and(|at| path.now.saturating_since(at) < round * 2) {
+        let seen = if self.is_graded { round * 2 } else { path.reaction() };
+        if self.reduced.is_some_and(|at| path.now.saturating_since(at) < seen) {
             return None;
         }
         self.reduced = Some(path.now);
-        Some(Marked::Reduce(share, 1.0 - self.share / 2.0))
+        let ours = ((self.share - chance) / (1.0 - chance)).max(0.0);
+        Some(Marked::Reduce(share, if self.is_graded { 1.0 - ours / 2.0 } else { CLASSIC }))
+    }
+
+    /// The time of the latest mark, if it is ours and the path is still taken for one that marks.
+    fn fresh(&self, now: Timestamp) -> Option<Timestamp> {
+        self.latest.filter(|&at| !self.is_foreign && now.saturating_since(at) < MEMORY)
     }
 
     /// Whether the path marks as for L4S.
     pub(super) fn is_l4s(&self, now: Timestamp) -> bool {
-        self.is_graded && !self.is_foreign && self.latest.is_some_and(|at| now.saturating_since(at) < MEMORY)
+        self.is_graded && self.fresh(now).is_some()
     }
 
     /// The highest exponent of growth, per second: with marks that are fresh there is no room. It doubles each second without them.
     pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
-        let latest = self.latest.filter(|_| self.is_l4s(now))?;
+        let latest = self.fresh(now)?;
         let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
         Some((GROWTH * math::exp(core::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
+}
+
+/// The share of packets that are marked since they meet one of others, at `rate` in bit/s; none while a queue stands.
+fn by_chance(path: &Path, rate: f64) -> f64 {
+    let interval = if path.queue() * 2 < path.low { path.packet_size / rate.max(1.0) } else { 0.0 };
+    interval / (interval + CHANCE)
 }
 
 #[cfg(test)]
@@ -133,7 +151,8 @@ mod tests {
                 marks.on_packet(if packet < marked { Ecn::Ce } else { capable });
             }
             let now = Timestamp::ZERO + TimeDelta::from_millis(50) * round;
-            results.push(match marks.step(&Path { now, ..Path::example() }, 1e6, false) {
+            // So many packets that they meet no other by chance.
+            results.push(match marks.step(&Path { now, ..Path::example() }, f64::INFINITY, false) {
                 Some(Marked::Reduce(share, factor)) => Some((share, factor)),
                 other => other.map(|_| unreachable!("{other:?}")),
             });
@@ -158,10 +177,34 @@ mod tests {
     }
 
     #[test]
-    fn a_classic_mark_reduces_by_a_tenth_and_limits_no_growth() {
-        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 0]);
-        assert_eq!((results[0], results[1], results[2]), (None, Some((0.1, 0.9)), None));
-        assert_eq!(marks.limit(Timestamp::ZERO + TimeDelta::from_millis(200)), None);
+    fn classic_marks_reduce_by_a_tenth_once_in_a_reaction_time() {
+        // Rounds of 50 ms, and a reaction time of 0.2 s.
+        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 5, 0, 1, 1, 0]);
+        let mut expected = [None; 7];
+        (expected[1], expected[5]) = (Some((0.1, 0.9)), Some((0.1, 0.9)));
+        assert_eq!(results, expected);
+        let at = |ms| Timestamp::ZERO + TimeDelta::from_millis(ms);
+        assert!((marks.limit(at(350)).unwrap() - 0.03).abs() < 1e-12 && marks.limit(at(10_400)).is_none());
+        assert!(!marks.is_l4s(at(350)));
+    }
+
+    #[test]
+    fn marks_that_few_packets_meet_by_chance_do_not_count_unless_a_queue_stands() {
+        // 10,000 bits at 5 Mbit/s: each 2 ms, so half of the marks. Over the half are 0.4 of the rest.
+        let factor = |rate: f64, marked: u32, queue: i64| {
+            let mut marks = Marks::default();
+            (0..10).for_each(|packet| marks.on_packet(if packet < marked { Ecn::Ce } else { Ecn::Ect1 }));
+            marks.share = f64::from(marked) / 10.0;
+            let path = Path { queue: Some(TimeDelta::from_millis(queue)), ..Path::example() };
+            match marks.step(&path, rate, false) {
+                Some(Marked::Reduce(_, factor)) => factor,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!((factor(5e6, 7, 0) - 0.8).abs() < 1e-12);
+        assert!((factor(5e6, 5, 0) - 1.0).abs() < 1e-12 && (factor(1e6, 8, 0) - 1.0).abs() < 1e-12);
+        // The queue of the example stands from 2 ms on.
+        assert!((factor(5e6, 7, 1) - 0.8).abs() < 1e-12 && (factor(5e6, 7, 2) - 0.65).abs() < 1e-12);
     }
 
     /// Time in ms at which marks of the share `marked(ms)` are found to be not ours and when they count again, while `arrives(ms)` arrives.
