@@ -1,6 +1,30 @@
 //! `gcc:libwebrtc` beside libwebrtc's own controller: the same events in, the targets compared.
 //!
-//! `libwebrtc/README.md` says where the histories come from, and describes their format.
+//! # The histories in `libwebrtc/`
+//!
+//! Six histories of the C++ `GoogCcNetworkController` (signalapp/webrtc `bd635df`, 17 July 2026) without field trials, with an ideal encoder of 30
+//! frames per second (100 ms late) over a drop-tail bottleneck: 50 ms each way, a queue of 300 ms.
+//!
+//! | file | bottleneck | random loss |
+//! |---|---|---|
+//! | `clean.txt` | 3 Mbit/s | – |
+//! | `overload.txt` | 3 Mbit/s, start rate 12 Mbit/s | – |
+//! | `loss5.txt`, `loss20.txt` | 3 Mbit/s | 5 %, 20 % |
+//! | `up.txt` | 0.6, from 15 s 3 Mbit/s | – |
+//! | `down.txt` | 3, from 15 s 1 Mbit/s | – |
+//!
+//! One event a line. `time` is that since the previous event in units of 100 µs; rates are in bit/s, sizes in bytes.
+//!
+//! | line | direction | fields |
+//! |---|---|---|
+//! | `start` | in | start rate, minimum, maximum, total allocated rate |
+//! | `p` | in | time: periodic processing |
+//! | `s` | in | time, size, probe cluster if any: a packet, numbered from 0, was sent |
+//! | `r` | in | time, round-trip time in units of 100 µs |
+//! | `l` | in | time, packets lost and received since the previous report |
+//! | `f` | in | feedback: time, data in flight, `@` and the first packet, then for each packet `-` if lost, or its arrival in steps of 250 µs since the previous one |
+//! | `=` | out | target, pacing rate, padding rate |
+//! | `+` | out | a probe: cluster, rate, duration in µs, packets |
 
 #![expect(
     clippy::unwrap_used,
