@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python lint bench deny fuzz docs reference site dist test-dist
+.PHONY: test test-rust test-python test-gstreamer lint bench deny fuzz docs reference site dist test-dist
 
 # Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
 test:
@@ -28,6 +28,15 @@ test-python:
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
 		--config-settings=build-args="--profile dev --features giusto-cli/browser" . && \
 	python -m pytest
+
+# The GStreamer element is outside the workspace: it needs libgstreamer1.0-dev. Its tests name what else they need.
+GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
+test-gstreamer:
+	@pkg-config --exists gstreamer-1.0 || { echo "SKIPPED giustobwe: libgstreamer1.0-dev is not installed"; exit 0; }; \
+	$(CARGO) fetch --quiet --locked $(GSTREAMER) || { echo "SKIPPED giustobwe: its crates cannot be fetched"; exit 0; }; \
+	$(CARGO) fmt $(GSTREAMER) --check && \
+	$(CARGO) test $(GSTREAMER) --locked --target-dir target/gstreamer && \
+	$(CARGO) clippy $(GSTREAMER) --locked --target-dir target/gstreamer --all-targets -- -D warnings
 
 lint: docs
 	$(CARGO) fmt --all --check
