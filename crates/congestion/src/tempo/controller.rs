@@ -292,9 +292,10 @@ impl Tempo {
     }
 
     fn grow(&mut self, path: &Path) {
-        let marked = self.marks.limit(path.now);
+        let is_alone = self.sharing.is_alone();
+        let marked = self.marks.limit(path.now, is_alone);
         let bounds = Bounds {
-            is_alone: !self.expects_rival(path) && self.sharing.is_alone() && marked.is_none(),
+            is_alone: !self.expects_rival(path) && is_alone && marked.is_none(),
             distance: self.distance,
             marked,
         };

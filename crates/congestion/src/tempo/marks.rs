@@ -2,8 +2,8 @@
 //!
 //! Once a packet is reported with ECT(1), marks are graded (RFC 9331): the share of marks, smoothed as in DCTCP (RFC 8257 §3.3), says how
 //! much to reduce, each round trip. Then the pacing rate is what is controlled, since within a frame the packets must not queue for a
-//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511), and what
-//! follows is bounded by our reaction time, as growth is: with one reduction a round trip, calls of 12 ms starved beside a larger one.
+//! millisecond; the media stays below it. Otherwise a mark says what a loss says: the queue is managed (RFC 3168, RFC 8511). Beside others
+//! it limits growth as well: with trains that show room a large call took what small ones yielded.
 //!
 //! Where a packet takes longer than the threshold of the queue, about a millisecond, a packet that meets one other is marked. The fewer
 //! packets we send, the more of them meet those of others, so equal shares would not be stable. While the queue empties again and again,
@@ -105,7 +105,7 @@ impl Marks {
         }
         self.latest = Some(path.now);
         // What arrives from then on left after the reduction.
-        let seen = if self.is_graded { round * 2 } else { path.reaction() };
+        let seen = if self.is_graded { round } else { MIN_ROUND } * 2;
         if self.reduced.is_some_and(|at| path.now.saturating_since(at) < seen) {
             return None;
         }
@@ -125,8 +125,9 @@ impl Marks {
     }
 
     /// The highest exponent of growth, per second: with marks that are fresh there is no room. It doubles each second without them.
-    pub(super) fn limit(&self, now: Timestamp) -> Option<f64> {
-        let latest = self.fresh(now)?;
+    /// Classic marks limit none if the call `is_alone`.
+    pub(super) fn limit(&self, now: Timestamp, is_alone: bool) -> Option<f64> {
+        let latest = self.fresh(now).filter(|_| self.is_graded || !is_alone)?;
         let doublings = (now.saturating_since(latest).as_seconds() - 1.0).max(0.0);
         Some((GROWTH * math::exp(core::f64::consts::LN_2 * doublings)).min(MAX_GROWTH))
     }
@@ -172,20 +173,35 @@ mod tests {
         let at = |ms| Timestamp::ZERO + TimeDelta::from_millis(ms);
         assert!(marks.is_l4s(at(300)) && !marks.is_l4s(at(11_000)));
         // 3 % a second at first, and never more than 15 %.
-        assert!((marks.limit(at(700)).unwrap() - 0.03).abs() < 1e-12);
-        assert!((marks.limit(at(5000)).unwrap() - 0.15).abs() < 1e-12);
+        assert!((marks.limit(at(700), true).unwrap() - 0.03).abs() < 1e-12);
+        assert!((marks.limit(at(5000), true).unwrap() - 0.15).abs() < 1e-12);
     }
 
     #[test]
-    fn classic_marks_reduce_by_a_tenth_once_in_a_reaction_time() {
-        // Rounds of 50 ms, and a reaction time of 0.2 s.
-        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 5, 0, 1, 1, 0]);
-        let mut expected = [None; 7];
-        (expected[1], expected[5]) = (Some((0.1, 0.9)), Some((0.1, 0.9)));
-        assert_eq!(results, expected);
+    fn classic_marks_reduce_by_a_tenth_and_limit_growth_beside_others() {
+        // Rounds of 50 ms.
+        let (marks, results) = rounds(Ecn::Ect0, &[0, 1, 5, 0, 0]);
+        assert_eq!(results, [None, Some((0.1, 0.9)), Some((0.5, 0.9)), None, None]);
         let at = |ms| Timestamp::ZERO + TimeDelta::from_millis(ms);
-        assert!((marks.limit(at(350)).unwrap() - 0.03).abs() < 1e-12 && marks.limit(at(10_400)).is_none());
+        assert!((marks.limit(at(350), false).unwrap() - 0.03).abs() < 1e-12);
+        assert_eq!((marks.limit(at(350), true), marks.limit(at(10_200), false)), (None, None));
         assert!(!marks.is_l4s(at(350)));
+    }
+
+    #[test]
+    fn classic_marks_of_short_rounds_count_once_in_50_ms() {
+        let mut marks = Marks::default();
+        let mut reduced = Vec::new();
+        for ms in (10..=200).step_by(10) {
+            marks.on_packet(Ecn::Ce);
+            let now = Timestamp::ZERO + TimeDelta::from_millis(ms);
+            let path = Path { now, rtt: TimeDelta::from_millis(12), ..Path::example() };
+            if marks.step(&path, 1e6, false).is_some() {
+                reduced.push(ms);
+            }
+        }
+        // Rounds end each 30 ms, the first multiple of 10 from 25 on.
+        assert_eq!(reduced, [30, 90, 150]);
     }
 
     #[test]
