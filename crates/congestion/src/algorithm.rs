@@ -125,6 +125,60 @@ impl Algorithm {
         Ok(Self(Box::leak(Box::new(Entry { name, summary, requirements, build }))))
     }
 
+    /// The built-in algorithm and the values of constants of a name such as `nada+kappa=0.4+tau=450ms`, in their units. Whether they are in
+    /// range, [`with_constants`](Self::with_constants) and [`build_constants`](Self::build_constants) check.
+    ///
+    /// # Errors
+    ///
+    /// [`ConstantError`]: the algorithm or a constant is unknown, or a value is no number with its unit.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_congestion::Algorithm;
+    ///
+    /// let (nada, constants) = Algorithm::read_name("nada+kappa=0.4+tau=0.45s")?;
+    /// assert_eq!((nada.name(), constants), ("nada", vec![("kappa", 0.4), ("tau", 450.0)]));
+    /// # Ok::<(), giusto_congestion::ConstantError>(())
+    /// ```
+    pub fn read_name(text: &str) -> Result<(Self, Vec<(&'static str, f64)>), ConstantError> {
+        // What stands before the first constant.
+        let end = text.find('=').map_or(text.len(), |place| {
+            text.get(..place).and_then(|before| before.rfind('+')).unwrap_or(text.len())
+        });
+        let (name, items) = text.split_at(end);
+        let plain = name.parse::<Self>()?;
+        let constants = plain.constants();
+        let mut values = Vec::new();
+        for item in items.split('+').skip(1) {
+            let (name, value) = item.split_once('=').ok_or_else(|| ConstantError::NoValue {
+                text: text.to_owned(),
+                found: item.to_owned(),
+            })?;
+            let constant = constants::named(plain.name(), &constants, name)?;
+            values.push((constant.name, constant.value_of(value)?));
+        }
+        Ok((plain, values))
+    }
+
+    /// Makes a controller with other values of some constants. Unlike [`with_constants`](Self::with_constants), it leaves nothing behind when
+    /// the controller is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`ConstantError`]: there is no constant of this name, it is set twice, or the value is out of its range.
+    pub fn build_constants(
+        self,
+        limits: Limits,
+        options: Options,
+        values: &[(&str, f64)],
+    ) -> Result<Box<dyn Controller>, ConstantError> {
+        let values = constants::checked(self.name(), &self.constants(), values)?;
+        let mut setter = Setter::default();
+        setter.want(&values);
+        Ok((self.0.build)(limits, options, &mut setter))
+    }
+
     /// The name used in scenarios and results.
     pub const fn name(self) -> &'static str {
         self.0.name

@@ -3,7 +3,9 @@
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use core::{fmt::Write, ops::RangeInclusive};
 
-use giusto_units::{DataRate, TimeDelta, math};
+use giusto_units::{DataRate, TimeDelta, UnitError, math};
+
+use crate::algorithm::UnknownAlgorithm;
 
 /// A constant of an [`Algorithm`](crate::Algorithm), which [`with_constants`](crate::Algorithm::with_constants) sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,9 +52,46 @@ pub enum ConstantError {
     /// It is set twice.
     #[error("{0} is set twice: leave one out")]
     Twice(&'static str),
+    /// The text before the constants names no algorithm.
+    #[error(transparent)]
+    Algorithm(#[from] UnknownAlgorithm),
+    /// There is no value after the name.
+    #[error("\"{text}\": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found \"{found}\"")]
+    NoValue {
+        /// All of the text.
+        text: String,
+        /// The part without a value.
+        found: String,
+    },
+    /// The value is no number.
+    #[error("{name}: expected a number, found \"{found}\"")]
+    NotANumber {
+        /// The constant.
+        name: &'static str,
+        /// The value.
+        found: String,
+    },
+    /// The value has no unit, or a wrong one.
+    #[error("{0}: {1}")]
+    Unit(&'static str, UnitError),
 }
 
 impl Constant {
+    /// The number in its unit that a text such as `0.4` or `450 ms` gives. Whether it is in range is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ConstantError::NotANumber`], [`ConstantError::Unit`].
+    pub fn value_of(&self, text: &str) -> Result<f64, ConstantError> {
+        let unit = |error| ConstantError::Unit(self.name, error);
+        match self.unit {
+            "ms" => Ok(text.parse::<TimeDelta>().map_err(unit)?.as_millis()),
+            "kbit/s" => Ok(text.parse::<DataRate>().map_err(unit)?.as_bps() as f64 / 1e3),
+            _ => (text.trim().parse())
+                .map_err(|_| ConstantError::NotANumber { name: self.name, found: text.to_owned() }),
+        }
+    }
+
     /// Its range in words: `2 to 50 ms`.
     pub(crate) fn bounds(&self) -> String {
         let (min, max) = self.range;
@@ -183,12 +222,7 @@ pub(crate) fn checked(
 ) -> Result<Vec<(&'static str, f64)>, ConstantError> {
     let mut checked: Vec<(&'static str, f64)> = Vec::new();
     for &(name, value) in values {
-        let constant = known.iter().find(|constant| constant.name == name);
-        let constant = constant.ok_or_else(|| ConstantError::Unknown {
-            algorithm: algorithm.to_owned(),
-            name: name.to_owned(),
-            known: names(known),
-        })?;
+        let constant = named(algorithm, known, name)?;
         constant.check(value)?;
         if checked.iter().any(|(other, _)| *other == name) {
             return Err(ConstantError::Twice(constant.name));
@@ -196,6 +230,19 @@ pub(crate) fn checked(
         checked.push((constant.name, value));
     }
     Ok(checked)
+}
+
+/// The constant of this name.
+pub(crate) fn named<'a>(
+    algorithm: &str,
+    known: &'a [Constant],
+    name: &str,
+) -> Result<&'a Constant, ConstantError> {
+    known.iter().find(|constant| constant.name == name).ok_or_else(|| ConstantError::Unknown {
+        algorithm: algorithm.to_owned(),
+        name: name.to_owned(),
+        known: names(known),
+    })
 }
 
 fn names(known: &[Constant]) -> String {

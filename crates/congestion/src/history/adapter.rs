@@ -9,7 +9,7 @@ use giusto_rtp::{
         RtcpError, ScreamFeedback, TransportFeedback, TransportFeedbackUnwrapper,
     },
 };
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     numbers::Numbers,
@@ -151,6 +151,26 @@ impl History {
             self.reports.iter_mut().for_each(|report| report.ecn = Ecn::NotEct);
         }
         self.feedback(&news)
+    }
+
+    /// Handles reports in a format of the caller's own: the [sequence](SentPacket::sequence) of each packet, when it arrived on the
+    /// receiver's clock or `None` if it did not, and its ECN codepoint. Returns what is new in them, if anything is.
+    pub fn on_reports(
+        &mut self,
+        now: Timestamp,
+        reports: &[(u64, Option<PeerTimestamp>, Ecn)],
+    ) -> Option<Feedback<'_>> {
+        self.advance(now);
+        self.reports.clear();
+        let first = self.packets.first();
+        for &(sequence, arrival, ecn) in reports {
+            let ecn = if self.is_not_ect { Ecn::NotEct } else { ecn };
+            self.reports.extend(self.packets.on_report(sequence, arrival, ecn));
+        }
+        if self.packets.first() != first {
+            self.forget_numbers();
+        }
+        self.feedback(&News::default())
     }
 
     /// Handles a change of the route: packets sent before are discarded, and reports of them are ignored.

@@ -5,8 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use giusto_congestion::{Algorithm, Constant};
-use giusto_units::{DataRate, TimeDelta, UnitError};
+use giusto_congestion::{Algorithm, Constant, ConstantError};
 use toml::de::{DeTable, DeValue};
 
 use super::value::{Found, Node, Problem, expected, shown, wrong};
@@ -66,20 +65,13 @@ pub(in crate::scenario) fn is_file(text: &str) -> bool {
 
 /// A controller by its name, or by its name and constants, such as `nada+kappa=0.4+tau=450ms`. `unknown` says that the name is none.
 pub(in crate::scenario) fn named(text: &str, unknown: impl Fn(&str) -> String) -> Result<Algorithm, String> {
-    // What stands before the first constant.
-    let end = text.find('=').map_or(text.len(), |place| {
-        text.get(..place).and_then(|before| before.rfind('+')).unwrap_or(text.len())
-    });
-    let (name, constants) = text.split_at(end);
-    let plain = name.parse::<Algorithm>().map_err(|_| unknown(name))?;
-    let mut values = Vec::new();
-    for item in constants.split('+').skip(1) {
-        let (name, value) = item.split_once('=').ok_or_else(|| {
-            format!("\"{text}\": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found \"{item}\"")
-        })?;
-        let constant = constant(plain, name)?;
-        values.push((constant.name, number(&constant, value)?));
-    }
+    let (plain, values) = Algorithm::read_name(text).map_err(|error| match error {
+        ConstantError::Algorithm(error) => unknown(error.name()),
+        ConstantError::Unknown { algorithm, name, .. } => {
+            algorithm.parse().map_or(name.clone(), |algorithm| no_constant(algorithm, &name))
+        }
+        error => error.to_string(),
+    })?;
     with(plain, &values)
 }
 
@@ -127,17 +119,19 @@ fn of_table(node: &Node<'_>, table: &DeTable<'_>) -> Found<Algorithm> {
 
 /// The constant of this name.
 fn constant(algorithm: Algorithm, name: &str) -> Result<Constant, String> {
-    let all = algorithm.constants();
-    if let Some(constant) = all.iter().find(|constant| constant.name == name) {
-        return Ok(*constant);
-    }
-    let known: Vec<&str> = all.iter().map(|constant| constant.name).collect();
+    let found = algorithm.constants().into_iter().find(|constant| constant.name == name);
+    found.ok_or_else(|| no_constant(algorithm, name))
+}
+
+/// Says that the algorithm has no such constant, and which may be meant.
+fn no_constant(algorithm: Algorithm, name: &str) -> String {
+    let known: Vec<&str> = algorithm.constants().iter().map(|constant| constant.name).collect();
     let fix = match nearest(name, &known) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None if known.is_empty() => "it has none".to_owned(),
         None => format!("known are {}", known.join(", ")),
     };
-    Err(format!("{algorithm} has no constant \"{name}\": {fix}"))
+    format!("{algorithm} has no constant \"{name}\": {fix}")
 }
 
 fn of_value(constant: &Constant, node: &Node<'_>) -> Result<f64, String> {
@@ -150,14 +144,7 @@ fn of_value(constant: &Constant, node: &Node<'_>) -> Result<f64, String> {
 
 /// A number with the unit of the constant, in this unit.
 fn number(constant: &Constant, text: &str) -> Result<f64, String> {
-    let wrong = || format!("{}: {}, found \"{text}\"", constant.name, wanted(constant));
-    let unit = |error: UnitError| format!("{}: {error}", constant.name);
-    let value = match constant.unit {
-        "ms" => text.parse::<TimeDelta>().map_err(unit)?.as_millis(),
-        "kbit/s" => text.parse::<DataRate>().map_err(unit)?.as_bps() as f64 / 1e3,
-        _ => text.trim().parse().map_err(|_| wrong())?,
-    };
-    Ok(value)
+    constant.value_of(text).map_err(|error| error.to_string())
 }
 
 fn wanted(constant: &Constant) -> String {
