@@ -408,3 +408,76 @@ pub unsafe extern "C" fn giusto_decision(controller: *mut GiustoController) -> *
         controller.decision.as_ptr()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use giusto_congestion::{Decision, Limits, QueueState, SentPacket};
+    use giusto_units::Timestamp;
+
+    use super::*;
+
+    /// A controller with an error.
+    #[derive(Debug, Clone)]
+    struct Panics;
+
+    impl giusto_congestion::Controller for Panics {
+        fn on_sent(&mut self, _: Timestamp, _: &SentPacket) {
+            panic!("an index out of range");
+        }
+        fn on_feedback(&mut self, _: Timestamp, _: &giusto_congestion::Feedback<'_>) {}
+        fn on_timeout(&mut self, _: Timestamp, _: &QueueState) {}
+        fn next_timeout(&self) -> Option<Timestamp> {
+            panic!("an error while reading");
+        }
+        fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+        fn on_route_change(&mut self, _: Timestamp) {}
+        fn target(&self) -> giusto_congestion::Target {
+            giusto_congestion::Target::default()
+        }
+        fn decision(&self) -> &Decision {
+            const NONE: Decision =
+                Decision::new(Timestamp::ZERO, giusto_units::DataRate::ZERO, giusto_congestion::Cause::Start);
+            &NONE
+        }
+        fn clone_box(&self) -> Box<dyn giusto_congestion::Controller> {
+            Box::new(self.clone())
+        }
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_and_ends_the_controller() {
+        let made = Box::new(GiustoController::new(Session::with(Box::new(Panics))));
+        let controller = Box::into_raw(made);
+        let packet = GiustoPacket {
+            size: size_of::<GiustoPacket>(),
+            bytes: 1200,
+            flags: 0,
+            ssrc: 0,
+            probe: 0,
+            rtp_sequence: 0,
+            transport_sequence: 0,
+        };
+        // SAFETY: the pointers are those of live values of this test, and one thread uses them.
+        unsafe {
+            assert_eq!(giusto_on_timeout(controller, 0, 0, 0), GiustoStatus::GiustoOk);
+            assert_eq!(giusto_next_timeout(controller), GIUSTO_NEVER);
+            let sent = giusto_on_sent(controller, 0, &raw const packet, ptr::null_mut());
+            assert_eq!(sent, GiustoStatus::GiustoBroken);
+            let text = CStr::from_ptr(giusto_error(controller)).to_str().unwrap();
+            assert!(text.contains("an index out of range"), "{text}");
+            assert_eq!(giusto_on_timeout(controller, 0, 0, 0), GiustoStatus::GiustoBroken);
+            assert!(giusto_decision(controller).is_null());
+            giusto_free(controller);
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let mut room = [1; 8];
+        // SAFETY: it has the given number of bytes.
+        let whole = unsafe { copy_text("größer", room.as_mut_ptr(), 5) };
+        assert_eq!((whole, room.map(|byte| byte as u8)), (8, *b"gr\xc3\xb6\0\x01\x01\x01"));
+        // SAFETY: a pointer that is NULL is not used.
+        assert_eq!(unsafe { copy_text("abc", ptr::null_mut(), 5) }, 3);
+    }
+}
