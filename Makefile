@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python test-gstreamer lint bench deny fuzz docs reference site dist test-dist
+.PHONY: test test-rust test-python test-gstreamer lint bench deny fuzz docs header reference site dist test-dist
 
 # Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
 test:
@@ -45,6 +45,10 @@ lint: docs
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# The header of libgiusto; `cargo install cbindgen` provides the program.
+header:
+	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/giusto.h .
 
 # Writes what is generated from the program's tables: the references of scenarios, statistics and Python (where its package is installed).
 reference:
