@@ -11,6 +11,8 @@ if [ -e "$from/libgiusto_capi.so" ]; then
     cp "$from/libgiusto_capi.so" "$to/lib/libgiusto.so.1"
     ln -sf libgiusto.so.1 "$to/lib/libgiusto.so"
 fi
-cp "$from/libgiusto_capi.a" "$to/lib/libgiusto.a"
+if [ -e "$from/libgiusto_capi.a" ]; then
+    cp "$from/libgiusto_capi.a" "$to/lib/libgiusto.a"
+fi
 cp "$here"/include/giusto*.h "$to/include"
-sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" "$here/giusto.pc.in" >"$to/lib/pkgconfig/giusto.pc"
+sed "s|@VERSION@|$version|" "$here/giusto.pc.in" >"$to/lib/pkgconfig/giusto.pc"

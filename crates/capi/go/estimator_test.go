@@ -2,7 +2,6 @@ package giusto
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -375,38 +373,44 @@ func follows(t *testing.T, giusto string, phase int) (why string) {
 	return why
 }
 
-// GIUSTO_TABLE_RUNS=10 writes the table of docs: runs of 45 s, a line of JSON for each controller.
+// GIUSTO_TABLE=1 writes the table of docs/reproduce/pion.md: 10 runs of 45 s for each controller, mean and 95 % interval.
 func TestTable(t *testing.T) {
-	runs, _ := strconv.Atoi(os.Getenv("GIUSTO_TABLE_RUNS"))
-	if runs == 0 {
-		t.Skip("the table: GIUSTO_TABLE_RUNS is not set")
+	if os.Getenv("GIUSTO_TABLE") == "" {
+		t.Skip("the table: GIUSTO_TABLE is not set")
 	}
-	giusto, phase := program(t), 15*time.Second
-	for _, name := range []string{"tempo", "gcc:libwebrtc", "scream:v2", "pion's GCC"} {
+	const runs, quantile = 10, 2.262 // Student's t, 9 degrees of freedom, 0.975
+	giusto := program(t)
+	fmt.Println("|controller|3 Mbit/s|then 1|then 3|all|frame delay p50 ms|p95 ms|\n|---|---|---|---|---|---|---|")
+	for _, name := range []string{"tempo", "scream:v2", "gcc:libwebrtc", "pion's GCC"} {
 		calls := make([]*call, runs)
 		var all sync.WaitGroup
 		for place := range calls {
 			all.Add(1)
-			go func() { defer all.Done(); calls[place] = run(t, giusto, phase, estimator(name)) }()
+			go func() { defer all.Done(); calls[place] = run(t, giusto, 15*time.Second, estimator(name)) }()
 		}
 		all.Wait()
-		row := map[string]any{"controller": name}
-		figures := map[string]func(c *call) float64{
-			"mbps":   func(c *call) float64 { return c.mbps(0, 45) },
-			"first":  func(c *call) float64 { return c.mbps(5, 15) },
-			"second": func(c *call) float64 { return c.mbps(18, 30) },
-			"third":  func(c *call) float64 { return c.mbps(33, 45) },
-			"p50_ms": func(c *call) float64 { return c.delay(0.5) },
-			"p95_ms": func(c *call) float64 { return c.delay(0.95) },
-		}
-		for figure, of := range figures {
-			values := make([]float64, runs)
-			for place, c := range calls {
-				values[place] = of(c)
+		fmt.Printf("|%s|", name)
+		for place, of := range []func(c *call) float64{
+			func(c *call) float64 { return c.mbps(5, 15) },
+			func(c *call) float64 { return c.mbps(18, 30) },
+			func(c *call) float64 { return c.mbps(33, 45) },
+			func(c *call) float64 { return c.mbps(0, 45) },
+			func(c *call) float64 { return c.delay(0.5) },
+			func(c *call) float64 { return c.delay(0.95) },
+		} {
+			sum, squares := 0.0, 0.0
+			for _, c := range calls {
+				sum += of(c)
+				squares += of(c) * of(c)
 			}
-			row[figure] = values
+			mean := sum / runs
+			half := quantile * math.Sqrt(math.Max(0, squares-runs*mean*mean)/(runs-1)/runs)
+			digits := 2
+			if place >= 4 {
+				digits = 0
+			}
+			fmt.Printf("%.*f ± %.*f|", digits, mean, digits, half)
 		}
-		line, _ := json.Marshal(row)
-		fmt.Println(string(line))
+		fmt.Println()
 	}
 }

@@ -1,7 +1,13 @@
 //! The functions of the library.
 
-#![allow(unsafe_code, reason = "functions for C take pointers, which the rules in the header bind the caller to")]
-#![allow(clippy::missing_safety_doc, reason = "the rules are the same for all functions: cbindgen.toml puts them into the header")]
+#![allow(
+    unsafe_code,
+    reason = "functions for C take pointers, which the rules in the header bind the caller to"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the rules are the same for all functions: cbindgen.toml puts them into the header"
+)]
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -16,7 +22,10 @@ use crate::{
     session::Session,
     sized,
     status::{Failure, GiustoStatus, c_text},
-    types::{GiustoConfig, GiustoFeedback, GIUSTO_NEVER, GiustoPacket, GiustoProbe, GiustoRequirements, GiustoTarget, GiustoTotals},
+    types::{
+        GIUSTO_NEVER, GiustoConfig, GiustoFeedback, GiustoPacket, GiustoProbe, GiustoRequirements,
+        GiustoTarget, GiustoTotals,
+    },
 };
 
 /// Version of the binary interface. It grows when a program must be compiled anew; functions and fields are added without.
@@ -51,7 +60,9 @@ unsafe fn guarded(
     call: impl FnOnce(&mut Session) -> Result<GiustoStatus, Failure>,
 ) -> GiustoStatus {
     // SAFETY: `giusto_new` made it by `Box`, and the caller promises that nobody else uses it now.
-    let Some(controller) = (unsafe { controller.as_mut() }) else { return GiustoStatus::GiustoInvalidArgument };
+    let Some(controller) = (unsafe { controller.as_mut() }) else {
+        return GiustoStatus::GiustoInvalidArgument;
+    };
     if controller.is_broken {
         return GiustoStatus::GiustoBroken;
     }
@@ -67,7 +78,10 @@ unsafe fn guarded(
             let why = why.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
             // Dropping it may panic again.
             std::mem::forget(payload);
-            Failure { status: GiustoStatus::GiustoBroken, text: format!("an error of libgiusto, please report it: {why}") }
+            Failure {
+                status: GiustoStatus::GiustoBroken,
+                text: format!("an error of libgiusto, please report it: {why}"),
+            }
         }
     };
     controller.error = c_text(&failure.text);
@@ -176,7 +190,10 @@ pub unsafe extern "C" fn giusto_new(
             return GiustoStatus::GiustoOk;
         }
         Ok(Err(failure)) => failure,
-        Err(_) => Failure { status: GiustoStatus::GiustoBroken, text: "an error of libgiusto, please report it".into() },
+        Err(_) => Failure {
+            status: GiustoStatus::GiustoBroken,
+            text: "an error of libgiusto, please report it".into(),
+        },
     };
     // SAFETY: the caller promises that `error_capacity` bytes can be written at `error`, if that is not NULL.
     unsafe { copy_text(&failure.text, error, error_capacity) };
@@ -273,7 +290,8 @@ pub unsafe extern "C" fn giusto_on_feedback(
         for _ in 0..count {
             // SAFETY: the caller promises `report_count` reports of `report_size` bytes.
             let report = unsafe { sized::read_as(next, feedback.report_size) }?;
-            let arrival = (report.arrival_ns != GIUSTO_NEVER).then_some(PeerTimestamp::from_nanos(report.arrival_ns));
+            let arrival =
+                (report.arrival_ns != GIUSTO_NEVER).then_some(PeerTimestamp::from_nanos(report.arrival_ns));
             if report.ecn > 3 {
                 let text = format!("GiustoReport.ecn must be 0 to 3, found {}", report.ecn);
                 return Err(Failure::argument(text));
@@ -329,7 +347,10 @@ pub unsafe extern "C" fn giusto_set_limits(
 ///
 /// Returns `GIUSTO_OK` or `GIUSTO_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn giusto_on_route_change(controller: *mut GiustoController, now_ns: u64) -> GiustoStatus {
+pub unsafe extern "C" fn giusto_on_route_change(
+    controller: *mut GiustoController,
+    now_ns: u64,
+) -> GiustoStatus {
     let call = |session: &mut Session| {
         session.on_route_change(now_ns);
         Ok(GiustoStatus::GiustoOk)
@@ -342,16 +363,26 @@ pub unsafe extern "C" fn giusto_on_route_change(controller: *mut GiustoControlle
 ///
 /// Returns `GIUSTO_OK` or `GIUSTO_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn giusto_target(controller: *mut GiustoController, target: *mut GiustoTarget) -> GiustoStatus {
+pub unsafe extern "C" fn giusto_target(
+    controller: *mut GiustoController,
+    target: *mut GiustoTarget,
+) -> GiustoStatus {
     // SAFETY: the caller promises what the header says.
-    unsafe { guarded(controller, |session| sized::write(target, &session.target()).map(|()| GiustoStatus::GiustoOk)) }
+    unsafe {
+        guarded(controller, |session| {
+            sized::write(target, &session.target()).map(|()| GiustoStatus::GiustoOk)
+        })
+    }
 }
 
 /// Takes the next probe to send. Ask until there is no more, after each `giusto_on_...`. Set `probe->size` first.
 ///
 /// Returns `GIUSTO_OK`, `GIUSTO_NONE` if there is none, or `GIUSTO_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn giusto_next_probe(controller: *mut GiustoController, probe: *mut GiustoProbe) -> GiustoStatus {
+pub unsafe extern "C" fn giusto_next_probe(
+    controller: *mut GiustoController,
+    probe: *mut GiustoProbe,
+) -> GiustoStatus {
     let call = |session: &mut Session| {
         // SAFETY: the caller promises a `GiustoProbe`. It is checked before a probe is taken.
         unsafe { sized::check_written(probe) }?;
@@ -371,11 +402,10 @@ pub unsafe extern "C" fn giusto_requirements(
     controller: *mut GiustoController,
     requirements: *mut GiustoRequirements,
 ) -> GiustoStatus {
-    let call =
-        |session: &mut Session| {
-            // SAFETY: the caller promises a `GiustoRequirements`.
-            unsafe { sized::write(requirements, &session.requirements()) }.map(|()| GiustoStatus::GiustoOk)
-        };
+    let call = |session: &mut Session| {
+        // SAFETY: the caller promises a `GiustoRequirements`.
+        unsafe { sized::write(requirements, &session.requirements()) }.map(|()| GiustoStatus::GiustoOk)
+    };
     // SAFETY: the caller promises what the header says.
     unsafe { guarded(controller, call) }
 }
@@ -384,9 +414,16 @@ pub unsafe extern "C" fn giusto_requirements(
 ///
 /// Returns `GIUSTO_OK` or `GIUSTO_INVALID_ARGUMENT`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn giusto_totals(controller: *mut GiustoController, totals: *mut GiustoTotals) -> GiustoStatus {
+pub unsafe extern "C" fn giusto_totals(
+    controller: *mut GiustoController,
+    totals: *mut GiustoTotals,
+) -> GiustoStatus {
     // SAFETY: the caller promises what the header says.
-    unsafe { guarded(controller, |session| sized::write(totals, &session.totals()).map(|()| GiustoStatus::GiustoOk)) }
+    unsafe {
+        guarded(controller, |session| {
+            sized::write(totals, &session.totals()).map(|()| GiustoStatus::GiustoOk)
+        })
+    }
 }
 
 /// The latest decision and its cause, as JSON: `{"at_ns":2500000000,"from_bps":900000,"to_bps":720000,"cause":"loss","ratio":0.12}`. It belongs

@@ -28,7 +28,8 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(name: &str, config: Option<&types::GiustoConfig>) -> Outcome<Self> {
         let unknown = |text| Failure { status: GiustoStatus::GiustoUnknownController, text };
-        let (algorithm, constants) = Algorithm::read_name(name).map_err(|error| unknown(error.to_string()))?;
+        let (algorithm, constants) =
+            Algorithm::read_name(name).map_err(|error| unknown(error.to_string()))?;
         let (mut limits, mut options, mut history) = (Limits::DEFAULT, Options::default(), History::new());
         if let Some(config) = config {
             limits = limits_of([config.min_bps, config.start_bps, config.max_bps], limits)?;
@@ -38,8 +39,8 @@ impl Session {
             }
             options = options.with_probe_while_limited(config.probe_while_limited != 0);
             if config.delay_target_ns != 0 {
-                options =
-                    options.with_delay_target(Some(delta("GiustoConfig.delay_target_ns", config.delay_target_ns)?));
+                options = options
+                    .with_delay_target(Some(delta("GiustoConfig.delay_target_ns", config.delay_target_ns)?));
             }
             if config.priority != 0.0 {
                 if !(config.priority > 0.0 && config.priority.is_finite()) {
@@ -64,9 +65,12 @@ impl Session {
         }
         let has = |flag| packet.flags & flag != 0;
         let outgoing = OutgoingPacket::new(DataSize::from_bytes(packet.bytes))
-            .with_transport_sequence(has(types::GIUSTO_HAS_TRANSPORT_SEQUENCE).then_some(packet.transport_sequence))
+            .with_transport_sequence(
+                has(types::GIUSTO_HAS_TRANSPORT_SEQUENCE).then_some(packet.transport_sequence),
+            )
             .with_rtp(
-                has(types::GIUSTO_HAS_RTP).then_some(RtpId { ssrc: packet.ssrc, sequence: packet.rtp_sequence }),
+                has(types::GIUSTO_HAS_RTP)
+                    .then_some(RtpId { ssrc: packet.ssrc, sequence: packet.rtp_sequence }),
             )
             .with_probe(has(types::GIUSTO_HAS_PROBE).then_some(packet.probe));
         let now = Timestamp::from_nanos(now_ns);
@@ -100,8 +104,8 @@ impl Session {
         let rtt = (more.rtt_ns != 0).then(|| delta("GiustoFeedback.rtt_ns", more.rtt_ns)).transpose()?;
         let estimate =
             (more.receiver_estimate_bps != 0).then_some(DataRate::from_bps(more.receiver_estimate_bps));
-        let loss = (more.expected_packets != 0)
-            .then_some(LossReport::new(more.loss_ratio, more.expected_packets));
+        let loss =
+            (more.expected_packets != 0).then_some(LossReport::new(more.loss_ratio, more.expected_packets));
         let now = Timestamp::from_nanos(now_ns);
         let in_flight = self.history.in_flight();
         let found = self.history.on_reports(now, receipts);
@@ -240,9 +244,9 @@ fn limits_of(given: [u64; 3], before: Limits) -> Outcome<Limits> {
 }
 
 fn delta(name: &str, ns: u64) -> Outcome<TimeDelta> {
-    i64::try_from(ns).map(TimeDelta::from_nanos).map_err(|_| {
-        Failure::argument(format!("{name} must be at most {} ns, found {ns}", i64::MAX))
-    })
+    i64::try_from(ns)
+        .map(TimeDelta::from_nanos)
+        .map_err(|_| Failure::argument(format!("{name} must be at most {} ns, found {ns}", i64::MAX)))
 }
 
 fn nanos(time: TimeDelta) -> u64 {

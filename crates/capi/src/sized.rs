@@ -7,7 +7,10 @@ use std::{mem, ptr};
 
 use crate::{
     status::Failure,
-    types::{GiustoConfig, GiustoFeedback, GiustoPacket, GiustoProbe, GiustoReport, GiustoRequirements, GiustoTarget, GiustoTotals},
+    types::{
+        GiustoConfig, GiustoFeedback, GiustoPacket, GiustoProbe, GiustoReport, GiustoRequirements,
+        GiustoTarget, GiustoTotals,
+    },
 };
 
 /// Larger sizes are errors of the caller, such as a field that was not set.
@@ -103,7 +106,8 @@ pub(crate) unsafe fn read_as<T: Plain>(pointer: *const T, size: usize) -> Result
     for place in known..size {
         // SAFETY: the caller promises that `size` bytes can be read.
         if unsafe { pointer.cast::<u8>().add(place).read() } != 0 {
-            let text = format!("{} has a field that this version of libgiusto does not know: leave it 0", T::NAME);
+            let text =
+                format!("{} has a field that this version of libgiusto does not know: leave it 0", T::NAME);
             return Err(Failure::argument(text));
         }
     }

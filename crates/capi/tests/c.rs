@@ -117,8 +117,7 @@ impl Written {
         let in_flight = self.history.in_flight().as_bytes();
         write!(self.answers, "{media} {pacing} {padding} {window} {in_flight} {next}").unwrap();
         while let Some(probe) = self.controller.next_probe() {
-            let (cluster, rate, duration) =
-                (probe.cluster, probe.rate.as_bps(), probe.duration.as_nanos());
+            let (cluster, rate, duration) = (probe.cluster, probe.rate.as_bps(), probe.duration.as_nanos());
             write!(self.answers, " probe {cluster} {rate} {duration} {}", probe.packets).unwrap();
         }
         self.answers.push('\n');
@@ -166,7 +165,11 @@ impl Written {
 /// A feedback message of each kind that the controller accepts, about these packets: number, arrival.
 fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Option<Timestamp>)]) -> Vec<u8> {
     let mut datagram = Vec::new();
-    let block = ReportBlock { ssrc: 5, highest_sequence: packets.last().map_or(0, |last| last.0 as u32), ..ReportBlock::default() };
+    let block = ReportBlock {
+        ssrc: 5,
+        highest_sequence: packets.last().map_or(0, |last| last.0 as u32),
+        ..ReportBlock::default()
+    };
     ReceiverReport { ssrc: 9, blocks: vec![block] }.write(&mut datagram).unwrap();
     for kind in accepted {
         match kind {
@@ -203,7 +206,9 @@ fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Optio
             }
             FeedbackKind::Nada => {
                 let received = DataRate::from_bps(1_000_000);
-                NadaFeedback { sender_ssrc: 9, signal: 200, received, ..NadaFeedback::default() }.write(&mut datagram).unwrap();
+                NadaFeedback { sender_ssrc: 9, signal: 200, received, ..NadaFeedback::default() }
+                    .write(&mut datagram)
+                    .unwrap();
             }
             _ => {}
         }
@@ -375,7 +380,8 @@ fn what_is_installed_is_found_by_pkg_config() {
         let soname = format!("libgiusto.so.{}", giusto_capi::GIUSTO_ABI_VERSION);
         assert!(needed.contains(&soname), "{needed}");
         // What the library shows are the functions of its header.
-        let symbols = run(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(prefix.join("lib/libgiusto.so")));
+        let symbols =
+            run(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(prefix.join("lib/libgiusto.so")));
         let shown: Vec<&str> = (symbols.lines())
             .filter(|line| line.contains(" GLOBAL ") && !line.contains(" UND "))
             .filter_map(|line| line.split_whitespace().nth(7))
@@ -399,10 +405,15 @@ fn the_header_is_that_of_the_source() {
     }
     let folder = TempDir::new().unwrap();
     let header = folder.path().join("giusto.h");
-    run(Command::new(program).current_dir(HERE).args(["--quiet", "--config", "cbindgen.toml", "--output"]).arg(&header).arg("."));
-    let [ours, theirs] = [Path::new(HERE).join("include/giusto.h"), header].map(|path| fs::read_to_string(path).unwrap());
+    run(Command::new(program)
+        .current_dir(HERE)
+        .args(["--quiet", "--config", "cbindgen.toml", "--output"])
+        .arg(&header)
+        .arg("."));
+    let [ours, theirs] =
+        [Path::new(HERE).join("include/giusto.h"), header].map(|path| fs::read_to_string(path).unwrap());
     assert!(
         ours == theirs,
-        "include/giusto.h is not that of src: run cbindgen --config cbindgen.toml --output include/giusto.h . in crates/capi"
+        "include/giusto.h is not that of src: run make header"
     );
 }

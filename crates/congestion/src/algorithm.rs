@@ -151,10 +151,9 @@ impl Algorithm {
         let constants = plain.constants();
         let mut values = Vec::new();
         for item in items.split('+').skip(1) {
-            let (name, value) = item.split_once('=').ok_or_else(|| ConstantError::NoValue {
-                text: text.to_owned(),
-                found: item.to_owned(),
-            })?;
+            let (name, value) = item
+                .split_once('=')
+                .ok_or_else(|| ConstantError::NoValue { text: text.to_owned(), found: item.to_owned() })?;
             let constant = constants::named(plain.name(), &constants, name)?;
             values.push((constant.name, constant.value_of(value)?));
         }
