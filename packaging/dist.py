@@ -97,9 +97,24 @@ class Builder:
             shutil.copy(ROOT / "packaging" / name, folder)
         # The help of the command names pages of it.
         shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("notebooks"))
+        if not self.given:
+            self.library(folder)
         text = self.licences("giusto-cli", f"{self.arch}-unknown-linux-{libc}")
         (folder / "THIRD-PARTY-LICENSES.txt").write_text(text)
         return folder
+
+    def library(self, folder: Path) -> None:
+        """`lib` and `include` of libgiusto, for programs that use glibc 2.17 or later. Its crates are among those of the binary."""
+        target = f"{self.arch}-unknown-linux-gnu"
+        made = toolchain.for_target(target, self.scratch)
+        build = ["cargo", "zigbuild", "--locked", "-p", "giusto-capi", "--target", f"{target}.2.17"]
+        self.run([*build, "--profile", self.profile], made, ROOT)
+        built = self.target_folder / target / {"dev": "debug"}.get(self.profile, self.profile)
+        # The static library has the standard library of Rust, a hundred times as large: it is for those who build it.
+        shared = self.scratch / "libgiusto"
+        shared.mkdir(exist_ok=True)
+        shutil.copy(built / "libgiusto_capi.so", shared)
+        subprocess.run([ROOT / "crates/capi/install.sh", folder, shared], check=True)
 
     def archive(self, staged: Path) -> None:
         """`giusto-VERSION-ARCH-linux-musl.tar.gz`."""

@@ -167,12 +167,25 @@ class Tests:
             "README.md",
         ):
             assert (unpacked / name).stat().st_size > 100, name
+        if (unpacked / "lib").exists():
+            self.library(unpacked, scratch / "sender")
         if not unpacked.name.endswith("-musl"):
             raise Skipped("the binary is not static: it is not run in an empty root")
         root = scratch / "root"
         root.mkdir()
         shutil.copy(unpacked / "giusto", root / "giusto")
         use(Place("/giusto", root, root), self.version)
+
+    def library(self, unpacked: Path, program: Path) -> None:
+        """A program in C, with libgiusto as it is unpacked."""
+        assert (unpacked / "include/giusto_webrtc.h").stat().st_size > 1000
+        if shutil.which("cc") is None:
+            print("SKIPPED libgiusto: cc is missing")
+            return
+        source = ROOT / "crates/capi/examples/udp_sender.c"
+        check(["cc", "-I", unpacked / "include", source, "-L", unpacked / "lib", "-lgiusto", "-o", program])
+        printed = check(["env", f"LD_LIBRARY_PATH={unpacked / 'lib'}", program, "tempo", "2"])
+        assert "packets arrived" in printed, printed
 
     def container(self, scratch: Path) -> None:
         """The image of the Containerfile, which buildah makes."""
