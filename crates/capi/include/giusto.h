@@ -458,14 +458,12 @@ GiustoStatus giusto_on_rtcp(struct GiustoController *controller,
                             size_t size);
 
 /**
- * GiustoFeedback in a format of your own has arrived at `now_ns`: one call for each message. GiustoReport each packet once it has arrived or is lost; a
+ * Feedback in a format of your own has arrived at `now_ns`: one call for each message. Report each packet once it has arrived or is lost; a
  * packet that was lost may be reported again when it has arrived.
  *
  * Returns `GIUSTO_OK`, `GIUSTO_NONE` if it says nothing new, or `GIUSTO_INVALID_ARGUMENT`.
  */
-GiustoStatus giusto_on_feedback(struct GiustoController *controller,
-                                uint64_t now_ns,
-                                const struct GiustoFeedback *feedback);
+GiustoStatus giusto_on_feedback(struct GiustoController *controller, uint64_t now_ns, const struct GiustoFeedback *feedback);
 
 /**
  * The time of `giusto_next_timeout` has come, or the session begins: make this the first call. `queue_bytes` wait in your queue, the oldest

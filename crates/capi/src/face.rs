@@ -267,7 +267,7 @@ pub unsafe extern "C" fn giusto_on_rtcp(
     unsafe { guarded(controller, call) }
 }
 
-/// GiustoFeedback in a format of your own has arrived at `now_ns`: one call for each message. GiustoReport each packet once it has arrived or is lost; a
+/// Feedback in a format of your own has arrived at `now_ns`: one call for each message. Report each packet once it has arrived or is lost; a
 /// packet that was lost may be reported again when it has arrived.
 ///
 /// Returns `GIUSTO_OK`, `GIUSTO_NONE` if it says nothing new, or `GIUSTO_INVALID_ARGUMENT`.

@@ -412,8 +412,5 @@ fn the_header_is_that_of_the_source() {
         .arg("."));
     let [ours, theirs] =
         [Path::new(HERE).join("include/giusto.h"), header].map(|path| fs::read_to_string(path).unwrap());
-    assert!(
-        ours == theirs,
-        "include/giusto.h is not that of src: run make header"
-    );
+    assert!(ours == theirs, "include/giusto.h is not that of src: run make header");
 }

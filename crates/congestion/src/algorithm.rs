@@ -36,6 +36,9 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct Algorithm(&'static Entry);
 
+/// Constants by name, and their values in their units.
+type Values = Vec<(&'static str, f64)>;
+
 impl Algorithm {
     /// All built-in algorithms, related ones next to each other.
     pub fn all() -> impl ExactSizeIterator<Item = Self> + DoubleEndedIterator + Clone {
@@ -141,13 +144,15 @@ impl Algorithm {
     /// assert_eq!((nada.name(), constants), ("nada", vec![("kappa", 0.4), ("tau", 450.0)]));
     /// # Ok::<(), giusto_congestion::ConstantError>(())
     /// ```
-    pub fn read_name(text: &str) -> Result<(Self, Vec<(&'static str, f64)>), ConstantError> {
+    pub fn read_name(text: &str) -> Result<(Self, Values), ConstantError> {
         // What stands before the first constant.
         let end = text.find('=').map_or(text.len(), |place| {
             text.get(..place).and_then(|before| before.rfind('+')).unwrap_or(text.len())
         });
         let (name, items) = text.split_at(end);
-        let plain = name.parse::<Self>()?;
+        let plain = name
+            .parse::<Self>()
+            .map_err(|_| ConstantError::Algorithm { name: name.to_owned(), known: names() })?;
         let constants = plain.constants();
         let mut values = Vec::new();
         for item in items.split('+').skip(1) {
@@ -433,5 +438,38 @@ mod tests {
             Algorithm::custom("most", Requirements::DEFAULT, |limits, _| Box::new(Fixed::new(limits.max)));
         let none = custom.with_constants(&[("share", 1.0)]).unwrap_err().to_string();
         assert_eq!(none, "most has no constant \"share\": it has none");
+    }
+
+    #[test]
+    fn a_name_with_constants_is_read_and_built() {
+        let (gcc, constants) = Algorithm::read_name("gcc:libwebrtc+giusto+trend-window=30").unwrap();
+        assert_eq!((gcc.name(), constants), ("gcc:libwebrtc+giusto", vec![("trend-window", 30.0)]));
+        assert_eq!(Algorithm::read_name("nada").unwrap().1, []);
+        for (text, expected) in [
+            ("gcc", "unknown controller \"gcc\": expected one of fixed,"),
+            ("", "unknown controller \"\": expected"),
+            ("=", "unknown controller \"=\": expected"),
+            ("nada+", "unknown controller \"nada+\": expected"),
+            ("nada+kapa=1", "nada has no constant \"kapa\": known are reference-signal,"),
+            ("nada+kappa=", "kappa: expected a number, found \"\""),
+            ("nada+kappa=0.4+tau", "\"nada+kappa=0.4+tau\": expected NAME+CONSTANT=VALUE"),
+            ("nada+tau=450", "tau: "),
+        ] {
+            let error = Algorithm::read_name(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+        // Built at once or by an algorithm of its own: the same controller.
+        let scenario = Scenario { seconds: 20, ..Scenario::default() };
+        let delay =
+            |controller, algorithm| run_with(controller, algorithm, scenario).queue_delay_p95(5.0, 20.0);
+        let nada: Algorithm = "nada".parse().unwrap();
+        let values = [("kappa", 0.2), ("reference-signal", 30.0)];
+        let at_once = nada.build_constants(scenario.limits, Options::default(), &values).unwrap();
+        let by_own = nada.with_constants(&values).unwrap().build(scenario.limits);
+        let [at_once, by_own] = [at_once, by_own].map(|controller| delay(controller, nada));
+        assert_eq!(at_once.to_bits(), by_own.to_bits());
+        assert!((at_once - delay(nada.build(scenario.limits), nada)).abs() > 0.5, "{at_once}");
+        let refused = |value| nada.build_constants(scenario.limits, Options::default(), &[("kappa", value)]);
+        assert_eq!(refused(9.0).unwrap_err().to_string(), "kappa must be 0.02 to 2, found 9");
     }
 }

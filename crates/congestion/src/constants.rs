@@ -5,8 +5,6 @@ use core::{fmt::Write, ops::RangeInclusive};
 
 use giusto_units::{DataRate, TimeDelta, UnitError, math};
 
-use crate::algorithm::UnknownAlgorithm;
-
 /// A constant of an [`Algorithm`](crate::Algorithm), which [`with_constants`](crate::Algorithm::with_constants) sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -53,8 +51,13 @@ pub enum ConstantError {
     #[error("{0} is set twice: leave one out")]
     Twice(&'static str),
     /// The text before the constants names no algorithm.
-    #[error(transparent)]
-    Algorithm(#[from] UnknownAlgorithm),
+    #[error("unknown controller \"{name}\": expected one of {known}")]
+    Algorithm {
+        /// The text.
+        name: String,
+        /// The names of all.
+        known: String,
+    },
     /// There is no value after the name.
     #[error("\"{text}\": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found \"{found}\"")]
     NoValue {

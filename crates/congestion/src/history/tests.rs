@@ -245,6 +245,31 @@ fn rfc_8888_feedback_gives_arrival_times_and_marks() {
 }
 
 #[test]
+fn reports_of_an_own_format_are_new_once_in_order_and_settle_earlier_packets() {
+    let mut history = sent(6);
+    let arrived = |millis: u64| Some(PeerTimestamp::from_nanos(millis * 1_000_000));
+    let reports = [
+        (3, arrived(53), Ecn::Ce),
+        (1, None, Ecn::NotEct),
+        (0, arrived(50), Ecn::Ect1),
+        (9, arrived(59), Ecn::Ect1),
+        (u64::MAX, None, Ecn::Ce),
+        (3, arrived(54), Ecn::Ce),
+    ];
+    let feedback = history.on_reports(at(60), &reports).unwrap();
+    assert_eq!(feedback.in_flight, SIZE * 2);
+    assert_eq!(summary(Some(&feedback)), [(0, Some(50), false), (1, None, false), (3, Some(53), true)]);
+    assert!(history.on_reports(at(61), &reports).is_none() && history.on_reports(at(61), &[]).is_none());
+    let late = history.on_reports(at(62), &[(1, arrived(61), Ecn::Ect1), (2, None, Ecn::NotEct)]);
+    assert_eq!(summary(late.as_ref()), [(1, Some(61), false), (2, None, false)]);
+    assert_eq!((history.reported().packets, history.reported().lost_packets), (3, 1));
+    let mut unmarked = History::new().with_ecn(Ecn::NotEct);
+    unmarked.on_sent(at(0), packet(0));
+    let feedback = unmarked.on_reports(at(9), &[(0, arrived(5), Ecn::Ce)]);
+    assert_eq!(summary(feedback.as_ref()), [(0, Some(5), false)]);
+}
+
+#[test]
 fn marks_on_packets_sent_as_not_ect_are_ignored() {
     for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
         let mut history = sent(10).with_ecn(ecn);

@@ -66,7 +66,7 @@ pub(in crate::scenario) fn is_file(text: &str) -> bool {
 /// A controller by its name, or by its name and constants, such as `nada+kappa=0.4+tau=450ms`. `unknown` says that the name is none.
 pub(in crate::scenario) fn named(text: &str, unknown: impl Fn(&str) -> String) -> Result<Algorithm, String> {
     let (plain, values) = Algorithm::read_name(text).map_err(|error| match error {
-        ConstantError::Algorithm(error) => unknown(error.name()),
+        ConstantError::Algorithm { name, .. } => unknown(&name),
         ConstantError::Unknown { algorithm, name, .. } => {
             algorithm.parse().map_or(name.clone(), |algorithm| no_constant(algorithm, &name))
         }
