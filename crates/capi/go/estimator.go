@@ -40,7 +40,7 @@ type Config struct {
 	// Overhead is what IP, UDP and SRTP add to an RTP packet, in bytes. 0: 28, IPv4 and UDP.
 	Overhead int
 	// Padding writes one RTP packet of about so many bytes to a stream of its own, whose payload the receiver ignores. It is called while a
-	// probe lacks media, by the pacer: it must not wait. Without it, a probe is left out unless enough media wait, and rates grow slower.
+	// probe lacks media, by the pacer, after the first packet of media: it must not wait. Without it, a probe is left out unless enough media wait, and rates grow slower.
 	Padding func(bytes int)
 }
 
@@ -66,6 +66,8 @@ type Estimator struct {
 	packetSize float64 // mean of the packets, RTP alone
 	discarded  uint64
 	invalid    uint64
+	// The session begins with the first packet: before it there may be no connection.
+	begun bool
 }
 
 type waiting struct {
@@ -124,7 +126,6 @@ func NewEstimator(config Config) (*Estimator, error) {
 	if requirements.discard_after_ns != C.GIUSTO_NEVER {
 		e.maxAge = time.Duration(requirements.discard_after_ns)
 	}
-	C.giusto_on_timeout(e.controller, 0, 0, 0)
 	e.follow()
 	go e.run()
 	return e, nil
@@ -293,8 +294,12 @@ func (e *Estimator) step() time.Duration {
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	for e.controller != nil {
+		if !e.begun && len(e.queue) == 0 {
+			return time.Hour
+		}
 		now := time.Since(e.origin)
-		if due := C.giusto_next_timeout(e.controller); due <= C.uint64_t(now) {
+		if due := C.giusto_next_timeout(e.controller); !e.begun || due <= C.uint64_t(now) {
+			e.begun = true
 			var oldest time.Duration
 			if len(e.queue) > 0 {
 				oldest = now - e.queue[0].since
