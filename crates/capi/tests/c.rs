@@ -1,5 +1,7 @@
-//! The library from C: its face, under valgrind and with AddressSanitizer; the same results as from Rust; the example; what is installed.
+//! The library from C: its face, under valgrind and with `AddressSanitizer`; the same results as from Rust; the example; what is installed.
 //! Tests are skipped by name where a program is missing.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::{
     env,
