@@ -1,0 +1,152 @@
+//! An endpoint of quinn without I/O as an agent of the simulator.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use giusto_session::media::{DatagramHead, Payload};
+use giusto_sim::{
+    packet::{FlowId, Packet},
+    traffic::{Agent, Body, Transmit, UDP_HEADERS},
+};
+use giusto_units::{Ecn, Timestamp};
+use quinn_proto::{
+    Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Event, StreamEvent,
+};
+
+use super::application::{Receiver, Sender};
+
+/// What runs on an endpoint.
+pub enum Role {
+    Sender(Box<Sender>),
+    Receiver(Box<Receiver>),
+}
+
+/// An endpoint with one connection.
+pub struct Peer {
+    pub endpoint: Endpoint,
+    pub connection: Option<(ConnectionHandle, Connection)>,
+    pub origin: Instant,
+    pub flow: FlowId,
+    pub role: Role,
+    outgoing: VecDeque<(Vec<u8>, Ecn)>,
+    /// The next deadline of quinn or the application.
+    due: Option<Timestamp>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("flow", &self.flow).finish_non_exhaustive()
+    }
+}
+
+/// The address of either end: quinn looks only whether it changes.
+pub fn address(of_server: bool) -> SocketAddr {
+    (Ipv4Addr::new(192, 0, 2, 1 + u8::from(of_server)), 4433).into()
+}
+
+impl Peer {
+    pub fn new(
+        endpoint: Endpoint,
+        connection: Option<(ConnectionHandle, Connection)>,
+        origin: Instant,
+        flow: FlowId,
+        role: Role,
+    ) -> Self {
+        Self { endpoint, connection, origin, flow, role, outgoing: VecDeque::new(), due: None }
+    }
+
+    fn instant(&self, now: Timestamp) -> Instant {
+        self.origin + Duration::from_nanos(now.as_nanos())
+    }
+
+    /// Passes events on, and lets the application do what is due.
+    fn run(&mut self, now: Instant) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+        while let Some(event) = connection.poll() {
+            if let (Role::Receiver(receiver), Event::Stream(event)) = (&mut self.role, event) {
+                match event {
+                    StreamEvent::Opened { .. } => receiver.on_opened(now, connection),
+                    StreamEvent::Readable { id } => receiver.on_readable(now, id, connection),
+                    _ => {}
+                }
+            }
+        }
+        if let Role::Sender(sender) = &mut self.role {
+            sender.run(now, connection);
+        }
+    }
+}
+
+impl Agent for Peer {
+    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, body: &Body) {
+        let Body::Datagram { payload, .. } = body else { return };
+        let (now, from_server) = (self.instant(now), matches!(self.role, Role::Sender(_)));
+        let ecn = match packet.ecn {
+            Ecn::NotEct => None,
+            Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+            Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+            Ecn::Ce => Some(EcnCodepoint::Ce),
+        };
+        let (bytes, mut answer) = (BytesMut::from(&payload.to_vec()[..]), Vec::new());
+        match self.endpoint.handle(now, address(from_server), None, ecn, bytes, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.connection = self.endpoint.accept(incoming, now, &mut answer, None).ok();
+            }
+            Some(DatagramEvent::Response(_)) => self.outgoing.push_back((answer, Ecn::NotEct)),
+            None => {}
+        }
+        self.run(now);
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        let now = self.instant(now);
+        if let Some((_, connection)) = &mut self.connection
+            && connection.poll_timeout().is_some_and(|due| due <= now)
+        {
+            connection.handle_timeout(now);
+        }
+        self.run(now);
+    }
+
+    fn poll_transmit(&mut self, now: Timestamp) -> Option<Transmit> {
+        let now = self.instant(now);
+        if self.outgoing.is_empty() {
+            let (_, connection) = self.connection.as_mut()?;
+            let mut bytes = Vec::new();
+            let Some(transmit) = connection.poll_transmit(now, 1, &mut bytes) else {
+                let own = match &self.role {
+                    Role::Sender(sender) => Some(sender.next),
+                    Role::Receiver(_) => None,
+                };
+                let due = [connection.poll_timeout(), own].into_iter().flatten().min();
+                self.due = due.map(|due| Timestamp::from_instant(self.origin, due));
+                return None;
+            };
+            let ecn = transmit.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
+            self.outgoing.push_back((bytes, ecn));
+        }
+        let (bytes, ecn) = self.outgoing.pop_front()?;
+        let size = (bytes.len() as u64 + UDP_HEADERS.as_bytes()) as u32;
+        let body = Body::Datagram { head: DatagramHead::new(), payload: Payload::from(bytes) };
+        Some(Transmit { flow: self.flow, bytes: size, ecn, body })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.due
+    }
+}

@@ -1,0 +1,113 @@
+//! The application's side of a controller.
+
+use std::time::{Duration, Instant};
+
+use giusto_congestion::{Decision, Limits, Target};
+use giusto_units::DataRate;
+use quinn_proto::congestion::Controller;
+
+use crate::{controller::Giusto, words};
+
+/// What an application that sends frames asks its controller, and tells it.
+///
+/// | when | call |
+/// |---|---|
+/// | every 5 ms or so, and at [`next_timeout`](Self::next_timeout) | [`tick`](Self::tick), since quinn has no timer for controllers |
+/// | then | [`padding`](Self::padding): send datagrams of such sizes, while it returns one |
+/// | before a frame is encoded | [`should_skip`](Self::should_skip); if not, encode at [`frame_rate`](Self::frame_rate) |
+/// | a frame was written to a stream | [`on_frame`](Self::on_frame) |
+/// | before a part of a file is written | [`spare`](Self::spare) |
+/// | the stream of waiting frames was reset | [`on_discarded`](Self::on_discarded) |
+///
+/// Streams get their [`priority`](crate::priority).
+///
+/// A copy is the same handle. It belongs to a network path: after a migration of the connection, take a new one.
+#[derive(Debug, Clone)]
+pub struct Media(Giusto);
+
+impl From<&Giusto> for Media {
+    fn from(controller: &Giusto) -> Self {
+        Self(controller.clone())
+    }
+}
+
+impl Media {
+    /// The handle of a connection: `Media::of(connection.congestion_state())` in quinn, and with `.clone_box()` in `quinn_proto`.
+    /// `None` if its controller is not giusto's.
+    pub fn of(controller: Box<dyn Controller>) -> Option<Self> {
+        controller.into_any().downcast::<Giusto>().ok().map(|giusto| Self::from(&*giusto))
+    }
+
+    /// Calls the controller at its deadlines.
+    pub fn tick(&self, now: Instant) {
+        self.0.lock().tick(now);
+    }
+
+    /// The latest time of the next [`tick`](Self::tick).
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.0.lock().next_timeout()
+    }
+
+    /// The rate of all frames together: that of [`target`](Self::target), less headers and the share of packets that are sent again.
+    pub fn frame_rate(&self) -> DataRate {
+        self.0.lock().frame_rate()
+    }
+
+    /// What the controller permits, all headers and retransmissions included.
+    pub fn target(&self) -> Target {
+        self.0.lock().target()
+    }
+
+    /// Sets the lowest and highest target.
+    pub fn set_limits(&self, now: Instant, limits: Limits) {
+        self.0.lock().set_limits(now, limits);
+    }
+
+    /// The latest decision. Its time is that since the connection began.
+    pub fn decision(&self) -> Decision {
+        self.0.lock().decision()
+    }
+
+    /// The latest decision in words: `delay: over-use, trend 14.2 of 12.5 ms: 2610 -> 2050 kbit/s`.
+    pub fn decision_text(&self) -> String {
+        words::decision(&self.decision())
+    }
+
+    /// A frame of `bytes` bytes was written to a stream.
+    pub fn on_frame(&self, now: Instant, bytes: usize) {
+        self.0.lock().on_frame(now, bytes as u64);
+    }
+
+    /// The frames that wait were taken back: their streams were reset.
+    pub fn on_discarded(&self) {
+        self.0.lock().on_discarded();
+    }
+
+    /// Bytes of frames that wait in quinn, and the age of the oldest: an estimate, since quinn does not tell.
+    pub fn waiting(&self, now: Instant) -> (u64, Duration) {
+        self.0.lock().waiting(now)
+    }
+
+    /// Whether the next frame should be left out, because frames have waited for too long, or the controller asks for it.
+    pub fn should_skip(&self, now: Instant) -> bool {
+        self.0.lock().should_skip(now)
+    }
+
+    /// Sets the wait after which frames are skipped. Default: what the controller recommends, otherwise 150 ms.
+    pub fn set_skip_after(&self, age: Duration) {
+        self.0.lock().set_skip_after(age);
+    }
+
+    /// Bytes that may be written now to streams that are not media, such as a file: what the frames leave of the target. Quinn's own
+    /// order of priorities is not enough: it sends up to the window, which a bulk stream always fills.
+    pub fn spare(&self, now: Instant) -> u64 {
+        self.0.lock().spare(now)
+    }
+
+    /// The size of a QUIC datagram (RFC 9221) of zeros that should be sent now, for a probe or as padding; ask until it is `None`. A
+    /// peer that does not read datagrams drops them. Send none that is larger than quinn's `max_datagram_size`. Without padding,
+    /// controllers that probe are slower, not wrong.
+    pub fn padding(&self, now: Instant) -> Option<usize> {
+        self.0.lock().padding(now)
+    }
+}

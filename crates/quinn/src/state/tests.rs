@@ -1,0 +1,178 @@
+use giusto_congestion::{Algorithm, Cause};
+
+use super::*;
+use crate::testing::{after, origin};
+
+const MTU: u16 = 1200;
+
+fn state(name: &str, start: Instant) -> State {
+    let limits = Limits::DEFAULT.with_start(DataRate::from_bps(1_000_000)).with_max(DataRate::from_bps(8_000_000));
+    State::new(name.parse::<Algorithm>().unwrap().build(limits), start, MTU)
+}
+
+/// A path with this capacity and 20 ms each way, whose sender fills the target. Returns the state after `seconds`.
+fn drive(name: &str, capacity: f64, loss_every: Option<u64>, seconds: u64) -> (State, Instant) {
+    let start = origin();
+    let mut state = state(name, start);
+    let (mut owed, mut free_at, mut sent) = (0.0, start, 0_u64);
+    let mut returning: std::collections::VecDeque<(Instant, Instant, bool)> = std::collections::VecDeque::new();
+    let mut in_flight = 0;
+    for ms in 0..seconds * 1000 {
+        let now = after(start, ms);
+        let mut lost = None;
+        let mut acknowledged = false;
+        while let Some(&(_, left, is_lost)) = returning.front().filter(|(at, ..)| *at <= now) {
+            returning.pop_front();
+            in_flight -= u64::from(MTU);
+            if is_lost {
+                lost = Some(left);
+            } else {
+                state.on_ack(now, left, u64::from(MTU), Duration::from_millis(45));
+                acknowledged = true;
+            }
+        }
+        if acknowledged {
+            state.on_end_acks(now, in_flight, true);
+        }
+        if let Some(left) = lost {
+            state.on_lost(now, left, u64::from(MTU));
+        }
+        state.tick(now);
+        while state.padding(now).is_some() {
+            owed += f64::from(MTU);
+        }
+        owed += state.frame_rate().as_bps() as f64 / 8000.0;
+        while owed >= f64::from(MTU) {
+            owed -= f64::from(MTU);
+            sent += 1;
+            state.on_sent(now, u64::from(MTU));
+            in_flight += u64::from(MTU);
+            let is_lost = loss_every.is_some_and(|every| sent.is_multiple_of(every));
+            free_at = free_at.max(now) + Duration::from_secs_f64(f64::from(MTU) * 8.0 / capacity);
+            returning.push_back((free_at + Duration::from_millis(40), now, is_lost));
+        }
+    }
+    (state, after(start, seconds * 1000))
+}
+
+#[test]
+fn every_controller_finds_the_capacity_from_acknowledgements() {
+    for algorithm in Algorithm::all() {
+        let (mut state, _) = drive(algorithm.name(), 3e6, None, 30);
+        let rate = state.target().media.as_bps() as f64;
+        match algorithm.name() {
+            "fixed" => assert!((rate - 1e6).abs() < 1.0),
+            // Without arrival times it sees no queue, and there is no loss.
+            "gcc:remb" => assert!(rate > 6e6, "{rate}"),
+            name => assert!((1.5e6..4e6).contains(&rate), "{name}: {rate}"),
+        }
+    }
+}
+
+#[test]
+fn reports_of_losses_alone_reduce_what_uses_no_arrival_times() {
+    let (mut state, _) = drive("gcc:remb", 50e6, Some(5), 20);
+    assert!(state.target().media.as_bps() < 600_000);
+    assert!(matches!(state.decision().cause, Cause::Loss { .. } | Cause::Limit), "{:?}", state.decision());
+}
+
+#[test]
+fn the_frames_leave_room_for_headers_and_retransmissions() {
+    let (mut state, _) = drive("fixed", 50e6, Some(10), 10);
+    // (1200 - 37) / (1200 + 28) of 1 Mbit/s, and a tenth again.
+    let expected = 1e6 * 1163.0 / 1228.0 * 0.9;
+    let found = state.frame_rate().as_bps() as f64;
+    assert!((found - expected).abs() < 0.02 * expected, "{found} instead of {expected}");
+}
+
+#[test]
+fn the_window_lets_quinn_send_at_the_pacing_rate() {
+    for name in ["tempo", "gcc:libwebrtc", "nada"] {
+        let (mut state, _) = drive(name, 3e6, None, 20);
+        let target = state.target();
+        let rate = PACING_GAIN * state.window() as f64 * 8.0 / 0.045;
+        let pacing = target.pacing.as_bps() as f64;
+        let least = PACING_GAIN * target.media.as_bps() as f64 * 0.095 / 0.045;
+        assert!((rate - pacing.max(least)).abs() < 0.05 * rate, "{name}: {rate}, {pacing}, {least}");
+    }
+}
+
+#[test]
+fn one_acknowledgement_is_one_feedback_in_order() {
+    let start = origin();
+    let mut state = state("tempo", start);
+    for ms in 0..6 {
+        state.on_sent(after(start, ms), 1200);
+    }
+    let now = after(start, 50);
+    let srtt = Duration::from_millis(50);
+    for ms in [0, 4, 5] {
+        state.on_ack(now, after(start, ms), 1200, srtt);
+    }
+    state.on_end_acks(now, 3600, false);
+    state.on_lost(now, after(start, 2), 2400);
+    state.on_marked(after(start, 5));
+    let found: Vec<_> =
+        state.reports.iter().map(|report| (report.sent.sequence, report.arrival.is_some(), report.ecn)).collect();
+    let none = Ecn::NotEct;
+    assert_eq!(found, [(0, true, none), (4, true, none), (5, true, Ecn::Ce), (1, false, none), (2, false, none)]);
+    assert_eq!(state.in_flight, 1200);
+    state.window();
+    assert!(state.reports.is_empty(), "passed on when quinn asks for the window");
+}
+
+#[test]
+fn a_batch_of_datagrams_is_as_many_packets() {
+    let start = origin();
+    let mut state = state("tempo", start);
+    state.on_sent(start, 3 * 1200 + 500);
+    assert_eq!((state.ledger.len(), state.in_flight), (4, 4100));
+    assert!(state.ledger.take_acknowledged(start, 500).is_some());
+}
+
+#[test]
+fn frames_are_skipped_while_others_wait() {
+    let start = origin();
+    let mut state = state("tempo", start);
+    state.on_frame(start, 50_000);
+    assert!(!state.should_skip(after(start, 150)) && state.should_skip(after(start, 151)));
+    assert_eq!(state.waiting(after(start, 20)), (50_000, Duration::from_millis(20)));
+    state.on_sent(after(start, 160), 1200);
+    state.on_end_acks(after(start, 200), 0, true);
+    assert!(!state.should_skip(after(start, 400)), "quinn ran out of data");
+}
+
+#[test]
+fn a_file_gets_what_the_frames_leave() {
+    let start = origin();
+    let mut state = state("fixed", start);
+    let mut file = 0;
+    for ms in 0..10_000 {
+        let now = after(start, ms);
+        if ms % 40 == 0 {
+            // 0.4 Mbit/s of frames, headers included.
+            state.on_sent(now, 1972);
+        }
+        let spare = state.spare(now);
+        if spare >= 1200 {
+            state.on_sent(now, 1200);
+            file += 1228;
+        }
+    }
+    let rate = f64::from(file) * 8.0 / 10.0;
+    assert!((0.55e6..=0.61e6).contains(&rate), "{rate}");
+    state.on_frame(after(start, 10_000), 100_000);
+    assert_eq!(state.spare(after(start, 10_010)), 0);
+}
+
+#[test]
+fn padding_is_asked_for_by_those_who_probe() {
+    for (name, expected) in [("gcc:libwebrtc", true), ("tempo", false), ("nada", false)] {
+        let start = origin();
+        let mut state = state(name, start);
+        // As often as it asks, without any that leaves: it stops asking.
+        let asked = (1..20).map(|ms| (0..100).take_while(|_| state.padding(after(start, ms)).is_some()).count());
+        let asked: usize = asked.sum();
+        assert_eq!((1..50).contains(&asked), expected, "{name}: {asked}");
+    }
+}
