@@ -6,8 +6,8 @@ use std::{
 };
 
 use giusto_congestion::{
-    Controller, Decision, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueState, Requirements,
-    SentPacket, Target,
+    Controller, Decision, Feedback, FeedbackKind, Limits, LossReport, PacketReport, QueueDrain, QueueState,
+    Requirements, SentPacket, Target,
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
@@ -152,6 +152,7 @@ impl State {
         self.begin_report(now);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         for packet in self.ledger.take_lost(sent, bytes) {
+            self.waiting.on_lost(now, packet.size.as_bytes().saturating_sub(HEADERS + OVERHEAD));
             self.reports.push(PacketReport::new(packet, None));
             self.losses.on_lost();
         }
@@ -249,11 +250,19 @@ impl State {
         self.controller.target()
     }
 
-    /// The part of the target that is left for frames without headers and retransmissions.
+    /// The part of the target that is left for frames without headers and retransmissions. What waits makes it lower for a while, unless
+    /// the controller has a rule for that.
     pub(crate) fn frame_rate(&mut self) -> DataRate {
         let media = self.target().media.as_bps() as f64;
         let payload = self.mtu.saturating_sub(OVERHEAD) as f64 / (self.mtu + HEADERS) as f64;
-        DataRate::from_bps((media * payload * (1.0 - self.losses.ratio())) as u64)
+        let mut rate = media * payload * (1.0 - self.losses.ratio());
+        if !self.requirements.sender_queue {
+            let drain = QueueDrain::default();
+            let waiting = self.waiting.bytes() as f64 * 8.0;
+            let excess = (waiting - rate * drain.allowance.as_seconds()).max(0.0);
+            rate = (rate - excess / drain.time.as_seconds()).max(drain.min_share * rate);
+        }
+        DataRate::from_bps(rate as u64)
     }
 
     pub(crate) fn decision(&self) -> Decision {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An estimate of what waits in quinn, which does not tell it: what was written, less what left. Quinn's statement that it has nothing to
+/// An estimate of what waits in quinn, which does not tell it: what was written or lost, less what left. Quinn's statement that it has nothing to
 /// send corrects it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
@@ -19,6 +19,12 @@ impl Waiting {
     /// The application has written a frame of `bytes` bytes.
     pub(crate) fn on_written(&mut self, now: Instant, bytes: u64) {
         self.frames.push_back((now, bytes));
+        self.bytes += bytes;
+    }
+
+    /// `bytes` bytes of streams were lost: they wait again, before what was not sent yet.
+    pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64) {
+        self.frames.push_front((now, bytes));
         self.bytes += bytes;
     }
 
@@ -47,9 +53,13 @@ impl Waiting {
         *self = Self { last_sent: self.last_sent, ..Self::default() };
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The bytes that wait, and the age of the oldest.
     pub(crate) fn state(&self, now: Instant) -> (u64, Duration) {
-        let oldest = self.frames.front().map(|(at, _)| now.saturating_duration_since(*at));
+        let oldest = self.frames.iter().map(|(at, _)| now.saturating_duration_since(*at)).max();
         (self.bytes, oldest.unwrap_or_default())
     }
 }
@@ -68,8 +78,12 @@ mod tests {
         assert_eq!(waiting.state(after(start, 40)), (1500, Duration::from_millis(40)));
         waiting.on_sent(after(start, 41), 1200);
         assert_eq!(waiting.state(after(start, 43)), (300, Duration::from_millis(10)));
-        // Retransmissions are more than what was written.
-        waiting.on_sent(after(start, 44), 1200);
+        // What is lost is sent again, first.
+        waiting.on_lost(after(start, 44), 1200);
+        assert_eq!(waiting.state(after(start, 45)), (1500, Duration::from_millis(12)));
+        waiting.on_sent(after(start, 46), 1200);
+        assert_eq!(waiting.state(after(start, 47)), (300, Duration::from_millis(14)));
+        waiting.on_sent(after(start, 48), 5000);
         assert_eq!(waiting.state(after(start, 50)), (0, Duration::ZERO));
     }
 

@@ -86,6 +86,22 @@ fn the_frames_leave_room_for_headers_and_retransmissions() {
 }
 
 #[test]
+fn frames_that_wait_lower_the_rate_of_the_next_ones() {
+    let start = origin();
+    let mut state = state("gcc:libwebrtc", start);
+    let free = state.frame_rate().as_bps() as f64;
+    // 50 ms are allowed; 100 ms more leave within 500 ms at 0.8 of the rate.
+    state.on_frame(start, (free * 0.05 / 8.0) as u64);
+    assert!((state.frame_rate().as_bps() as f64 - free).abs() < 0.01 * free);
+    state.on_frame(start, (free * 0.1 / 8.0) as u64);
+    assert!((state.frame_rate().as_bps() as f64 - 0.8 * free).abs() < 0.01 * free);
+    state.on_frame(start, 1_000_000);
+    assert!((state.frame_rate().as_bps() as f64 - 0.25 * free).abs() < 0.01 * free);
+    state.on_discarded();
+    assert!((state.frame_rate().as_bps() as f64 - free).abs() < 0.01 * free);
+}
+
+#[test]
 fn the_window_lets_quinn_send_at_the_pacing_rate() {
     for name in ["tempo", "gcc:libwebrtc", "nada"] {
         let (mut state, _) = drive(name, 3e6, None, 20);

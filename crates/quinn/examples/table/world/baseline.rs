@@ -22,6 +22,9 @@ const GROWTH: f64 = 1.05;
 const AHEAD: f64 = 1.25;
 /// When frames have waited for [`LATE`], the rate is this part of the delivery rate.
 const BACK_OFF: f64 = 0.9;
+/// What waits then is worked off in this time, by at least this part of the delivery rate: as with giusto's controllers.
+const DRAIN: f64 = 0.5;
+const MIN_SHARE: f64 = 0.25;
 const LATE: Duration = Duration::from_millis(50);
 /// Headers of UDP, IP and QUIC in a packet of 1452 bytes.
 const PAYLOAD: f64 = 0.95;
@@ -55,7 +58,7 @@ impl Meter {
         Self { limits, acknowledged: VecDeque::new(), rate, next_step: now + STEP }
     }
 
-    fn step(&mut self, now: Instant, oldest: Duration) {
+    fn step(&mut self, now: Instant, waiting: u64, oldest: Duration) {
         if now < self.next_step {
             return;
         }
@@ -66,7 +69,7 @@ impl Meter {
         let bytes: u64 = self.acknowledged.iter().map(|(_, bytes)| bytes).sum();
         let delivered = bytes as f64 * 8.0 / WINDOW.as_secs_f64() * PAYLOAD;
         self.rate = if oldest > LATE {
-            BACK_OFF * delivered
+            (BACK_OFF * delivered - waiting as f64 * 8.0 / DRAIN).max(MIN_SHARE * delivered)
         } else {
             (self.rate * GROWTH).min(self.rate.max(AHEAD * delivered))
         };
@@ -91,8 +94,8 @@ impl Baseline {
     }
 
     pub fn tick(&self, now: Instant) {
-        let (_, oldest) = self.media().waiting(now);
-        self.meter().step(now, oldest);
+        let (waiting, oldest) = self.media().waiting(now);
+        self.meter().step(now, waiting, oldest);
     }
 
     pub fn frame_rate(&self) -> DataRate {
