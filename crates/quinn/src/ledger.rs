@@ -30,7 +30,8 @@ impl Ledger {
     pub(crate) fn take_acknowledged(&mut self, sent: Instant, bytes: u64) -> Option<SentPacket> {
         let first = self.packets.partition_point(|entry| entry.at < sent);
         let same_time = self.packets.iter().enumerate().skip(first).take_while(|(_, entry)| entry.at == sent);
-        let place = same_time.clone().find(|(_, entry)| entry.bytes == bytes).or_else(|| same_time.clone().next());
+        let place =
+            same_time.clone().find(|(_, entry)| entry.bytes == bytes).or_else(|| same_time.clone().next());
         self.packets.remove(place?.0).map(|entry| entry.packet)
     }
 
@@ -51,7 +52,8 @@ impl Ledger {
             }
         }
         places.sort_unstable();
-        let lost = places.iter().filter_map(|&place| self.packets.get(place)).map(|entry| entry.packet).collect();
+        let lost =
+            places.iter().filter_map(|&place| self.packets.get(place)).map(|entry| entry.packet).collect();
         for place in places.into_iter().rev() {
             self.packets.remove(place);
         }
@@ -96,7 +98,8 @@ mod tests {
     fn packets_of_one_instant_are_told_apart_by_size_and_order() {
         let start = origin();
         let mut ledger = ledger(start, &[(0, 1200), (0, 1200), (0, 300), (5, 1200)]);
-        let mut take = |at, bytes| ledger.take_acknowledged(after(start, at), bytes).map(|packet| packet.sequence);
+        let mut take =
+            |at, bytes| ledger.take_acknowledged(after(start, at), bytes).map(|packet| packet.sequence);
         assert_eq!(take(0, 300), Some(2));
         assert_eq!((take(0, 1200), take(0, 1200), take(0, 1200)), (Some(0), Some(1), None));
         assert_eq!((take(4, 1200), take(5, 700)), (None, Some(3)), "a part of a datagram stands for it");

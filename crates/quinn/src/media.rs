@@ -112,3 +112,28 @@ impl Media {
         self.0.lock().padding(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quinn_proto::congestion::{ControllerFactory, CubicConfig};
+
+    use super::*;
+    use crate::{GiustoConfig, testing::origin};
+
+    #[test]
+    fn a_handle_is_of_giusto_controllers_alone_and_copies_are_one_controller() {
+        let start = origin();
+        let limits = Limits::default();
+        let controller = Arc::new(GiustoConfig::named("tempo", limits).unwrap()).build(start, 1200);
+        let (one, other) = (Media::of(controller.clone_box()).unwrap(), Media::of(controller).unwrap());
+        assert_eq!(one.target().media, limits.start);
+        assert_eq!(one.decision_text(), "start rate: 300 -> 300 kbit/s");
+        let lower = limits.with_max(DataRate::from_bps(200_000));
+        one.set_limits(start, lower);
+        assert_eq!(other.target().media, lower.max);
+        assert!(Media::of(Arc::new(CubicConfig::default()).build(start, 1200)).is_none());
+        assert!(GiustoConfig::named("cubic", limits).unwrap_err().to_string().contains("tempo"));
+    }
+}

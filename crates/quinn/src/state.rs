@@ -66,7 +66,7 @@ impl fmt::Debug for State {
 impl State {
     pub(crate) fn new(controller: Box<dyn Controller>, now: Instant, mtu: u16) -> Self {
         let requirements = controller.requirements();
-        let skip_after = requirements.staleness.skip_after.map(duration).unwrap_or(SKIP_AFTER);
+        let skip_after = requirements.staleness.skip_after.map_or(SKIP_AFTER, duration);
         let mut state = Self {
             controller,
             requirements,
@@ -161,7 +161,8 @@ impl State {
     /// A congestion mark: at least one among the packets that the acknowledgement reports, of which the last left at `sent`.
     pub(crate) fn on_marked(&mut self, sent: Instant) {
         let at = self.time(sent);
-        let marked = self.reports.iter_mut().rev().find(|report| report.sent.at == at && report.arrival.is_some());
+        let marked =
+            self.reports.iter_mut().rev().find(|report| report.sent.at == at && report.arrival.is_some());
         if let Some(report) = marked {
             report.ecn = Ecn::Ce;
         }

@@ -21,7 +21,9 @@ fn cause(cause: &Cause) -> String {
         }
         Cause::Loss { ratio } => format!("loss: {:.1} % of the packets", 100.0 * ratio),
         Cause::Marks { ratio } => format!("marks: {:.1} % of the packets", 100.0 * ratio),
-        Cause::AcknowledgedRate { rate_bps } => format!("acknowledged rate: {:.0} kbit/s arrive", rate_bps / 1e3),
+        Cause::AcknowledgedRate { rate_bps } => {
+            format!("acknowledged rate: {:.0} kbit/s arrive", rate_bps / 1e3)
+        }
         Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
         Cause::Probe { rate_bps } => format!("probe: it measured {:.0} kbit/s", rate_bps / 1e3),
         Cause::ProbeSuppressed => "probe suppressed by delay, RTT or losses".to_owned(),

@@ -17,7 +17,7 @@ use quinn::{
 use rustls::pki_types::PrivateKeyDer;
 use tokio::sync::mpsc;
 
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const FRAMES_PER_SECOND: u64 = 30;
 /// Number, time of capture and size at the start of a frame.
@@ -25,11 +25,11 @@ const HEAD: usize = 20;
 
 /// A frame that arrived. Times are of the system's clock.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
-    pub number: u64,
-    pub captured: Duration,
-    pub delay: Duration,
-    pub size: usize,
+pub(crate) struct Frame {
+    pub(crate) number: u64,
+    pub(crate) captured: Duration,
+    pub(crate) delay: Duration,
+    pub(crate) size: usize,
 }
 
 fn now() -> Duration {
@@ -37,18 +37,19 @@ fn now() -> Duration {
 }
 
 /// Waits for one connection.
-pub struct Receiver(pub Endpoint);
+pub(crate) struct Receiver(pub(crate) Endpoint);
 
 impl Receiver {
-    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+    pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
-        let config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
+        let mut config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
+        config.transport_config(Arc::new(transport()?));
         Ok(Self(Endpoint::server(config, address)?))
     }
 
     /// Receives until the sender closes the connection.
-    pub async fn run(self) -> Result<Vec<Frame>, Error> {
+    pub(crate) async fn run(self) -> Result<Vec<Frame>, Error> {
         let connection = self.0.accept().await.ok_or("the endpoint was closed")?.await?;
         let (found, mut frames) = mpsc::unbounded_channel();
         while let Ok(stream) = connection.accept_uni().await {
@@ -81,9 +82,16 @@ async fn receive(mut stream: RecvStream, found: mpsc::UnboundedSender<Frame>) {
     }
 }
 
+/// The end of a connection may be lost: the other side finds out within three seconds.
+fn transport() -> Result<TransportConfig, Error> {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(Duration::from_secs(3).try_into()?));
+    Ok(transport)
+}
+
 /// Connects to `address` by a controller of giusto or by `cubic`, quinn's own.
 async fn connect(address: SocketAddr, controller: &str) -> Result<(Endpoint, Connection), Error> {
-    let mut transport = TransportConfig::default();
+    let mut transport = transport()?;
     if controller == "cubic" {
         transport.congestion_controller_factory(Arc::new(CubicConfig::default()));
     } else {
@@ -98,7 +106,7 @@ async fn connect(address: SocketAddr, controller: &str) -> Result<(Endpoint, Con
 }
 
 /// Sends frames for `duration`, and calls `report` each second.
-pub async fn send(
+pub(crate) async fn send(
     address: SocketAddr,
     controller: &str,
     duration: Duration,
@@ -132,14 +140,18 @@ pub async fn send(
             skipped += 1;
             continue;
         }
-        if frame % FRAMES_PER_SECOND == 0 || group.is_none() {
+        if frame.is_multiple_of(FRAMES_PER_SECOND) || group.is_none() {
             let stream = connection.open_uni().await?;
             stream.set_priority(priority::of_group(Order::NewestFirst, frame / FRAMES_PER_SECOND))?;
             let (frames, written) = mpsc::unbounded_channel();
             tokio::spawn(write(stream, written));
             group = Some(frames);
             let reason = media.as_ref().map(Media::decision_text).unwrap_or_default();
-            report(format!("{} s: {:.0} kbit/s, {skipped} skipped; {reason}", frame / FRAMES_PER_SECOND, rate / 1e3));
+            report(format!(
+                "{} s: {:.0} kbit/s, {skipped} skipped; {reason}",
+                frame / FRAMES_PER_SECOND,
+                rate / 1e3
+            ));
         }
         // A real application has an encoder, which gets `rate`.
         let size = (rate.min(8e6) / 8.0 / FRAMES_PER_SECOND as f64) as usize;
@@ -162,7 +174,10 @@ pub async fn send(
 }
 
 /// Writes the frames of a group.
-async fn write(mut stream: SendStream, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) -> Result<(), quinn::WriteError> {
+async fn write(
+    mut stream: SendStream,
+    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+) -> Result<(), quinn::WriteError> {
     while let Some(frame) = frames.recv().await {
         stream.write_all(&frame).await?;
     }

@@ -6,7 +6,7 @@
 //!
 //! The arguments: seeds per row, and the page; without one it prints.
 
-#![expect(clippy::expect_used, reason = "a run that cannot go on should end")]
+#![expect(clippy::panic, reason = "a run that cannot go on should end")]
 
 mod world;
 
@@ -58,10 +58,14 @@ fn tables() -> Vec<Table> {
     let heads = || vec!["controller", "skips"];
     let mut steps = both(|name| Call::over_steps(name, 60, 0));
     let ordinary = Call { fast_acknowledgements: false, ..Call::over_steps("tempo", 60, 0) };
-    steps.push(Row { cells: vec!["tempo, ordinary acknowledgements".to_owned(), "yes".to_owned()], call: ordinary });
+    steps.push(Row {
+        cells: vec!["tempo, ordinary acknowledgements".to_owned(), "yes".to_owned()],
+        call: ordinary,
+    });
     let lte = Path::new(env!("CARGO_MANIFEST_DIR")).join(TRACE);
     let lte = fs::read_to_string(&lte).unwrap_or_else(|error| panic!("{}: {error}", lte.display()));
-    let at = lte.lines().map(|line| Timestamp::from_nanos(line.parse::<u64>().expect("milliseconds") * 1_000_000));
+    let at =
+        lte.lines().map(|line| Timestamp::from_nanos(line.parse::<u64>().expect("milliseconds") * 1_000_000));
     let lte = RateProfile::Opportunities { at: at.collect(), bytes: 1504 };
     let mut files = Vec::new();
     for (controller, way, bulk) in [
@@ -154,13 +158,17 @@ fn main() {
             }
             eprintln!("{}: {}", table.title, cells.join(" | "));
             writeln!(text, "|{}|", cells.join("|")).expect("memory");
-            if place == 0 && row.cells.get(1).is_some_and(|skips| skips == "yes") && row.call.fast_acknowledgements {
+            if place == 0
+                && row.cells.get(1).is_some_and(|skips| skips == "yes")
+                && row.call.fast_acknowledgements
+            {
                 headline.push(format!("{:.0} ms with {}", interval(&p95).0, row.call.controller));
             }
         }
         text.push('\n');
     }
-    let headline = format!("The 95th percentile of the frame delay over 3, 1, 3 Mbit/s was {}.", headline.join(", "));
+    let headline =
+        format!("The 95th percentile of the frame delay over 3, 1, 3 Mbit/s was {}.", headline.join(", "));
     let arguments = path.as_ref().map_or(String::new(), |path| format!(" -- {seeds} {path}"));
     let page = include_str!("page.md")
         .replace("{headline}", &headline)

@@ -30,7 +30,7 @@ const FILE: u64 = u64::MAX;
 
 /// How a file is sent beside the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bulk {
+pub(crate) enum Bulk {
     /// With the priority of the frames.
     Equal,
     /// With a lower priority.
@@ -40,20 +40,18 @@ pub enum Bulk {
 }
 
 /// The controller as the application sees it.
-pub enum Side {
+pub(crate) enum Side {
     Giusto(Media),
     Quinn(Box<Baseline>),
 }
 
 impl Side {
-    pub fn of(connection: &Connection) -> Self {
-        match Media::of(connection.congestion_state().clone_box()) {
-            Some(media) => Self::Giusto(media),
-            None => {
-                let own = connection.congestion_state().clone_box().into_any().downcast();
-                Self::Quinn(own.expect("the only other controller"))
-            }
+    pub(crate) fn of(connection: &Connection) -> Self {
+        if let Some(media) = Media::of(connection.congestion_state().clone_box()) {
+            return Self::Giusto(media);
         }
+        let own = connection.congestion_state().clone_box().into_any().downcast();
+        Self::Quinn(own.expect("the only other controller"))
     }
 
     fn media(&self) -> Media {
@@ -79,17 +77,17 @@ impl Side {
 }
 
 /// The sender of frames.
-pub struct Sender {
-    pub skips: bool,
-    pub bulk: Option<Bulk>,
+pub(crate) struct Sender {
+    pub(crate) skips: bool,
+    pub(crate) bulk: Option<Bulk>,
     /// The encoder's highest rate.
-    pub most: DataRate,
-    pub log: Arc<Mutex<Log>>,
-    pub random: giusto_sim::random::Random,
+    pub(crate) most: DataRate,
+    pub(crate) log: Arc<Mutex<Log>>,
+    pub(crate) random: giusto_sim::random::Random,
     /// Time zero of the log, when the sender stops, and when it looks next.
-    pub origin: Instant,
-    pub end: Instant,
-    pub next: Instant,
+    pub(crate) origin: Instant,
+    pub(crate) end: Instant,
+    pub(crate) next: Instant,
     side: Option<Side>,
     next_frame: Option<Instant>,
     number: u64,
@@ -99,7 +97,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(
+    pub(crate) fn new(
         (skips, bulk, most): (bool, Option<Bulk>, DataRate),
         log: Arc<Mutex<Log>>,
         random: giusto_sim::random::Random,
@@ -124,7 +122,7 @@ impl Sender {
     }
 
     /// Does what is due.
-    pub fn run(&mut self, now: Instant, connection: &mut Connection) {
+    pub(crate) fn run(&mut self, now: Instant, connection: &mut Connection) {
         if now < self.next {
             return;
         }
@@ -152,10 +150,17 @@ impl Sender {
         self.next = self.next.min(self.next_frame.unwrap_or(self.next));
     }
 
-    fn frame(&mut self, now: Instant, captured: Instant, rate: DataRate, media: &Media, connection: &mut Connection) {
+    fn frame(
+        &mut self,
+        now: Instant,
+        captured: Instant,
+        rate: DataRate,
+        media: &Media,
+        connection: &mut Connection,
+    ) {
         let number = self.number;
         self.number += 1;
-        let (group, is_key) = (number / GROUP, number % GROUP == 0);
+        let (group, is_key) = (number / GROUP, number.is_multiple_of(GROUP));
         let noise = self.random.random_range(0.8..1.2);
         let factor = if is_key { KEY } else { (GROUP as f64 - KEY) / (GROUP as f64 - 1.0) };
         let size = (rate.as_bps() as f64 / 8.0 / f64::from(FRAMES_PER_SECOND) * factor * noise) as usize;
@@ -166,7 +171,9 @@ impl Sender {
         if is_late && !is_key {
             return;
         }
-        if self.group.is_none_or(|(current, _)| current != group) && !self.begin_group(group, is_late, media, connection) {
+        if self.group.is_none_or(|(current, _)| current != group)
+            && !self.begin_group(group, is_late, media, connection)
+        {
             return;
         }
         let Some((_, stream)) = self.group else { return };
@@ -222,20 +229,20 @@ impl Sender {
 }
 
 /// The receiver of frames.
-pub struct Receiver {
-    pub log: Arc<Mutex<Log>>,
-    pub origin: Instant,
+pub(crate) struct Receiver {
+    pub(crate) log: Arc<Mutex<Log>>,
+    pub(crate) origin: Instant,
     streams: BTreeMap<StreamId, Vec<u8>>,
     files: Vec<StreamId>,
 }
 
 impl Receiver {
-    pub fn new(log: Arc<Mutex<Log>>, origin: Instant) -> Self {
+    pub(crate) fn new(log: Arc<Mutex<Log>>, origin: Instant) -> Self {
         Self { log, origin, streams: BTreeMap::new(), files: Vec::new() }
     }
 
     /// Accepts streams.
-    pub fn on_opened(&mut self, now: Instant, connection: &mut Connection) {
+    pub(crate) fn on_opened(&mut self, now: Instant, connection: &mut Connection) {
         while let Some(stream) = connection.streams().accept(Dir::Uni) {
             self.streams.insert(stream, Vec::new());
             self.on_readable(now, stream, connection);
@@ -243,7 +250,7 @@ impl Receiver {
     }
 
     /// Reads what has arrived.
-    pub fn on_readable(&mut self, now: Instant, stream: StreamId, connection: &mut Connection) {
+    pub(crate) fn on_readable(&mut self, now: Instant, stream: StreamId, connection: &mut Connection) {
         let Some(bytes) = self.streams.get_mut(&stream) else { return };
         let mut receive = connection.recv_stream(stream);
         let Ok(mut chunks) = receive.read(true) else { return };

@@ -30,9 +30,9 @@ const LATE: Duration = Duration::from_millis(50);
 const PAYLOAD: f64 = 0.95;
 
 /// Makes controllers of quinn that an application can ask for a rate.
-pub struct Observed {
-    pub factory: Arc<dyn ControllerFactory + Send + Sync>,
-    pub limits: Limits,
+pub(crate) struct Observed {
+    pub(crate) factory: Arc<dyn ControllerFactory + Send + Sync>,
+    pub(crate) limits: Limits,
 }
 
 impl ControllerFactory for Observed {
@@ -41,7 +41,11 @@ impl ControllerFactory for Observed {
         // It finds out what waits in quinn, as for giusto's controllers.
         let fixed = GiustoConfig::named("fixed", self.limits).expect("a controller");
         let shadow = Arc::new(fixed).build(now, mtu).into_any().downcast::<Giusto>().expect("ours");
-        Box::new(Baseline { inner, shadow: *shadow, meter: Arc::new(Mutex::new(Meter::new(now, self.limits))) })
+        Box::new(Baseline {
+            inner,
+            shadow: *shadow,
+            meter: Arc::new(Mutex::new(Meter::new(now, self.limits))),
+        })
     }
 }
 
@@ -78,7 +82,7 @@ impl Meter {
 }
 
 /// A controller of quinn, and what it does to the application.
-pub struct Baseline {
+pub(crate) struct Baseline {
     inner: Box<dyn Controller>,
     shadow: Giusto,
     meter: Arc<Mutex<Meter>>,
@@ -89,16 +93,16 @@ impl Baseline {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn media(&self) -> Media {
+    pub(crate) fn media(&self) -> Media {
         Media::from(&self.shadow)
     }
 
-    pub fn tick(&self, now: Instant) {
+    pub(crate) fn tick(&self, now: Instant) {
         let (waiting, oldest) = self.media().waiting(now);
         self.meter().step(now, waiting, oldest);
     }
 
-    pub fn frame_rate(&self) -> DataRate {
+    pub(crate) fn frame_rate(&self) -> DataRate {
         DataRate::from_bps(self.meter().rate as u64)
     }
 }

@@ -34,87 +34,92 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer},
 };
 
-pub use application::Bulk;
+pub(crate) use application::Bulk;
 use application::{Receiver, Sender};
 use baseline::Observed;
 use peer::{Peer, Role, address};
 
 /// A call, and what crosses its way.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub(crate) struct Call {
     /// A controller of giusto, or `quinn:newreno`, `quinn:cubic` or `quinn:bbr`.
-    pub controller: String,
+    pub(crate) controller: String,
     /// Whether the application leaves out frames while others have waited for too long.
-    pub skips: bool,
-    pub bulk: Option<Bulk>,
+    pub(crate) skips: bool,
+    pub(crate) bulk: Option<Bulk>,
     /// The encoder's highest rate.
-    pub most: DataRate,
-    pub rate: RateProfile,
-    pub queue: Limit,
-    pub loss: f64,
+    pub(crate) most: DataRate,
+    pub(crate) rate: RateProfile,
+    pub(crate) queue: Limit,
+    pub(crate) loss: f64,
     /// Whether a CUBIC download crosses the link from 10 s on.
-    pub beside_cubic: bool,
-    pub seconds: u64,
-    pub seed: u64,
+    pub(crate) beside_cubic: bool,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
     /// Whether the peer acknowledges each packet at once.
-    pub fast_acknowledgements: bool,
+    pub(crate) fast_acknowledgements: bool,
 }
 
 /// A frame, with times since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    pub captured: Duration,
-    pub size: usize,
-    pub arrived: Option<Duration>,
+pub(crate) struct Frame {
+    pub(crate) captured: Duration,
+    pub(crate) size: usize,
+    pub(crate) arrived: Option<Duration>,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Log {
+pub(crate) struct Log {
     /// All frames that were due, skipped ones included.
-    pub frames: Vec<Frame>,
+    pub(crate) frames: Vec<Frame>,
     /// Bytes of the file, when they arrived.
-    pub file: Vec<(Duration, usize)>,
+    pub(crate) file: Vec<(Duration, usize)>,
     /// Bytes that the CUBIC download delivered.
-    pub cubic_bytes: u64,
+    pub(crate) cubic_bytes: u64,
 }
 
 /// Frames that arrive later than this after their capture are missed (`giusto_session::media::PLAYOUT_DEADLINE`).
-pub const DEADLINE: Duration = Duration::from_millis(400);
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 
 /// The figures of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Mbit/s of frames that arrived.
-    pub goodput: f64,
+    pub(crate) goodput: f64,
     /// Delay of those from capture, in ms.
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
     /// Share of the frames that were due and did not arrive within [`DEADLINE`].
-    pub missed: f64,
+    pub(crate) missed: f64,
     /// Mbit/s of the other traffic.
-    pub other: f64,
+    pub(crate) other: f64,
 }
 
 impl Log {
     /// The figures of the frames captured from `from` to `until`.
-    pub fn figures(&self, from: Duration, until: Duration) -> Figures {
+    pub(crate) fn figures(&self, from: Duration, until: Duration) -> Figures {
         let due: Vec<&Frame> =
             self.frames.iter().filter(|frame| (from..until).contains(&frame.captured)).collect();
-        let seconds = (until - from).as_secs_f64();
+        let seconds = until.saturating_sub(from).as_secs_f64();
         let megabits = |bytes: usize| bytes as f64 * 8e-6 / seconds;
-        let delays = due.iter().filter_map(|frame| frame.arrived.map(|at| at - frame.captured));
+        let delays = due.iter().filter_map(|frame| frame.arrived.map(|at| at.saturating_sub(frame.captured)));
         let mut delays: Vec<Duration> = delays.collect();
         delays.sort_unstable();
         let quantile = |share: f64| {
             let place = (share * delays.len() as f64) as usize;
-            delays.get(place.min(delays.len().saturating_sub(1))).map_or(f64::NAN, |delay| delay.as_secs_f64() * 1e3)
+            delays
+                .get(place.min(delays.len().saturating_sub(1)))
+                .map_or(f64::NAN, |delay| delay.as_secs_f64() * 1e3)
         };
         let in_time = delays.iter().filter(|delay| **delay <= DEADLINE).count();
-        let file = self.file.iter().filter(|(at, _)| (from..until).contains(at)).map(|(_, bytes)| bytes).sum();
+        let file =
+            self.file.iter().filter(|(at, _)| (from..until).contains(at)).map(|(_, bytes)| bytes).sum();
         Figures {
-            goodput: megabits(due.iter().filter(|frame| frame.arrived.is_some()).map(|frame| frame.size).sum()),
+            goodput: megabits(
+                due.iter().filter(|frame| frame.arrived.is_some()).map(|frame| frame.size).sum(),
+            ),
             p50: quantile(0.5),
             p95: quantile(0.95),
             p99: quantile(0.99),
@@ -125,7 +130,7 @@ impl Log {
 }
 
 /// The limits of every call.
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits::DEFAULT
         .with_min(DataRate::from_bps(100_000))
         .with_start(DataRate::from_bps(300_000))
@@ -133,11 +138,11 @@ pub fn limits() -> Limits {
 }
 
 /// Figures are taken from then on.
-pub const WARM_UP: Duration = Duration::from_secs(5);
+pub(crate) const WARM_UP: Duration = Duration::from_secs(5);
 
 impl Call {
     /// A call over a link of this rate, with a queue of 300 ms.
-    pub fn over(controller: &str, rate: RateProfile, seed: u64) -> Self {
+    pub(crate) fn over(controller: &str, rate: RateProfile, seed: u64) -> Self {
         Self {
             controller: controller.to_owned(),
             skips: true,
@@ -154,14 +159,16 @@ impl Call {
     }
 
     /// 3 Mbit/s, 1 Mbit/s from a third of the time on, 3 Mbit/s again for the last third.
-    pub fn over_steps(controller: &str, seconds: u64, seed: u64) -> Self {
-        let at = |third: u64, bps| (Timestamp::from_nanos(third * seconds * 1_000_000_000 / 3), DataRate::from_bps(bps));
+    pub(crate) fn over_steps(controller: &str, seconds: u64, seed: u64) -> Self {
+        let at = |third: u64, bps| {
+            (Timestamp::from_nanos(third * seconds * 1_000_000_000 / 3), DataRate::from_bps(bps))
+        };
         let steps = vec![at(0, 3_000_000), at(1, 1_000_000), at(2, 3_000_000)];
         Self { seconds, ..Self::over(controller, RateProfile::Steps { steps, period: None }, seed) }
     }
 
     /// Holds the call.
-    pub fn run(&self) -> Log {
+    pub(crate) fn run(&self) -> Log {
         let mut draws = random::stream(self.seed, "call");
         let mut simulation = Simulation::new(self.seed);
         let (near, far) = (simulation.node("near"), simulation.node("far"));
@@ -176,7 +183,9 @@ impl Call {
         let back = LinkConfig { delay: delay.into(), ..LinkConfig::default() };
         let queue = Box::new(DropTail::new(self.queue));
         simulation.add_link("there", (near, far), &there, queue).expect("a link");
-        simulation.add_link("back", (far, near), &back, Box::new(DropTail::new(Limit::Unlimited))).expect("a link");
+        simulation
+            .add_link("back", (far, near), &back, Box::new(DropTail::new(Limit::Unlimited)))
+            .expect("a link");
         let mut flow = |from, to| simulation.add_flow(from, to).expect("a route");
         let (to, fro) = (flow(near, far), flow(far, near));
         let (data, acknowledgements) = (flow(near, far), flow(far, near));
@@ -188,7 +197,8 @@ impl Call {
         let connection = client.connect(origin, config, address(true), "localhost").expect("a connection");
         let end = origin + Duration::from_secs(self.seconds);
         let choice = (self.skips, self.bulk, self.most);
-        let sender = Sender::new(choice, Arc::clone(&log), random::stream(self.seed, "frames"), (origin, end));
+        let sender =
+            Sender::new(choice, Arc::clone(&log), random::stream(self.seed, "frames"), (origin, end));
         let role = Role::Sender(Box::new(sender));
         let sender = simulation.add_agent(Box::new(Peer::new(client, Some(connection), origin, to, role)));
         let role = Role::Receiver(Box::new(Receiver::new(Arc::clone(&log), origin)));
@@ -198,7 +208,8 @@ impl Call {
         if self.beside_cubic {
             let settings = tcp::Settings::default();
             let start = Timestamp::from_nanos(CUBIC_FROM.as_nanos() as u64);
-            let download = tcp::Sender::new(data, settings.clone(), tcp::Application::Unlimited).expect("settings");
+            let download =
+                tcp::Sender::new(data, settings.clone(), tcp::Application::Unlimited).expect("settings");
             let download = simulation.add_agent(Box::new(download.starting_at(start)));
             let sink = tcp::Receiver::new(acknowledgements, settings).expect("settings");
             let sink = simulation.add_agent(Box::new(sink));
@@ -224,7 +235,7 @@ impl Call {
     }
 
     /// Holds the call and returns its figures.
-    pub fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         self.run().figures(self.from(), Duration::from_secs(self.seconds))
     }
 
@@ -243,7 +254,9 @@ impl Call {
                 transport.ack_frequency_config(Some(acknowledgements));
                 transport.congestion_controller_factory(Arc::new(Observed { factory, limits: limits() }));
             }
-            None => GiustoConfig::named(&self.controller, limits()).expect("a controller").configure(&mut transport),
+            None => GiustoConfig::named(&self.controller, limits())
+                .expect("a controller")
+                .configure(&mut transport),
         }
         if !self.fast_acknowledgements {
             transport.ack_frequency_config(None);

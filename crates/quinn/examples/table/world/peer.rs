@@ -14,25 +14,23 @@ use giusto_sim::{
     traffic::{Agent, Body, Transmit, UDP_HEADERS},
 };
 use giusto_units::{Ecn, Timestamp};
-use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Event, StreamEvent,
-};
+use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Event, StreamEvent};
 
 use super::application::{Receiver, Sender};
 
 /// What runs on an endpoint.
-pub enum Role {
+pub(crate) enum Role {
     Sender(Box<Sender>),
     Receiver(Box<Receiver>),
 }
 
 /// An endpoint with one connection.
-pub struct Peer {
-    pub endpoint: Endpoint,
-    pub connection: Option<(ConnectionHandle, Connection)>,
-    pub origin: Instant,
-    pub flow: FlowId,
-    pub role: Role,
+pub(crate) struct Peer {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) connection: Option<(ConnectionHandle, Connection)>,
+    pub(crate) origin: Instant,
+    pub(crate) flow: FlowId,
+    pub(crate) role: Role,
     outgoing: VecDeque<(Vec<u8>, Ecn)>,
     /// The next deadline of quinn or the application.
     due: Option<Timestamp>,
@@ -45,12 +43,12 @@ impl fmt::Debug for Peer {
 }
 
 /// The address of either end: quinn looks only whether it changes.
-pub fn address(of_server: bool) -> SocketAddr {
+pub(crate) fn address(of_server: bool) -> SocketAddr {
     (Ipv4Addr::new(192, 0, 2, 1 + u8::from(of_server)), 4433).into()
 }
 
 impl Peer {
-    pub fn new(
+    pub(crate) fn new(
         endpoint: Endpoint,
         connection: Option<(ConnectionHandle, Connection)>,
         origin: Instant,
