@@ -13,7 +13,7 @@
 //! | has no timer and no probes | the application calls [`Media::tick`] and sends [`Media::padding`] |
 //! | counts payloads of UDP | 28 bytes of UDP and IPv4 are added |
 //!
-//! `gcc:remb`, which does not use arrival times, gets the loss ratio of each second.
+//! Controllers also get the loss ratio and the RTT of each second, as from receiver reports. `gcc:remb` has no other input.
 #![warn(unnameable_types)]
 
 mod budget;

@@ -18,6 +18,8 @@ const HEADERS: u64 = 28;
 /// Bytes of a QUIC packet that are not the application's: a short header with a connection ID of 8 bytes and a packet number of 2 (RFC
 /// 9000 §17.3.1), the tag of 16 (RFC 9001 §5.3), and a STREAM frame's type, stream, offset and length (RFC 9000 §19.8).
 const OVERHEAD: u64 = 37;
+/// The least of it: a packet number of one byte, and neither offset nor length. By it, what has left never seems to wait.
+const LEAST_OVERHEAD: u64 = 28;
 /// Quinn paces at this many windows in a smoothed RTT (RFC 9002 §7.7; `Pacer::delay` of quinn-proto 0.11).
 const PACING_GAIN: f64 = 1.25;
 /// Acknowledgements may be this late (`max_ack_delay`, 25 ms, RFC 9000 §18.2), and twice for the peer's timer.
@@ -106,7 +108,7 @@ impl State {
             left -= size;
             self.on_packet_sent(now, size);
         }
-        self.waiting.on_sent(now, bytes.saturating_sub(OVERHEAD * bytes.div_ceil(self.mtu.max(1))));
+        self.waiting.on_sent(now, bytes.saturating_sub(LEAST_OVERHEAD * bytes.div_ceil(self.mtu.max(1))));
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u64) {
@@ -207,9 +209,8 @@ impl State {
             reports.clear();
             self.reports = reports;
         }
-        if let Some((ratio, packets)) = self.losses.poll(now)
-            && !accepts_arrival_times(&self.requirements)
-        {
+        // What receiver reports are with RTP: some controllers grow by these alone.
+        if let Some((ratio, packets)) = self.losses.poll(now) {
             let feedback = Feedback::new(&[], DataSize::from_bytes(self.in_flight))
                 .with_loss(Some(LossReport::new(ratio, packets)))
                 .with_rtt(Some(delta(self.srtt)));

@@ -42,7 +42,7 @@ impl Waiting {
 
     /// Quinn had nothing to send when it last looked, which it does after each packet.
     pub(crate) fn on_nothing_left(&mut self) {
-        while let Some((_, bytes)) = self.frames.front().filter(|(at, _)| Some(*at) < self.last_sent) {
+        while let Some((_, bytes)) = self.frames.front().filter(|(at, _)| Some(*at) <= self.last_sent) {
             self.bytes -= bytes;
             self.frames.pop_front();
         }

@@ -33,6 +33,8 @@ fn every_controller_holds_a_call() {
         let least = match algorithm.name() {
             // 0.3 Mbit/s, less headers.
             "fixed" => 0.25,
+            // 0.41 Mbit/s over RTP in the simulator.
+            "gcc:thesis" => 0.38,
             _ => 0.6,
         };
         assert!((least..1.95).contains(&found.goodput), "{algorithm}: {found:?}");
