@@ -123,7 +123,7 @@ mod tests {
     use crate::{GiustoConfig, testing::origin};
 
     #[test]
-    fn a_handle_is_of_giusto_controllers_alone_and_copies_are_one_controller() {
+    fn a_handle_is_of_giusto_alone_and_copies_are_one() {
         let start = origin();
         let limits = Limits::default();
         let controller = Arc::new(GiustoConfig::named("tempo", limits).unwrap()).build(start, 1200);

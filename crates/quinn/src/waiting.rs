@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_have_left_does_not_wait_but_what_came_since_does() {
+    fn what_came_after_quinn_ran_out_of_data_waits() {
         let start = origin();
         let mut waiting = Waiting::default();
         waiting.on_written(start, 1000);
