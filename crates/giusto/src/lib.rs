@@ -19,26 +19,46 @@
 //! | [`watch`] | a run while it lasts: figures of each stream, for a page |
 //! | [`whole_file`] | files that are complete or absent |
 
+#![cfg_attr(
+    not(feature = "system"),
+    allow(dead_code, unused_imports, unreachable_pub, reason = "parts that are left out use them")
+)]
+
+#[cfg(feature = "system")]
 pub mod benchmark;
+#[cfg(feature = "system")]
 pub mod call;
+#[cfg(feature = "system")]
 pub mod capture;
 pub mod city;
+#[cfg(feature = "system")]
 mod confidence;
+#[cfg(feature = "system")]
 pub mod environment;
 pub mod explore;
+#[cfg(feature = "system")]
 pub mod interval;
+#[cfg(feature = "system")]
 pub mod link;
+#[cfg(feature = "system")]
 pub mod live;
 pub mod measured;
 mod quantiles;
 pub mod record;
+#[cfg(feature = "system")]
 pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod statistics;
 pub mod text;
+#[cfg(feature = "system")]
 pub mod trace;
+#[cfg(feature = "system")]
 mod trust;
+#[cfg(feature = "system")]
+mod unreadable;
 pub mod view;
+#[cfg(feature = "system")]
 pub mod watch;
+#[cfg(feature = "system")]
 pub mod whole_file;

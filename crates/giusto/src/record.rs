@@ -7,3 +7,7 @@ pub use giusto_sim::record::{
     LinkTimeline, MediaTimeline, Overview, RealTimeRecord, RepairRecord, RunRecord, StreamKind, StreamRecord,
     StreamTimeline, Timeline, TimelineOptions,
 };
+
+/// The gauges of a call: the rate and the loss at the far end as its feedback reports them.
+pub(crate) const REPORTED_RATE: &str = "reported_rate_bps";
+pub(crate) const REPORTED_LOSS: &str = "reported_loss_ratio";

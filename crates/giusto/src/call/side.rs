@@ -23,7 +23,7 @@ use super::{
     video::VideoInput,
 };
 use crate::{
-    record::FlowRecord,
+    record::{FlowRecord, REPORTED_LOSS, REPORTED_RATE},
     replay::SessionLog,
     run::{
         MediaFlow, Taps,
@@ -553,9 +553,7 @@ impl RecordedRun for Alone {
     }
 }
 
-/// The gauges of a call: the rate and the loss at the far end as its feedback reports them, and the round-trip time.
-pub(crate) const REPORTED_RATE: &str = "reported_rate_bps";
-pub(crate) const REPORTED_LOSS: &str = "reported_loss_ratio";
+/// The gauge of a call's round-trip time.
 const RTT: &str = "rtt_ms";
 
 /// The ids of the two flows in a record.

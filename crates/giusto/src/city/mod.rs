@@ -3,7 +3,9 @@
 mod log;
 mod record;
 mod simulate;
+#[cfg(feature = "system")]
 mod timed;
+#[cfg(feature = "system")]
 pub mod traces;
 
 use std::ops::ControlFlow;
@@ -20,6 +22,7 @@ pub use giusto_lte::city::{CityConfig, CityFigures, RadioFigures};
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::CityRecord;
 pub use simulate::{CityRun, simulate, simulate_logged};
+#[cfg(feature = "system")]
 pub use timed::timed;
 
 use crate::run::media;

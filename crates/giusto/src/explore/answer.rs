@@ -1,18 +1,9 @@
 //! Questions about a scenario with other values, and their answers.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZero,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread::available_parallelism,
-};
+use std::ops::ControlFlow::{Break, Continue};
 
 use giusto_congestion::Algorithm;
 use giusto_units::{TimeDelta, Timestamp};
-use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,7 +17,7 @@ use crate::{
     run::{
         RecordOptions,
         comparison::{self, Comparison, Controllers, Run},
-        timed,
+        simulate_watched,
     },
     scenario::{Document, FlowKind, Scenario, Setting, is_controller_file},
     view::{
@@ -166,8 +157,15 @@ impl Sketch {
 #[derive(Debug)]
 pub struct Explorer {
     file: Option<Document>,
-    /// For the seeds after the first: one core is left to the browser, which draws the first picture meanwhile.
-    pool: Option<ThreadPool>,
+}
+
+/// A question that can be answered: its runs, which may be made in any order and anywhere, and the pictures of their records.
+#[derive(Debug)]
+pub struct Asked {
+    variants: Vec<Variant>,
+    seeds: u16,
+    notes: Vec<String>,
+    controls: Vec<Vec<Group>>,
 }
 
 /// One of the runs that are shown beside each other, with each seed.
@@ -180,10 +178,7 @@ struct Variant {
 impl Explorer {
     /// An explorer of a file, or of the gallery alone.
     pub fn new(file: Option<Document>) -> Self {
-        let cores = available_parallelism().map_or(1, NonZero::get);
-        let pool = ThreadPoolBuilder::new().num_threads(cores.saturating_sub(1).max(1)).build();
-        // Without threads of its own it uses those of all.
-        Self { file, pool: pool.ok() }
+        Self { file }
     }
 
     /// The document of a side.
@@ -209,19 +204,27 @@ impl Explorer {
         Ok(controls(&document, &settings)?)
     }
 
-    /// Whether a question can be answered.
+    /// A question with its scenarios.
     ///
     /// # Errors
     ///
     /// [`ExploreError`] lists what is wrong with it.
-    pub fn check(&self, question: &Question) -> Result<(), ExploreError> {
-        let (variants, _) = self.variants(question)?;
-        check(&variants, question.seeds.max(1))
+    pub fn ask(&self, question: &Question) -> Result<Asked, ExploreError> {
+        let seeds = question.seeds.max(1);
+        let (variants, notes) = self.variants(question)?;
+        check(&variants, seeds)?;
+        let controls = question.sides.iter().map(|side| self.controls(side)).collect::<Result<_, _>>()?;
+        Ok(Asked { variants, seeds, notes, controls })
     }
 
     /// The name of the file, as in messages; `None` without one.
     pub fn title(&self) -> Option<&str> {
         self.file.as_ref().map(Document::name)
+    }
+
+    /// The file; `None` without one.
+    pub fn file(&self) -> Option<&Document> {
+        self.file.as_ref()
     }
 
     /// A small picture of a scenario of the gallery: its first seconds, at a few moments.
@@ -237,7 +240,8 @@ impl Explorer {
         let timeline = TimelineOptions { width: Some(width), max_flows: 4, ..TimelineOptions::default() };
         let end = Timestamp::ZERO + MAX_SKETCH;
         let options = RecordOptions::with_timeline(timeline);
-        let record = timed::run(&scenario, scenario.seed(), options, &mut (), |now| now >= end);
+        let watch = |now| if now >= end { Break(()) } else { Continue(()) };
+        let record = simulate_watched(&scenario, scenario.seed(), options, &mut (), watch);
         Ok(Sketch::of(&record))
     }
 
@@ -248,74 +252,6 @@ impl Explorer {
     /// [`ExploreError`]: the scenario is unknown, or not valid with the settings.
     pub fn save(&self, side: &Side) -> Result<String, ExploreError> {
         Ok(self.document(side)?.text_with(&side.settings()?)?)
-    }
-
-    /// Runs what is asked, on several threads, and passes the answer to `emit` part by part. `ends` is asked
-    /// several hundred times in each run whether to give up; then nothing more is emitted. Returns whether the answer is whole: an
-    /// `ends` that becomes true after the last run changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`ExploreError`] lists what is wrong with the question.
-    pub fn answer(
-        &self,
-        question: &Question,
-        ends: &(dyn Fn() -> bool + Sync),
-        emit: &(dyn Fn(Update) + Sync),
-    ) -> Result<bool, ExploreError> {
-        let seeds = question.seeds.max(1);
-        let (variants, notes) = self.variants(question)?;
-        check(&variants, seeds)?;
-        let controls =
-            question.sides.iter().map(|side| self.controls(side)).collect::<Result<Vec<_>, _>>()?;
-        let of = variants.len() * usize::from(seeds);
-        let done = AtomicUsize::new(0);
-        let run = |variant: &Variant, place: u16| {
-            let options = RecordOptions::with_timeline(TimelineOptions::default());
-            let seed = variant.scenario.seed().wrapping_add(place.into());
-            let record = timed::run(&variant.scenario, seed, options, &mut (), |_| ends());
-            (!record.interrupted).then_some(record)
-        };
-        let first: Option<Vec<RunRecord>> = variants.par_iter().map(|variant| run(variant, 0)).collect();
-        let Some(first) = first else { return Ok(false) };
-        done.store(first.len(), Ordering::Relaxed);
-        let comparison = side_by_side(&variants, first, notes);
-        let picture = |others: &[Vec<RunRecord>]| {
-            let Explored { report, record } = html::explored(&comparison, others);
-            let last = others.iter().all(Vec::is_empty) == (seeds == 1);
-            Update::Picture { last, report: Box::new(report), record, controls: controls.clone() }
-        };
-        emit(picture(&[]));
-        if seeds == 1 {
-            return Ok(true);
-        }
-        let plan: Vec<(usize, u16)> =
-            (1..seeds).flat_map(|seed| (0..variants.len()).map(move |variant| (variant, seed))).collect();
-        let others = Mutex::new(BTreeMap::new());
-        let next = |&(place, seed): &(usize, u16)| {
-            let Some(variant) = variants.get(place).filter(|_| !ends()) else { return };
-            if let Some(mut record) = run(variant, seed) {
-                html::keep_for_bands(&mut record);
-                others.lock().unwrap_or_else(PoisonError::into_inner).insert((place, seed), record);
-                emit(Update::Progress { done: 1 + done.fetch_add(1, Ordering::Relaxed), of });
-            }
-        };
-        match &self.pool {
-            Some(pool) => pool.install(|| plan.par_iter().for_each(next)),
-            None => plan.par_iter().for_each(next),
-        }
-        let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if others.len() < plan.len() {
-            return Ok(false);
-        }
-        let mut of_variants: Vec<Vec<RunRecord>> = variants.iter().map(|_| Vec::new()).collect();
-        for ((place, _), record) in others {
-            if let Some(records) = of_variants.get_mut(place) {
-                records.push(record);
-            }
-        }
-        emit(picture(&of_variants));
-        Ok(true)
     }
 
     /// The scenarios that are asked for, and what else was changed in them.
@@ -362,6 +298,44 @@ impl Explorer {
             }
         }
         Ok((variants, notes))
+    }
+}
+
+impl Asked {
+    /// Number of runs beside each other.
+    pub fn variants(&self) -> usize {
+        self.variants.len()
+    }
+
+    /// Number of seeds of each, at least 1.
+    pub fn seeds(&self) -> u16 {
+        self.seeds
+    }
+
+    /// Runs one of the variants with one of the seeds, both counted from 0; `None` without such a variant, and where `ends`, which is
+    /// asked several hundred times, says to give up. `wall_s` stays zero.
+    pub fn run(&self, variant: usize, seed: u16, ends: impl Fn() -> bool) -> Option<RunRecord> {
+        let Variant { scenario, .. } = self.variants.get(variant)?;
+        let options = RecordOptions::with_timeline(TimelineOptions::default());
+        let watch = |_| if ends() { Break(()) } else { Continue(()) };
+        let mut record =
+            simulate_watched(scenario, scenario.seed().wrapping_add(seed.into()), options, &mut (), watch);
+        if seed > 0 {
+            html::keep_for_bands(&mut record);
+        }
+        (!record.interrupted).then_some(record)
+    }
+
+    /// The runs with the first seed beside each other, in the order of the variants.
+    pub fn side_by_side(&self, first: Vec<RunRecord>) -> Comparison {
+        side_by_side(&self.variants, first, self.notes.clone())
+    }
+
+    /// The picture of the first seed; with the records of the others, if there are any, of all.
+    pub fn picture(&self, first: &Comparison, others: &[Vec<RunRecord>]) -> Update {
+        let Explored { report, record } = html::explored(first, others);
+        let last = others.iter().all(Vec::is_empty) == (self.seeds == 1);
+        Update::Picture { last, report: Box::new(report), record, controls: self.controls.clone() }
     }
 }
 

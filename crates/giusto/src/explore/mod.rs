@@ -26,8 +26,10 @@ mod answer;
 mod controls;
 mod error;
 mod gallery;
+#[cfg(feature = "system")]
+mod threads;
 
-pub use answer::{Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
+pub use answer::{Asked, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
 pub use error::ExploreError;
 pub use gallery::{Entry, Guide, entries, load};

@@ -18,135 +18,40 @@
 //! | [`result`] | the result of a run, and reasons to doubt it |
 //! | [`median`] | the result of several runs |
 
+#[cfg(feature = "system")]
 mod doubt;
+#[cfg(feature = "system")]
+mod error;
+#[cfg(feature = "system")]
+mod granted;
+#[cfg(feature = "system")]
 pub mod iperf3;
+#[cfg(feature = "system")]
 pub mod live;
+#[cfg(feature = "system")]
 pub mod loopback;
 pub mod median;
+#[cfg(feature = "system")]
 pub mod metrics;
+#[cfg(feature = "system")]
 pub mod peer;
+#[cfg(feature = "system")]
 pub mod plan;
+#[cfg(feature = "system")]
 pub mod recv;
 pub mod result;
+#[cfg(feature = "system")]
 pub mod reverse;
+#[cfg(feature = "system")]
 pub mod send;
+#[cfg(feature = "system")]
 pub mod stamp;
+#[cfg(feature = "system")]
 pub mod streams;
 
+#[cfg(feature = "system")]
 pub use crate::interval;
+#[cfg(feature = "system")]
 pub use doubt::own_loss;
-
-use std::{io, net::SocketAddr};
-
-use giusto_net::{SocketError, driver::ReceiveError};
-use giusto_session::{
-    iperf3::ClientError,
-    probe::{SenderError, wire::Refusal},
-};
-use rand::rngs::SysError;
-
-use plan::StreamPlanError;
-
-/// Why a run could not begin, or not go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The socket could not be opened.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The socket failed while receiving.
-    #[error(transparent)]
-    Receive(#[from] ReceiveError),
-    /// The receiver refused the stream, or did not answer.
-    #[error("{to}: {reason}{}", refusal_fix(reason))]
-    Refused {
-        /// The receiver's address.
-        to: SocketAddr,
-        /// Why the stream was not opened.
-        reason: SenderError,
-    },
-    /// There is no control connection to an iperf3 server.
-    #[error("cannot connect to an iperf3 server at {to} (TCP): {source}; is `iperf3 -s` running there?")]
-    Connect {
-        /// The server's address.
-        to: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The control connection failed, or the iperf3 server refused.
-    #[error("{to}: {source}")]
-    Control {
-        /// The server's address.
-        to: SocketAddr,
-        /// Why.
-        source: ClientError,
-    },
-    /// The iperf3 server does not answer datagrams.
-    #[error(
-        "{to}: the iperf3 server accepts the test, but does not answer on UDP port {}; is UDP blocked on the way?",
-        .to.port()
-    )]
-    NoStream {
-        /// The server's address.
-        to: SocketAddr,
-    },
-    /// An iperf3 server cannot listen.
-    #[error("cannot listen on {address} (TCP and UDP): {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The datagrams vary in size or are no plain filler.
-    #[error("iperf3 needs datagrams of one size, without RTP or voice: give one --size")]
-    VaryingSize,
-    /// There are keys, but no room for authentication in the datagrams.
-    #[error("datagrams of Layout::Giusto carry no authentication: use Layout::Authenticated with keys")]
-    Layout,
-    /// What a stream in the reverse direction should be like was not said, or cannot be.
-    #[error("the stream that was asked for cannot be sent: it needs one payload size that holds its header")]
-    Unplanned,
-    /// The run was interrupted before it began.
-    #[error("interrupted before the first datagram")]
-    Interrupted,
-    /// The system gave no random numbers.
-    #[error("cannot read random numbers from the system: {0}")]
-    Random(SysError),
-    /// The plan cannot be resolved.
-    #[error(transparent)]
-    Plan(#[from] StreamPlanError),
-    /// The sending or the receiving thread panicked: a defect of giusto.
-    #[error("the {0} thread failed; please report this")]
-    Thread(&'static str),
-}
-
-impl RunError {
-    /// Whether another address of the host may answer.
-    pub const fn is_silence(&self) -> bool {
-        use SenderError::{NoAnswer, PortUnreachable};
-        matches!(
-            self,
-            Self::Socket(_)
-                | Self::Connect { .. }
-                | Self::Refused { reason: NoAnswer(_) | PortUnreachable, .. }
-        )
-    }
-}
-
-/// What to do where a stream was not opened.
-fn refusal_fix(reason: &SenderError) -> String {
-    let fix = match reason {
-        SenderError::NoAnswer(_) | SenderError::PortUnreachable => {
-            "start `giusto recv` there, or check address, port and firewall; for other receivers use --protocol iperf3, \
-             --protocol stamp or --one-way"
-        }
-        SenderError::Refused(Refusal::Full | Refusal::HostFull | Refusal::Reverse) => "try again later",
-        SenderError::Refused(Refusal::Rate) => "lower --rate",
-        // The others name it.
-        SenderError::Refused(_) | SenderError::Unauthenticated(_) => return String::new(),
-        SenderError::Wire(_) => "use the same version of giusto at both ends",
-        _ => "is `giusto recv` still running there?",
-    };
-    format!(": {fix}")
-}
+#[cfg(feature = "system")]
+pub use error::RunError;

@@ -11,7 +11,7 @@ use super::{
     event::{Entry, SessionInfo},
     wire::{FORMAT, Head, Item, Line, Packets, VERSION},
 };
-use crate::whole_file::reading_fix;
+use crate::unreadable::reading_fix;
 
 /// The longest line that is read: a report of all packets that a history stores has about a megabyte. Chosen by us.
 const MAX_LINE: u64 = 8_000_000;

@@ -1,13 +1,14 @@
 //! Errors of a scenario and their places.
 
+use std::{fmt, path::Path};
+#[cfg(feature = "system")]
 use std::{
-    fmt,
     fs::{self, File},
     io::Read,
-    path::Path,
 };
 
-use crate::whole_file;
+#[cfg(feature = "system")]
+use crate::unreadable::unreadable;
 
 /// All problems of a scenario, one a line, each with its place, the value and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,12 +83,14 @@ pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
 }
 
 /// The largest file that is read, in bytes: a trace of rates for a day, ten times a second, has a fifth of it.
+#[cfg(feature = "system")]
 const MAX_FILE_BYTES: u64 = 100_000_000;
 
 /// The text of a file. A scenario may come through a pipe, which a shell makes for `<(command)`; a file that a scenario names may
 /// not, for it may never be written to.
+#[cfg(feature = "system")]
 pub(crate) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| whole_file::unreadable(path, &error);
+    let unreadable = |error: std::io::Error| unreadable(path, &error);
     let found = fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() && !found.is_dir() && !may_be_pipe {
         return Err(format!("{}: is a pipe or a device: copy it to a file first", path.display()));
@@ -99,4 +102,10 @@ pub(crate) fn read_text(path: &Path, may_be_pipe: bool) -> Result<String, String
         return Err(format!("{}: must be at most {} MB long", path.display(), MAX_FILE_BYTES / 1_000_000));
     }
     Ok(text)
+}
+
+/// Without a system there are only the files that were given.
+#[cfg(not(feature = "system"))]
+pub(crate) fn read_text(path: &Path, _: bool) -> Result<String, String> {
+    Err(format!("{}: is not here: open it together with the scenario file", path.display()))
 }

@@ -34,14 +34,16 @@ impl Traces {
     /// The path of a file and its text.
     pub(super) fn text(&self, name: &str) -> Result<(PathBuf, Cow<'_, str>), String> {
         let path = self.folder.join(name);
-        if let Some(text) = self.given.get(name) {
-            return Ok((path, Cow::Borrowed(text)));
-        }
-        let text = read_text(&path, false)?;
+        let text = match self.given.get(name) {
+            Some(text) => Cow::Borrowed(text.as_str()),
+            None => Cow::Owned(read_text(&path, false)?),
+        };
         if let Some(kept) = &self.kept {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), text.clone());
+            kept.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name.to_owned(), text.clone().into_owned());
         }
-        Ok((path, Cow::Owned(text)))
+        Ok((path, text))
     }
 }
 

@@ -14,9 +14,12 @@
 //! assert!(report.to_html().contains(r"\u003c/script>"));
 //! ```
 
+#[cfg(feature = "system")]
 mod benchmark;
 #[cfg(feature = "browser")]
 mod browser;
+#[cfg(feature = "system")]
+mod call;
 mod chart;
 mod city;
 mod comparison;
@@ -24,16 +27,22 @@ mod drawing;
 mod embedded;
 mod explore;
 mod finding;
+#[cfg(feature = "system")]
 mod granted;
 mod linked;
+#[cfg(feature = "system")]
 mod live;
 mod map;
+#[cfg(feature = "system")]
 mod page;
+#[cfg(feature = "system")]
 mod plots;
+#[cfg(feature = "system")]
 mod replay;
 mod simulation;
 mod skeleton;
 
+#[cfg(feature = "system")]
 use std::path::Path;
 
 use serde::Serialize;
@@ -42,23 +51,33 @@ use super::{
     format,
     table::{Grid, Head},
 };
+#[cfg(feature = "system")]
 pub use crate::whole_file::WriteError;
+#[cfg(feature = "system")]
 pub use benchmark::benchmark;
 #[cfg(feature = "browser")]
 pub use browser::browser_call;
+#[cfg(feature = "system")]
+pub use call::call;
 pub use chart::{Chart, Event, Gaps, Mark, Points, Scale, Series};
 pub use city::city;
 pub use comparison::comparison;
 pub use drawing::Drawing;
 pub use explore::{Exploration, Explored, explored, keep_for_bands};
 pub use linked::Linked;
+#[cfg(feature = "system")]
 pub use live::{live, live_result};
 pub use map::Map;
+#[cfg(feature = "system")]
 pub use page::{Demo, accuracy, demo, results, verdict};
+#[cfg(feature = "system")]
 pub use replay::replay;
-pub use simulation::{call, simulation};
+pub use simulation::simulation;
 pub use skeleton::Served;
 
+use skeleton::More;
+
+#[cfg(feature = "system")]
 use crate::whole_file::{self, Content};
 
 /// A page: its finding in one sentence, and the evidence.
@@ -112,12 +131,12 @@ impl Report {
 
     /// The page as one HTML text.
     pub fn to_html(&self) -> String {
-        skeleton::page(self, None)
+        skeleton::page(self, More::default())
     }
 
     /// The page as a server of this machine serves it: with the chart library, and with a script of its own after that of all pages.
     pub fn to_served_html(&self, served: Served<'_>) -> String {
-        skeleton::page(self, Some(served))
+        skeleton::page(self, served.into())
     }
 
     /// Writes the page to `path`. The file appears under that name only once it is complete.
@@ -125,6 +144,7 @@ impl Report {
     /// # Errors
     ///
     /// [`WriteError`] names the path and the fix.
+    #[cfg(feature = "system")]
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         whole_file::write(path, Content::REPORT, self.to_html().as_bytes())
     }

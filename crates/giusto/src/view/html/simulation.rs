@@ -14,7 +14,6 @@ use super::{
     format::{percent, plural, time_us},
 };
 use crate::{
-    call::CallRecord,
     record::{Check, Distribution, FlowRecord, LinkRecord, Overview, RunRecord, Timeline},
     statistics::{FLOW, LINK, MEDIA, Part},
     view::{
@@ -71,14 +70,6 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     report.sections.extend(tables(page));
     keep_drawn(&mut embedded, &report.sections);
     report.with_record(embedded)
-}
-
-/// The page of a call over UDP: that of its record, with the doubts of this end first.
-pub fn call(record: &CallRecord, command: impl Into<String>) -> Report {
-    let mut page = simulation(&record.run, command);
-    page.title = format!("giusto call: {}, {}", record.run.scenario, record.call.role);
-    page.headline = doubts_first(&record.call.doubts, &page.headline);
-    page
 }
 
 /// The finding, and before it why the figures cannot be trusted.
@@ -302,6 +293,8 @@ fn how_measured(record: &RunRecord) -> Prose {
         terms.push((row.title, row.definition));
     }
     terms.push(("p50, p95, p99", "Half, 95 % and 99 % of the values are at most this."));
+    // Without a clock no time was measured.
+    let took = (record.wall_s > 0.0).then(|| format!(" in {}", time_us(record.wall_s * 1e6)));
     let run = if is_call(record) {
         format!(
             "The call lasted {}. Each end measured what it received; the rates and losses of what it sent are those of the feedback. At the end the two exchanged totals.",
@@ -317,9 +310,9 @@ fn how_measured(record: &RunRecord) -> Prose {
         )
     } else {
         format!(
-            "{} were simulated in {} with seed {}, in {}. The same scenario with the same seed gives the same results.",
+            "{} were simulated{} with seed {}, in {}. The same scenario with the same seed gives the same results.",
             time_us(record.duration_s * 1e6),
-            time_us(record.wall_s * 1e6),
+            took.unwrap_or_default(),
             record.seed,
             plural(record.events, "event", "events"),
         )

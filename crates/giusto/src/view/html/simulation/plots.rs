@@ -3,8 +3,7 @@
 use giusto_units::TimeDelta;
 
 use super::{SimulationPage, is_call};
-use crate::call::side::{REPORTED_LOSS, REPORTED_RATE};
-use crate::record::{FlowRecord, FlowTimeline, LinkRecord, Overview};
+use crate::record::{FlowRecord, FlowTimeline, LinkRecord, Overview, REPORTED_LOSS, REPORTED_RATE};
 use crate::view::comparison::bottleneck;
 use crate::view::html::{Chart, Gaps, Points, Series};
 
