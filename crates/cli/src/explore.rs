@@ -1,7 +1,8 @@
 //! `giusto explore`: a page on which a user changes the values of a scenario.
 
 use std::{
-    path::PathBuf,
+    env, fs,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Arc,
@@ -16,6 +17,7 @@ use giusto::{
     explore::{self, Explorer, Question, Side},
     scenario::{Document, Setting},
     view::html,
+    whole_file::{self, Content, unreadable},
 };
 use giusto_net::{
     Clock,
@@ -45,6 +47,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
   giusto explore
   giusto explore media-vs-cubic --controller gcc:libwebrtc,scream:v2 --seeds 10
   giusto explore media --set bottleneck.rate=2M --no-open
+  giusto explore media --out media.html
 
 The page is served on loopback until Ctrl-C. Its address holds a random token: anyone who has it can run scenarios here.
 docs/how-to/explore.md describes the page.")]
@@ -72,6 +75,14 @@ pub(crate) struct ExploreArgs {
     /// Print the address of the page, and open no browser
     #[arg(long)]
     no_open: bool,
+
+    /// Write the page to a file, with the simulator in it, instead of serving it
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["port", "no_open"])]
+    out: Option<PathBuf>,
+
+    /// With --out: the simulator that `make web` builds [default: giusto.wasm.gz beside giusto, in ../web or in ../share/giusto]
+    #[arg(long, value_name = "FILE", requires = "out")]
+    engine: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
@@ -82,12 +93,18 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let settings = args.set.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
     let side = Side { scenario: None, settings: settings.collect() };
     let question = Question { sides: vec![side], controllers: args.controller.clone(), seeds: args.seeds };
-    let explorer = Arc::new(Explorer::new(document));
+    let explorer = Arc::new(Explorer::new(document.map(Document::keeping_traces)));
     if args.file.is_some() {
-        explorer.check(&question).map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
+        explorer.ask(&question).map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
     }
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries(), explore::MAX_SEEDS);
+    if let Some(out) = &args.out {
+        let engine = engine(args.engine.as_deref())?;
+        whole_file::write(out, Content::REPORT, page.to_whole_html(explorer.file(), &engine).as_bytes())?;
+        print_text(&format!("{}: open it in a browser", out.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let pages = Pages::start(routes(&explorer, page, stop), args.port, Limits::default())
         .map_err(|error| UsageError::new(format!("--port: {error}")))?;
     print_text(&pages.url())?;
@@ -100,6 +117,40 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
         thread::park_timeout(PATIENCE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name of the simulator in WebAssembly.
+const ENGINE: &str = "giusto.wasm.gz";
+
+/// Where it is, seen from the folder of the program: in a build, beside it or installed.
+const ENGINE_FOLDERS: [&str; 3] = ["", "../web", "../share/giusto"];
+
+/// The simulator in WebAssembly, compressed.
+fn engine(given: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    const FIX: &str =
+        "`make web` in giusto's repository writes target/web/giusto.wasm.gz: name it with --engine";
+    let path = if let Some(path) = given {
+        path.to_owned()
+    } else {
+        let program = env::current_exe().unwrap_or_default();
+        let folder = program.parent().unwrap_or(Path::new(""));
+        let known = ENGINE_FOLDERS.map(|place| folder.join(place).join(ENGINE));
+        let found = known.into_iter().find(|path| path.is_file());
+        let Some(found) = found else {
+            misuse!(
+                "--out needs the simulator in WebAssembly, {ENGINE}, which is not beside {}: {FIX}",
+                program.display()
+            )
+        };
+        found
+    };
+    let bytes = fs::read(&path)
+        .map_err(|error| UsageError::new(format!("--engine: {}", unreadable(&path, &error))))?;
+    // RFC 1952 §2.3.1.
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        misuse!("--engine: {}: is not compressed by gzip: {FIX}", path.display());
+    }
+    Ok(bytes)
 }
 
 /// What the page asks for.

@@ -82,24 +82,24 @@ impl Serving {
 }
 
 /// Waits until the page shows the last picture of the newest question, and no other is under way.
-const SETTLED: &str = r#"{
+pub(crate) const SETTLED: &str = r#"{
     const results = document.querySelector(".results");
     results?.dataset.last === "true" && results.getAttribute("aria-busy") === "false"
         && document.querySelector(".plot .main-svg") !== null;
 }"#;
 
 /// The value that a control shows.
-fn value(path: &str) -> String {
+pub(crate) fn value(path: &str) -> String {
     format!(r#"document.querySelector('input[type=text][data-path="{path}"]')?.value"#)
 }
 
-fn settled_as(browser: &mut Chromium, condition: &str) {
+pub(crate) fn settled_as(browser: &mut Chromium, condition: &str) {
     browser.wait(SETTLED);
     browser.wait(&format!("Boolean({condition})"));
     browser.wait(SETTLED);
 }
 
-fn downloaded(folder: &Path, extension: &str) -> std::path::PathBuf {
+pub(crate) fn downloaded(folder: &Path, extension: &str) -> std::path::PathBuf {
     let began = Instant::now();
     loop {
         let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

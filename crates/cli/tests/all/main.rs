@@ -39,4 +39,5 @@ mod sweep;
 mod terminal;
 mod trust;
 mod tuned;
+mod web;
 mod wire;

@@ -13,7 +13,7 @@ const button = (text, action, attributes = {}) => {
 };
 const copyOf = (value) => JSON.parse(JSON.stringify(value));
 
-// What is asked: the question of the server. `side` is the one whose controls are shown.
+// What is asked: the question of the engine. `side` is the one whose controls are shown.
 let state = copyOf(about.start ?? { sides: [{ scenario: about.gallery[0].name, settings: [] }], controllers: [], seeds: 1 });
 let side = 0, past = [], future = [];
 let groupsOfSides = [];
@@ -36,7 +36,7 @@ const fromLink = () => {
   try {
     const found = JSON.parse(decodeURIComponent(location.hash.slice(3)));
     if (!Array.isArray(found.sides) || !found.sides.length) return null;
-    // A link that was shortened or written by hand: the server says what else is wrong with it.
+    // A link that was shortened or written by hand: the engine says what else is wrong with it.
     const sides = found.sides.map((own) => ({ ...own, settings: Array.isArray(own?.settings) ? own.settings : [] }));
     return { ...found, sides, controllers: Array.isArray(found.controllers) ? found.controllers : [], seeds: found.seeds ?? 1 };
   } catch {
@@ -104,18 +104,7 @@ const post = async () => {
   const own = asked = { abort: new AbortController(), began: performance.now(), shown: false };
   parts.results.setAttribute("aria-busy", "true");
   try {
-    const body = JSON.stringify(state);
-    const answer = await fetch("run", { method: "POST", body, signal: own.abort.signal });
-    if (!answer.ok) throw new Error(await answer.text());
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      const lines = (rest + value).split("\n");
-      rest = lines.pop();
-      for (const line of lines) if (asked === own) receive(own, JSON.parse(line));
-    }
+    await engine.run(state, own.abort.signal, (update) => { if (asked === own) receive(own, update); });
   } catch (error) {
     if (error.name === "AbortError") return;
     failed(error);
@@ -123,9 +112,7 @@ const post = async () => {
   if (asked === own) finished(own);
 };
 
-const failed = (error) => {
-  problems([error instanceof TypeError ? "the server does not answer: start giusto explore again" : error.message]);
-};
+const failed = (error) => problems([error.message]);
 
 const finished = (own) => {
   own.shown = true;
@@ -507,9 +494,7 @@ const nameOf = ({ scenario }) => (scenario ?? about.file ?? "scenario").split("/
 const saveScenario = async () => {
   const own = state.sides[side];
   try {
-    const answer = await fetch("save", { method: "POST", body: JSON.stringify(own) });
-    if (!answer.ok) throw new Error(await answer.text());
-    const { text, problems: found } = await answer.json();
+    const { text, problems: found } = await engine.save(own);
     if (found) problems(found); else download(`${nameOf(own)}-explored.toml`, "application/toml", text);
   } catch (error) {
     failed(error);
@@ -519,7 +504,7 @@ const saveScenario = async () => {
 const copyLink = async () => {
   try {
     await navigator.clipboard.writeText(location.href);
-    parts.status.textContent = "The link is on the clipboard. It works as long as this giusto explore runs.";
+    parts.status.textContent = `The link is on the clipboard. ${engine.aboutLinks}`;
   } catch {
     parts.status.textContent = "The address of this page is the link.";
   }
@@ -546,8 +531,8 @@ const sketchNext = async () => {
   const { name, place } = wanted.shift();
   sketching += 1;
   try {
-    const answer = await fetch(`sketch?${name}`);
-    if (answer.ok) place.replaceChildren(sketchOf(await answer.json()));
+    const sketch = await engine.sketch(name);
+    if (sketch) place.replaceChildren(sketchOf(sketch));
   } finally {
     sketching -= 1;
     sketchNext();
@@ -588,9 +573,39 @@ const leaveGallery = () => {
 
 /* The page */
 
+// Scenario files of the user, where the engine opens them: by a button, or dropped onto the page.
+const openFiles = async (files) => {
+  const texts = Object.fromEntries(await Promise.all([...files].map(async (own) => [own.name, await own.text()])));
+  const isScenario = (name) => /\.toml$/i.test(name) && !/^\s*algorithm\s*=/m.test(texts[name]);
+  const name = Object.keys(texts).find(isScenario) ?? about.own?.name;
+  if (name === undefined) return problems(["none of these is a scenario file (TOML): open it together with the files that it names"]);
+  const beside = { ...about.own?.beside, ...texts };
+  delete beside[name];
+  const own = { name, text: texts[name] ?? about.own.text, beside };
+  const { problems: found } = await engine.open(own);
+  if (found) return problems(found);
+  Object.assign(about, { own, file: name });
+  if (document.body.classList.contains("choosing")) leaveGallery();
+  [past, future, shownCompare] = [[], [], ""];
+  adopt({ sides: [{ settings: [] }], controllers: [], seeds: 1 });
+};
+const chooseFiles = () => {
+  const input = make("input", { type: "file", multiple: true });
+  input.addEventListener("change", () => openFiles(input.files).catch(failed));
+  input.click();
+};
+if (engine.open) {
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files.length) openFiles(event.dataTransfer.files).catch(failed);
+  });
+}
+
 const tools = {
   undo: button("Undo", () => step(past, future), { disabled: true }),
   redo: button("Redo", () => step(future, past), { disabled: true }),
+  ...(engine.open && { open: button("Open TOML", chooseFiles, { title: "Your scenario file, with the files that it names" }) }),
   save: button("Save as TOML", saveScenario),
   figure: button("Save figure", () => openFigures()),
   copy: button("Copy link", copyLink),
@@ -746,7 +761,12 @@ const bench = make(
 document.body.classList.add("exploring");
 main.querySelector("header").after(parts.gallery, bench);
 state = fromLink() ?? state;
-addEventListener("hashchange", () => { const found = fromLink(); if (found) change(found); });
+addEventListener("hashchange", () => {
+  const found = fromLink();
+  if (!found) return;
+  if (document.body.classList.contains("choosing")) leaveGallery();
+  change(found);
+});
 showCompare();
 showLesson();
 if (about.start || location.hash.startsWith("#q=")) ask(); else showGallery();

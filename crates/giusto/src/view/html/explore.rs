@@ -15,18 +15,22 @@ use super::{
     format::{or_unknown, percent, plural, rate, short},
     linked::{Group, Linked},
     simulation::{self, SimulationPage, plots::MAX_LINES},
+    skeleton::{self, More},
 };
 use crate::{
     measured::median::median,
     record::{Check, FlowRecord, RunRecord},
     run::comparison::Comparison,
+    scenario::Document,
     view::{
         comparison::{columns, has_several_flows, rows, subjects},
         tables::found,
     },
 };
 
-/// What follows the script and the style sheet of all pages.
+/// What follows the script and the style sheet of all pages: the engine, which answers questions, and the page that asks.
+const SERVER: &str = include_str!("explore/server.js");
+const WORKERS: &str = include_str!("explore/workers.js");
 const SCRIPT: &str = include_str!("explore.js");
 const STYLE: &str = include_str!("explore.css");
 
@@ -72,7 +76,19 @@ impl Exploration {
 
     /// The page for one request; its elements have the `nonce` of the server's content security policy.
     pub fn to_html(&self, nonce: &str) -> String {
-        self.0.to_served_html(Served { nonce, script: SCRIPT, style: STYLE })
+        self.0.to_served_html(Served { nonce, scripts: &[SERVER, SCRIPT], style: STYLE })
+    }
+
+    /// The page as one HTML text that needs no server. It explores `file` besides the gallery; `engine` is that of `crates/web`, compressed
+    /// by gzip.
+    pub fn to_whole_html(&self, file: Option<&Document>, engine: &[u8]) -> String {
+        let mut report = self.0.clone();
+        if let (Some(file), Some(Value::Object(about))) = (file, &mut report.record) {
+            let own = json!({ "name": file.name(), "text": file.text(), "beside": file.kept_traces() });
+            about.insert("own".to_owned(), own);
+        }
+        let more = More { scripts: &[WORKERS, SCRIPT], style: STYLE, engine: Some(engine), nonce: None };
+        skeleton::page(&report, more)
     }
 }
 

@@ -7,7 +7,7 @@ const SCRIPT: &str = include_str!("live.js");
 
 /// The page that follows a run, called `title`. Until there are streams it says `awaits`. `nonce` is that of the answer.
 pub fn live(title: &str, awaits: &str, nonce: &str) -> String {
-    Report::new(title, awaits).to_served_html(Served { nonce, script: SCRIPT, style: "" })
+    Report::new(title, awaits).to_served_html(Served { nonce, scripts: &[SCRIPT], style: "" })
 }
 
 /// The final result as the page shows it: the cards and the tables of a report.

@@ -13,6 +13,10 @@ const CHART_LIBRARY_NOTICE: &str =
 const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 
+/// The same for a page with an engine, which runs in workers.
+const POLICY_WITH_ENGINE: &str = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
+     style-src 'unsafe-inline'; img-src data: blob:";
+
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("charts.js"));
 
@@ -22,13 +26,32 @@ pub struct Served<'a> {
     /// The nonce of its script, which the content security policy of the server names.
     pub nonce: &'a str,
     /// What follows the script of all pages.
-    pub script: &'a str,
+    pub scripts: &'a [&'a str],
     /// What follows the style sheet of all pages.
     pub style: &'a str,
 }
 
-/// The page as one HTML text: a file, or `served`.
-pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
+/// What a page has besides its report and what all pages have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct More<'a> {
+    /// The nonce of a page that is served.
+    pub(super) nonce: Option<&'a str>,
+    /// Scripts after that of all pages.
+    pub(super) scripts: &'a [&'a str],
+    /// What follows the style sheet of all pages.
+    pub(super) style: &'a str,
+    /// An engine: WebAssembly, compressed by gzip.
+    pub(super) engine: Option<&'a [u8]>,
+}
+
+impl<'a> From<Served<'a>> for More<'a> {
+    fn from(Served { nonce, scripts, style }: Served<'a>) -> Self {
+        Self { nonce: Some(nonce), scripts, style, engine: None }
+    }
+}
+
+/// The page as one HTML text.
+pub(super) fn page(report: &Report, more: More<'_>) -> String {
     let title = escaped(&report.title);
     let headline = escaped(&report.headline);
     // Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
@@ -38,7 +61,7 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
         let record = json(serde_json::to_string(record));
         format!("<script type=\"application/json\" id=\"record\">{record}</script>\n")
     });
-    let library = if served.is_some() || report.sections.iter().any(has_chart) {
+    let library = if !more.scripts.is_empty() || report.sections.iter().any(has_chart) {
         format!(
             "<!-- {CHART_LIBRARY_NOTICE} -->\n\
              <script type=\"text/plain\" id=\"chart-library\">\n{CHART_LIBRARY}</script>\n"
@@ -46,16 +69,22 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
     } else {
         String::new()
     };
+    let engine = more.engine.map_or_else(String::new, |engine| {
+        format!("<script type=\"text/plain\" id=\"engine\">{}</script>\n", base64(engine))
+    });
     // The policy of a served page comes with it, as a header.
-    let policy = served.map_or_else(
-        || format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{CONTENT_SECURITY_POLICY}\">\n"),
-        |_| String::new(),
-    );
-    let nonce = served.map_or_else(String::new, |served| format!(" nonce=\"{}\"", escaped(served.nonce)));
+    let policy = if more.nonce.is_some() {
+        String::new()
+    } else {
+        let policy = if more.engine.is_some() { POLICY_WITH_ENGINE } else { CONTENT_SECURITY_POLICY };
+        format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n")
+    };
+    let nonce = more.nonce.map_or_else(String::new, |nonce| format!(" nonce=\"{}\"", escaped(nonce)));
     // The chart library writes its rules into this element; one that it makes itself has no nonce.
-    let chart_style = served
+    let chart_style = more
+        .nonce
         .map_or_else(String::new, |_| format!("<style{nonce} id=\"plotly.js-style-global\"></style>\n"));
-    let (more, more_style) = served.map_or(("", ""), |served| (served.script, served.style));
+    let (more_script, more_style) = (more.scripts.concat(), more.style);
     format!(
         "<!doctype html>
 <html lang=\"en\">
@@ -75,8 +104,8 @@ pub(super) fn page(report: &Report, served: Option<Served<'_>>) -> String {
 <noscript><p>A script in this file draws the tables and charts. Enable scripts to see them; the file loads nothing.</p></noscript>
 </main>
 <script type=\"application/json\" id=\"page\">{model}</script>
-{record}{library}<script{nonce}>
-{SCRIPT}{more}</script>
+{record}{library}{engine}<script{nonce}>
+{SCRIPT}{more_script}</script>
 </body>
 </html>
 "
@@ -94,6 +123,20 @@ fn has_chart(section: &Section) -> bool {
 /// JSON that cannot end its script element or open a comment: in JSON, `<` occurs in strings only.
 fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
+}
+
+/// Base64 (RFC 4648 §4).
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: [u8; 64] = *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| DIGITS.get(bits as usize % DIGITS.len()).map_or('=', |&digit| char::from(digit));
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - three.len()));
+        let digits = [18, 12, 6, 0].map(|shift| digit(bits >> shift));
+        text.extend(digits.iter().take(1 + three.len()));
+        text.extend(std::iter::repeat_n('=', 3 - three.len()));
+    }
+    text
 }
 
 fn escaped(text: &str) -> String {
@@ -174,6 +217,35 @@ mod tests {
         }
         assert!(markup.contains("default-src 'none'"));
         assert!(html.len() < 700_000, "{} B", html.len());
+    }
+
+    #[test]
+    fn base64_of_rfc_4648() {
+        // RFC 4648 §10, and all digits.
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (plain, coded) in vectors {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        assert_eq!(base64(&[0xfb, 0xef, 0xff, 0x00]), "++//AA==");
+    }
+
+    #[test]
+    fn a_page_with_an_engine_may_start_it_and_request_nothing() {
+        let more = More { scripts: &["start();"], engine: Some(b"foob"), ..More::default() };
+        let html = page(&Report::new("t", "h"), more);
+        assert!(html.contains("<script type=\"text/plain\" id=\"engine\">Zm9vYg==</script>"));
+        assert!(html.contains(
+            "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:;"
+        ));
+        assert!(html.contains("start();</script>"));
+        assert!(!Report::new("t", "h").to_html().contains("wasm"));
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! The page of `giusto explore --out`, which has the simulator in it, from a file in a headless Chromium. `make web` writes the simulator
+//! to where the command looks for it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    common::{Folder, chromium::Chromium, giusto, json, run, text},
+    explore::{SETTLED, downloaded, settled_as, value},
+};
+
+const CALL: &str = r#"
+duration = "10 s"
+link = [{ id = "wire", from = "a", to = "b", rate = { trace = "own.csv" }, delay = "20 ms", duplex = true }]
+flow = [{ id = "call", kind = "media", from = "a", to = "b" }]
+"#;
+
+const TRACE: &str = "t_s,rate_bps\n0,1500000\n5,700000\n";
+
+/// Scenarios of each folder of the gallery.
+const SAMPLE: [&str; 6] = [
+    "media/media-vs-cubic",
+    "lessons/05-fading-cell",
+    "queues/fq-codel",
+    "paths/gilbert-elliott",
+    "tcp/bbr-vs-cubic",
+    "rfc8867/5.4-same-algorithm",
+];
+
+/// The page of `arguments`, and its address.
+fn page(folder: &Folder, arguments: &[&str]) -> (PathBuf, String) {
+    let page = folder.path("page.html");
+    let output = run(&[&["explore", "--out", page.to_str().unwrap()], arguments].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let address = format!("file://{}", page.display());
+    (page, address)
+}
+
+#[test]
+#[ignore = "make web comes first"]
+fn a_page_from_a_file_simulates_as_the_command_does() {
+    let Some(mut browser) = Chromium::start("a_page_from_a_file") else { return };
+    let folder = Folder::with("");
+    let (path, address) = page(&folder, &[]);
+    let bytes = fs::metadata(path).unwrap().len();
+    assert!((1_000_000..=3_000_000).contains(&bytes), "{bytes} B");
+    browser.open(&address);
+    // The gallery, with pictures that the engine has made.
+    browser.wait("document.querySelectorAll('.gallery .sketch svg').length >= 4");
+    for name in SAMPLE {
+        let question =
+            json!({ "sides": [{ "scenario": name, "settings": [] }], "controllers": [], "seeds": 1 });
+        browser.evaluate(&format!("location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
+        let stem = name.rsplit('/').next().unwrap();
+        settled_as(
+            &mut browser,
+            &format!("record.runs?.length === 1 && record.scenario.endsWith({})", json!(stem)),
+        );
+        let shown = browser.evaluate(
+            "(({ flows, links, checks, events }) => [flows, links, checks, events])(record.runs[0])",
+        );
+        let record = json(&run(&["sim", name, "--json"]));
+        let expected = json!([record["flows"], record["links"], record["checks"], record["events"]]);
+        assert!(shown[0].as_array().is_some_and(|flows| !flows.is_empty()), "{shown}");
+        assert_eq!(shown, expected, "{name}");
+    }
+    // Two controllers, three seeds, several workers.
+    browser.evaluate("change({ sides: [{ scenario: 'media/media', settings: [] }], controllers: ['gcc:remb', 'nada'], seeds: 3 });");
+    settled_as(&mut browser, "record.runs?.length === 2 && record.bands?.length > 0");
+    let compared = json(&run(&["compare", "media", "--controller", "gcc:remb,nada", "--json"]));
+    let rates = |runs: &Value| -> Vec<Value> {
+        (0..2).map(|place| runs[place]["flows"][0]["received_rate_bps"].clone()).collect()
+    };
+    let shown = browser.evaluate("record.runs.map(({ flows }) => ({ flows }))");
+    assert_eq!(rates(&shown), rates(&compared["runs"]));
+    browser.resize(400, 900);
+    browser.wait("document.documentElement.scrollWidth <= 400");
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
+#[ignore = "make web comes first"]
+fn a_page_opens_files_saves_them_and_survives_a_failure() {
+    let Some(mut browser) = Chromium::start("a_page_opens_files") else { return };
+    let downloads = tempfile::tempdir().unwrap();
+    browser.save_to(downloads.path());
+    let folder = Folder::with(CALL);
+    fs::write(folder.path("own.csv"), TRACE).unwrap();
+    let file = folder.path("s.toml").display().to_string();
+    let (_, address) = page(&folder, &[&file, "--controller", "nada"]);
+    // The trace is in the page.
+    fs::remove_file(folder.path("own.csv")).unwrap();
+    // A worker that fails in the middle of a request.
+    browser.precede(
+        "window.Worker = class extends Worker { postMessage(message) { \
+         if (message.request?.includes('\"seed\",\"666\"')) this.onmessage({ data: { failed: 'out of memory' } }); \
+         else super.postMessage(message); } };",
+    );
+    browser.open(&address);
+    browser.wait(SETTLED);
+    assert_eq!(browser.evaluate("record.runs.map(({ controller }) => controller)"), json!(["nada"]));
+    let steps = browser.evaluate("record.runs[0].links[0].rate");
+    assert!(steps.as_str().unwrap().contains("700 kbit/s"), "{steps}");
+
+    let problem = "document.querySelector('.problems').textContent";
+    browser.evaluate("set('seed', '666');");
+    browser.wait(&format!("{problem}.includes('s.toml: the simulation failed: out of memory')"));
+    browser.evaluate("set('seed', '7');");
+    settled_as(&mut browser, &format!("{problem} === '' && record.seed === '7'"));
+    browser.evaluate("set('link.wire.delay', '-1 s');");
+    browser.wait(&format!("{problem}.includes('delay')"));
+    browser.evaluate("set('link.wire.delay', '30 ms');");
+    settled_as(&mut browser, &format!("{problem} === ''"));
+    let shown = browser.evaluate("record.runs[0].flows[0].received_rate_bps");
+    browser.evaluate("[...document.querySelectorAll('.tools button')].find((own) => own.textContent === 'Save as TOML').click();");
+    let saved = downloaded(downloads.path(), "toml");
+    fs::write(downloads.path().join("own.csv"), TRACE).unwrap();
+    let record = json(&run(&["sim", saved.to_str().unwrap(), "--set", "call.controller=nada", "--json"]));
+    assert_eq!(record["flows"][0]["received_rate_bps"], shown);
+
+    // Other files, by name: a scenario without its trace, then with it.
+    let other = json!(CALL.replace("10 s", "8 s"));
+    browser.evaluate(&format!(
+        "openFiles([new File([{other}.replace('own.csv', 'folder/other.csv')], 'other.toml')]);"
+    ));
+    browser.wait(&format!("{problem}.includes('other.csv') && {problem}.includes('open it together')"));
+    let trace = json!(TRACE);
+    browser.evaluate(&format!("openFiles([new File([{trace}], 'other.csv')]);"));
+    settled_as(&mut browser, &format!("{problem} === '' && record.runs?.[0].duration_s === 8"));
+    assert_eq!(browser.evaluate(&value("duration")), "8 s");
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
+fn a_page_without_an_engine_is_refused_with_the_fix() {
+    let folder = Folder::with(CALL);
+    let page = folder.path("page.html");
+    let refused = |engine: &Path| {
+        let [out, engine] = [&page, engine].map(|path| path.to_str().unwrap());
+        let output = giusto(&["explore", "media", "--out", out, "--engine", engine]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(!page.exists());
+        text(&output.stderr)
+    };
+    let missing = refused(Path::new("nowhere.gz"));
+    assert!(missing.contains("--engine: nowhere.gz: cannot be read"), "{missing}");
+    let other = refused(&folder.path("s.toml"));
+    assert!(other.contains("s.toml: is not compressed by gzip") && other.contains("make web"), "{other}");
+}
