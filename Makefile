@@ -1,7 +1,7 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python test-gstreamer lint bench deny fuzz docs header reference site dist test-dist
+.PHONY: test test-rust test-python test-gstreamer lint bench deny fuzz docs header reference web site dist test-dist
 
 # Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
 test:
@@ -57,10 +57,21 @@ reference:
 	$(PYTHON) lab/scenarios.py
 	! $(PYTHON) -c 'import giusto' 2> /dev/null || $(PYTHON) lab/python_reference.py > docs/reference/python.md
 
-# The documents as a site with search, in target/site: open index.html there.
+# The simulator in WebAssembly, giusto.wasm.gz, and the page of `giusto explore` that contains it, both in target/web. COMMAND writes the
+# page. Needs the target, `rustup target add wasm32-unknown-unknown`.
+COMMAND ?= $(CARGO) run --quiet --release --locked --
+TARGET = $${CARGO_TARGET_DIR:-target}
+web:
+	$(CARGO) build -p giusto-web --profile wasm --locked --target wasm32-unknown-unknown
+	mkdir -p $(TARGET)/web
+	gzip -9nc $(TARGET)/wasm32-unknown-unknown/wasm/giusto_web.wasm > $(TARGET)/web/giusto.wasm.gz
+	$(COMMAND) explore --out $(TARGET)/web/explore.html --engine $(TARGET)/web/giusto.wasm.gz
+
+# The documents as a site with search, in target/site: open index.html there. With `make web` before, `giusto explore` is part of it.
 MDBOOK ?= $(or $(shell command -v mdbook),target/ci-tools/bin/mdbook)
 site: $(MDBOOK)
 	$(MDBOOK) build
+	! [ -e $(TARGET)/web/explore.html ] || cp $(TARGET)/web/explore.html target/site/
 
 target/ci-tools/bin/mdbook:
 	@$(CARGO) install --quiet --debug --locked --no-default-features --features search --root target/ci-tools mdbook@0.5.4 || \

@@ -95,6 +95,12 @@ class Builder:
             shutil.copy(ROOT / name, folder)
         for name in ["Containerfile", "giusto-recv.service"]:
             shutil.copy(ROOT / "packaging" / name, folder)
+        # For `giusto explore --out`.
+        engine = self.target_folder / "web/giusto.wasm.gz"
+        if engine.exists():
+            shutil.copy(engine, folder)
+        else:
+            print(f"NOTE: the package lacks the simulator for browsers, {engine}: make web builds it")
         # The help of the command names pages of it.
         shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("notebooks"))
         if not self.given:
