@@ -62,9 +62,9 @@ reference:
 COMMAND ?= $(CARGO) run --quiet --release --locked --
 TARGET = $${CARGO_TARGET_DIR:-target}
 web:
-	$(CARGO) build -p giusto-web --profile wasm --locked --target wasm32-unknown-unknown
+	$(CARGO) build -p giusto-web --release --locked --target wasm32-unknown-unknown
 	mkdir -p $(TARGET)/web
-	gzip -9nc $(TARGET)/wasm32-unknown-unknown/wasm/giusto_web.wasm > $(TARGET)/web/giusto.wasm.gz
+	gzip -9nc $(TARGET)/wasm32-unknown-unknown/release/giusto_web.wasm > $(TARGET)/web/giusto.wasm.gz
 	$(COMMAND) explore --out $(TARGET)/web/explore.html --engine $(TARGET)/web/giusto.wasm.gz
 
 # The documents as a site with search, in target/site: open index.html there. With `make web` before, `giusto explore` is part of it.

@@ -40,7 +40,7 @@ export const compiled = (path) => {
   return new WebAssembly.Module(path.endsWith(".gz") ? gunzipSync(bytes) : bytes);
 };
 
-const withoutTime = (record) => record.replace(/"wall_s": [^,\n]*/, '"wall_s": 0').trim();
+const withoutTime = (record) => record.replace(/"wall_s": [^,\n]*/g, '"wall_s": 0').trim();
 
 const scenarios = (paths) => paths.flatMap((path) => (
   statSync(path).isDirectory() ? scenarios(readdirSync(path).sort().map((name) => join(path, name))) : path.endsWith(".toml") ? [path] : []
@@ -62,6 +62,16 @@ const fileOf = (path) => {
   return { name: path, text, beside };
 };
 
+// The record that the command prints; its status is 1 where an expectation is not met.
+const recordOf = async (command, path) => {
+  try {
+    return (await run(command, ["sim", path, "--json"], { maxBuffer: MAX_OUTPUT })).stdout;
+  } catch (error) {
+    if (error.code !== 1 || !error.stdout) throw error;
+    return error.stdout;
+  }
+};
+
 const main = async () => {
   const [engine, command, ...rest] = process.argv.slice(2);
   const flag = (name, values) => { const place = rest.indexOf(name); return place < 0 ? [] : rest.splice(place, 1 + values); };
@@ -72,7 +82,7 @@ const main = async () => {
   let passed = 0, failed = 0, ours = 0, theirs = 0;
   for (const path of files) {
     try {
-      const native = run(command, ["sim", path, "--json"], { maxBuffer: MAX_OUTPUT }).then(({ stdout }) => stdout);
+      const native = recordOf(command, path);
       const ask = start(module);
       // Both at the same time, unless their speed is to be known.
       if (hasSpeed) await native;

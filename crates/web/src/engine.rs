@@ -30,6 +30,15 @@ struct Answer {
     first: Option<Comparison>,
 }
 
+/// What is known when a question was asked.
+#[derive(Debug, Serialize)]
+struct Begun<T> {
+    variants: usize,
+    seeds: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<T>,
+}
+
 impl Default for Engine {
     fn default() -> Self {
         Self { explorer: Explorer::new(None), answer: None }
@@ -61,9 +70,19 @@ impl Engine {
             }
             Request::Ask(question) => {
                 let asked = self.explorer.ask(&question).map_err(|error| error.problems())?;
-                let size = json!({ "variants": asked.variants(), "seeds": asked.seeds() });
-                self.answer = Some(Answer { asked, records: BTreeMap::new(), first: None });
-                json(&size)
+                let (variants, seeds) = (asked.variants(), asked.seeds());
+                let mut answer = Answer { asked, records: BTreeMap::new(), first: None };
+                // Of a single run the page waits for nothing but the picture.
+                let picture = if (variants, seeds) == (1, 1) {
+                    let run = Run(0, 0);
+                    answer.records.insert(run, answer.run(run)?);
+                    Some(answer.picture()?)
+                } else {
+                    None
+                };
+                let begun = json(&Begun { variants, seeds, picture });
+                self.answer = Some(answer);
+                begun
             }
             Request::Run(run) => {
                 let answer = self.current()?;

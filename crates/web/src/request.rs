@@ -16,7 +16,7 @@ pub enum Request {
     Version,
     /// Explore this file from now on; the answer is whether it is well formed.
     File(File),
-    /// A question; the answer is the number of variants and of seeds.
+    /// A question; the answer is the number of variants and of seeds, and the picture where it is one run.
     Ask(Question),
     /// Run a variant of the question with a seed and keep the record; the answer is empty.
     Run(Run),

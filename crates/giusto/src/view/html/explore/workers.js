@@ -113,7 +113,11 @@ const engine = (() => {
     signal.addEventListener("abort", () => setTimeout(() => {
       hands.filter(({ isBusy, calls }) => isBusy && calls[0].signal === signal).forEach((hand) => hand.restart());
     }, GRACE_MS), { once: true });
-    const { variants, seeds } = JSON.parse(await main.call({ ask: question }, options));
+    const { variants, seeds, picture: only } = JSON.parse(await main.call({ ask: question }, options));
+    if (only) {
+      if (!signal.aborted) receive(only);
+      return;
+    }
     const of = variants * seeds;
     const queue = Array.from({ length: of }, (_, index) => [index % variants, Math.floor(index / variants)]);
     let done = 0, firsts = variants, shown;
