@@ -102,6 +102,18 @@ pub fn simulate_with(
     observer: &mut impl Observer,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> RunRecord {
+    simulate_by(scenario, seed, options, taps, observer, &mut watch)
+}
+
+/// The same, compiled once for each kind of observer: `watch` is called seldom.
+fn simulate_by(
+    scenario: &Scenario,
+    seed: u64,
+    options: RecordOptions,
+    taps: &mut dyn Taps,
+    observer: &mut impl Observer,
+    watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
+) -> RunRecord {
     let last = scenario.end();
     // Nothing is missing of a run that has come to its end.
     let mut watch = |now| if now < last { watch(now) } else { ControlFlow::Continue(()) };

@@ -6,6 +6,7 @@ use std::sync::{
 use serde_json::Value;
 
 use super::*;
+use crate::run::timed;
 
 const CALL: &str = r#"
     duration = "10 s"
