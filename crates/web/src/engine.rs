@@ -10,7 +10,6 @@ use giusto::{
     scenario::Document,
 };
 use serde::Serialize;
-use serde_json::json;
 use toml::{Table, Value};
 
 use crate::request::{File, Request, Run};
@@ -55,7 +54,7 @@ impl Engine {
         let request = serde_json::from_str(request)
             .map_err(|error| vec![format!("the request cannot be read: {error}")])?;
         match request {
-            Request::Version => json(&env!("CARGO_PKG_VERSION")),
+            Request::Version => Ok(json(&env!("CARGO_PKG_VERSION"))),
             Request::File(file) => {
                 let document = document(&file)?;
                 if document.is_city() {
@@ -66,7 +65,7 @@ impl Engine {
                 }
                 self.explorer = Explorer::new(Some(document));
                 self.answer = None;
-                json(&())
+                Ok(json(&()))
             }
             Request::Ask(question) => {
                 let asked = self.explorer.ask(&question).map_err(|error| error.problems())?;
@@ -80,7 +79,7 @@ impl Engine {
                 } else {
                     None
                 };
-                let begun = json(&Begun { variants, seeds, picture });
+                let begun = Ok(json(&Begun { variants, seeds, picture }));
                 self.answer = Some(answer);
                 begun
             }
@@ -88,16 +87,18 @@ impl Engine {
                 let answer = self.current()?;
                 let record = answer.run(run)?;
                 answer.records.insert(run, record);
-                json(&())
+                Ok(json(&()))
             }
-            Request::Lend(run) => json(&self.current()?.run(run)?),
+            Request::Lend(run) => Ok(json(&self.current()?.run(run)?)),
             Request::Keep(run, record) => {
                 self.current()?.records.insert(run, *record);
-                json(&())
+                Ok(json(&()))
             }
-            Request::Picture => json(&self.current()?.picture()?),
-            Request::Save(side) => json(&self.explorer.save(&side).map_err(|error| error.problems())?),
-            Request::Sketch(name) => json(&self.explorer.sketch(&name).map_err(|error| error.problems())?),
+            Request::Picture => Ok(json(&self.current()?.picture()?)),
+            Request::Save(side) => Ok(json(&self.explorer.save(&side).map_err(|error| error.problems())?)),
+            Request::Sketch(name) => {
+                Ok(json(&self.explorer.sketch(&name).map_err(|error| error.problems())?))
+            }
             Request::Simulate(file) => simulate(&file),
         }
     }
@@ -138,12 +139,12 @@ impl Answer {
 }
 
 /// Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
-fn json(value: &impl Serialize) -> Result<String, Vec<String>> {
-    Ok(serde_json::to_string(value).unwrap_or_default())
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
-fn pretty(value: &impl Serialize) -> Result<String, Vec<String>> {
-    Ok(serde_json::to_string_pretty(value).unwrap_or_default())
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 /// The file with what is beside it, under the names that the file gives it.
@@ -182,10 +183,10 @@ fn simulate(file: &File) -> Result<String, Vec<String>> {
         let seed = scenario.spec.config.seed;
         let (run, _) = city::simulate_logged(&scenario, seed, |_| ControlFlow::Continue(()))
             .map_err(|error| vec![error.to_string()])?;
-        return pretty(&run.took(0.0));
+        return Ok(pretty(&run.took(0.0)));
     }
     let scenario = document.scenario(&[]).map_err(|error| error.problems().to_vec())?;
-    pretty(&run::simulate(&scenario, scenario.seed(), RecordOptions::default(), &mut ()))
+    Ok(pretty(&run::simulate(&scenario, scenario.seed(), RecordOptions::default(), &mut ())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use giusto::explore::Question;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 

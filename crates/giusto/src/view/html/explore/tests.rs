@@ -7,10 +7,23 @@ fn the_page_is_small_and_asks_nobody_else() {
     let html = Exploration::new(Some("call.toml"), Some(&start), &entries(), MAX_SEEDS).to_html("abc");
     assert!((100_000..1_500_000).contains(&html.len()), "{} B", html.len());
     let script = html.rsplit_once("<script nonce=\"abc\">").unwrap().1;
-    assert!(script.contains("fetch(\"run\""));
+    assert!(script.contains("post(\"run\""));
     for forbidden in ["<link", "<img", "<iframe", "@import", "url(\"http"] {
         assert!(!html.contains(forbidden), "the page contains {forbidden}");
     }
+}
+
+#[test]
+fn a_page_without_a_server_has_the_engine_and_the_file() {
+    let file = Document::parse("# </script>\n", "call.toml").unwrap();
+    let page = Exploration::new(Some("call.toml"), Some(&Question::default()), &entries(), MAX_SEEDS);
+    let html = page.to_whole_html(Some(&file), b"engine");
+    assert!(
+        html.contains("id=\"engine\">ZW5naW5l</script>")
+            && html.contains("'wasm-unsafe-eval'; worker-src blob:;")
+    );
+    assert!(html.contains(r##""own":{"beside":{},"name":"call.toml","text":"# \u003c/script>\n"}"##));
+    assert!(!html.contains("fetch(") && !page.to_html("abc").contains("new Worker("));
 }
 
 #[test]
