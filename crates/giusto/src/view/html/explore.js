@@ -195,9 +195,11 @@ const keepFolds = (before, after) => {
 };
 
 // Draws the charts in the window at once, the others near it when there is time.
+// Safari has no idle callbacks.
+const whenIdle = window.requestIdleCallback ?? ((work) => setTimeout(work, 1)), cancelIdle = window.cancelIdleCallback ?? clearTimeout;
 let drawingLater = 0;
 const redraw = () => {
-  cancelIdleCallback(drawingLater);
+  cancelIdle(drawingLater);
   const stale = [...entries.values()].filter((entry) => entry.stale || (!entry.drawn && ready));
   const inWindow = ({ plot }) => {
     const { top, bottom } = plot.getBoundingClientRect();
@@ -209,9 +211,9 @@ const redraw = () => {
     const entry = others.shift();
     if (!entry) return;
     if (entries.get(entry.plot) === entry && (entry.stale || !entry.drawn)) render(entry);
-    drawingLater = requestIdleCallback(next);
+    drawingLater = whenIdle(next);
   };
-  drawingLater = requestIdleCallback(next);
+  drawingLater = whenIdle(next);
 };
 
 /* Controls */
