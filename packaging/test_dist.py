@@ -245,6 +245,10 @@ class Tests:
         (program,) = re.findall(r"^ExecStart=(\S+)", unit, re.MULTILINE)
         assert (root / program.lstrip("/")).exists()
         use(place, self.version)
+        # The package has the simulator for browsers if `make web` came first.
+        if (root / "usr/share/giusto/giusto.wasm.gz").exists():
+            place.run("explore", "media", "--out", "explore.html")
+            assert (root / "explore.html").stat().st_size > 1_000_000
         check([*apt, "purge", "-y", "giusto"])
         assert not any((root / name).exists() for name in ["usr/bin/giusto", *installed])
 
