@@ -3,6 +3,16 @@
 //!
 //! `cargo run -- tempo` or any other controller by name, `cargo run -- str0m` for the estimate. `rate_control.rs` is the part to copy into
 //! a program; this file is a peer that encodes, the path, and the peer at its other end.
+//!
+//! # What str0m 0.25 permits from outside
+//!
+//! - Transport-wide feedback is negotiated, numbered and sent without str0m's own estimate. Packets then leave str0m at once, so that the
+//!   program can pace them.
+//! - Sequence numbers and feedback are seen only as raw packets. These copy every packet: str0m means them for tests.
+//! - There is no padding: str0m makes it only for its own estimate. Probes therefore have media alone, and a controller that needs them
+//!   after a fall, such as `gcc:libwebrtc`, rises slowly.
+//! - str0m's receiver reports no losses between the last packet of one report and the first of the next: some losses remain unknown.
+//! - Feedback of RFC 8888 is not supported.
 
 mod rate_control;
 #[cfg(test)]
@@ -139,7 +149,7 @@ impl Peer {
 
 /// What the encoder follows.
 enum Rate {
-    Giusto(RateControl),
+    Giusto(Box<RateControl>),
     Str0m(DataRate),
 }
 
@@ -161,15 +171,16 @@ impl Call {
     )]
     fn new(name: &str) -> Result<Self, Box<dyn Error>> {
         let origin = Instant::now();
-        let start = Bitrate::bps(LIMITS.start.as_bps());
+        let [min, start, max] =
+            [LIMITS.min, LIMITS.start, LIMITS.max].map(|rate| Bitrate::bps(rate.as_bps()));
         let builder = Rtc::builder().enable_raw_packets(true);
         let (mut rtc, rate) = if name == "str0m" {
             let mut rtc = builder.enable_bwe(Some(start)).build(origin);
-            rtc.bwe().set_desired_bitrate(Bitrate::bps(LIMITS.max.as_bps()));
+            rtc.bwe().set_bitrate(min, max);
             (rtc, Rate::Str0m(LIMITS.start))
         } else {
-            let control = RateControl::new(name.parse()?, LIMITS, origin);
-            (builder.build(origin), Rate::Giusto(control))
+            let control = RateControl::new(name.parse()?, LIMITS, origin)?;
+            (builder.build(origin), Rate::Giusto(Box::new(control)))
         };
         let mut other = Rtc::builder().build(origin);
         let addresses: [SocketAddr; 2] = ["192.0.2.1:1000".parse()?, "192.0.2.2:2000".parse()?];
@@ -312,10 +323,10 @@ impl Call {
                     }
                 }
                 (Output::Transmit(transmit), Rate::Str0m(_)) => {
-                    self.there.send(now, transmit.contents.to_vec())
+                    self.there.send(now, transmit.contents.to_vec());
                 }
                 (Output::Event(Event::RawPacket(packet)), Rate::Giusto(control)) => {
-                    control.on_raw_packet(now, &packet)
+                    control.on_raw_packet(now, &packet);
                 }
                 (
                     Output::Event(Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. })),

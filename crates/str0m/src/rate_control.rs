@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use giusto_congestion::{Algorithm, Controller, History, Limits, OutgoingPacket, QueueState, Reported};
+use giusto_congestion::{
+    Algorithm, Controller, FeedbackKind, History, Limits, OutgoingPacket, QueueState, Reported,
+};
 use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe};
 use giusto_rtp::rtcp::{ArrivalTicks, Packet, TransportFeedback};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -49,13 +51,19 @@ pub(crate) struct RateControl {
 }
 
 impl RateControl {
-    pub(crate) fn new(algorithm: Algorithm, limits: Limits, origin: Instant) -> Self {
+    /// # Errors
+    ///
+    /// The controller needs other feedback than str0m's.
+    pub(crate) fn new(algorithm: Algorithm, limits: Limits, origin: Instant) -> Result<Self, String> {
+        if !algorithm.requirements().accepts(FeedbackKind::TransportWide) {
+            return Err(format!("{algorithm} needs other feedback than transport-wide feedback"));
+        }
         let controller = algorithm.build(limits);
         let mut config = PacerConfig::libwebrtc();
         config.burst = controller.requirements().pacer.burst;
         let pacer = Pacer::new(config, controller.target().pacing);
         let (history, queue) = (History::new(), VecDeque::new());
-        Self { controller, history, pacer, queue, unnumbered: 0, has_started: false, origin }
+        Ok(Self { controller, history, pacer, queue, unnumbered: 0, has_started: false, origin })
     }
 
     /// The rate of the media, headers included.
