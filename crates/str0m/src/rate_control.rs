@@ -2,7 +2,7 @@
 //!
 //! The connection is built with `enable_raw_packets(true)` and without `enable_bwe`. str0m then sends every packet at once, and numbers it
 //! for transport-wide feedback as negotiated. Pass each datagram that it transmits to [`RateControl::on_transmit`] and each
-//! [`RawPacket`] to [`RateControl::on_raw_packet`]; send what [`RateControl::poll_transmit`] returns.
+//! [`RawPacket`] to [`RateControl::on_raw_packet`]; once str0m has only a timeout left, send what [`RateControl::poll_transmit`] returns.
 
 use std::{
     collections::VecDeque,
@@ -169,10 +169,11 @@ impl RateControl {
 fn transport_feedback(twcc: &Twcc, origin: Instant) -> TransportFeedback {
     let reference = origin + Duration::from_millis(64 * u64::from(twcc.reference_time));
     let ticks = |arrival: Instant| {
-        let after = arrival.saturating_duration_since(reference).as_micros() as i32;
-        let before = reference.saturating_duration_since(arrival).as_micros() as i32;
-        ArrivalTicks::new((after - before) / 250)
+        let after = arrival.saturating_duration_since(reference).as_micros() as i64;
+        let before = reference.saturating_duration_since(arrival).as_micros() as i64;
+        ArrivalTicks::new(((after - before) / 250) as i32)
     };
+    let first = u64::from(twcc.base_seq);
     TransportFeedback {
         sender_ssrc: *twcc.sender_ssrc,
         media_ssrc: *twcc.ssrc,
@@ -180,6 +181,44 @@ fn transport_feedback(twcc: &Twcc, origin: Instant) -> TransportFeedback {
         // 24 bits, signed.
         reference_time: (twcc.reference_time << 8) as i32 >> 8,
         feedback_count: twcc.feedback_count,
-        packets: twcc.clone().into_iter(origin, 0.into()).map(|(_, _, arrival)| arrival.map(ticks)).collect(),
+        packets: twcc
+            .clone()
+            .into_iter(origin, first.into())
+            .map(|(_, _, arrival)| arrival.map(ticks))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any instant")]
+    fn feedback_that_str0m_parses_is_that_which_was_written() {
+        let origin = Instant::now();
+        // Runs, losses, arrivals out of order and steps of seconds, over the wrap of sequence numbers.
+        let ticks: [&[Option<i32>]; 4] = [
+            &[Some(0)],
+            &[Some(3), None, None, Some(40), Some(38), Some(900), None, Some(12_000)],
+            &[Some(-20), Some(-300), None, Some(-1)],
+            &[Some(255); 300],
+        ];
+        for (base_sequence, reference_time) in [(0, 0), (32_769, 5), (65_535, 0x7f_ffff), (65_530, -3)] {
+            for ticks in ticks {
+                let written = TransportFeedback {
+                    sender_ssrc: 1,
+                    media_ssrc: 0xffff_ffff,
+                    base_sequence,
+                    reference_time,
+                    feedback_count: 255,
+                    packets: ticks.iter().map(|ticks| ticks.map(ArrivalTicks::new)).collect(),
+                };
+                let mut bytes = Vec::new();
+                written.write(&mut bytes).unwrap();
+                let parsed = Twcc::try_from(&bytes[4..]).unwrap();
+                assert_eq!(transport_feedback(&parsed, origin), written);
+            }
+        }
     }
 }
