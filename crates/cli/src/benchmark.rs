@@ -15,6 +15,7 @@ use crate::{
     args::whole,
     command_line,
     console::{self, Progress, TableArgs, print_json, print_text},
+    live_page::LivePageArgs,
     many::{self, Kept, ManyArgs},
     sim::{make_folder, moment},
     usage::{UsageError, misuse},
@@ -23,7 +24,7 @@ use giusto::{
     benchmark::{self, BenchmarkResult, Drawn, Figures, Plan, Recordings, Reference, Replayed, RunRow},
     record::{RunRecord, TimelineOptions},
     run::{RecordOptions, comparison::Controllers, sweep::Journal, timed},
-    scenario::{Scenario, ScenarioError},
+    scenario::{Document, Scenario, ScenarioError},
     view::{
         benchmark as view,
         files::Files,
@@ -90,6 +91,9 @@ pub(crate) struct BenchmarkArgs {
           value_parser = whole::<u64>(0, u64::MAX))]
     replay: Option<u64>,
 
+    #[command(flatten)]
+    live_page: LivePageArgs,
+
     /// With --replay: explain the target rate at this time [default: where the frame delay was longest]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, requires = "replay",
           default_missing_value = "longest", hide_default_value = true, value_parser = explained_moment)]
@@ -134,6 +138,9 @@ fn factor(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     // clap does not require what another flag excludes, such as --scenarios.
+    if args.live_page.is_given() && args.replay.is_none() {
+        misuse!("--live-page shows one run: name it with --replay and --controller");
+    }
     if args.why.is_some() && args.replay.is_none() {
         misuse!("--why explains one run: name it with --replay and --controller");
     }
@@ -249,6 +256,7 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
         return Ok(ExitCode::SUCCESS);
     };
     let scenario = once_more.scenario()?;
+    let engine = args.live_page.engine()?;
     if let Some(Explained::At(at)) = args.why {
         why::check(&scenario, at, None).map_err(UsageError::new)?;
     }
@@ -273,7 +281,14 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     }
     let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &many.out {
-        write_replay(folder, &once_more.text(), &record)?.iter().for_each(|path| progress.wrote(path));
+        let mut written = write_replay(folder, &once_more.text(), &record)?;
+        if let Some(engine) = &engine {
+            let document = Document::parse(&once_more.text(), "scenario.toml")?;
+            written.push(engine.write_beside(folder, document, &[], None, Vec::new())?);
+        }
+        for path in &written {
+            progress.wrote(path);
+        }
     }
     record.timeline = None;
     match (answer, many.json) {

@@ -13,8 +13,9 @@ use crate::{
     args::whole,
     command_line,
     console::{self, Progress, TableArgs, print_json, print_text},
+    live_page::LivePageArgs,
     sim::make_folder,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     explore, live,
@@ -74,6 +75,9 @@ pub(crate) struct CompareArgs {
     out: Option<PathBuf>,
 
     #[command(flatten)]
+    live_page: LivePageArgs,
+
+    #[command(flatten)]
     tables: TableArgs,
 
     /// Print one JSON object
@@ -82,6 +86,12 @@ pub(crate) struct CompareArgs {
 }
 
 pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let engine = args.live_page.engine()?;
+    if let (Some(_), Some(flow)) = (&engine, &args.flow) {
+        misuse!(
+            "--live-page changes the controllers of all media flows, not of \"{flow}\" alone: leave --flow out"
+        );
+    }
     let document = explore::load(&args.file).map_err(UsageError::from)?;
     let controllers = args.controller.clone().unwrap_or_default();
     let contenders = comparison::contenders(&document, &args.set, &controllers, args.flow.as_deref())
@@ -106,7 +116,11 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         files.add_result(folder, &comparison)?;
         files.add_report(folder, &html::comparison(&comparison, command_line()))?;
     }
-    let written = files.commit()?;
+    let mut written = files.commit()?;
+    if let Some((engine, folder)) = engine.zip(args.out.as_deref()) {
+        let names = contenders.iter().map(|contender| contender.controller.name().to_owned()).collect();
+        written.push(engine.write_beside(folder, document, &args.set, args.seed, names)?);
+    }
     comparison.runs.iter_mut().for_each(|run| run.result.timeline = None);
     if args.json {
         print_json(&comparison)?;

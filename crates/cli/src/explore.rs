@@ -1,8 +1,7 @@
 //! `giusto explore`: a page on which a user changes the values of a scenario.
 
 use std::{
-    env, fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::{
         Arc,
@@ -17,7 +16,6 @@ use giusto::{
     explore::{self, Explorer, Question, Side},
     scenario::{Document, Setting},
     view::html,
-    whole_file::{self, Content, unreadable},
 };
 use giusto_net::{
     Clock,
@@ -30,6 +28,7 @@ use serde_json::json;
 use crate::{
     args::whole,
     console::{self, print_text},
+    live_page::Engine,
     opener,
     usage::{UsageError, misuse},
 };
@@ -100,8 +99,7 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries(), explore::MAX_SEEDS);
     if let Some(out) = &args.out {
-        let engine = engine(args.engine.as_deref())?;
-        whole_file::write(out, Content::REPORT, page.to_whole_html(explorer.file(), &engine).as_bytes())?;
+        Engine::find(args.engine.as_deref(), "--out")?.write(out, &explorer, &page)?;
         print_text(&format!("{}: open it in a browser", out.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -117,40 +115,6 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
         thread::park_timeout(PATIENCE);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The name of the simulator in WebAssembly.
-const ENGINE: &str = "giusto.wasm.gz";
-
-/// Where it is, seen from the folder of the program: in a build, beside it or installed.
-const ENGINE_FOLDERS: [&str; 3] = ["", "../web", "../share/giusto"];
-
-/// The simulator in WebAssembly, compressed.
-fn engine(given: Option<&Path>) -> anyhow::Result<Vec<u8>> {
-    const FIX: &str =
-        "`make web` in giusto's repository writes target/web/giusto.wasm.gz: name it with --engine";
-    let path = if let Some(path) = given {
-        path.to_owned()
-    } else {
-        let program = env::current_exe().unwrap_or_default();
-        let folder = program.parent().unwrap_or(Path::new(""));
-        let known = ENGINE_FOLDERS.map(|place| folder.join(place).join(ENGINE));
-        let found = known.into_iter().find(|path| path.is_file());
-        let Some(found) = found else {
-            misuse!(
-                "--out needs the simulator in WebAssembly, {ENGINE}, which is not beside {}: {FIX}",
-                program.display()
-            )
-        };
-        found
-    };
-    let bytes = fs::read(&path)
-        .map_err(|error| UsageError::new(format!("--engine: {}", unreadable(&path, &error))))?;
-    // RFC 1952 §2.3.1.
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        misuse!("--engine: {}: is not compressed by gzip: {FIX}", path.display());
-    }
-    Ok(bytes)
 }
 
 /// What the page asks for.

@@ -16,6 +16,7 @@ mod groups;
 mod iperf3;
 mod link;
 mod live;
+mod live_page;
 mod lte;
 mod many;
 mod merge;

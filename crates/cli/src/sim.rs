@@ -18,6 +18,7 @@ use crate::{
     args::{time, whole},
     command_line,
     console::{Progress, TableArgs, print_json, print_text},
+    live_page::{Engine, LivePageArgs},
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -72,6 +73,9 @@ pub(crate) struct SimArgs {
     /// Write result.json and report.html to this directory; with several scenarios, to a subdirectory for each
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    live_page: LivePageArgs,
 
     /// Also write every event to a file in the directory of --out
     #[arg(long, value_name = "FORMAT", requires = "out", value_parser = ["csv", "parquet"])]
@@ -163,6 +167,10 @@ impl Context<'_> {
 }
 
 pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let engine = args.live_page.engine()?;
+    if engine.is_some() && args.files.iter().any(|file| file.as_os_str() == "-") {
+        misuse!("--live-page needs a scenario with a name, found standard input: write it to a file");
+    }
     // All scenarios are read before the first run, so that errors are reported at once.
     let planned = scenarios(args)?;
     check_cities(args, &planned)?;
@@ -185,6 +193,9 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             }
         };
         results.push(result);
+        if let (Some(engine), Some(folder), Some(file)) = (&engine, folder, args.files.get(place)) {
+            written.push(live_page(engine, folder, file, args)?);
+        }
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -209,6 +220,21 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         progress.note(&format!("{unmet} of {} scenarios did not meet their expectations", results.len()));
     }
     Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Writes the page on which readers change the scenario of `file`; gives its path.
+fn live_page(engine: &Engine, folder: &Path, file: &Path, args: &SimArgs) -> anyhow::Result<PathBuf> {
+    let document = explore::load(file).map_err(UsageError::from)?;
+    let mut settings = args.set.clone();
+    let mut controllers = Vec::new();
+    match (args.controller, &args.flow) {
+        (None, _) => {}
+        (Some(own), None) => controllers.push(own.name().to_owned()),
+        (Some(own), Some(flow)) => {
+            settings.push(Setting { path: format!("flow.{flow}.controller"), value: own.name().to_owned() });
+        }
+    }
+    engine.write_beside(folder, document, &settings, args.seed, controllers)
 }
 
 /// Runs links and flows; adds the files written. With --why, the answer.
@@ -313,6 +339,7 @@ fn with_controller(scenario: Scenario, args: &SimArgs) -> Result<Scenario, Scena
 fn check_cities(args: &SimArgs, planned: &[Planned]) -> Result<(), UsageError> {
     let flags = [
         ("--why", args.why.is_some()),
+        ("--live-page", args.live_page.is_given()),
         ("--flow", args.flow.is_some()),
         ("--trace", args.trace.is_some()),
         ("--session-log", args.session_log.is_some()),

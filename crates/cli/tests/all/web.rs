@@ -161,3 +161,90 @@ fn a_page_without_an_engine_is_refused_with_the_fix() {
     let other = refused(&folder.path("s.toml"));
     assert!(other.contains("s.toml: is not compressed by gzip") && other.contains("make web"), "{other}");
 }
+
+#[test]
+#[ignore = "make web comes first"]
+fn a_report_with_a_live_page_is_changed_by_its_readers() {
+    let Some(mut browser) = Chromium::start("a_report_with_a_live_page") else { return };
+    let folder = Folder::with(CALL);
+    fs::write(folder.path("own.csv"), TRACE).unwrap();
+    let compared = [
+        "compare",
+        "s.toml",
+        "--controller",
+        "nada,tempo",
+        "--set",
+        "wire.delay=30ms",
+        "--seed",
+        "7",
+        "--out",
+        "out",
+        "--live-page",
+    ];
+    assert!(folder.run(&compared).status.success());
+    let result: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
+    browser.open(&format!("file://{}", folder.path("out/live.html").display()));
+    settled_as(&mut browser, "record.runs?.length === 2");
+    let shown = browser.evaluate("record.runs.map(({ controller, flows }) => [controller, flows])");
+    let expected = ["0", "1"].map(|place| {
+        let run = &result["runs"][place.parse::<usize>().unwrap()];
+        json!([run["controller"], run["flows"]])
+    });
+    assert_eq!(in_floats(shown), in_floats(json!(expected)));
+    browser.evaluate("set('link.wire.delay', '80 ms');");
+    settled_as(&mut browser, "record.runs?.[0].flows[0].delay_ms.p50 > 80");
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
+fn a_live_page_holds_what_was_run() {
+    let folder = Folder::with(CALL);
+    fs::write(folder.path("own.csv"), TRACE).unwrap();
+    // A page does not look into the engine.
+    fs::write(folder.path("engine.gz"), [0x1f, 0x8b, 8, 0]).unwrap();
+    let live = |arguments: &[&str], place: &str| {
+        let rest = ["--out", "out", "--live-page", "--engine", "engine.gz"];
+        let output = folder.run(&[arguments, &rest].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("live.html"), "{}", text(&output.stderr));
+        fs::read_to_string(folder.path(&format!("out/{place}live.html"))).unwrap()
+    };
+    let has = |page: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(page.contains(part), "{part}");
+        }
+    };
+    let page =
+        live(&["sim", "s.toml", "--set", "wire.delay=30ms", "--seed", "7", "--controller", "nada"], "");
+    has(
+        &page,
+        &[
+            "own.csv",
+            "1500000",
+            "[\"wire.delay\",\"30ms\"]",
+            "[\"seed\",\"7\"]",
+            "\"controllers\":[\"nada\"]",
+        ],
+    );
+    let page = live(&["sim", "s.toml", "--controller", "nada", "--flow", "call"], "");
+    has(&page, &["[\"flow.call.controller\",\"nada\"]", "\"controllers\":[]"]);
+    let page = live(&["compare", "s.toml", "--controller", "nada,tempo"], "");
+    has(&page, &["\"controllers\":[\"nada\",\"tempo\"]"]);
+    let page = live(&["benchmark", "--seed", "a", "--replay", "0", "--controller", "nada"], "");
+    has(&page, &["scenario 0 of seed"]);
+
+    let refused = |arguments: &[&str]| {
+        let output = folder.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        text(&output.stderr)
+    };
+    let live = ["--live-page", "--engine", "engine.gz"];
+    let error = refused(&[&["compare", "s.toml", "--flow", "call", "--out", "new"][..], &live].concat());
+    assert!(error.contains("--live-page changes the controllers of all media flows"), "{error}");
+    let error = refused(&[&["benchmark", "--scenarios", "1", "--out", "new"][..], &live].concat());
+    assert!(error.contains("--live-page shows one run: name it with --replay"), "{error}");
+    let error = refused(&["sim", "s.toml", "--out", "new", "--live-page", "--engine", "nowhere.gz"]);
+    assert!(error.contains("nowhere.gz: cannot be read"), "{error}");
+    assert!(refused(&["sim", "s.toml", "--live-page"]).contains("--out"));
+    assert!(!folder.path("new").exists());
+}
