@@ -39,6 +39,12 @@ const COMMANDS: &[(&str, &[Group])] = &[
         ("Comparison", &["against", "against_path"]),
         ("Output", &["out", "live", "no_open", "json_lines", "csv", "wide", "json"]),
     ]),
+    ("benchmark", &[
+        ("Scenarios", &["seed", "scenarios", "quick", "recordings", "uplink", "scale"]),
+        ("Runs", &["controller", "shard", "jobs", "resume"]),
+        ("One run", &["replay", "why", "live_page", "engine"]),
+        ("Output", &["out", "wide", "json"]),
+    ]),
 ];
 
 /// `command` with the flags of its subcommands in groups.
