@@ -1,7 +1,7 @@
 /*
  * libgiusto: congestion control for real-time media. SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * A controller is told what was sent and what feedback arrived, and says what may be sent. It reads no clock, opens no socket, starts no thread.
+ * Pass sent packets and received feedback to a controller; it returns the target rates. It reads no clock, opens no socket, starts no thread.
  * After each giusto_on_..., ask giusto_target, giusto_next_probe and giusto_next_timeout again.
  *
  * Units    Times are nanoseconds since an origin of your choice, such as CLOCK_MONOTONIC; a time that runs backwards is taken as the latest one.
@@ -357,7 +357,7 @@ typedef struct GiustoRequirements {
    */
   uint64_t discard_after_ns;
   /**
-   * 1 if it uses the queue that `giusto_on_timeout` is told, else 0.
+   * 1 if it uses the queue that `giusto_on_timeout` receives, else 0.
    */
   uint32_t sender_queue;
   /**

@@ -159,7 +159,7 @@ pub struct GiustoRequirements {
     pub skip_after_ns: u64,
     /// Discard queued packets that are older than this, ns. `GIUSTO_NEVER`: discard none.
     pub discard_after_ns: u64,
-    /// 1 if it uses the queue that `giusto_on_timeout` is told, else 0.
+    /// 1 if it uses the queue that `giusto_on_timeout` receives, else 0.
     pub sender_queue: u32,
     /// 1 if it reacts to congestion marks (ECN-CE), else 0.
     pub marks: u32,

@@ -256,7 +256,8 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
         return Ok(ExitCode::SUCCESS);
     };
     let scenario = once_more.scenario()?;
-    let engine = args.live_page.engine()?;
+    let document = Document::parse(&once_more.text(), "scenario.toml")?;
+    let live_page = args.live_page.page(document, &[], None, Vec::new())?;
     if let Some(Explained::At(at)) = args.why {
         why::check(&scenario, at, None).map_err(UsageError::new)?;
     }
@@ -282,9 +283,8 @@ fn replay(args: &BenchmarkArgs, plan: &Plan, number: u64, stop: &AtomicBool) -> 
     let answer = args.why.map(|moment| explained(&record, moment));
     if let Some(folder) = &many.out {
         let mut written = write_replay(folder, &once_more.text(), &record)?;
-        if let Some(engine) = &engine {
-            let document = Document::parse(&once_more.text(), "scenario.toml")?;
-            written.push(engine.write_beside(folder, document, &[], None, Vec::new())?);
+        if let Some(page) = &live_page {
+            written.push(page.write(folder)?);
         }
         for path in &written {
             progress.wrote(path);

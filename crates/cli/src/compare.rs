@@ -86,8 +86,7 @@ pub(crate) struct CompareArgs {
 }
 
 pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let engine = args.live_page.engine()?;
-    if let (Some(_), Some(flow)) = (&engine, &args.flow) {
+    if let (true, Some(flow)) = (args.live_page.is_given(), &args.flow) {
         misuse!(
             "--live-page changes the controllers of all media flows, not of \"{flow}\" alone: leave --flow out"
         );
@@ -97,6 +96,8 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let contenders = comparison::contenders(&document, &args.set, &controllers, args.flow.as_deref())
         .map_err(UsageError::from)?;
     let Some(first) = contenders.first() else { return Ok(ExitCode::SUCCESS) };
+    let names = contenders.iter().map(|contender| contender.controller.name().to_owned()).collect();
+    let live_page = args.live_page.page(document, &args.set, args.seed, names)?;
     args.out.as_deref().map(make_folder).transpose()?;
     let seed = args.seed.unwrap_or(first.scenario.seed());
 
@@ -117,9 +118,8 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         files.add_report(folder, &html::comparison(&comparison, command_line()))?;
     }
     let mut written = files.commit()?;
-    if let Some((engine, folder)) = engine.zip(args.out.as_deref()) {
-        let names = contenders.iter().map(|contender| contender.controller.name().to_owned()).collect();
-        written.push(engine.write_beside(folder, document, &args.set, args.seed, names)?);
+    if let Some((page, folder)) = live_page.zip(args.out.as_deref()) {
+        written.push(page.write(folder)?);
     }
     comparison.runs.iter_mut().for_each(|run| run.result.timeline = None);
     if args.json {

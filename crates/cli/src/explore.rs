@@ -16,6 +16,7 @@ use giusto::{
     explore::{self, Explorer, Question, Side},
     scenario::{Document, Setting},
     view::html,
+    whole_file::{self, Content},
 };
 use giusto_net::{
     Clock,
@@ -99,7 +100,8 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries(), explore::MAX_SEEDS);
     if let Some(out) = &args.out {
-        Engine::find(args.engine.as_deref(), "--out")?.write(out, &explorer, &page)?;
+        let text = Engine::find(args.engine.as_deref(), "--out")?.text(&explorer, &page);
+        whole_file::write(out, Content::REPORT, text.as_bytes())?;
         print_text(&format!("{}: open it in a browser", out.display()))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -41,9 +41,47 @@ impl LivePageArgs {
         self.live_page
     }
 
-    /// The simulator, if a page is asked for.
-    pub(crate) fn engine(&self) -> anyhow::Result<Option<Engine>> {
-        self.live_page.then(|| Engine::find(self.engine.as_deref(), "--live-page")).transpose()
+    /// The page that begins with a scenario, its settings and these controllers, if one is asked for. It is made before the runs: what
+    /// is wrong with it must not cost their results.
+    pub(crate) fn page(
+        &self,
+        document: Document,
+        settings: &[Setting],
+        seed: Option<u64>,
+        controllers: Vec<String>,
+    ) -> anyhow::Result<Option<LivePage>> {
+        if !self.live_page {
+            return Ok(None);
+        }
+        let engine = Engine::find(self.engine.as_deref(), "--live-page")?;
+        let given = settings.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
+        let seed = seed.map(|seed| ("seed".to_owned(), seed.to_string()));
+        let side = Side { scenario: None, settings: given.chain(seed).collect() };
+        let question = Question { sides: vec![side], controllers, seeds: 1 };
+        let explorer = Explorer::new(Some(document.keeping_traces()));
+        explorer.ask(&question).map_err(|error| {
+            UsageError::new(format!("--live-page: {}", error.problems().join("\nerror: ")))
+        })?;
+        let page = html::Exploration::new(
+            explorer.title(),
+            Some(&question),
+            &explore::entries(),
+            explore::MAX_SEEDS,
+        );
+        Ok(Some(LivePage(engine.text(&explorer, &page))))
+    }
+}
+
+/// The text of a page beside a report.
+#[derive(Debug)]
+pub(crate) struct LivePage(String);
+
+impl LivePage {
+    /// Writes it beside the report; gives its path.
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+        let path = folder.join("live.html");
+        whole_file::write(&path, Content::REPORT, self.0.as_bytes())?;
+        Ok(path)
     }
 }
 
@@ -78,42 +116,8 @@ impl Engine {
         Ok(Self(bytes))
     }
 
-    /// Writes the page of an explorer.
-    pub(crate) fn write(
-        &self,
-        path: &Path,
-        explorer: &Explorer,
-        page: &html::Exploration,
-    ) -> anyhow::Result<()> {
-        let text = page.to_whole_html(explorer.file(), &self.0);
-        Ok(whole_file::write(path, Content::REPORT, text.as_bytes())?)
-    }
-
-    /// Writes the page that begins with a scenario, its settings and these controllers, beside a report; gives its path.
-    pub(crate) fn write_beside(
-        &self,
-        folder: &Path,
-        document: Document,
-        settings: &[Setting],
-        seed: Option<u64>,
-        controllers: Vec<String>,
-    ) -> anyhow::Result<PathBuf> {
-        let given = settings.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
-        let seed = seed.map(|seed| ("seed".to_owned(), seed.to_string()));
-        let side = Side { scenario: None, settings: given.chain(seed).collect() };
-        let question = Question { sides: vec![side], controllers, seeds: 1 };
-        let explorer = Explorer::new(Some(document.keeping_traces()));
-        explorer.ask(&question).map_err(|error| {
-            UsageError::new(format!("--live-page: {}", error.problems().join("\nerror: ")))
-        })?;
-        let page = html::Exploration::new(
-            explorer.title(),
-            Some(&question),
-            &explore::entries(),
-            explore::MAX_SEEDS,
-        );
-        let path = folder.join("live.html");
-        self.write(&path, &explorer, &page)?;
-        Ok(path)
+    /// The page of an explorer.
+    pub(crate) fn text(&self, explorer: &Explorer, page: &html::Exploration) -> String {
+        page.to_whole_html(explorer.file(), &self.0)
     }
 }

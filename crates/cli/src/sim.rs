@@ -18,7 +18,7 @@ use crate::{
     args::{time, whole},
     command_line,
     console::{Progress, TableArgs, print_json, print_text},
-    live_page::{Engine, LivePageArgs},
+    live_page::{LivePage, LivePageArgs},
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -167,8 +167,7 @@ impl Context<'_> {
 }
 
 pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let engine = args.live_page.engine()?;
-    if engine.is_some() && args.files.iter().any(|file| file.as_os_str() == "-") {
+    if args.live_page.is_given() && args.files.iter().any(|file| file.as_os_str() == "-") {
         misuse!("--live-page needs a scenario with a name, found standard input: write it to a file");
     }
     // All scenarios are read before the first run, so that errors are reported at once.
@@ -176,6 +175,7 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     check_cities(args, &planned)?;
     check_why(args, &planned)?;
     check_recordings(args, &planned)?;
+    let live_pages = args.files.iter().map(|file| live_page(file, args)).collect::<Result<Vec<_>, _>>()?;
     let folders = args.out.as_ref().map_or(Ok(Vec::new()), |out| folders(out, &planned))?;
     let progress = Progress::live();
     let context = Context { args, progress: &progress, stop };
@@ -193,8 +193,8 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
             }
         };
         results.push(result);
-        if let (Some(engine), Some(folder), Some(file)) = (&engine, folder, args.files.get(place)) {
-            written.push(live_page(engine, folder, file, args)?);
+        if let (Some(Some(page)), Some(folder)) = (live_pages.get(place), folder) {
+            written.push(page.write(folder)?);
         }
         if stop.load(Ordering::Relaxed) {
             break;
@@ -222,8 +222,11 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     Ok(if unmet > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Writes the page on which readers change the scenario of `file`; gives its path.
-fn live_page(engine: &Engine, folder: &Path, file: &Path, args: &SimArgs) -> anyhow::Result<PathBuf> {
+/// The page on which readers change the scenario of `file`, if one is asked for.
+fn live_page(file: &Path, args: &SimArgs) -> anyhow::Result<Option<LivePage>> {
+    if !args.live_page.is_given() {
+        return Ok(None);
+    }
     let document = explore::load(file).map_err(UsageError::from)?;
     let mut settings = args.set.clone();
     let mut controllers = Vec::new();
@@ -234,7 +237,7 @@ fn live_page(engine: &Engine, folder: &Path, file: &Path, args: &SimArgs) -> any
             settings.push(Setting { path: format!("flow.{flow}.controller"), value: own.name().to_owned() });
         }
     }
-    engine.write_beside(folder, document, &settings, args.seed, controllers)
+    args.live_page.page(document, &settings, args.seed, controllers)
 }
 
 /// Runs links and flows; adds the files written. With --why, the answer.

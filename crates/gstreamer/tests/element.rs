@@ -161,7 +161,7 @@ fn feedback_changes_estimate_and_statistics() {
     let estimates: Vec<_> = tells.try_iter().collect();
     let last = *estimates.last().unwrap();
     assert_eq!(last, bench.element.property::<u32>("estimated-bitrate"));
-    assert!(estimates.windows(2).all(|pair| pair[0] != pair[1]), "each is told once: {estimates:?}");
+    assert!(estimates.windows(2).all(|pair| pair[0] != pair[1]), "each is notified once: {estimates:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ struct State {
     queued: DataSize,
     /// What a buffer that comes now is answered with.
     flow: Result<gst::FlowSuccess, gst::FlowError>,
-    /// As the application was told.
+    /// As last notified to the application.
     estimate: u32,
 }
 
@@ -53,7 +53,7 @@ impl State {
         self.queued = DataSize::ZERO;
     }
 
-    /// Whether the application must be told a new estimate.
+    /// Whether the application must be notified of a new estimate.
     fn has_new_estimate(&mut self) -> bool {
         let estimate = self.engine.as_ref().map_or(self.estimate, Engine::estimate);
         std::mem::replace(&mut self.estimate, estimate) != estimate
