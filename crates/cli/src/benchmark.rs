@@ -141,6 +141,9 @@ pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<Exi
     if args.live_page.is_given() && args.replay.is_none() {
         misuse!("--live-page shows one run: name it with --replay and --controller");
     }
+    if args.live_page.is_given() && matches!(args.controller, Some(Judged::Reference(_))) {
+        misuse!("--live-page: a page cannot run a bound, which is no controller: name a controller");
+    }
     if args.why.is_some() && args.replay.is_none() {
         misuse!("--why explains one run: name it with --replay and --controller");
     }
