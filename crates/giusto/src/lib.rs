@@ -36,6 +36,8 @@ mod confidence;
 #[cfg(feature = "system")]
 pub mod environment;
 pub mod explore;
+#[cfg(test)]
+mod generated;
 #[cfg(feature = "system")]
 pub mod interval;
 #[cfg(feature = "system")]

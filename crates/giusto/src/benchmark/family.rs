@@ -36,119 +36,65 @@ const CAPACITY: (f64, f64) = (0.1e6, 50e6);
 const DURATION: f64 = 40.0;
 const SHARED_DURATION: f64 = 80.0;
 
-/// A family of scenarios.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// Constant capacity.
-    Static,
-    /// The capacity rises.
-    StepUp,
-    /// The capacity falls.
-    StepDown,
-    /// The capacity follows a random walk with fades.
-    Fades,
-    /// The capacity of a user of a simulated LTE network.
-    Lte,
-    /// The link stops for short times, as Wi-Fi does.
-    Stalls,
-    /// Independent losses.
-    RandomLoss,
-    /// Losses in bursts.
-    BurstLoss,
-    /// Jitter, with and without reordering.
-    Jitter,
-    /// Feedback is lost or delayed.
-    ReturnPath,
-    /// A token-bucket policer.
-    Policer,
-    /// One long TCP connection.
-    LongTcp,
-    /// Several short TCP transfers.
-    ShortTcp,
-    /// Two to eight calls with the same controller.
-    EqualCalls,
-    /// Calls with the same controller, and calls with another.
-    MixedCalls,
-    /// The encoder pauses, or cannot use the capacity.
-    ApplicationLimited,
-    /// Capacity, delay and loss change at once.
-    RouteChange,
-    /// `DualPI2` with L4S marks.
-    L4s,
-    /// The link is down for seconds.
-    Outages,
-    /// Jitter of tens of milliseconds without reordering.
-    InOrderJitter,
-    /// Wi-Fi with aggregation and contention.
-    Wifi,
-    /// Reconfiguration every 15 s, as of Starlink.
-    Starlink,
-    /// Cells whose capacities differ up to tenfold.
-    Handovers,
+/// A family for each row: its variant, its name, and what happens in it, in Markdown.
+macro_rules! families {
+    ($($variant:ident $name:literal $happens:literal)*) => {
+        /// A family of scenarios.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Family {
+            $(#[doc = $happens] $variant,)*
+        }
+
+        impl Family {
+            /// All families: scenario number *i* is of number *i* modulo their count.
+            pub const ALL: [Self; 23] = [$(Self::$variant),*];
+
+            /// Its name: `random-loss`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        /// The names and what happens, in the order of [`Family::ALL`].
+        #[cfg(test)]
+        pub(super) const FAMILIES: [(&str, &str); 23] = [$(($name, $happens)),*];
+    };
+}
+
+families! {
+    Static "static" "nothing changes"
+    StepUp "step-up" "at 14–18 s the capacity is multiplied by log 1.5–6"
+    StepDown "step-down" "at 14–18 s the capacity is divided by log 1.5–6"
+    Fades "fades" "a random walk; fades of 0.1–1 s to log 0.02–0.4"
+    Lte "lte" "a user in a new LTE network"
+    Stalls "stalls" "the link stops for log 20–300 ms, once in log 0.3–4 s"
+    RandomLoss "random-loss" "½ lose log 0.1–6 %, ½ 6–20 %"
+    BurstLoss "burst-loss" "Gilbert–Elliott: mean log 0.5–10 %, bursts of log 2–20 packets"
+    Jitter "jitter" "jitter of log 1–30 ms; ½ reorders packets"
+    ReturnPath "return-path" "feedback: loss log 2–50 %, or log 64–1000 kbit/s with other traffic, or both"
+    Policer "policer" "a token bucket of rate *C* and burst log 10–300 ms"
+    LongTcp "long-tcp" "one CUBIC, NewReno, BBR or Prague connection"
+    ShortTcp "short-tcp" "2–10 senders of short transfers"
+    EqualCalls "equal-calls" "2–8 calls"
+    MixedCalls "mixed-calls" "1–3 judged calls and 1–3 of `gcc:libwebrtc`, `scream:v2` or `nada`"
+    ApplicationLimited "application-limited" "an encoder below *C*, or pauses of log 0.5–8 s, or both"
+    RouteChange "route-change" "at 14–18 s capacity (log 0.25–4 times), RTT and loss change; half are notified"
+    L4s "l4s" "DualPI2, ECT(1)"
+    Outages "outages" "down for log 0.3–5 s: at the start, once, or every log 5–20 s"
+    InOrderJitter "in-order-jitter" "jitter of 20–60 ms, without reordering"
+    Wifi "wifi" "*C* from 1 Mbit/s; aggregates of 1–4 ms between those of 1–7 others; droughts of log 50–400 ms each log 3–20 s"
+    Starlink "starlink" "*C* from 2 Mbit/s, RTT 25–60 ms; every 15 s down for log 20–150 ms (1 of 20: 1–2 s), then another capacity and delay; 60 s"
+    Handovers "handovers" "cells of 1 to 1/10 of *C* for 1.5–22 s; down for log 30–500 ms between them"
 }
 
 impl Family {
-    /// All families: scenario number *i* is of number *i* modulo their count.
-    pub const ALL: [Self; 23] = [
-        Self::Static,
-        Self::StepUp,
-        Self::StepDown,
-        Self::Fades,
-        Self::Lte,
-        Self::Stalls,
-        Self::RandomLoss,
-        Self::BurstLoss,
-        Self::Jitter,
-        Self::ReturnPath,
-        Self::Policer,
-        Self::LongTcp,
-        Self::ShortTcp,
-        Self::EqualCalls,
-        Self::MixedCalls,
-        Self::ApplicationLimited,
-        Self::RouteChange,
-        Self::L4s,
-        Self::Outages,
-        Self::InOrderJitter,
-        Self::Wifi,
-        Self::Starlink,
-        Self::Handovers,
-    ];
-
     /// The family of scenario number `number`.
     pub fn of(number: u64) -> Self {
         let place = number % Self::ALL.len() as u64;
         Self::ALL.get(place as usize).copied().unwrap_or(Self::Static)
-    }
-
-    /// Its name: `random-loss`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::StepUp => "step-up",
-            Self::StepDown => "step-down",
-            Self::Fades => "fades",
-            Self::Lte => "lte",
-            Self::Stalls => "stalls",
-            Self::RandomLoss => "random-loss",
-            Self::BurstLoss => "burst-loss",
-            Self::Jitter => "jitter",
-            Self::ReturnPath => "return-path",
-            Self::Policer => "policer",
-            Self::LongTcp => "long-tcp",
-            Self::ShortTcp => "short-tcp",
-            Self::EqualCalls => "equal-calls",
-            Self::MixedCalls => "mixed-calls",
-            Self::ApplicationLimited => "application-limited",
-            Self::RouteChange => "route-change",
-            Self::L4s => "l4s",
-            Self::Outages => "outages",
-            Self::InOrderJitter => "in-order-jitter",
-            Self::Wifi => "wifi",
-            Self::Starlink => "starlink",
-            Self::Handovers => "handovers",
-        }
     }
 }
 

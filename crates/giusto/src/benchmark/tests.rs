@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use giusto_congestion::Algorithm;
 use sha2::{Digest, Sha256};
 
-use super::*;
+use super::{family::FAMILIES, *};
 
 /// The number of families.
 const COUNT: u64 = Family::ALL.len() as u64;
@@ -19,6 +19,13 @@ fn plan(seed: &str, scenarios: u64) -> Plan {
 
 fn run_all(plan: &Plan) -> BenchmarkResult {
     run(plan, Vec::new(), || false, |_| {})
+}
+
+#[test]
+fn the_reference_is_that_of_the_families() {
+    let rows: String = FAMILIES.iter().map(|(name, happens)| format!("| `{name}` | {happens} |\n")).collect();
+    let table = format!("| family | what happens |\n|---|---|\n{rows}");
+    crate::generated::table_is_current("benchmark.md", "crates/giusto/src/benchmark/family.rs", &table);
 }
 
 #[test]

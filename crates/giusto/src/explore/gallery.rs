@@ -172,23 +172,30 @@ pub fn entries() -> Vec<Entry> {
 
 /// The scenario of the gallery called `name`.
 pub(super) fn document(name: &str) -> Result<Document, ExploreError> {
-    let Some((name, text)) = named(name, SCENARIOS) else {
-        return Err(ExploreError::Question(format!(
-            "scenario: the gallery has no \"{name}\": take a name from it"
-        )));
+    if named(name, SCENARIOS).is_none() {
+        let text = format!("scenario: the gallery has no \"{name}\": take a name from it");
+        return Err(ExploreError::Question(text));
+    }
+    Ok(built_in(name)?)
+}
+
+/// The scenario of the repository called `name`, such as `codel` or `rfc8869/2.1-downlink`; its folder may be left out.
+///
+/// # Errors
+///
+/// [`ScenarioError`]: there is none.
+pub fn built_in(name: &str) -> Result<Document, ScenarioError> {
+    let Some((name, text)) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
+        return Err(ScenarioError::new(vec![format!("no scenario is called \"{name}\"")]));
     };
-    Ok(built_in(name, text)?)
+    let traces = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+    Ok(Document::parse(text, &format!("{name}.toml"))?.with_traces(traces))
 }
 
 /// The scenario of this name among `known`; the folder may be left out.
 fn named<'a>(name: &str, known: &'a [(&str, &str)]) -> Option<&'a (&'a str, &'a str)> {
     let alone = |known: &str| known.rsplit_once('/').map_or(known, |(_, file)| file) == name;
     known.iter().find(|(known, _)| *known == name).or_else(|| known.iter().find(|(known, _)| alone(known)))
-}
-
-fn built_in(name: &str, text: &str) -> Result<Document, ScenarioError> {
-    let traces = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
-    Ok(Document::parse(text, &format!("{name}.toml"))?.with_traces(traces))
 }
 
 /// Reads the scenario file at `path`; `-` is standard input. Where there is no such file, a name of the gallery or of a city of the
@@ -203,8 +210,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
     if path.is_dir() || !(path.as_os_str() == "-" || path.exists()) {
         let find = |name: &str| named(name, SCENARIOS).or_else(|| named(name, CITIES));
         let file = path.strip_prefix("scenarios").unwrap_or(path).to_string_lossy();
-        if let Some((name, text)) = find(&path.to_string_lossy()) {
-            return built_in(name, text);
+        if let Some((name, _)) = find(&path.to_string_lossy()) {
+            return built_in(name);
         }
         if let Some((name, _)) = file.strip_suffix(".toml").and_then(find) {
             let text =

@@ -32,4 +32,4 @@ mod threads;
 pub use answer::{Asked, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
 pub use error::ExploreError;
-pub use gallery::{Entry, Guide, entries, load};
+pub use gallery::{Entry, Guide, built_in, entries, load};

@@ -1,6 +1,9 @@
 //! The test cases: scenarios, settings, and judgements that the scenario files do not contain.
 
-use giusto::scenario::{Document, Expectation, REVERSE, Scenario, ScenarioError, Setting};
+use giusto::{
+    explore,
+    scenario::{Document, Expectation, REVERSE, Scenario, ScenarioError, Setting},
+};
 use giusto_congestion::Algorithm;
 use giusto_sim::link::rate::RateProfile;
 use giusto_units::{DataRate, TimeDelta};
@@ -13,13 +16,6 @@ use super::{
     },
     metrics::{Bottleneck, constant_rate},
 };
-
-/// Name and text of a file in `scenarios/rfc8867`.
-macro_rules! file {
-    ($name:literal) => {
-        (concat!($name, ".toml"), include_str!(concat!("../../rfc8867/", $name, ".toml")))
-    };
-}
 
 const ONE: &[Bottleneck] = &[("bottleneck", &["s1"])];
 const TWO: &[Bottleneck] = &[("bottleneck", &["s1", "s2"])];
@@ -40,7 +36,6 @@ pub struct Case {
     pub what: &'static str,
     /// Its file in `scenarios/rfc8867`.
     pub file: &'static str,
-    text: &'static str,
     /// Values that replace those of the file.
     settings: &'static [(&'static str, &'static str)],
     /// Whether media is ECN-capable and the bottleneck marks (§6.2).
@@ -132,12 +127,12 @@ const REFERENCE: &[Expected] = &[AS_THE_REFERENCE, STEADY];
 const fn case(
     id: &'static str,
     what: &'static str,
-    (file, text): (&'static str, &'static str),
+    file: &'static str,
     bottlenecks: &'static [Bottleneck],
     judged: &'static [Expected],
 ) -> Case {
     let settings = &[];
-    Case { id, what, file, text, settings, marks: false, against: None, judged, bottlenecks, quick: false }
+    Case { id, what, file, settings, marks: false, against: None, judged, bottlenecks, quick: false }
 }
 
 impl Case {
@@ -161,46 +156,40 @@ impl Case {
 
 /// All cases, in the order of the document.
 pub const CASES: &[Case] = &[
-    case("5.1", "variable capacity, one flow", file!("5.1-variable-capacity"), ONE, OSCILLATION).quick(),
-    case("5.1-100ms", "variable capacity, 100 ms forwards", file!("5.1-variable-capacity"), ONE, OSCILLATION)
+    case("5.1", "variable capacity, one flow", "5.1-variable-capacity.toml", ONE, OSCILLATION).quick(),
+    case("5.1-100ms", "variable capacity, 100 ms forwards", "5.1-variable-capacity.toml", ONE, OSCILLATION)
         .with(&[("bottleneck.delay", "100 ms")]),
-    case(
-        "5.1-udp",
-        "variable capacity by UDP, one flow",
-        file!("5.1-variable-capacity-udp"),
-        ONE,
-        OSCILLATION,
-    ),
-    case("5.2", "variable capacity, two flows", file!("5.2-several-flows"), TWO, FAIR_5S),
-    case("5.2-udp", "variable capacity by UDP, two flows", file!("5.2-several-flows-udp"), TWO, FAIR_5S),
-    case("5.3", "congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, REFERENCE)
+    case("5.1-udp", "variable capacity by UDP, one flow", "5.1-variable-capacity-udp.toml", ONE, OSCILLATION),
+    case("5.2", "variable capacity, two flows", "5.2-several-flows.toml", TWO, FAIR_5S),
+    case("5.2-udp", "variable capacity by UDP, two flows", "5.2-several-flows-udp.toml", TWO, FAIR_5S),
+    case("5.3", "congested feedback link", "5.3-congested-feedback.toml", BOTH_WAYS, REFERENCE)
         .against("5.3-clean"),
     case(
         "5.3-clean",
         "clean feedback link, the reference",
-        file!("5.3-clean-feedback"),
+        "5.3-clean-feedback.toml",
         BOTH_WAYS,
         OSCILLATION,
     ),
-    case("5.4", "same algorithm", file!("5.4-same-algorithm"), THREE, FAIR).quick(),
-    case("5.5", "round-trip fairness", file!("5.5-rtt-fairness"), FIVE, FAIR),
-    case("5.6", "long TCP, queue of 300 ms", file!("5.6-long-tcp"), ONE, &[]).quick(),
-    case("5.6-1000ms", "long TCP, queue of 1000 ms", file!("5.6-long-tcp"), ONE, &[])
+    case("5.4", "same algorithm", "5.4-same-algorithm.toml", THREE, FAIR).quick(),
+    case("5.5", "round-trip fairness", "5.5-rtt-fairness.toml", FIVE, FAIR),
+    case("5.6", "long TCP, queue of 300 ms", "5.6-long-tcp.toml", ONE, &[]).quick(),
+    case("5.6-1000ms", "long TCP, queue of 1000 ms", "5.6-long-tcp.toml", ONE, &[])
         .with(&[("bottleneck.queue.limit", "1000 ms")]),
-    case("5.7", "short TCP flows", file!("5.7-short-tcp"), TWO, SHORT_TCP),
-    case("5.8", "pause and resume", file!("5.8-pause-resume"), THREE, FAIR),
-    case("6.1", "priority (not expressible)", file!("6.1-priority"), THREE, PRIORITIES),
-    case("6.2", "ECN: variable capacity, one flow", file!("6.2-ecn"), ONE, MARKED_STEADY).against("5.1"),
-    case("6.2-5.2", "ECN: variable capacity, two flows", file!("5.2-several-flows"), TWO, MARKED)
+    case("5.7", "short TCP flows", "5.7-short-tcp.toml", TWO, SHORT_TCP),
+    case("5.8", "pause and resume", "5.8-pause-resume.toml", THREE, FAIR),
+    case("6.1", "priority (not expressible)", "6.1-priority.toml", THREE, PRIORITIES),
+    case("6.2", "ECN: variable capacity, one flow", "6.2-ecn.toml", ONE, MARKED_STEADY).against("5.1"),
+    case("6.2-5.2", "ECN: variable capacity, two flows", "5.2-several-flows.toml", TWO, MARKED)
         .marking("5.2"),
-    case("6.2-5.3", "ECN: congested feedback link", file!("5.3-congested-feedback"), BOTH_WAYS, MARKED)
+    case("6.2-5.3", "ECN: congested feedback link", "5.3-congested-feedback.toml", BOTH_WAYS, MARKED)
         .marking("5.3"),
-    case("6.2-5.4", "ECN: same algorithm", file!("5.4-same-algorithm"), THREE, MARKED).marking("5.4"),
-    case("6.2-5.5", "ECN: round-trip fairness", file!("5.5-rtt-fairness"), FIVE, MARKED).marking("5.5"),
-    case("6.2-5.6", "ECN: long TCP", file!("5.6-long-tcp"), ONE, MARKED).marking("5.6"),
-    case("6.2-5.7", "ECN: short TCP flows", file!("5.7-short-tcp"), TWO, MARKED).marking("5.7"),
-    case("6.2-5.8", "ECN: pause and resume", file!("5.8-pause-resume"), THREE, MARKED).marking("5.8"),
-    case("6.3", "multiple bottlenecks", file!("6.3-multiple-bottlenecks"), IN_A_ROW, OSCILLATION),
+    case("6.2-5.4", "ECN: same algorithm", "5.4-same-algorithm.toml", THREE, MARKED).marking("5.4"),
+    case("6.2-5.5", "ECN: round-trip fairness", "5.5-rtt-fairness.toml", FIVE, MARKED).marking("5.5"),
+    case("6.2-5.6", "ECN: long TCP", "5.6-long-tcp.toml", ONE, MARKED).marking("5.6"),
+    case("6.2-5.7", "ECN: short TCP flows", "5.7-short-tcp.toml", TWO, MARKED).marking("5.7"),
+    case("6.2-5.8", "ECN: pause and resume", "5.8-pause-resume.toml", THREE, MARKED).marking("5.8"),
+    case("6.3", "multiple bottlenecks", "6.3-multiple-bottlenecks.toml", IN_A_ROW, OSCILLATION),
 ];
 
 impl Case {
@@ -219,12 +208,16 @@ impl Case {
         controller: Algorithm,
         variant: Option<Variant>,
     ) -> Result<Scenario, ScenarioError> {
-        Document::parse(self.text, self.file)?.scenario(&self.settings(controller, variant)?)
+        self.document()?.scenario(&self.settings(controller, variant)?)
+    }
+
+    fn document(&self) -> Result<Document, ScenarioError> {
+        explore::built_in(&format!("rfc8867/{}", self.file.trim_end_matches(".toml")))
     }
 
     /// The expectations of its file.
     pub(super) fn expectations(&self) -> Result<Vec<Expectation>, ScenarioError> {
-        Ok(Document::parse(self.text, self.file)?.scenario(&[])?.expectations().to_vec())
+        Ok(self.document()?.scenario(&[])?.expectations().to_vec())
     }
 
     fn settings(
@@ -245,7 +238,7 @@ impl Case {
             }
         }
         if let Some(variant) = variant {
-            let scenario = Document::parse(self.text, self.file)?.scenario(&settings)?;
+            let scenario = self.document()?.scenario(&settings)?;
             settings.extend(variant.settings(&scenario, self.bottlenecks));
         }
         Ok(settings)

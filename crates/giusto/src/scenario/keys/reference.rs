@@ -3,17 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    fs,
-    path::PathBuf,
 };
 
 use giusto_congestion::{Algorithm, Constant};
 
 use super::{CITY_FILE, FILE, schema};
-use crate::scenario::{
-    Document, Scenario, Setting,
-    read::quoted,
-    row::{Group, Key, Kind, Preset, Variant, tag_of},
+use crate::{
+    generated::{is_current, table_is_current},
+    scenario::{
+        Document, Scenario, Setting, feedback_name,
+        read::quoted,
+        row::{Group, Key, Kind, Preset, Variant, tag_of},
+    },
 };
 
 const HEAD: &str = r#"# Scenario files
@@ -227,22 +228,39 @@ fn constants() -> String {
     page
 }
 
+/// The table of controllers: feedback that they also accept is in parentheses.
+fn controllers() -> String {
+    let mut table =
+        "| name | algorithm | feedback (also accepted) | bursts | ECN |\n|---|---|---|---|---|\n".to_owned();
+    for algorithm in Algorithm::all() {
+        let needs = algorithm.requirements();
+        let others: Vec<&str> = needs
+            .accepted
+            .iter()
+            .filter(|kind| **kind != needs.feedback)
+            .map(|kind| feedback_name(*kind))
+            .collect();
+        let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+        let bursts = match needs.pacer.burst.as_millis() {
+            0.0 => "single packets".to_owned(),
+            ms => format!("{ms} ms"),
+        };
+        let (summary, feedback) = (algorithm.summary(), feedback_name(needs.feedback));
+        let marks = if needs.marks { "yes" } else { "" };
+        writeln!(table, "| `{algorithm}` | {summary} | {feedback}{others} | {bursts} | {marks} |").unwrap();
+    }
+    table
+}
+
 #[test]
 fn the_reference_is_that_of_the_table() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     for (name, text) in
         [("scenario.md", page()), ("scenario.schema.json", schema), ("constants.md", constants())]
     {
-        let path = folder.join(name);
-        if std::env::var_os("GIUSTO_WRITE_REFERENCE").is_some() {
-            fs::write(&path, &text).unwrap();
-        }
-        assert!(
-            fs::read_to_string(&path).is_ok_and(|found| found == text),
-            "{name} is out of date: make reference"
-        );
+        is_current(name, &text);
     }
+    table_is_current("controllers.md", "crates/congestion/src/table.rs", &controllers());
 }
 
 /// A document with every kind of flow, queue and video in turn: the setting that makes it, the path of its keys, and their rows.
