@@ -29,7 +29,7 @@ SUBJECTS = {
     "Controllers": ["Controller", "Limits", "Target", "Probe", "SentPacket", "Feedback", "PacketReport", "NadaReport"]
     + ["QueueState", "StreamState", "controllers", "constants", "Constant", "RateControl"],
     "Calls": ["call", "CallRecord", "CallFigures", "listen", "Listener"],
-    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "merge", "tune", "Tuning"],
+    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "merge", "tune", "Tuning", "paper"],
 }
 PLOTS = ["record", "compare", "interactive", "Page"]
 

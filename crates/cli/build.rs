@@ -7,7 +7,8 @@ const FIRST: [u32; 2] = [2, 36];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let is_for_here = env::var("TARGET").is_ok_and(|target| env::var("HOST").is_ok_and(|host| host == target));
+    let is_for_here =
+        env::var("TARGET").is_ok_and(|target| env::var("HOST").is_ok_and(|host| host == target));
     if is_for_here && glibc().is_some_and(|version| version >= FIRST) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }

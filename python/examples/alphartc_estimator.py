@@ -135,7 +135,7 @@ def main() -> None:
     }
     for name, record in runs.items():
         flow = record.flow("call")
-        delay_ms = "-" if flow.frame_delay_ms is None else f"{flow.frame_delay_ms.p95:.0f}"
+        delay_ms = f"{flow.frame_delay_ms.p95:.0f}"
         print(f"{name}: {flow.received_rate_bps / 1e6:.2f} Mbit/s, frame delay {delay_ms} ms (p95), loss {flow.loss_ratio or 0:.1%}")
     if given.plot:
         giusto.plot.compare(runs, "call").savefig(given.plot)

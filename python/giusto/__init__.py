@@ -32,6 +32,7 @@ from giusto._giusto import (
     StreamState,
     Target,
 )
+from giusto._paper import paper
 from giusto._record import (
     Check,
     FlowRecord,
@@ -99,6 +100,7 @@ __all__ = [
     "loss_packets",
     "loss_steps",
     "merge",
+    "paper",
     "plot",
     "rate_steps",
     "run",

@@ -13,6 +13,11 @@ def main() -> None:
         from giusto import _tune_command
 
         sys.exit(_tune_command.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["paper"]:
+        # It needs matplotlib.
+        from giusto import _paper
+
+        sys.exit(_paper.main(sys.argv[2:]))
     # The command has its own handler of Ctrl-C, and a closed pipe ends it quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(_giusto.main(["giusto", *sys.argv[1:]]))

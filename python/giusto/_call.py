@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,12 +34,12 @@ class CallFigures:
         Why the call ended; None if it ended in good order.
     authenticated : bool
         Whether the two ends shared keys.
-    round_trip_ms : Distribution or None
-        Round-trip time of the handshake's Pings; None without an answer.
-    schedule_error_us : Distribution or None
+    round_trip_ms : Distribution
+        Round-trip time of the handshake's Pings.
+    schedule_error_us : Distribution
         From each deadline of this end until its datagrams were sent.
-    read_latency_us : Distribution or None
-        From the arrival of each datagram until this end read it; None if none arrived.
+    read_latency_us : Distribution
+        From the arrival of each datagram until this end read it.
     cpu_ratio : float
         CPU time of the thread of this end, controller included, as a share of the time.
     address_changes : int
@@ -57,15 +58,15 @@ class CallFigures:
     far_end: str
     error: str | None
     authenticated: bool
-    round_trip_ms: Distribution | None
-    schedule_error_us: Distribution | None
     cpu_ratio: float
     address_changes: int
     unsent_packets: int
     socket_dropped_packets: int
     ignored: dict[str, int]
     unsent_reason: str | None = None
-    read_latency_us: Distribution | None = None
+    round_trip_ms: Distribution = Distribution()
+    schedule_error_us: Distribution = Distribution()
+    read_latency_us: Distribution = Distribution()
     doubts: tuple[str, ...] = ()
 
 
@@ -89,8 +90,7 @@ class CallRecord(RunRecord):
         figures = record._values["call"]
         fields = dict(figures, doubts=tuple(figures.get("doubts", ())))
         for name in ("round_trip_ms", "schedule_error_us", "read_latency_us"):
-            if fields.get(name) is not None:
-                fields[name] = Distribution(**fields[name])
+            fields[name] = Distribution(**(fields.get(name) or {}))
         record.call = CallFigures(**fields)
         return record
 
@@ -185,7 +185,7 @@ def call(
     """
     result = _giusto.call(
         host,
-        port,
+        _port(port, 1),
         controller=controller,
         duration=duration,
         rates=(min_rate, start_rate, max_rate),
@@ -303,10 +303,17 @@ def listen(
     return Listener._of(
         _giusto.Listener(
             host,
-            port,
+            _port(port, 0),
             controllers=list(controllers),
             max_rate=max_rate,
             silence=silence,
             timeline=timeline,
         )
     )
+
+
+def _port(port: int, least: int) -> int:
+    """Return the port; raise a `ValueError` unless it is from `least` to 65535."""
+    if not least <= operator.index(port) <= 65535:
+        raise ValueError(f"port must be from {least} to 65535, found {port}")
+    return port

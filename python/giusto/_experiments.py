@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from giusto import _giusto
+from giusto import _giusto, _html
 from giusto._controller import Controller
 from giusto._engines import engine_of
 from giusto._progress import Report, reporter
@@ -66,6 +66,27 @@ class Sweep:
     def passed(self) -> bool:
         """Whether no run failed and all expectations of all runs are met."""
         return self._result.passed
+
+    def _repr_html_(self) -> str:
+        def mean(row: Mapping[str, Any], name: str) -> float | None:
+            value = row.get(name)
+            return value and value["mean"]
+
+        settings = list(dict.fromkeys(name for row in self.summary for name in row["parameters"]))
+        rows = [
+            [
+                row["flow"],
+                *(str(row["parameters"].get(name, "")) for name in settings),
+                str(row["runs"]),
+                _html.bit_rate(mean(row, "received_rate_bps")),
+                _html.share(mean(row, "loss_ratio")),
+                _html.number(mean(row, "queue_delay_p95_ms"), "ms"),
+            ]
+            for row in self.summary
+        ]
+        head = ("flow", *settings, "runs", "received rate", "loss", "queueing delay p95")
+        failed = f"<p>{len(self.failed)} runs failed</p>" if self.failed else ""
+        return f"<p>means over the seeds</p>{_html.table(head, rows)}{failed}"
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write ``flows.csv`` and ``links.csv``, with the bytes that the command writes, and both as Parquet to a folder."""
@@ -188,6 +209,23 @@ class Benchmark:
         summary: dict[str, Any] = json.loads(self._result.json())
         return summary
 
+    def _repr_html_(self) -> str:
+        figures = {row["name"]: row["all"] for row in self.summary["controllers"]}
+        rows = [
+            [
+                name,
+                str(own["runs"]),
+                _html.number(own["utility_mean"]),
+                _html.share(own["utilisation_ratio"]),
+                _html.number(own["frame_delay_p95_ms"], "ms"),
+                _html.share(own["missed_frames_ratio"]),
+            ]
+            for name, own in figures.items()
+        ]
+        head = ("controller", "runs", "utility, mean", "use", "frame delay p95", "missed frames")
+        means = {name: own["utility_mean"] or 0.0 for name, own in figures.items()}
+        return _html.table(head, rows) + _html.bars("utility, mean", means)
+
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write ``result.json``, ``report.html`` and ``runs.parquet`` to a folder.
 
@@ -203,6 +241,9 @@ def benchmark(
     scenarios: int = 92,
     *,
     seed: str | Sequence[str] = "development",
+    recordings: str | os.PathLike[str] | None = None,
+    uplink: bool = False,
+    scale: float = 1.0,
     shard: str | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -210,7 +251,7 @@ def benchmark(
     progress: bool | Report | None = None,
     engine: object = None,
 ) -> Benchmark:
-    """Judge congestion controllers on random scenarios.
+    """Judge congestion controllers on random scenarios, or on recorded links.
 
     Parameters
     ----------
@@ -220,6 +261,12 @@ def benchmark(
         Number of scenarios of each seed. The default is that of ``giusto benchmark --quick``.
     seed
         Any text, from which the scenarios follow. Several give intervals over seeds.
+    recordings
+        Folder of recorded links, which replace `scenarios` and `seed`; `docs/reference/benchmark.md` lists the formats.
+    uplink
+        Whether the uplink counts where a recording has both directions.
+    scale
+        Factor of the recorded rates, 10^-6 to 10^6.
     shard
         One of several equal parts, such as ``"1/4"``, for several machines; `merge` puts their results together.
     jobs, out, resume, progress, engine
@@ -239,9 +286,16 @@ def benchmark(
     classes = list(dict.fromkeys(own))
     seeds = [seed] if isinstance(seed, str) else list(seed)
     threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, resume)
+    if recordings is None and (uplink or scale != 1.0):
+        raise ValueError("uplink and scale belong to recordings: give them")
+    if not 1e-6 <= scale <= 1e6:
+        raise ValueError(f"scale must be from 1e-06 to 1e+06, found {scale:g}")
+    if recordings is not None and engine is not None:
+        raise ValueError("recordings are judged on this machine's cores: leave out engine, and divide by shard")
     if engine is None:
+        recorded = None if recordings is None else (os.fspath(recordings), uplink, float(scale))
         made = _giusto.run_benchmark(
-            seeds, scenarios, names, classes, shard=shard, jobs=threads, out=folder, resume=resume, progress=report
+            seeds, scenarios, recorded, names, classes, shard=shard, jobs=threads, out=folder, resume=resume, progress=report
         )
     else:
         runner = engine_of(engine)

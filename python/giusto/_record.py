@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from giusto import _giusto
+from giusto import _giusto, _html
 from giusto._statistics import (
     Distribution,
     FlowStatistics,
@@ -247,6 +248,42 @@ class RunRecord:
     def __repr__(self) -> str:
         return f"<giusto.RunRecord {self.scenario!r}, seed {self.seed}, {self.duration_s:g} s>"
 
+    def _repr_html_(self) -> str:
+        def cells(flow: FlowRecord) -> list[str]:
+            delays = (flow.queue_delay_ms, flow.frame_delay_ms)
+            return [
+                flow.id,
+                flow.controller or flow.kind,
+                _html.bit_rate(flow.received_rate_bps),
+                _html.share(flow.loss_ratio),
+                *(_html.number(delay.p95 if delay else None, "ms") for delay in delays),
+            ]
+
+        head = ("flow", "kind", "received rate", "loss", "queueing delay p95", "frame delay p95")
+        marks = "".join(
+            f"<li>{'✓' if check.passed else '✗'} {escape(check.name)}: {_html.number(check.value, check.unit)}, "
+            f"expected {escape(check.bound)}</li>"
+            for check in self.checks
+        )
+        return (
+            f"<p><b>{escape(self.scenario)}</b>, seed {self.seed}, {self.duration_s:g} s</p>"
+            + _html.table(head, map(cells, self.flows))
+            + _html.lines("received rate", self._received_over_time())
+            + (f"<ul style='list-style:none'>{marks}</ul>" if marks else "")
+        )
+
+    def _received_over_time(self) -> dict[str, list[tuple[float, float]]]:
+        """Return the received rate of each flow over time; nothing where no timeline was recorded."""
+        series: dict[str, list[tuple[float, float]]] = {}
+        try:
+            rows = self.flows_over_time
+        except (ImportError, ValueError):
+            return series
+        columns = (rows.column(name).to_pylist() for name in ("flow", "t_s", "received_rate_bps"))
+        for flow, at, bps in zip(*columns):
+            series.setdefault(flow, []).append((at, bps or 0.0))
+        return series
+
 
 _Part = TypeVar("_Part", FlowRecord, LinkRecord)
 
@@ -269,8 +306,8 @@ def _distributions(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a record, the distributions as such, and without names that are keywords of Python."""
     fields = dict(values)
     for name in ("delay_ms", "queue_delay_ms", "frame_delay_ms"):
-        if fields.get(name) is not None:
-            fields[name] = Distribution(**fields[name])
+        if name in fields:
+            fields[name] = Distribution(**(fields[name] or {}))
     if "from" in fields:
         fields["from_"] = fields.pop("from")
     return fields

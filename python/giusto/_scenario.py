@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeAlias
 
 from giusto import _giusto
@@ -32,7 +35,27 @@ class _Part(dict[str, Any]):
     """A table of a scenario with its keys as in a file."""
 
     def __init__(self, **keys: Any) -> None:
-        super().__init__(_table(keys))
+        table = _table(keys)
+        own = type(self).__name__.lower()
+        known = _keys().get(own, table.keys())
+        for key in table:
+            if key not in known:
+                nearest = get_close_matches(key, known, 1)
+                hint = f": did you mean {nearest[0].replace('-', '_')}?" if nearest else f": use one of {', '.join(sorted(known))}"
+                name = repr(table.get("id", ""))
+                raise TypeError(f"giusto.{type(self).__name__}({name}) has no key {key.replace('-', '_')}{hint}")
+        super().__init__(table)
+
+
+@cache
+def _keys() -> dict[str, set[str]]:
+    """Return the keys of each kind of table."""
+    keys: dict[str, set[str]] = {"flow": {"kind"}}
+    for path in _giusto.setting_paths():
+        part, _, key = path.rpartition(".")
+        if part:
+            keys.setdefault(part.split(".")[0], set()).add(key)
+    return keys
 
 
 class Link(_Part):
@@ -234,7 +257,7 @@ def scenario_of(scenario: Scenario | str | os.PathLike[str]) -> Scenario:
     return Scenario.load(scenario)
 
 
-def rate_steps(times_s: Sequence[float], rates_bps: Sequence[float], period_s: float | None = None) -> dict[str, Any]:
+def rate_steps(times_s: Iterable[float], rates_bps: Iterable[float], period_s: float | None = None) -> dict[str, Any]:
     """Return a rate that changes at given times, for `Link` or for ``Flow(kind="cbr")``.
 
     Parameters
@@ -246,11 +269,17 @@ def rate_steps(times_s: Sequence[float], rates_bps: Sequence[float], period_s: f
     period_s : float, optional
         The steps repeat after this time, in s.
     """
-    steps = _steps(times_s, [f"{round(rate)} bit/s" for rate in _list("rates_bps", rates_bps)])
-    return steps if period_s is None else {**steps, "period": _time(period_s)}
+    times = _numbers("times_s", times_s)
+    steps = _steps(times, [f"{round(rate)} bit/s" for rate in _numbers("rates_bps", rates_bps)])
+    if period_s is None:
+        return steps
+    last_s = times[-1]
+    if not (math.isfinite(period_s) and period_s > last_s):
+        raise ValueError(f"period_s must be a time in s after the last step at {last_s:g}, found {period_s:g}")
+    return {**steps, "period": _time(period_s)}
 
 
-def delay_steps(times_s: Sequence[float], delays_ms: Sequence[float]) -> dict[str, Any]:
+def delay_steps(times_s: Iterable[float], delays_ms: Iterable[float]) -> dict[str, Any]:
     """Return a propagation delay that changes at given times, for `Link`.
 
     Parameters
@@ -260,10 +289,10 @@ def delay_steps(times_s: Sequence[float], delays_ms: Sequence[float]) -> dict[st
     delays_ms : array_like, shape (n,)
         Delays from these times on, in ms.
     """
-    return _steps(times_s, [_time(delay / 1e3) for delay in _list("delays_ms", delays_ms)])
+    return _steps(times_s, [_time(delay / 1e3) for delay in _numbers("delays_ms", delays_ms)])
 
 
-def loss_steps(times_s: Sequence[float], ratios: Sequence[float]) -> dict[str, Any]:
+def loss_steps(times_s: Iterable[float], ratios: Iterable[float]) -> dict[str, Any]:
     """Return a probability of loss that changes at given times, for `Link`.
 
     Parameters
@@ -273,10 +302,10 @@ def loss_steps(times_s: Sequence[float], ratios: Sequence[float]) -> dict[str, A
     ratios : array_like, shape (n,)
         Probabilities from these times on, 0 to 1.
     """
-    return _steps(times_s, [float(ratio) for ratio in _list("ratios", ratios)])
+    return _steps(times_s, _numbers("ratios", ratios, 1.0))
 
 
-def loss_packets(lost: Sequence[int]) -> dict[str, Any]:
+def loss_packets(lost: Iterable[int]) -> dict[str, Any]:
     """Return losses of given packets, for `Link`.
 
     Parameters
@@ -290,7 +319,7 @@ def loss_packets(lost: Sequence[int]) -> dict[str, Any]:
     return {"packets": _integers("lost", values)}
 
 
-def frame_sizes(sizes_bytes: Sequence[int], **keys: Any) -> dict[str, Any]:
+def frame_sizes(sizes_bytes: Iterable[int], **keys: Any) -> dict[str, Any]:
     """Return a video whose frames have recorded sizes, for ``Flow(kind="media", video=…)``.
 
     Parameters
@@ -309,11 +338,33 @@ def frame_sizes(sizes_bytes: Sequence[int], **keys: Any) -> dict[str, Any]:
     return {"model": "recorded", "sizes": _integers("sizes_bytes", _list("sizes_bytes", sizes_bytes)), **_table(keys)}
 
 
-def _steps(times_s: Sequence[float], values: list[Any]) -> dict[str, Any]:
-    times = [_time(time) for time in _list("times_s", times_s)]
+def _steps(times_s: Iterable[float], values: list[Any]) -> dict[str, Any]:
+    times = _numbers("times_s", times_s)
     if len(times) != len(values):
         raise ValueError(f"times_s has {len(times)} elements and the values {len(values)}: give as many of each")
-    return {"steps": [[time, value] for time, value in zip(times, values)]}
+    if not times or times[0] != 0.0:
+        raise ValueError(f"times_s[0] must be 0, found {times[0]:g}" if times else "times_s is empty: begin with 0")
+    for place in range(1, len(times)):
+        if times[place] <= times[place - 1]:
+            raise ValueError(
+                f"times_s must ascend: times_s[{place}] is {times[place]:g}, after {times[place - 1]:g}"
+            )
+    return {"steps": [[_time(time), value] for time, value in zip(times, values)]}
+
+
+def _numbers(name: str, values: Any, most: float = math.inf) -> list[float]:
+    """Return the values as floats, each finite, at least 0 and at most `most`."""
+    numbers = []
+    for place, value in enumerate(_list(name, values)):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}[{place}]: must be a number, found {value!r}") from None
+        if not (math.isfinite(number) and 0.0 <= number <= most):
+            bounds = "at least 0" if most == math.inf else f"from 0 to {most:g}"
+            raise ValueError(f"{name}[{place}] must be {bounds}, found {number:g}")
+        numbers.append(number)
+    return numbers
 
 
 def _list(name: str, values: Any) -> list[Any]:

@@ -6,17 +6,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan, nan
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Mean, quantiles and maximum, in the unit of the field that holds it."""
+    """Mean, quantiles and maximum, in the unit of the field that holds it.
 
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    max: float
+    Without a sample all are NaN, and the distribution is false.
+    """
+
+    mean: float = nan
+    p50: float = nan
+    p95: float = nan
+    p99: float = nan
+    max: float = nan
+
+    def __bool__(self) -> bool:
+        return not isnan(self.mean)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +50,9 @@ class FlowStatistics:
         Lost packets over lost and received ones; packets in flight at the end of the run do not count.
     marked_ratio : float or None
         Share of the packets that arrive in the window with a CE mark.
-    delay_ms : Distribution or None
+    delay_ms : Distribution
         From departure at the source to arrival at the destination, of the packets that arrive in the window.
-    queue_delay_ms : Distribution or None
+    queue_delay_ms : Distribution
         From entering a link's queue to the start of transmission, summed over the path, of the same packets.
     target_rate_bps : float or None
         Mean over time of the controller's target rate, headers included.
@@ -53,7 +60,7 @@ class FlowStatistics:
         Changes of the target rate.
     frames : int or None
         Frames of all streams that become complete in the window.
-    frame_delay_ms : Distribution or None
+    frame_delay_ms : Distribution
         From the capture of a frame until it is complete, of these frames.
     feedback_rate_bps : float or None
         Bytes of the receiver's feedback sent in the window, over its length.
@@ -68,12 +75,12 @@ class FlowStatistics:
     duplicate_packets: int
     loss_ratio: float | None = None
     marked_ratio: float | None = None
-    delay_ms: Distribution | None = None
-    queue_delay_ms: Distribution | None = None
+    delay_ms: Distribution = Distribution()
+    queue_delay_ms: Distribution = Distribution()
     target_rate_bps: float | None = None
     decisions: int | None = None
     frames: int | None = None
-    frame_delay_ms: Distribution | None = None
+    frame_delay_ms: Distribution = Distribution()
     feedback_rate_bps: float | None = None
 
 
@@ -87,7 +94,7 @@ class StreamStatistics:
         Payload of the frames that become complete in the window, over its length.
     frames : int
         Frames that become complete in the window.
-    frame_delay_ms : Distribution or None
+    frame_delay_ms : Distribution
         From the capture of a frame until it is complete, of these frames.
     skipped_frames : int or None
         Frames that were not encoded because the sender's queue was too old.
@@ -99,7 +106,7 @@ class StreamStatistics:
 
     goodput_bps: float
     frames: int
-    frame_delay_ms: Distribution | None = None
+    frame_delay_ms: Distribution = Distribution()
     skipped_frames: int | None = None
     discarded_packets: int | None = None
     late_frames: int | None = None
@@ -166,7 +173,7 @@ class LinkStatistics:
         Copies that it made.
     corrupted_packets : int
         Packets whose content it changed; it delivers them, and their receivers discard them.
-    queue_delay_ms : Distribution or None
+    queue_delay_ms : Distribution
         From entering its queue to the start of transmission, of the packets transmitted in the window.
     """
 
@@ -182,4 +189,4 @@ class LinkStatistics:
     in_flight_packets: int
     duplicated_packets: int
     corrupted_packets: int
-    queue_delay_ms: Distribution | None = None
+    queue_delay_ms: Distribution = Distribution()

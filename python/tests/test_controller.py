@@ -349,3 +349,20 @@ def test_a_controller_drops_frames(media: str) -> None:
 
     with pytest.raises(ValueError, match="at least 1, or None, found 0"):
         run(media, Never)
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "text"),
+    [
+        ("target", "fast", r"target\(\) at 0 s: must return a rate in bit/s, or a giusto.Target, found 'fast'"),
+        ("target", None, r"target\(\) .*found None"),
+        ("next_timeout", "soon", r"next_timeout\(\) .*must return a time in s, or None, found 'soon'"),
+        ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
+        ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),
+        ("next_probe", 3, r"next_probe\(\) .*a giusto.Probe, or None, found 3"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(method: str, value: object, text: str, media: str) -> None:
+    members = {"target": lambda self: 1e6, method: lambda self: value}
+    with pytest.raises(TypeError, match=r'controller "Slip": ' + text):
+        giusto.run(media, set={"call.controller": type("Slip", (giusto.Controller,), members)})

@@ -192,3 +192,23 @@ def test_a_controller_in_python_is_judged() -> None:
         giusto.benchmark(["nobody"], scenarios=1)
     with pytest.raises(ValueError, match="is named twice"):
         giusto.benchmark(["fixed", "fixed"], scenarios=1)
+
+
+def test_recorded_links_are_those_of_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / "train.csv").write_text("time_s,rate_kbps\n0,900\n4,2500\n9,700\n17,1200\n24,1200\n")
+    controllers = ["fixed", "gcc:libwebrtc"]
+    judged = giusto.benchmark(controllers, recordings=folder, scale=0.5, out=tmp_path / "own", progress=False)
+    words = ["benchmark", "--recordings", folder, "--scale", "0.5", "--controller", ",".join(controllers)]
+    command(*words, "--out", tmp_path / "command")
+    own, other = (json.loads((tmp_path / name / "result.json").read_text()) for name in ("own", "command"))
+    assert own == other and judged.runs.num_rows > 12
+    for wrong, text in (
+        ({"scale": 2.0}, "belong to recordings"),
+        ({"recordings": folder, "scale": 0.0}, "scale must be from"),
+        ({"recordings": tmp_path / "none"}, "none"),
+        ({"recordings": folder, "engine": "dask"}, "leave out engine"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            giusto.benchmark(controllers, progress=False, **wrong)  # type: ignore[arg-type]

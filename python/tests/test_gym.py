@@ -79,6 +79,104 @@ def test_actions_are_target_rates() -> None:
     assert 0 <= rewards[4_000_000] < 0.2
 
 
+def follow(seen: Any) -> Any:
+    """Follow the received rate, less while packets queue. `seen` are two observations."""
+    received, delay = (giusto.gym.FEATURES.index(name) for name in ("received_rate", "queue_delay_s"))
+    return numpy.array([numpy.clip(max(seen[0][received], seen[1][received]) + 0.04 - 2 * seen[1][delay], -1, 1)])
+
+
+def targets(scenario: giusto.Scenario, policy: Any, seed: int, steps: int) -> list[float]:
+    """The target in force in each step of a run."""
+    own = giusto.gym.PolicyController(policy, stack=2)
+    decisions = giusto.run(scenario, seed, set={"call.controller": own}).decisions.to_pylist()
+    return [[row["to_bps"] for row in decisions if row["at_s"] <= step * 0.2 + 1e-6][-1] for step in range(steps)]
+
+
+def test_a_policy_has_the_targets_of_its_episodes() -> None:
+    lossy = CALL.with_settings({"bottleneck.loss": 0.02, "bottleneck.rate": "1 Mbit/s"})
+    for scenario in (CALL, lossy):
+        environment = gymnasium.wrappers.FrameStackObservation(
+            gymnasium.make("giusto/Scenario-v0", scenario=scenario), 2
+        )
+        observation, _ = environment.reset(seed=1, options={"episode": 5})
+        wanted, is_over = [], False
+        while not is_over:
+            observation, _, _, is_over, info = environment.step(follow(observation))
+            wanted.append(info["target_bps"])
+        assert len(wanted) == 100 and len(set(wanted)) > 30
+        assert targets(scenario, follow, 5, 100) == wanted
+        assert targets(scenario, lambda seen: follow(seen) - 0.01, 5, 100) != wanted
+
+
+def test_policies_of_other_packages(tmp_path: Path) -> None:
+    class Model:
+        """As of Stable-Baselines3."""
+
+        def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+            assert deterministic and observation.shape == (2, 12)
+            return follow(observation), None
+
+    assert targets(CALL, Model(), 5, 50) == targets(CALL, follow, 5, 50)
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    # The newest received rate and 0.05 more.
+    nodes = [
+        helper.make_node("Gather", ["seen", "row"], ["last"], axis=1),
+        helper.make_node("Gather", ["last", "column"], ["rate"], axis=1),
+        helper.make_node("Add", ["rate", "more"], ["action"]),
+    ]
+    constants = [
+        helper.make_tensor("row", onnx.TensorProto.INT64, [], [1]),
+        helper.make_tensor("column", onnx.TensorProto.INT64, [1], [giusto.gym.FEATURES.index("received_rate")]),
+        helper.make_tensor("more", single, [1], [0.05]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info("seen", single, [1, 2, 12])],
+        [helper.make_tensor_value_info("action", single, [1, 1])],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    path = tmp_path / "policy.onnx"
+    onnx.save(model, path)
+    column = giusto.gym.FEATURES.index("received_rate")
+    assert targets(CALL, path, 5, 50) == targets(CALL, lambda seen: seen[1][column] + numpy.float32(0.05), 5, 50)
+
+
+def test_a_policy_is_judged_by_the_benchmark() -> None:
+    own = giusto.gym.PolicyController(follow, stack=2, name="follow")
+    summary = giusto.benchmark([own, "fixed"], scenarios=1, progress=False).summary
+    assert {row["name"] for row in summary["controllers"]} == {"follow", "fixed"}
+    utility = {row["name"]: row["all"]["utility_mean"] for row in summary["controllers"]}
+    assert 0.2 < utility["follow"] <= 1
+
+
+def test_slips_are_named() -> None:
+    environment = gymnasium.make("giusto/Scenario-v0", scenario=CALL).unwrapped
+    environment.reset(seed=1)
+    for actions, text in (([1.5], "action\\[0\\] must be a number from -1 to 1, found 1.5"), ([numpy.nan], "found nan")):
+        with pytest.raises(ValueError, match=text):
+            environment.step(numpy.array(actions, numpy.float32))
+    environment.step(numpy.array([1.0], numpy.float32))
+    vector = giusto.gym.VectorEnvironment(2, scenario=CALL)
+    vector.reset(seed=1)
+    with pytest.raises(ValueError, match="action\\[1\\] .*found -2"):
+        vector.step(numpy.array([[0.0], [-2.0]], numpy.float32))
+    with pytest.raises(ValueError, match="each of 2 environments"):
+        vector.step(numpy.zeros((3, 1), numpy.float32))
+    with pytest.raises(ValueError, match="step_s must be from 0.02 to 10, found nan"):
+        giusto.gym.PolicyController(follow, step_s=numpy.nan)
+    with pytest.raises(ValueError, match="stack must be at least 1, found 0"):
+        giusto.gym.PolicyController(follow, stack=0)
+    with pytest.raises(TypeError, match="policy must be a function"):
+        giusto.gym.PolicyController(7)
+    with pytest.raises(ValueError, match="an action must be one number"):
+        targets(CALL, lambda seen: numpy.zeros(2), 5, 1)
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_a_vector_environment_does_what_single_ones_do(mode: AutoresetMode) -> None:
     keys: dict[str, Any] = {"families": ["static", "stalls", "equal-calls"], "step_s": 4.0}
@@ -257,7 +355,7 @@ def test_a_short_training_beats_a_random_policy() -> None:
         total = numpy.zeros(len(seeds))
         for _ in range(60):
             actions = (policies[:, :-1] * observations).sum(axis=1) + policies[:, -1]
-            observations, rewards, _, _, _ = environments.step(actions[:, None])
+            observations, rewards, _, _, _ = environments.step(numpy.clip(actions, -1, 1)[:, None])
             total += rewards
         return total.reshape(len(weights), episodes).mean(axis=1) / 60
 

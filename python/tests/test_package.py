@@ -25,6 +25,25 @@ def test_types_and_stubs_are_those_of_the_module(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/python.md"])
+def test_strict_types_accept_the_examples(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium")
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (tmp_path / "example.py").write_text("\n".join(examples))
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\n")
+
+    def check() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "mypy", "--cache-dir", ".cache", "example.py"]
+        return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=600)
+
+    done = check()
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (tmp_path / "example.py").open("a") as file:
+        file.write("record.flow('call').frame_delay_ms.p96\n")
+    done = check()
+    assert done.returncode == 1 and 'has no attribute "p96"' in done.stdout, done.stdout
+
+
 def test_python_runs_the_command() -> None:
     assert re.fullmatch(r"giusto \d+\.\d+\.\d+\n", command("--version"))
     script = Path(sys.executable).with_name("giusto")

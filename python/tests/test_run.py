@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import signal
 import subprocess
@@ -35,7 +36,6 @@ def test_a_run_has_the_figures_of_arithmetic() -> None:
     voice = record.flow("voice")
     assert (record.seed, record.duration_s, voice.sent_packets) == (3, 10.0, 400)
     # 20 ms of propagation, and 200 B at 1 Mbit/s.
-    assert voice.delay_ms is not None
     assert voice.delay_ms.max == pytest.approx(21.6)
     assert voice.delay_ms.p50 == pytest.approx(21.6)
     assert record.link("wire").utilisation_ratio == pytest.approx(0.064, rel=0.01)
@@ -178,3 +178,23 @@ except KeyboardInterrupt:
             process.kill()
             raise
         assert (output, process.returncode) == ("interrupted\n", 0)
+
+
+def test_results_are_tables_in_notebooks(media: str) -> None:
+    record = giusto.run(media + '[[expect]]\nflow = "call"\nmetric = "loss"\nmin = 0\nmax = 0.5\n', seed=1)
+    html = record._repr_html_()
+    call = record.flow("call")
+    for part in ("<td", "call", f"{call.received_rate_bps / 1e6:.3g} Mbit/s", f"{call.frame_delay_ms.p95:.3g} ms", "<polyline", "✓"):
+        assert part in html, part
+    # Without a timeline there is no chart.
+    assert "<polyline" not in giusto.run(media, seed=1, timeline=False)._repr_html_()
+    sweep = giusto.sweep(media, {"bottleneck.rate": ["1 Mbit/s", "2 Mbit/s"]}, seeds=[1], progress=False)
+    html = sweep._repr_html_()
+    assert html.count("<tr>") == 3 and "1 Mbit/s" in html
+    html = giusto.benchmark(["fixed", "tempo"], scenarios=1, progress=False)._repr_html_()
+    assert html.count("<tr>") == 3 and html.count("<rect") == 2
+
+
+def test_a_distribution_without_a_sample_is_false() -> None:
+    assert not giusto.Distribution() and math.isnan(giusto.Distribution().p95)
+    assert giusto.Distribution(1.0, 1.0, 1.0, 1.0, 1.0)

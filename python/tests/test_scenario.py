@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -105,7 +107,7 @@ def test_errors_name_place_value_and_fix(media: str) -> None:
     with pytest.raises(giusto.ScenarioError) as caught:
         giusto.Scenario(
             duration="10 s",
-            link=giusto.Link("wire", "here", "there", rat="1 Mbit/s"),
+            link={"id": "wire", "from": "here", "to": "there", "rat": "1 Mbit/s"},
             flow=giusto.Flow("voice", "cbr", rate="64 kbit", size="200 B"),
         )
     lines = str(caught.value).splitlines()
@@ -168,3 +170,33 @@ def test_recorded_frame_sizes_are_played() -> None:
     with pytest.raises(giusto.ScenarioError, match="10 to 1000000, found 5"):
         sizes[0] = 5
         frames()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: giusto.rate_steps([0, 1], [1e6, -1]), r"rates_bps\[1\] must be at least 0, found -1"),
+        (lambda: giusto.rate_steps([0, 1], [math.nan, 1]), r"rates_bps\[0\] .*found nan"),
+        (lambda: giusto.rate_steps([0, 2, 1], [1e6] * 3), r"times_s must ascend: times_s\[2\] is 1, after 2"),
+        (lambda: giusto.rate_steps([1, 2], [1e6] * 2), r"times_s\[0\] must be 0, found 1"),
+        (lambda: giusto.rate_steps([0, 2], [1e6] * 2, period_s=2), "period_s must be a time in s after .* 2, found 2"),
+        (lambda: giusto.rate_steps([], []), "times_s is empty"),
+        (lambda: giusto.loss_steps([0], [1.5]), r"ratios\[0\] must be from 0 to 1, found 1.5"),
+        (lambda: giusto.loss_steps([0], [math.inf]), r"ratios\[0\] .*found inf"),
+        (lambda: giusto.delay_steps([0], [-3]), r"delays_ms\[0\] must be at least 0, found -3"),
+        (lambda: giusto.rate_steps([0], ["fast"]), r"rates_bps\[0\]: must be a number, found 'fast'"),
+        (lambda: giusto.Link("wire", "a", "b", rat="1 Mbit/s"), r"Link\('wire'\) has no key rat: did you mean rate"),
+        (lambda: giusto.Flow("call", "media", controler="nada"), "no key controler: did you mean controller"),
+        (lambda: giusto.Expect("queue-delay-p95", flw="call"), "no key flw: did you mean flow"),
+        (lambda: giusto.Change("1 s", "wire", rates="1 Mbit/s"), "no key rates: did you mean rate"),
+        (lambda: giusto.listen("127.0.0.1", 65536), "port must be from 0 to 65535, found 65536"),
+        (lambda: giusto.call("127.0.0.1", 0), "port must be from 1 to 65535, found 0"),
+    ],
+)
+def test_slips_are_named_at_once(make: Callable[[], object], text: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=text):
+        make()
+    # What is right beside it is accepted.
+    giusto.rate_steps([0, 1], [1e6, 0], period_s=1.5)
+    giusto.loss_steps([0, 1], [0, 1])
+    giusto.Link("wire", "a", "b", rate_mbps=1, delay_ms=1, queue={"kind": "codel"}, loss=giusto.loss_steps([0], [1]))

@@ -113,6 +113,15 @@ tune is part of the Python package, which has a command giusto of its own: pip i
         #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Make the figures and the table of a publication, and all that it takes to make them again
+    #[command(after_help = "Examples:
+  giusto paper media-step --seeds 1..10 --out paper
+paper is part of the Python package, which has a command giusto of its own: pip install 'giusto[plot]'")]
+    Paper {
+        /// What the command of the Python package takes
+        #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Merge the shards of a sweep or a benchmark
     Merge(merge::MergeArgs),
     /// Run a recorded session through congestion controllers
@@ -187,6 +196,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let has_parts = !matches!(
         cli.command,
         Command::Tune { .. }
+            | Command::Paper { .. }
             | Command::Merge(_)
             | Command::Completions { .. }
             | Command::Schema
@@ -212,6 +222,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Benchmark(args) => benchmark::run(&args, &stop),
         Command::Tune { .. } => Err(UsageError::new(
             "tune is part of the Python package: pip install 'giusto[tune]', whose command giusto has it",
+        )
+        .into()),
+        Command::Paper { .. } => Err(UsageError::new(
+            "paper is part of the Python package: pip install 'giusto[plot]', whose command giusto has it",
         )
         .into()),
         Command::Merge(args) => merge::run(&args),

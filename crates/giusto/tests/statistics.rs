@@ -86,7 +86,8 @@ fn class<T>(name: &str, about: &str, tables: &[&[Statistic<T>]], empty: &T) -> S
             Read::Delay(_) => "Distribution",
             _ => "float",
         };
-        let is_always_known = !matches!(row.read, Read::Delay(_)) && row.is_known(empty);
+        // A distribution without a sample has numbers that are NaN.
+        let is_always_known = matches!(row.read, Read::Delay(_)) || row.is_known(empty);
         if is_always_known { name.to_owned() } else { format!("{name} | None") }
     };
     let mut text = format!(
@@ -103,7 +104,11 @@ fn class<T>(name: &str, about: &str, tables: &[&[Statistic<T>]], empty: &T) -> S
     text += "    \"\"\"\n\n";
     for row in rows() {
         let of_type = of_type(row);
-        let default = if of_type.ends_with("None") { " = None" } else { "" };
+        let default = match of_type.as_str() {
+            "Distribution" => " = Distribution()",
+            _ if of_type.ends_with("None") => " = None",
+            _ => "",
+        };
         text.extend([format!("    {}: {of_type}{default}\n", row.name)]);
     }
     text
@@ -125,10 +130,14 @@ fn records_of_python_have_every_statistic() {
         class("LinkStatistics", "Statistics of a link.", &[LINK], &LinkRecord::default()),
     ];
     let head = "\"\"\"Statistics of records.\"\"\"\n\n# Generated from crates/giusto/src/statistics: do not edit.\n# ruff: noqa: E501\n\n\
-        from __future__ import annotations\n\nfrom dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Distribution:\n\
-        \x20   \"\"\"Mean, quantiles and maximum, in the unit of the field that holds it.\"\"\"\n\n";
-    let parts = Part::ALL.map(|part| format!("    {}: float\n", part.name()));
-    is_current("python/giusto/_statistics.py", &(head.to_owned() + &parts.concat() + &classes.concat()));
+        from __future__ import annotations\n\nfrom dataclasses import dataclass\nfrom math import isnan, nan\n\n\n\
+        @dataclass(frozen=True)\nclass Distribution:\n\
+        \x20   \"\"\"Mean, quantiles and maximum, in the unit of the field that holds it.\n\n\
+        \x20   Without a sample all are NaN, and the distribution is false.\n    \"\"\"\n\n";
+    let parts = Part::ALL.map(|part| format!("    {}: float = nan\n", part.name()));
+    let truth = "\n    def __bool__(self) -> bool:\n        return not isnan(self.mean)\n";
+    let text = head.to_owned() + &parts.concat() + truth + &classes.concat();
+    is_current("python/giusto/_statistics.py", &text);
 }
 
 /// The names of the statistics of a record, those of its JSON apart from what `about` names.

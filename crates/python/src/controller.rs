@@ -12,6 +12,7 @@ use giusto_congestion::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use pyo3::{
+    exceptions::PyTypeError,
     prelude::*,
     types::{PyDict, PyList, PyType},
 };
@@ -38,6 +39,16 @@ pub(crate) struct Limits {
     start_bps: u64,
     /// Highest target rate, bit/s.
     max_bps: u64,
+}
+
+impl From<&Limits> for congestion::Limits {
+    fn from(limits: &Limits) -> Self {
+        let rate = DataRate::from_bps;
+        Self::DEFAULT
+            .with_min(rate(limits.min_bps))
+            .with_start(rate(limits.start_bps))
+            .with_max(rate(limits.max_bps))
+    }
 }
 
 impl From<congestion::Limits> for Limits {
@@ -86,7 +97,7 @@ impl SentPacket {
 
 /// A report of one packet.
 #[pyclass(frozen, module = "giusto._giusto")]
-pub(crate) struct PacketReport(congestion::PacketReport);
+pub(crate) struct PacketReport(pub(crate) congestion::PacketReport);
 
 #[pymethods]
 impl PacketReport {
@@ -129,7 +140,7 @@ pub(crate) struct NadaReport {
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 pub(crate) struct Feedback {
     /// Reports of packets, in the order of their numbers; empty for messages without any.
-    packets: Py<PyList>,
+    pub(crate) packets: Py<PyList>,
     /// Round-trip time, if the message gives one, s.
     round_trip_s: Option<f64>,
     /// The receiver's estimate of the available rate (REMB), bit/s.
@@ -525,6 +536,25 @@ impl PythonController {
         value_error(format!("controller \"{name}\": {method}() at {now} s: {text}"))
     }
 
+    /// `method` returned something of another type than is `wanted`.
+    fn wrong_type(&self, method: &str, found: &Bound<'_, PyAny>, wanted: &str) -> PyErr {
+        let (name, now) = (self.name, self.now.as_seconds());
+        let text =
+            format!("controller \"{name}\": {method}() at {now} s: must return {wanted}, found {found:?}");
+        PyTypeError::new_err(text)
+    }
+
+    /// What `method` returns.
+    fn given<T: for<'a, 'py> FromPyObject<'a, 'py>>(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        wanted: &str,
+    ) -> PyResult<T> {
+        let found = self.object.bind(py).call_method0(method)?;
+        found.extract().map_err(|_| self.wrong_type(method, &found, wanted))
+    }
+
     /// A rate that `method` returned.
     fn rate(&self, method: &str, bps: f64) -> PyResult<DataRate> {
         rate("the rate", bps)
@@ -558,26 +588,32 @@ impl PythonController {
                 self.rate("target", media_bps)?;
                 self.within_limits(&Target::new(media_bps, None, 0.0, None)?)
             }
-            Err(_) => self.within_limits(&target.cast::<Target>()?.borrow()),
+            Err(_) => match target.cast::<Target>() {
+                Ok(target) => self.within_limits(&target.borrow()),
+                Err(_) => {
+                    return Err(self.wrong_type("target", &target, "a rate in bit/s, or a giusto.Target"));
+                }
+            },
         };
         if self.target.media != self.decision.to {
             let cause = if self.hooks.cause { self.cause(py)? } else { Cause::Unstated };
             self.decision = Decision::new(now, self.target.media, cause).with_from(self.decision.to);
         }
         if self.hooks.stream_targets {
-            let given: Vec<f64> = self.object.bind(py).call_method0("stream_targets")?.extract()?;
+            let given: Vec<f64> = self.given(py, "stream_targets", "a list of rates in bit/s")?;
             let rates = given.into_iter().map(|bps| self.rate("stream_targets", bps));
             self.stream_targets = rates.collect::<PyResult<_>>()?;
         }
         if self.hooks.frame_drop_interval {
-            let given: Option<u32> = self.object.bind(py).call_method0("frame_drop_interval")?.extract()?;
+            let given: Option<u32> =
+                self.given(py, "frame_drop_interval", "an integer of at least 1, or None")?;
             if given == Some(0) {
                 return Err(self.wrong("frame_drop_interval", "must be at least 1, or None, found 0"));
             }
             self.frame_drop_interval = given;
         }
         if self.hooks.next_timeout {
-            let next: Option<f64> = self.object.bind(py).call_method0("next_timeout")?.extract()?;
+            let next: Option<f64> = self.given(py, "next_timeout", "a time in s, or None")?;
             let is_time = |next: &f64| next.is_finite() && *next >= 0.0;
             if let Some(next) = next.filter(|next| !is_time(next)) {
                 let text = format!("must be a time in s of at least 0, or None, found {next}");
@@ -712,7 +748,10 @@ impl Controller for PythonController {
                 let text = format!("{MAX_PROBES} probes in a row: return each once, then None");
                 return Err(self.wrong("next_probe", text));
             }
-            let probe = probe.cast::<Probe>()?.borrow();
+            let Ok(probe) = probe.cast::<Probe>() else {
+                return Err(self.wrong_type("next_probe", &probe, "a giusto.Probe, or None"));
+            };
+            let probe = probe.borrow();
             let rate = rate("rate_bps", probe.rate_bps)?;
             Ok(Some(
                 congestion::Probe::new(probe.cluster, rate)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use giusto::{
-    benchmark::{self, BenchmarkResult, Plan, RunRow},
+    benchmark::{self, BenchmarkResult, Plan, Recordings, RunRow},
     run::{
         Parallel, Shard,
         sweep::{self, Finished, Journal, Outcome as SweepOutcome, Part, Planned, Seeds, Values, Whole},
@@ -229,16 +229,13 @@ pub(crate) fn judged(names: Option<&[String]>, own: &[Own]) -> PyResult<Vec<Algo
     names.map_or_else(|| Ok(Plan::default_controllers()), |names| names.iter().map(find).collect())
 }
 
-/// Plans a benchmark; returns its journal in `out`, and the runs that are in the journal, as well.
+/// Divides a benchmark; returns its journal in `out`, and the runs that are in the journal, as well.
 pub(crate) fn begin_benchmark(
-    seeds: Vec<String>,
-    scenarios: u64,
-    judged: Vec<Algorithm>,
+    plan: Plan,
     shard: Option<&str>,
     out: Option<&Path>,
     resume: bool,
 ) -> Outcome<(Plan, Option<Journal>, Vec<RunRow>)> {
-    let plan = Plan::new(seeds, scenarios, judged)?;
     let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
     let plan = Plan { shard, ..plan };
     let name = plan.identity();
@@ -252,14 +249,15 @@ pub(crate) fn begin_benchmark(
     Ok((plan, journal, known))
 }
 
-/// Judges controllers on random scenarios.
+/// Judges controllers on random scenarios, or on those of recordings: a file or folder, whether the uplink counts, and the factor of rates.
 #[pyfunction]
-#[pyo3(signature = (seeds, scenarios, names, controllers, *, shard, jobs, out, resume, progress))]
+#[pyo3(signature = (seeds, scenarios, recordings, names, controllers, *, shard, jobs, out, resume, progress))]
 #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
 pub(crate) fn run_benchmark(
     py: Python<'_>,
     seeds: Vec<String>,
     scenarios: u64,
+    recordings: Option<(PathBuf, bool, f64)>,
     names: Option<Vec<String>>,
     controllers: Vec<Bound<'_, PyType>>,
     shard: Option<&str>,
@@ -270,7 +268,15 @@ pub(crate) fn run_benchmark(
 ) -> Outcome<Benchmark> {
     let own = Own::all(&controllers)?;
     let judged = judged(names.as_deref(), &own)?;
-    let (plan, journal, known) = begin_benchmark(seeds, scenarios, judged, shard, out.as_deref(), resume)?;
+    let plan = match recordings {
+        Some((path, uplink, scale)) => {
+            let recordings =
+                Recordings::read(&path, uplink, scale).map_err(|error| value_error(error.to_string()))?;
+            Plan::of_recordings(recordings, judged)?
+        }
+        None => Plan::new(seeds, scenarios, judged)?,
+    };
+    let (plan, journal, known) = begin_benchmark(plan, shard, out.as_deref(), resume)?;
     let total = plan.runs();
     let raised = Raised::default();
     let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {

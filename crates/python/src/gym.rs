@@ -5,18 +5,20 @@ use std::sync::{Mutex, PoisonError, atomic::Ordering};
 use giusto::{
     benchmark::Family,
     environment::{
-        Autoreset, Batch, BatchStep, Begin, Environment, EnvironmentError, Episodes, Feature, RATES, STEP,
-        action_of_rate, rate_of_action,
+        self, Autoreset, Batch, BatchStep, Begin, Environment, EnvironmentError, Episodes, Feature, RATES,
+        STEP, action_of_rate, rate_of_action,
     },
     scenario::load_controller,
 };
-use giusto_units::{DataRate, TimeDelta};
+use giusto_congestion as congestion;
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList},
 };
 
 use crate::{
+    controller::{Feedback, Limits, PacketReport, SentPacket, rate, seconds},
     detached::detached,
     error::{Outcome, value_error},
     scenario::{Document, as_settings},
@@ -179,6 +181,72 @@ impl Steps {
             news.set_item("final", PyBytes::new(py, &last))?;
         }
         Ok(news)
+    }
+}
+
+/// What the sender of a call sees, as the observations of an environment.
+#[pyclass(frozen, module = "giusto._giusto")]
+pub(crate) struct Observer(Mutex<environment::Observer>);
+
+#[pymethods]
+impl Observer {
+    /// An observer of a call with these limits.
+    #[new]
+    fn new(limits: &Limits) -> Self {
+        Self(Mutex::new(environment::Observer::new(limits.into())))
+    }
+
+    /// Notes a packet that was sent.
+    fn on_sent(&self, packet: &SentPacket) {
+        self.observer().on_sent(&packet.0);
+    }
+
+    /// Notes feedback.
+    fn on_feedback(&self, py: Python<'_>, now_s: f64, feedback: &Feedback) -> PyResult<()> {
+        let now = Timestamp::ZERO + seconds("now_s", now_s)?;
+        let packets = feedback.packets.bind(py).iter();
+        let packets: Vec<congestion::PacketReport> =
+            packets.map(|report| Ok(report.cast::<PacketReport>()?.get().0)).collect::<PyResult<_>>()?;
+        let feedback = congestion::Feedback::new(&packets, DataSize::ZERO);
+        self.observer().on_feedback(now, &feedback);
+        Ok(())
+    }
+
+    /// Notes new limits.
+    fn set_limits(&self, limits: &Limits) {
+        self.observer().set_limits(limits.into());
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyDict>) -> Self {
+        Self(Mutex::new(self.observer().clone()))
+    }
+
+    /// Forgets the delays of the old route.
+    fn on_route_change(&self) {
+        self.observer().on_route_change();
+    }
+
+    /// The observation at the end of a step, as the bytes of an array of float32; begins the next step.
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        began_s: f64,
+        now_s: f64,
+        target_bps: f64,
+        oldest_s: f64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let at = |name, value| seconds(name, value).map(|time| Timestamp::ZERO + time);
+        let (began, now) = (at("began_s", began_s)?, at("now_s", now_s)?);
+        let (target, oldest) = (rate("target_bps", target_bps)?, seconds("oldest_s", oldest_s)?);
+        let observation = self.observer().observe(began, now, target, oldest);
+        let bytes: Vec<u8> = observation.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+impl Observer {
+    fn observer(&self) -> std::sync::MutexGuard<'_, environment::Observer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -38,12 +38,12 @@ mod module {
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, merge_sweeps, run_benchmark, run_sweep},
         gym::{
-            Environments, Steps, action_of_target, environment_families, environment_features,
+            Environments, Observer, Steps, action_of_target, environment_families, environment_features,
             environment_scale, target_of_action,
         },
         judge::{interval, judge},
         run::{Run, run},
-        scenario::{Document, constants, controllers, toml, with_constants},
+        scenario::{Document, constants, controllers, setting_paths, toml, with_constants},
         tasks::{BenchmarkTasks, SweepTasks, benchmark_task, sweep_task},
     };
 }

@@ -78,6 +78,12 @@ pub(crate) fn toml(json: &str) -> PyResult<String> {
     ::toml::to_string(&table).map_err(|error| value_error(error.to_string()))
 }
 
+/// The paths that settings can have: `link.ID.rate`.
+#[pyfunction]
+pub(crate) fn setting_paths() -> Vec<String> {
+    scenario::setting_paths()
+}
+
 /// The built-in controllers: name and description of each.
 #[pyfunction]
 pub(crate) fn controllers() -> Vec<(&'static str, &'static str)> {

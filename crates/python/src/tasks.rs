@@ -224,14 +224,8 @@ impl BenchmarkTasks {
         resume: bool,
     ) -> Outcome<Self> {
         let own = Own::all(&controllers)?;
-        let (plan, journal, known) = begin_benchmark(
-            seeds,
-            scenarios,
-            judged(names.as_deref(), &own)?,
-            shard,
-            out.as_deref(),
-            resume,
-        )?;
+        let plan = Plan::new(seeds, scenarios, judged(names.as_deref(), &own)?)?;
+        let (plan, journal, known) = begin_benchmark(plan, shard, out.as_deref(), resume)?;
         let known = known.into_iter().map(|row| ((row.key(), row.controller.clone()), row)).collect();
         Ok(Self { plan, journal, known })
     }

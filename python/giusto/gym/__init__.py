@@ -42,6 +42,8 @@ utility of the whole call is ``info["utility"]`` at its end.
 | frames | share of missed frames among those decided in the step: complete, skipped, or 400 ms too late (`missed_ratio`) |
 
 ``gymnasium.make_vec("giusto/Static-v0", num_envs=16)`` makes environments that step together on all cores.
+
+`PolicyController` makes a controller of a trained policy, for `giusto.benchmark`, sweeps and calls.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ except ModuleNotFoundError as error:
 from giusto import _giusto
 from giusto.gym._environment import FEATURES, Environment, action, target
 from giusto.gym._episodes import Episode, record, to_minari
+from giusto.gym._policy import PolicyController
 from giusto.gym._vector import VectorEnvironment
 
 __all__ = [
@@ -61,6 +64,7 @@ __all__ = [
     "FEATURES",
     "Environment",
     "Episode",
+    "PolicyController",
     "VectorEnvironment",
     "action",
     "record",

@@ -92,6 +92,7 @@ class Core:
         if scenarios is not None:
             check_range("scenarios", scenarios, 1, 2**32 - 1)
         check_range("threads", threads, 0, 2**16 - 1)
+        check_step(step_s)
         self.environments = _giusto.Environments(
             count,
             benchmark=benchmark,
@@ -235,7 +236,7 @@ class Environment(gymnasium.Env[Array, Array]):
         Parameters
         ----------
         action : array_like, shape (1,)
-            From -1 to 1: see `target`. Values outside are clamped.
+            From -1 to 1: see `target`.
 
         Returns
         -------
@@ -249,7 +250,7 @@ class Environment(gymnasium.Env[Array, Array]):
         info : dict
             `target_bps`, `use_ratio`, `frame_delay_s`, `missed_ratio`; at the end of the call `utility`.
         """
-        steps = self._core.step([float(numpy.asarray(action).reshape(()))])
+        steps = self._core.step(check_actions(action, 1))
         info: dict[str, Any] = {
             name: float(values[0]) for name, (values, is_there) in steps.figures.items() if is_there[0]
         }
@@ -272,3 +273,24 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ValueError(f"{name} must be from {low} to {high}, found {value}")
     return value
+
+
+def check_step(step_s: float) -> float:
+    """Return the duration of a step; raise a `ValueError` unless it is from 0.02 to 10."""
+    if not 0.02 <= step_s <= 10.0:
+        raise ValueError(f"step_s must be from 0.02 to 10, found {step_s}")
+    return step_s
+
+
+def check_actions(actions: Any, count: int) -> list[float]:
+    """Return the actions of `count` environments; raise a `ValueError` unless each is a number from -1 to 1."""
+    values = numpy.asarray(actions, numpy.float32)
+    if values.size != count:
+        raise ValueError(f"expected an action for each of {count} environments, found an array of shape {values.shape}")
+    outside = numpy.flatnonzero(~(numpy.abs(values.reshape(-1)) <= 1.0))
+    if outside.size:
+        place = int(outside[0])
+        raise ValueError(
+            f"action[{place}] must be a number from -1 to 1, found {values.reshape(-1)[place]}: clip it to the action space"
+        )
+    return [float(value) for value in values.reshape(-1)]

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from giusto._scenario import Scenario, Value
 from giusto.gym._environment import (
-    STEP_S,
     Array,
     Core,
+    STEP_S,
     Steps,
     action_space,
+    check_actions,
     number_of,
     observation_space,
 )
@@ -144,8 +145,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         infos : dict
             Those of the environments as arrays.
         """
-        values = numpy.asarray(actions, numpy.float32).reshape(self.num_envs)
-        steps = self._core.step(values.tolist())
+        steps = self._core.step(check_actions(actions, self.num_envs))
         self._observations = steps.observations
         over = steps.over
         return steps.observations.copy(), steps.rewards, numpy.zeros_like(over), over, self._infos(steps)

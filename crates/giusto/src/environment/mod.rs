@@ -35,6 +35,7 @@ pub use batch::{Autoreset, Batch, BatchStep, Begin};
 pub use episodes::Episodes;
 pub use observation::{FEATURES, Feature, Observation, RATES, action_of_rate, rate_of_action};
 pub use reward::{Reward, StepFigures};
+pub use steered::Observer;
 
 use giusto_congestion::{Algorithm, UnknownAlgorithm};
 use giusto_sim::random::{self, Random};

@@ -81,6 +81,10 @@ impl Seen {
         }
     }
 
+    fn on_route_change(&mut self) {
+        (self.shortest, self.rtt) = (None, None);
+    }
+
     /// What the sender knows at `now`, the end of a step that began at `began`; begins the next step.
     pub(super) fn observe(&mut self, began: Timestamp, now: Timestamp) -> Observation {
         let arrived = self.packets - self.lost;
@@ -115,6 +119,52 @@ impl Seen {
         (self.sent, self.packets, self.lost, self.marked) = (DataSize::ZERO, 0, 0, 0);
         (self.delays, self.longest) = (TimeDelta::ZERO, TimeDelta::ZERO);
         observation
+    }
+}
+
+/// What the sender of a call sees, as the observations of an [`Environment`](super::Environment): for a trained policy elsewhere.
+///
+/// Its calls are those of a [`Controller`].
+#[derive(Debug, Clone)]
+pub struct Observer(Seen);
+
+impl Observer {
+    /// An observer of a call with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self(Seen { limits: limits.ordered(), ..Seen::default() })
+    }
+
+    /// Notes a packet that was sent.
+    pub fn on_sent(&mut self, packet: &SentPacket) {
+        self.0.sent += packet.size;
+    }
+
+    /// Notes feedback.
+    pub fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
+        self.0.on_feedback(now, feedback);
+    }
+
+    /// Notes new limits.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.0.limits = limits.ordered();
+    }
+
+    /// Forgets the delays of the old route.
+    pub fn on_route_change(&mut self) {
+        self.0.on_route_change();
+    }
+
+    /// What the sender knows at `now`, the end of a step that began at `began`, with this target and this age of its oldest queued packet;
+    /// begins the next step.
+    pub fn observe(
+        &mut self,
+        began: Timestamp,
+        now: Timestamp,
+        target: DataRate,
+        oldest: TimeDelta,
+    ) -> Observation {
+        (self.0.target, self.0.queue) = (target, oldest);
+        self.0.observe(began, now)
     }
 }
 
@@ -208,7 +258,7 @@ impl Controller for Steered {
     }
 
     fn on_route_change(&mut self, _now: Timestamp) {
-        with(&self.shared, |seen| (seen.shortest, seen.rtt) = (None, None));
+        with(&self.shared, Seen::on_route_change);
     }
 
     fn target(&self) -> Target {
@@ -277,7 +327,7 @@ impl Controller for Seeing {
 
     fn on_route_change(&mut self, now: Timestamp) {
         self.controller.on_route_change(now);
-        with(&self.shared, |seen| (seen.shortest, seen.rtt) = (None, None));
+        with(&self.shared, Seen::on_route_change);
         self.see();
     }
 
