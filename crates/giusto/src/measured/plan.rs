@@ -351,6 +351,7 @@ impl ResolvedPlan {
             spin: pacing.spin,
             layer: self.plan.layer,
             ip: self.ip,
+            period: self.period(),
             reports: None,
         })
     }

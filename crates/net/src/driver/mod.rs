@@ -19,6 +19,7 @@ mod nap;
 mod receive;
 mod reflect;
 mod session;
+mod shared;
 mod transmit;
 
 pub use call::{CallDriver, CallDriverReport, Tap};

@@ -1,6 +1,6 @@
 //! Sessions over connected sockets.
 
-use std::{io, os::fd::AsFd, time::Duration};
+use std::{cell::Cell, io, os::fd::AsFd, time::Duration};
 
 use giusto_session::Session;
 use nix::{
@@ -22,12 +22,15 @@ pub struct Link<'a, S> {
     pub session: S,
     /// "Port unreachable" answers of the host that were reported to the session.
     unreachable: u64,
+    /// The latest wait ended without anything in this socket: a read of each of many sockets at each turn would cost more than
+    /// what is read.
+    idle: Cell<bool>,
 }
 
 impl<'a, S> Link<'a, S> {
     /// A session over this socket.
     pub const fn new(socket: &'a UdpSocket, session: S) -> Self {
-        Self { socket, session, unreachable: 0 }
+        Self { socket, session, unreachable: 0, idle: Cell::new(false) }
     }
 
     /// How many messages the socket has dropped until now. It runs ahead of the datagrams that wait.
@@ -57,8 +60,8 @@ impl Driver {
     ///
     /// [`ReceiveError`] if the socket fails. What [is passing](is_passing) is no error.
     pub fn turn<S: Session>(&mut self, link: &mut Link<'_, S>) -> Result<bool, ReceiveError> {
-        let received = self.receive(link);
-        let Link { socket, session, unreachable } = link;
+        let received = if link.idle.take() { Ok(false) } else { self.receive(link) };
+        let Link { socket, session, unreachable, .. } = link;
         if session.poll_timeout().is_some_and(|at| at <= self.clock.now()) {
             session.handle_timeout(self.clock.now());
         }
@@ -108,14 +111,19 @@ impl Driver {
         limit: Duration,
     ) {
         let now = self.clock.now();
-        let (mut wait, mut wanted) = (limit, Vec::new());
+        let (mut wait, mut wanted, mut idle) = (limit, Vec::new(), Vec::new());
         for link in links {
             if let Some(due) = link.session.poll_timeout() {
                 wait = wait.min(due.saturating_since(now).to_std());
             }
             wanted.push(PollFd::new(link.socket.as_fd(), PollFlags::POLLIN));
+            idle.push(&link.idle);
         }
-        let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(wait)), None);
+        let waited = ppoll(&mut wanted, Some(TimeSpec::from_duration(wait)), None);
+        for (idle, wanted) in idle.into_iter().zip(&wanted) {
+            // After an error, such as a signal, nobody knows.
+            idle.set(waited.is_ok() && wanted.any() == Some(false));
+        }
     }
 
     /// How often the system's clock was set since the start: after that, times of day from before and after do not compare.

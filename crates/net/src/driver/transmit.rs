@@ -10,6 +10,7 @@ use giusto_pace::{HeaderLayer, IpVersion, LateCycles, Schedule, Step};
 use giusto_session::probe::{Filled, Lengths, Outgoing, SenderReports};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
+use super::shared::SharedTicks;
 use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
 
 /// One stream to send.
@@ -31,6 +32,8 @@ pub struct Flow<'a> {
     pub layer: HeaderLayer,
     /// The address family.
     pub ip: IpVersion,
+    /// The time from one cycle to the next, where it is constant.
+    pub period: Option<TimeDelta>,
     /// RTCP reports of a stream that is sent as RTP, from the same socket.
     pub reports: Option<SenderReports>,
 }
@@ -123,12 +126,14 @@ pub fn transmit(
 ) -> Vec<FlowOutcome> {
     let mut flows: Vec<_> = flows.into_iter().map(Running::new).collect();
     let alone = flows.len() == 1;
+    let mut ticks = SharedTicks::new(flows.iter().map(|flow| flow.flow.period));
     while !stop.load(Ordering::Relaxed) {
         // There are few flows: a scan is faster than keeping an order.
         let Some(next) = flows
             .iter_mut()
             .filter_map(|flow| flow.state.time().map(|time| (time, flow)))
-            .min_by_key(|(time, _)| *time)
+            // Of those due at one time, the one that has sent least: their order rotates.
+            .min_by_key(|(time, flow)| (*time, flow.outcome.packets))
             .map(|(_, flow)| flow)
         else {
             break;
@@ -145,7 +150,13 @@ pub fn transmit(
                 next.woke(now);
             }
             FlowState::Until(at) | FlowState::For(_, at) => {
-                let now = sleeper.until(clock, at);
+                let now = clock.now();
+                let now = match ticks.wake_for(now, at) {
+                    // The wake-up for another stream serves this one too.
+                    Some(_) if at <= now => now,
+                    Some(tick) => sleeper.until_tick(clock, tick),
+                    None => sleeper.until(clock, at),
+                };
                 next.woke(now);
             }
         }
