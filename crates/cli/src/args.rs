@@ -277,6 +277,7 @@ impl PacingArgs {
             max_burst_rate: self.max_burst_rate,
             spin: self.spin,
             realtime: self.realtime,
+            by_kernel: false,
         }
     }
 }

@@ -164,6 +164,7 @@ pub(crate) fn run(
         }
         runs.extend(lines.iter().filter(|runs| !runs.is_empty()).map(|runs| median_of(runs)));
     }
+    TextArgs::default().trim(&mut runs);
     progress.clear();
     if let Some(feed) = &mut feed {
         feed.finish(clock.now());

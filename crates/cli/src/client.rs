@@ -194,8 +194,11 @@ pub(crate) fn measure(
     };
     let outcome = first_that_answers(far_end, |to| session.run(to, stop, &mut on_live));
     progress.clear();
-    let (to, Outcome { results, failure }) = outcome?;
+    let (to, Outcome { mut results, failure }) = outcome?;
     printed?;
+    if let Results::Streams(runs) = &mut results {
+        far_end.text.trim(runs);
+    }
     if let Results::Streams(runs) = &results {
         let named = (1..).zip(runs).map(|(number, result)| (format!("stream {number}"), result.clone()));
         LivePage::keep_result(page, live::report(named));

@@ -12,18 +12,18 @@ const PACING: Group =
 const COMMANDS: &[(&str, &[Group])] = &[
     ("send", &[
         ("Stream", &["rate", "size", "payload", "layer", "strategy", "rtp", "raw", "profile", "ptime", "wav", "seed"]),
-        PACING,
+        ("Pacing", &["mode", "packets_per_cycle", "catch_up", "burst", "max_burst_rate", "spin", "realtime", "pace"]),
         ("Length", &["duration", "count", "bytes", "streams"]),
-        ("Network", &["dscp", "ecn", "dont_fragment"]),
+        ("Network", &["dscp", "ecn", "dont_fragment", "window"]),
         ("Far end", &["port", "one_way", "protocol", "reverse", "bidir", "key_file", "timestamps"]),
-        ("Output", &["interval", "verbose", "live", "no_open", "json_lines", "csv", "wide", "json"]),
+        ("Output", &["interval", "verbose", "histogram", "live", "no_open", "json_lines", "csv", "wide", "json"]),
     ]),
     ("recv", &[
         ("Service", &["port", "once", "accept", "idle", "duration", "no_offload", "stateless", "dscp"]),
         ("Senders", &["key_file", "accept_unauthenticated", "allow", "deny"]),
         ("Limits", &["max_streams", "max_streams_per_host", "max_unannounced", "max_reverse", "max_bytes",
                      "max_lifetime", "max_rate"]),
-        ("Output", &["metrics", "interval", "verbose", "live", "no_open", "json_lines", "csv", "wide", "json"]),
+        ("Output", &["metrics", "interval", "verbose", "histogram", "live", "no_open", "json_lines", "csv", "wide", "json"]),
     ]),
     ("call", &[
         ("Far end", &["listen", "browser", "once", "max_calls", "key_file", "silence"]),

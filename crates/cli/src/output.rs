@@ -19,7 +19,7 @@ use giusto::{
     },
     view::{
         format::{count, plural, rate, time_us},
-        intervals,
+        histogram, intervals,
         rows::{self, Record},
         stamp, summary, table,
     },
@@ -64,6 +64,19 @@ pub(crate) struct TextArgs {
     /// Print every figure, not only rate, loss, jitter and delay
     #[arg(short, long)]
     verbose: bool,
+
+    /// Print histograms too: schedule error and RTT at the sender, gap error at the receiver
+    #[arg(long)]
+    histogram: bool,
+}
+
+impl TextArgs {
+    /// Leaves histograms out of the results unless they are asked for.
+    pub(crate) fn trim(&self, runs: &mut [RunResult]) {
+        if !self.histogram {
+            runs.iter_mut().for_each(|run| run.histograms = None);
+        }
+    }
 }
 
 /// The form of the output.
@@ -144,6 +157,11 @@ impl Output {
     /// The text that is held, if there is any.
     pub(crate) fn take(&mut self) -> Option<String> {
         self.held.as_mut().map(std::mem::take).filter(|text| !text.is_empty())
+    }
+
+    /// What is asked of the text.
+    pub(crate) const fn text_args(&self) -> TextArgs {
+        self.text
     }
 
     /// Whether its reader has closed it.
@@ -274,6 +292,9 @@ impl Output {
             self.line(title)?;
         }
         self.line(&summary::text(runs))?;
+        for histograms in runs.iter().filter_map(|run| run.histograms.as_deref()) {
+            self.line(&format!("\n{}", histogram::text(histograms)))?;
+        }
         match runs {
             _ if !self.text.verbose => Ok(()),
             [one] => self.line(&format!("\n{}", table::run(one))),

@@ -37,7 +37,7 @@ use giusto::{
 const REPORTS: TimeDelta = TimeDelta::from_millis(500);
 
 /// Flags of streams that only this end sends.
-const FORWARD: [&str; 7] = ["payload", "rtp", "raw", "profile", "streams", "one_way", "live"];
+const FORWARD: [&str; 8] = ["payload", "rtp", "raw", "profile", "streams", "one_way", "live", "pace"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -84,6 +84,15 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "FILE", requires = "profile")]
     wav: Option<PathBuf>,
 
+    /// What times departures. kernel: handed over up to 10 ms ahead (SO_TXTIME), where the interface has the qdisc fq or etf; elsewhere
+    /// the result says why not
+    #[arg(long, default_value = "program", value_name = "WHO", value_parser = ["program", "kernel"])]
+    pace: String,
+
+    /// Socket buffers, for sending and receiving, such as 256k [default: 1 MB and 4 MB]; the result says what the system granted
+    #[arg(short = 'w', long, value_name = "BYTES", value_parser = quantity::<DataSize>)]
+    window: Option<DataSize>,
+
     /// Number of simultaneous streams, each from a port of its own, their datagrams spread evenly over time
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     streams: u16,
@@ -125,7 +134,8 @@ impl Run for SendArgs {
             misuse!("--interval: must be at least {REPORTS}, the time between two reports of the receiver");
         }
         let addresses = self.client.addresses(DEFAULT_PORT)?;
-        let plan = self.client.plan(self.media()?, None);
+        let mut plan = self.client.plan(self.media()?, None);
+        plan.pacing.by_kernel = self.pace == "kernel";
         let keys = self.key_file.as_deref().map(read_keys).transpose()?;
         let feed = self.live.start("giusto send", Awaits::Answer(&self.client.target), page)?;
         let destination = Destination {
@@ -133,6 +143,7 @@ impl Run for SendArgs {
             one_way: self.one_way,
             traffic_class: self.client.traffic_class(),
             keys,
+            buffers: self.window,
             interval,
             feed: feed.map(SharedFeed::from),
             // Each address of the host has its turn.

@@ -182,7 +182,8 @@ impl Service {
     }
 
     /// Results of streams: with a title, or those of each direction by themselves.
-    pub(crate) fn results(&mut self, title: Option<&str>, results: Vec<RunResult>) {
+    pub(crate) fn results(&mut self, title: Option<&str>, mut results: Vec<RunResult>) {
+        self.output.text_args().trim(&mut results);
         self.doubtful |= results.iter().any(|result| !result.doubts.is_empty());
         if self.output.is_one_object() {
             self.newest.extend(results);

@@ -28,7 +28,7 @@ pub use clock::{Clock, StampConverter};
 pub use giusto_pace::SleepMode;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
-    Grouping, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
+    Grouping, Launch, LaunchError, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
     SocketError, TrafficClass, UdpSocket, Wait, is_passing,
 };
 pub use sys::{ReceiveBuffer, Synchronisation};

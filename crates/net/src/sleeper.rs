@@ -47,8 +47,6 @@ pub struct Sleeper {
     /// With the real-time class: how long it is kept.
     budget: Option<(RealtimeBudget, ThreadCpu)>,
     turns_for_others: u64,
-    /// The latest sleep was [`until_tick`](Self::until_tick).
-    in_ticks: bool,
     planner: WakePlanner,
     latencies: Histogram<u64>,
     sleeps: u64,
@@ -59,8 +57,6 @@ pub struct Sleeper {
 impl Sleeper {
     /// The minimum time slice that the kernel accepts, in nanoseconds: `sched-eevdf.rst`.
     const TIME_SLICE_NS: u64 = 100_000;
-    /// The time slice of a thread that does much at each wake-up: shorter than the usual 3 ms, long enough for 100 datagrams.
-    const TICK_SLICE_NS: u64 = 1_000_000;
     /// A sleep with a stop flag is cut into pieces of this length ...
     const SLICE: TimeDelta = TimeDelta::from_millis(40);
     /// ... while more than this remains. The flag is thus noticed within the longer of the two.
@@ -76,7 +72,6 @@ impl Sleeper {
             priority: None,
             budget: None,
             turns_for_others: 0,
-            in_ticks: false,
             planner,
             latencies: no_latencies(),
             sleeps: 0,
@@ -145,9 +140,6 @@ impl Sleeper {
     /// On a busy machine it neither wakes early nor spins, and sleeps for at least [`WakePlanner::BUSY_SLEEP`].
     pub fn until(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         self.share(clock);
-        if std::mem::take(&mut self.in_ticks) {
-            self.take_slice(Self::TIME_SLICE_NS);
-        }
         let mut now = clock.now();
         let Some(wake) = self.planner.plan(now, deadline) else {
             self.late_entries += 1;
@@ -166,13 +158,9 @@ impl Sleeper {
         now
     }
 
-    /// Sleeps until `deadline`, neither less nor with a spin, and takes a longer time slice: for a thread that has much to do at each
-    /// wake-up, on a machine with other work. Returns the current time.
+    /// Sleeps until `deadline`, neither less nor with a spin, whatever the planner knows of the machine. Returns the current time.
     pub(crate) fn until_tick(&mut self, clock: Clock, deadline: Timestamp) -> Timestamp {
         self.share(clock);
-        if !std::mem::replace(&mut self.in_ticks, true) {
-            self.take_slice(Self::TICK_SLICE_NS);
-        }
         let now = clock.now();
         if now >= deadline {
             self.late_entries += 1;
@@ -288,14 +276,6 @@ impl Sleeper {
         granted.timer_slack_ns = self.slack_ns;
         granted.time_slice_ns = self.slice_ns;
         granted.realtime_priority = self.priority;
-    }
-
-    /// Asks for another time slice, where the thread has one.
-    fn take_slice(&mut self, nanos: u64) {
-        let is_ordinary = self.priority.is_none_or(|asked| asked.granted == 0);
-        if self.slice_ns.is_some() && is_ordinary {
-            self.slice_ns = sys::ask_slice(nanos).ok().or(self.slice_ns);
-        }
     }
 
     fn stopped(&self) -> bool {

@@ -114,6 +114,8 @@ pub(crate) enum SendOption {
     ClassV4(u8),
     /// The same to an IPv6 address.
     ClassV6(u8),
+    /// The kernel sends each message at this time, on the clock of `SO_TXTIME`.
+    LaunchAt(u64),
 }
 
 /// Control messages of one datagram: space for a timestamp, a drop count, a stride, two traffic classes and a TTL.
@@ -136,6 +138,7 @@ impl Control {
             SendOption::ClassV6(class) => {
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &i32::from(class).to_ne_bytes())
             }
+            SendOption::LaunchAt(nanos) => (libc::SOL_SOCKET, libc::SCM_TXTIME, &nanos.to_ne_bytes()),
         };
         let length = CONTROL_HEADER + value.len();
         let mut control = Self::EMPTY;

@@ -19,6 +19,7 @@
 //! | [`median`] | the result of several runs |
 
 #[cfg(feature = "system")]
+mod departures;
 mod doubt;
 #[cfg(feature = "system")]
 mod error;

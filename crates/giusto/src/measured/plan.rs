@@ -138,6 +138,8 @@ pub struct Pacing {
     pub spin: bool,
     /// The `SCHED_FIFO` priority to ask for.
     pub realtime: Option<u8>,
+    /// The kernel times departures (`SO_TXTIME`) where the interface has fq or etf; elsewhere the program does.
+    pub by_kernel: bool,
 }
 
 impl Pacing {
@@ -352,6 +354,7 @@ impl ResolvedPlan {
             layer: self.plan.layer,
             ip: self.ip,
             period: self.period(),
+            launch: None,
             reports: None,
         })
     }

@@ -22,7 +22,9 @@ use crate::measured::{
     RunError,
     interval::Counts,
     plan::ResolvedPlan,
-    result::{FarEndFigures, FloodFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
+    result::{
+        FarEndFigures, FloodFigures, Histograms, LiveFigures, Quantiles, RunResult, SystemGranted, classes,
+    },
     reverse::ReverseRuns,
     send::Destination,
 };
@@ -220,6 +222,10 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     let HandshakeFlood { unanswered, dropped } = stream.flood();
     result.handshake_flood = (unanswered > 0)
         .then_some(FloodFigures { unanswered_handshakes: unanswered, dropped_packets: dropped });
+    result.histograms = Some(Box::new(Histograms {
+        gap_error_us: classes(stream.meter().gap_errors()),
+        ..Histograms::default()
+    }));
     let mut system = SystemGranted::from(granted);
     if let Some(figures) = stream.sender() {
         let SenderFigures { packets, rate_bps, schedule_error, cpu_ratio, .. } = figures;

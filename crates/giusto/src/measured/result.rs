@@ -3,6 +3,7 @@
 //! A quantity that was not measured is `None`, in JSON `null`, never 0. The unit is in the name of each field.
 
 mod figures;
+mod histogram;
 mod plots;
 mod stamp;
 
@@ -15,6 +16,8 @@ pub use figures::{
     ClockFigures, DelayReference, EcnFigures, FarEndFigures, FloodFigures, LossBursts, OneWayDelay,
     Quantiles, RtcpFigures, SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
 };
+pub(in crate::measured) use histogram::classes;
+pub use histogram::{HistogramClass, Histograms};
 pub use plots::{HistogramBin, RunPlots};
 pub use stamp::{ReflectorResult, StampExtensions, StampPath, StampResult, StampTtl};
 
@@ -132,6 +135,9 @@ pub struct RunResult {
     pub far_end: Option<FarEndFigures>,
     /// The format of the datagrams: `giusto`, `iperf3`, `rtp`, with the codec if it is known, or `raw`.
     pub format: Option<String>,
+    /// Histograms; `None` where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<Box<Histograms>>,
     /// How many runs this result is the median of; `None` for one run.
     pub repeats: Option<u32>,
     /// Why the figures do not show what was asked for: the receiver itself lost datagrams, the machine was too busy to send on time,

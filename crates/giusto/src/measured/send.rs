@@ -31,10 +31,11 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    departures::Departures,
     interval::{Counts, IntervalFigures, ReportClock, SentCounts, TransmissionIntervals},
     live::{Arrived, Live},
     plan::{Opened, Pacing, ResolvedPlan, StreamPlanError},
-    result::{FarEndFigures, LiveFigures, Quantiles, RunResult, SystemGranted},
+    result::{FarEndFigures, Histograms, LiveFigures, Quantiles, RunResult, SystemGranted, classes},
 };
 use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
 
@@ -55,6 +56,8 @@ pub struct Destination {
     pub traffic_class: TrafficClass,
     /// Keys shared with the receiver: with them, only authenticated datagrams are sent and accepted.
     pub keys: Option<KeyRing>,
+    /// The send and receive buffers of each socket; `None`: those of [`SocketConfig`].
+    pub buffers: Option<DataSize>,
     /// The length of the intervals of [`Live::interval`]; `None`: there are none.
     pub interval: Option<TimeDelta>,
     /// What shows the streams while they last. Default: none.
@@ -65,7 +68,20 @@ impl Destination {
     /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
     pub fn new(to: SocketAddr) -> Self {
         let traffic_class = TrafficClass::default();
-        Self { to, streams: 1, one_way: false, traffic_class, keys: None, interval: None, feed: None }
+        Self { to, streams: 1, one_way: false, traffic_class, keys: None, buffers: None, interval: None, feed: None }
+    }
+}
+
+impl Destination {
+    /// The configuration of its sockets.
+    pub(super) fn socket_config(&self) -> SocketConfig {
+        let default = SocketConfig::default();
+        SocketConfig {
+            traffic_class: self.traffic_class,
+            send_buffer: self.buffers.or(default.send_buffer),
+            receive_buffer: self.buffers.or(default.receive_buffer),
+            ..default
+        }
     }
 }
 
@@ -113,6 +129,8 @@ pub struct Transmission {
     pub sleeper: SleeperReport,
     /// What the system granted to the sending end.
     pub granted: Granted,
+    /// What times the departures.
+    pub departures: Option<String>,
     /// The run was interrupted.
     pub interrupted: bool,
     /// Both ends proved that they share a key.
@@ -168,6 +186,11 @@ impl Transmission {
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.rtts);
         result.far_end.clone_from(&stream.far_end);
+        result.histograms = Some(Box::new(Histograms {
+            schedule_error_us: classes(schedule_error),
+            round_trip_us: classes(&stream.rtts),
+            gap_error_us: None,
+        }));
         result.doubts = result.find_doubts();
         result
     }
@@ -183,6 +206,7 @@ impl Transmission {
                 ..Quantiles::default()
             }),
             wake_lead_us: slept.then(|| lead_for(sleeper, plan.period())),
+            departures: self.departures.clone(),
             spun_ratio: Some(sleeper.spun_ms / 1e3 / self.duration.as_seconds().max(1e-9)),
             ..SystemGranted::from(&self.granted)
         }
@@ -205,7 +229,7 @@ pub fn run(
     if destination.keys.is_some() && !plan.has_room_for_keys() {
         return Err(RunError::Layout);
     }
-    let config = SocketConfig { traffic_class: destination.traffic_class, ..SocketConfig::default() };
+    let config = destination.socket_config();
     let sockets = (0..destination.streams)
         .map(|_| UdpSocket::connected(destination.to, &config))
         .collect::<Result<Vec<_>, _>>()?;
@@ -247,6 +271,7 @@ pub(super) fn over(
     tokens.resize(sockets.len(), StreamToken(0));
 
     forbid_fragments(plan, sockets)?;
+    let departures = Departures::new(plan, destination, sockets);
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);
@@ -255,7 +280,7 @@ pub(super) fn over(
         let flow = plan.flow(socket, opened, start, index, sockets.len()).map_err(StreamPlanError::from)?;
         let cname = format!("{:016x}", SysRng.try_next_u64().map_err(RunError::Random)?);
         let reports = SenderReports::new(clock.origin_realtime_nanos(), cname, plan.rate());
-        flows.push(Flow { reports: Some(reports), ..flow });
+        flows.push(Flow { reports: Some(reports), launch: departures.launch, ..flow });
     }
 
     let halt = Arc::new(AtomicBool::new(false));
@@ -325,6 +350,7 @@ pub(super) fn over(
         sender_cpu_ratio: sent.cpu_ratio,
         sleeper: sent.sleeper.report(),
         granted,
+        departures: departures.said,
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
     })
@@ -547,6 +573,7 @@ impl Sent {
             sender_cpu_ratio: self.cpu_ratio,
             sleeper: self.sleeper.report(),
             granted,
+            departures: None,
             interrupted,
             authenticated: false,
         }

@@ -15,6 +15,8 @@ pub mod figures;
 pub mod files;
 pub mod html;
 #[cfg(feature = "system")]
+pub mod histogram;
+#[cfg(feature = "system")]
 pub mod intervals;
 #[cfg(feature = "system")]
 pub mod lte;

@@ -30,10 +30,16 @@ pub fn text(runs: &[RunResult]) -> String {
         ("packets", runs.iter().find_map(fragments)),
         ("far end", far_end(runs)),
         ("", far_end_voice(runs)),
+        ("pacing", runs.iter().find_map(departures)),
         ("ended", early_end(runs)),
     ];
     let known = lines.into_iter().filter_map(|(name, text)| Some(format!("{name:<8} {}\n", text?)));
     known.collect()
+}
+
+/// What timed the departures, where it was asked that the kernel does.
+fn departures(run: &RunResult) -> Option<String> {
+    run.system.as_ref()?.departures.clone()
 }
 
 const UNMEASURED: &str = "unknown: not measured";

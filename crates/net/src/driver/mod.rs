@@ -11,6 +11,7 @@
 //! | [`CallDriver`] | [`session::Calls`](giusto_session::call::Calls): media sessions |
 //! | [`ReflectDriver`] | [`session::Reflector`](giusto_session::stamp::Reflector): a STAMP reflector |
 
+mod ahead;
 mod call;
 mod control;
 mod converse;

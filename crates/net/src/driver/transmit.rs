@@ -10,8 +10,8 @@ use giusto_pace::{HeaderLayer, IpVersion, LateCycles, Schedule, Step};
 use giusto_session::probe::{Filled, Lengths, Outgoing, SenderReports};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::shared::SharedTicks;
-use crate::{Clock, Grouping, SendError, Sleeper, SocketConfig, UdpSocket};
+use super::{ahead, shared::SharedTicks};
+use crate::{socket::LaunchTime, Clock, Grouping, Launch, SendError, Sleeper, SocketConfig, UdpSocket};
 
 /// One stream to send.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct Flow<'a> {
     pub ip: IpVersion,
     /// The time from one cycle to the next, where it is constant.
     pub period: Option<TimeDelta>,
+    /// The kernel times the departures, if the flow is the first: then it times those of all.
+    pub launch: Option<Launch>,
     /// RTCP reports of a stream that is sent as RTP, from the same socket.
     pub reports: Option<SenderReports>,
 }
@@ -72,7 +74,7 @@ pub struct FlowOutcome {
 
 /// What a flow is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlowState {
+pub(super) enum FlowState {
     /// Its turn, since this time: the flow with the earliest time comes first.
     Turn(Timestamp),
     /// A time set by its schedule.
@@ -92,9 +94,9 @@ impl FlowState {
     }
 }
 
-struct Running<'a> {
+pub(super) struct Running<'a> {
     flow: Flow<'a>,
-    state: FlowState,
+    pub(super) state: FlowState,
     outcome: FlowOutcome,
 }
 
@@ -125,19 +127,14 @@ pub fn transmit(
     stop: &AtomicBool,
 ) -> Vec<FlowOutcome> {
     let mut flows: Vec<_> = flows.into_iter().map(Running::new).collect();
+    if let Some(launch) = flows.first().and_then(|flow| flow.flow.launch) {
+        ahead::hand_over(&mut flows, launch, clock, sleeper, stop);
+        return flows.into_iter().map(|flow| flow.finish(clock)).collect();
+    }
     let alone = flows.len() == 1;
     let mut ticks = SharedTicks::new(flows.iter().map(|flow| flow.flow.period));
     while !stop.load(Ordering::Relaxed) {
-        // There are few flows: a scan is faster than keeping an order.
-        let Some(next) = flows
-            .iter_mut()
-            .filter_map(|flow| flow.state.time().map(|time| (time, flow)))
-            // Of those due at one time, the one that has sent least: their order rotates.
-            .min_by_key(|(time, flow)| (*time, flow.outcome.packets))
-            .map(|(_, flow)| flow)
-        else {
-            break;
-        };
+        let Some(next) = first_due(&mut flows) else { break };
         match next.state {
             FlowState::Turn(_) | FlowState::Over => sleeper.share(clock),
             // A relative sleep is exact only if nothing else is to be done in the meantime.
@@ -165,6 +162,14 @@ pub fn transmit(
     flows.into_iter().map(|flow| flow.finish(clock)).collect()
 }
 
+/// The flow whose turn is next; `None` if all are over.
+pub(super) fn first_due<'f, 'a>(flows: &'f mut [Running<'a>]) -> Option<&'f mut Running<'a>> {
+    // There are few flows: a scan is faster than keeping an order.
+    let due = flows.iter_mut().filter_map(|flow| flow.state.time().map(|time| (time, flow)));
+    // Of those due at one time, the one that has sent least: their order rotates.
+    due.min_by_key(|(time, flow)| (*time, flow.outcome.packets)).map(|(_, flow)| flow)
+}
+
 impl<'a> Running<'a> {
     fn new(flow: Flow<'a>) -> Self {
         let outcome = FlowOutcome {
@@ -180,17 +185,22 @@ impl<'a> Running<'a> {
         Self { flow, state: FlowState::Turn(Timestamp::ZERO), outcome }
     }
 
-    fn woke(&mut self, now: Timestamp) {
+    pub(super) fn woke(&mut self, now: Timestamp) {
         self.flow.schedule.on_woke(now);
         self.state = FlowState::Turn(now);
     }
 
     fn step(&mut self, clock: Clock) {
-        let asked = clock.now();
+        self.step_at(clock.now(), clock, None);
+    }
+
+    /// The next step of the schedule. With `launch` the kernel sends at `asked`, and for the schedule that is the time.
+    pub(super) fn step_at(&mut self, asked: Timestamp, clock: Clock, launch: Option<LaunchTime>) {
         self.state = FlowState::Turn(asked);
+        let time = || if launch.is_some() { asked } else { clock.now() };
         match self.flow.schedule.next(asked) {
             Step::Send(cycle) => {
-                let now = clock.now();
+                let now = time();
                 let filled = self.flow.outgoing.fill(now, cycle.due, cycle.packets);
                 let packets = filled.packets();
                 let payload = DataSize::from_bytes(filled.bytes.len() as u64);
@@ -203,7 +213,11 @@ impl<'a> Running<'a> {
                         sizes.iter().map(|size| layer.on_wire(DataSize::from_bytes(*size as u64), ip)).sum()
                     }
                 };
-                match send(self.flow.socket, self.flow.to, &filled, self.flow.grouping) {
+                let sent = match launch {
+                    Some(at) => send_launched(self.flow.socket, self.flow.to, &filled, at),
+                    None => send(self.flow.socket, self.flow.to, &filled, self.flow.grouping),
+                };
+                match sent {
                     Ok(()) => {
                         self.outcome.packets += packets as u64;
                         self.outcome.payload += payload;
@@ -223,11 +237,14 @@ impl<'a> Running<'a> {
                         }
                     }
                 }
-                self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
-                self.flow.schedule.on_sent(clock.now(), on_layer);
+                // When the kernel sends is not known.
+                if launch.is_none() {
+                    self.outcome.schedule_error.record_many(now - cycle.due, packets as u64);
+                }
+                self.flow.schedule.on_sent(time(), on_layer);
                 self.report(clock, false);
             }
-            Step::SleepFor(span) => self.state = FlowState::For(span, clock.now() + span),
+            Step::SleepFor(span) => self.state = FlowState::For(span, time() + span),
             Step::SleepUntil(at) => self.state = FlowState::Until(at),
             Step::Poll => {}
             Step::Done => {
@@ -272,4 +289,14 @@ fn send(
         Lengths::Equal(size) => socket.send_segments(to, filled.bytes, size, grouping).map(drop),
         Lengths::Varied(sizes) => socket.send_varied(to, filled.bytes, sizes).map(drop),
     }
+}
+
+fn send_launched(
+    socket: &UdpSocket,
+    to: Option<SocketAddr>,
+    filled: &Filled<'_>,
+    at: LaunchTime,
+) -> Result<(), SendError> {
+    let lengths: Vec<usize> = filled.sizes().collect();
+    socket.send_launched(to, filled.bytes, &lengths, at).map(drop)
 }

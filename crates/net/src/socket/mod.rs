@@ -5,6 +5,7 @@
 
 mod config;
 mod errors;
+mod launch;
 mod receive;
 mod send;
 
@@ -17,6 +18,7 @@ use std::{
 
 pub use config::{SocketConfig, TrafficClass};
 use giusto_units::DataSize;
+pub use launch::{Launch, LaunchError, LaunchTime};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};

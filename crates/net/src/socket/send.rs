@@ -357,7 +357,7 @@ impl UdpSocket {
         self.send_run(Some(to), option, bytes, lengths)
     }
 
-    fn send_run(
+    pub(super) fn send_run(
         &self,
         to: Option<SocketAddr>,
         option: Option<SendOption>,

@@ -312,6 +312,9 @@ pub struct SystemGranted {
     pub timer_slack_ns: Option<u64>,
     /// The real-time priority of the sending thread, 1 to 99; 0 for an ordinary thread.
     pub realtime_priority: Option<u32>,
+    /// What times the departures: `kernel (fq)`, `kernel (etf)`, or `program`, with the reason where the kernel was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub departures: Option<String>,
     /// The requested send buffer, in bytes.
     pub send_buffer_asked_bytes: Option<u64>,
     /// The granted send buffer, in bytes.
