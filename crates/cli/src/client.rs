@@ -132,6 +132,11 @@ impl ClientArgs {
         TrafficClass::from_byte(self.dscp << 2 | self.ecn.bits())
     }
 
+    /// Whether a flag says when the stream ends.
+    pub(crate) const fn has_limit(&self) -> bool {
+        self.duration.is_some() || self.count.is_some() || self.bytes.is_some()
+    }
+
     /// The plan that the flags make for these contents. Without --rate the contents set the tempo, or else `usual`.
     pub(crate) fn plan(&self, media: Media, usual: Option<Tempo>) -> StreamPlan {
         let asked = self.rate.map(|RateOrMax(rate)| rate.map_or(Tempo::Max, Tempo::Rate));
@@ -149,6 +154,7 @@ impl ClientArgs {
         StreamPlan {
             limits: Limits::default().with_duration(duration).with_packets(self.count).with_size(self.bytes),
             media,
+            content: None,
             tempo,
             layer: self.layer,
             pacing: self.pacing.pacing(self.strategy),

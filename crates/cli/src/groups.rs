@@ -11,7 +11,7 @@ const PACING: Group =
 #[rustfmt::skip]
 const COMMANDS: &[(&str, &[Group])] = &[
     ("send", &[
-        ("Stream", &["rate", "size", "payload", "layer", "strategy", "rtp", "raw", "profile", "ptime", "wav", "seed"]),
+        ("Stream", &["rate", "size", "payload", "payload_file", "script", "role", "layer", "strategy", "rtp", "raw", "profile", "ptime", "wav", "seed"]),
         ("Pacing", &["mode", "packets_per_cycle", "catch_up", "burst", "max_burst_rate", "spin", "realtime", "pace"]),
         ("Length", &["duration", "count", "bytes", "streams"]),
         ("Network", &["dscp", "ecn", "dont_fragment", "window"]),

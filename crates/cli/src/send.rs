@@ -1,16 +1,17 @@
 //! `giusto send`: streams to a giusto receiver, or to any receiver of UDP.
 
 use std::{
-    io::ErrorKind,
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
 };
 
 use clap::Args;
+use giusto_pace::Limits;
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
-    payload::{PayloadSizes, PayloadTrace},
+    payload::{PayloadContent, PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };
 use giusto_units::{DataSize, TimeDelta};
@@ -26,6 +27,7 @@ use crate::{
 use giusto::{
     measured::{
         plan::{Layout, Media},
+        script::{Role, Script},
         send::Destination,
         streams::{Direction, Streams},
     },
@@ -37,7 +39,7 @@ use giusto::{
 const REPORTS: TimeDelta = TimeDelta::from_millis(500);
 
 /// Flags of streams that only this end sends.
-const FORWARD: [&str; 8] = ["payload", "rtp", "raw", "profile", "streams", "one_way", "live", "pace"];
+const FORWARD: [&str; 10] = ["payload", "payload_file", "script", "rtp", "raw", "profile", "streams", "one_way", "live", "pace"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -63,6 +65,21 @@ pub(crate) struct SendArgs {
     /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
     payload: Option<String>,
+
+    /// Send the bytes of a file behind the header of each datagram, in pieces that fill --size; -: standard input, read to its end,
+    /// in frames (RFC 4571: a length of 2 bytes, the higher first, then so many bytes), one for each datagram. The stream ends with
+    /// the file; with -t, -n or --count the file repeats
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "profile"])]
+    payload_file: Option<PathBuf>,
+
+    /// Script of a dialogue: a TOML file of [[part]]s with who ("near", "far", "both"; none: silence), time = "2 s", size = "172 B" and
+    /// every = "20 ms", and repeat = N; sets sizes and times. Run it at both ends for both directions
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "payload_file", "profile", "rate", "size"])]
+    script: Option<PathBuf>,
+
+    /// Which part this end takes in the script
+    #[arg(long = "as", value_name = "ROLE", default_value = "near", requires = "script", value_parser = ["near", "far"])]
+    role: String,
 
     /// Send RTP (RFC 3550) instead of the giusto format
     #[arg(long, conflicts_with = "raw")]
@@ -134,7 +151,14 @@ impl Run for SendArgs {
             misuse!("--interval: must be at least {REPORTS}, the time between two reports of the receiver");
         }
         let addresses = self.client.addresses(DEFAULT_PORT)?;
-        let mut plan = self.client.plan(self.media()?, None);
+        let (media, content) = self.media()?;
+        let mut plan = self.client.plan(media, None);
+        if let Some(content) = &content
+            && !self.client.has_limit()
+        {
+            plan.limits = Limits::default().with_packets(content.count());
+        }
+        plan.content = content;
         plan.pacing.by_kernel = self.pace == "kernel";
         let keys = self.key_file.as_deref().map(read_keys).transpose()?;
         let feed = self.live.start("giusto send", Awaits::Answer(&self.client.target), page)?;
@@ -162,7 +186,8 @@ impl Run for SendArgs {
 }
 
 impl SendArgs {
-    fn media(&self) -> Result<Media, UsageError> {
+    /// The contents of the datagrams, and the bytes of a file if they are to be in them.
+    fn media(&self) -> Result<(Media, Option<PayloadContent>), UsageError> {
         if let Some(profile) = self.profile {
             let format = match self.ptime {
                 Some(time) => VoiceFormat::with_packet_time(profile, time)
@@ -170,7 +195,7 @@ impl SendArgs {
                 None => VoiceFormat::new(profile),
             };
             let samples = self.wav.as_deref().map(read_wav).transpose()?;
-            return Ok(Media::Voice(format, samples.unwrap_or_default()));
+            return Ok((Media::Voice(format, samples.unwrap_or_default()), None));
         }
         let layout = match (self.rtp, self.raw) {
             (true, _) => Layout::Rtp,
@@ -178,8 +203,16 @@ impl SendArgs {
             _ if self.key_file.is_some() => Layout::Authenticated,
             _ => Layout::Giusto,
         };
-        let sizes = self.payload.as_deref().map(payload_sizes).transpose()?;
-        Ok(Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(self.size))))
+        if let Some(path) = &self.payload_file {
+            let content = payload_content(path, layout, self.size)?;
+            let sizes = PayloadSizes::Trace(content.sizes(layout.header_bytes()));
+            return Ok((Media::Filler(layout, sizes), Some(content)));
+        }
+        let sizes = match &self.script {
+            Some(path) => Some(PayloadSizes::Trace(script_trace(path, &self.role, layout)?)),
+            None => self.payload.as_deref().map(payload_sizes).transpose()?,
+        };
+        Ok((Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(self.size))), None))
     }
 }
 
@@ -192,6 +225,49 @@ fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     })?;
     let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
     Ok(PayloadSizes::Trace(trace))
+}
+
+/// The longest payload: RFC 768 over RFC 791.
+const LONGEST: usize = 65_507;
+
+/// The pieces of a file, or the frames of standard input.
+fn payload_content(path: &Path, layout: Layout, size: DataSize) -> Result<PayloadContent, UsageError> {
+    let (name, header) = (path.display().to_string(), layout.header_bytes());
+    let wrong = |why: &dyn std::fmt::Display| UsageError::new(format!("--payload-file {why}"));
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(|error| wrong(&format!("-: cannot read: {error}")))?;
+        let content = PayloadContent::frames(&name, bytes).map_err(|error| wrong(&error))?;
+        let longest = content.sizes(header).sizes().iter().copied().max().unwrap_or_default();
+        if longest.as_bytes() > LONGEST as u64 {
+            let most = LONGEST - header;
+            return Err(wrong(&format!("-: a frame must have at most {most} bytes behind a header of {header}")));
+        }
+        return Ok(content);
+    }
+    let room = (size.as_bytes() as usize).saturating_sub(header);
+    if room == 0 {
+        misuse!("--size: must be above {header} B, the header, with --payload-file, found {size}");
+    }
+    let bytes = std::fs::read(path).map_err(|error| wrong(&unreadable(path, &error)))?;
+    PayloadContent::pieces(&name, bytes, room).map_err(|error| wrong(&error))
+}
+
+/// What this end says in a script.
+fn script_trace(path: &Path, role: &str, layout: Layout) -> Result<PayloadTrace, UsageError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| UsageError::new(format!("--script {}", unreadable(path, &error))))?;
+    let script = Script::parse(&text, &path.display().to_string())
+        .map_err(|error| UsageError::new(format!("--script {error}")))?;
+    let trace = script.trace(if role == "far" { Role::Far } else { Role::Near });
+    let Some(trace) = trace else {
+        misuse!("--as {role}: this end never talks in {}: choose the other role", path.display());
+    };
+    let (least, most) = (layout.header_bytes().max(1) as u64, LONGEST as u64);
+    if let Some(size) = trace.sizes().iter().find(|size| !(least..=most).contains(&size.as_bytes())) {
+        misuse!("--script {}: size: must be from {least} B, the header, to {most} B, found {size}", path.display());
+    }
+    Ok(trace)
 }
 
 /// Reads a WAV file of any rate and number of channels: 8000 samples a second in one channel.

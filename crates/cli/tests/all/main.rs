@@ -37,6 +37,7 @@ mod simulate;
 mod stamp;
 mod sweep;
 mod terminal;
+mod tight;
 mod trust;
 mod tuned;
 mod web;

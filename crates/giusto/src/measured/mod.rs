@@ -20,6 +20,7 @@
 
 #[cfg(feature = "system")]
 mod departures;
+pub mod script;
 mod doubt;
 #[cfg(feature = "system")]
 mod error;

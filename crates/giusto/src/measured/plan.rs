@@ -13,7 +13,7 @@ use giusto_session::{
     keys::MacKey,
     probe::{
         Content, Outgoing, RTP_CLOCK_HZ,
-        payload::{PayloadError, PayloadSizes, SizeLimits, SizeSource},
+        payload::{PayloadContent, PayloadError, PayloadSizes, SizeLimits, SizeSource},
         voice::{StreamStart, VoiceSource},
         wire::{
             ClockIdentity, DATA_HEADER_BYTES, PacingNote, SEALED_DATA_HEADER_BYTES, StreamFormat,
@@ -45,6 +45,14 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// The bytes before the filler.
+    pub const fn header_bytes(self) -> usize {
+        match self {
+            Self::Raw => 0,
+            _ => self.smallest().0.as_bytes() as usize,
+        }
+    }
+
     /// The smallest payload, and what fills it.
     const fn smallest(self) -> (DataSize, &'static str) {
         let (bytes, content) = match self {
@@ -104,6 +112,8 @@ pub enum Tempo {
 pub struct StreamPlan {
     /// The contents of the datagrams.
     pub media: Media,
+    /// What follows the headers instead of filler; its [sizes](PayloadContent::sizes) are those of `media`.
+    pub content: Option<PayloadContent>,
     /// How fast the stream is.
     pub tempo: Tempo,
     /// The layer whose bytes the rate counts.
@@ -207,6 +217,7 @@ impl StreamPlan {
     pub fn constant(rate: Option<DataRate>, size: DataSize, limits: Limits) -> Self {
         Self {
             media: Media::Filler(Layout::Giusto, PayloadSizes::Fixed(size)),
+            content: None,
             tempo: rate.map_or(Tempo::Max, Tempo::Rate),
             layer: HeaderLayer::Payload,
             pacing: Pacing::default(),
@@ -456,7 +467,7 @@ impl ResolvedPlan {
                 Content::Voice(Box::new(source))
             }
         };
-        let mut outgoing = Outgoing::new(content, seed);
+        let mut outgoing = Outgoing::new(content, seed).with_payload(self.plan.content.clone());
         outgoing.prepare(self.packets_per_cycle);
         outgoing
     }

@@ -132,6 +132,7 @@ impl ReverseRuns {
                 .with_duration(limits.duration.unwrap_or(longest).min(longest))
                 .with_packets(request.packets)
                 .with_size([limits.payload, self.limits.size].into_iter().flatten().min()),
+            content: None,
             seed: 1,
             dont_fragment: false,
         };

@@ -5,7 +5,7 @@ use giusto_units::{DataSize, Timestamp};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
-    payload::SizeSource,
+    payload::{PayloadContent, SizeSource},
     reports::MediaTiming,
     voice::VoiceSource,
     wire::{DATA_HEADER_BYTES, DataHeader, SEALED_DATA_HEADER_BYTES, StreamToken},
@@ -135,6 +135,7 @@ pub struct Outgoing {
     rng: StdRng,
     sequence: u64,
     timing: Option<MediaTiming>,
+    payload: Option<PayloadContent>,
     buffer: Vec<u8>,
     lengths: Vec<usize>,
 }
@@ -147,9 +148,17 @@ impl Outgoing {
             rng: StdRng::seed_from_u64(seed),
             sequence: 0,
             timing: None,
+            payload: None,
             buffer: Vec::new(),
             lengths: Vec::new(),
         }
+    }
+
+    /// The same, with these bytes behind the headers instead of filler; not for voice and STAMP.
+    #[must_use]
+    pub fn with_payload(mut self, payload: Option<PayloadContent>) -> Self {
+        self.payload = payload;
+        self
     }
 
     /// Allocates the space for `packets` datagrams per cycle, so that the first cycle is as fast as the
@@ -192,9 +201,15 @@ impl Outgoing {
     /// The next `packets` datagrams, due at `due` and sent now.
     pub fn fill(&mut self, now: Timestamp, due: Timestamp, packets: u32) -> Filled<'_> {
         let packets = packets as usize;
+        // Raw datagrams have no header.
+        let header = match &self.content {
+            Content::Raw { .. } => 0,
+            content => content.header_bytes().as_bytes() as usize,
+        };
+        let payload = (&mut self.payload, header);
         match &mut self.content {
             Content::Giusto { token, key, sizes } => {
-                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng, payload);
                 let mut header = DataHeader {
                     token: *token,
                     sequence: self.sequence,
@@ -212,7 +227,7 @@ impl Outgoing {
                 Self::filled(&self.buffer, &self.lengths, equal, packets)
             }
             Content::Rtp { first, sizes } => {
-                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng, payload);
                 let mut header = *first;
                 let units = u128::from(due.as_nanos()) * u128::from(RTP_CLOCK_HZ) / 1_000_000_000;
                 header.timestamp = first.timestamp.wrapping_add(units as u32);
@@ -228,7 +243,7 @@ impl Outgoing {
                 Self::filled(&self.buffer, &self.lengths, equal, packets)
             }
             Content::Iperf3 { wide_counters, sizes } => {
-                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng, payload);
                 // Numbers begin at 1. The time is that of our clock, which reveals nothing of this machine.
                 let mut header = iperf3::DataHeader::at(now, self.sequence.saturating_add(1));
                 let equal = place.lay(sizes, packets, |datagram| {
@@ -239,7 +254,7 @@ impl Outgoing {
                 Self::filled(&self.buffer, &self.lengths, equal, packets)
             }
             Content::Raw { sizes } => {
-                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng);
+                let place = Placement::new(&mut self.buffer, &mut self.lengths, &mut self.rng, payload);
                 let equal = place.lay(sizes, packets, |_| {});
                 self.sequence += packets as u64;
                 Self::filled(&self.buffer, &self.lengths, equal, packets)
@@ -295,12 +310,19 @@ struct Placement<'a> {
     buffer: &'a mut Vec<u8>,
     lengths: &'a mut Vec<usize>,
     rng: &'a mut StdRng,
+    /// The contents instead of filler, and the bytes before them.
+    payload: (&'a mut Option<PayloadContent>, usize),
 }
 
 impl<'a> Placement<'a> {
-    fn new(buffer: &'a mut Vec<u8>, lengths: &'a mut Vec<usize>, rng: &'a mut StdRng) -> Self {
+    fn new(
+        buffer: &'a mut Vec<u8>,
+        lengths: &'a mut Vec<usize>,
+        rng: &'a mut StdRng,
+        payload: (&'a mut Option<PayloadContent>, usize),
+    ) -> Self {
         lengths.clear();
-        Self { buffer, lengths, rng }
+        Self { buffer, lengths, rng, payload }
     }
 
     /// Calls `write` for the start of each datagram. Returns the length if it is the same for all.
@@ -318,6 +340,14 @@ impl<'a> Placement<'a> {
             self.buffer.resize(total, 0);
             self.rng.fill_bytes(self.buffer.get_mut(filled..).unwrap_or_default());
         }
+        let (payload, header) = self.payload;
+        let mut write = |datagram: &mut [u8]| {
+            if let Some((payload, body)) = payload.as_mut().zip(datagram.get_mut(header..)) {
+                payload.fill(body);
+            }
+            // The authentication covers the payload.
+            write(datagram);
+        };
         if let Some(length) = equal {
             self.buffer.chunks_exact_mut(length.max(1)).take(packets).for_each(write);
         } else {
@@ -337,7 +367,10 @@ mod tests {
     use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 
     use super::*;
-    use crate::probe::{payload::SizeLimits, voice::StreamStart};
+    use crate::probe::{
+        payload::{PayloadSizes, SizeLimits},
+        voice::StreamStart,
+    };
 
     fn sizes(text: &str) -> SizeSource {
         let limits = SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap();
@@ -361,6 +394,26 @@ mod tests {
         let filler = &filled.bytes[40..200];
         let different: std::collections::BTreeSet<_> = filler.iter().collect();
         assert!(different.len() > 60, "nothing on the way can compress the filler");
+    }
+
+    #[test]
+    fn the_bytes_of_a_file_follow_the_header() {
+        let content = PayloadContent::pieces("f", *b"abcde", 2).unwrap();
+        let limits = SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap();
+        let sizes = SizeSource::new(PayloadSizes::Trace(content.sizes(40)), limits);
+        let mut outgoing = Outgoing::new(Content::Giusto { token: StreamToken(7), key: None, sizes }, 1)
+            .with_payload(Some(content));
+        let filled = outgoing.fill(at(1), at(0), 4);
+        let sizes: Vec<usize> = filled.sizes().collect();
+        assert_eq!(sizes, [42, 42, 41, 42]);
+        let (mut rest, mut bodies) = (filled.bytes, Vec::new());
+        for size in sizes {
+            let (datagram, behind) = rest.split_at(size);
+            assert!(DataHeader::parse(datagram).is_ok());
+            bodies.extend_from_slice(&datagram[40..]);
+            rest = behind;
+        }
+        assert_eq!(bodies, b"abcdeab");
     }
 
     #[test]

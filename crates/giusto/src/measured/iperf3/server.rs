@@ -431,6 +431,7 @@ fn plan(parameters: &Parameters) -> StreamPlan {
         layer: HeaderLayer::Payload,
         pacing: Pacing::default(),
         limits: Limits::default().with_duration((parameters.duration > TimeDelta::ZERO).then_some(duration)),
+        content: None,
         seed: 1,
         dont_fragment: false,
     }

@@ -45,6 +45,25 @@ pub enum PayloadError {
         /// The fix.
         fix: &'static str,
     },
+    /// A frame is cut off.
+    #[error(
+        "{name}: the frame at offset {offset} lacks {missing} bytes: each frame is a length of 2 bytes, the higher first, and so many \
+         bytes (RFC 4571)"
+    )]
+    Frame {
+        /// The name of the file.
+        name: String,
+        /// Where the frame begins.
+        offset: usize,
+        /// Bytes that are missing.
+        missing: usize,
+    },
+    /// A file of contents is empty.
+    #[error("{name}: no bytes to send: give a file that is not empty")]
+    EmptyContent {
+        /// The name of the file.
+        name: String,
+    },
     /// A trace has no line with a size.
     #[error("{file}: no sizes: write one size in bytes per line, or the columns time_s,size_bytes")]
     EmptyTrace {

@@ -32,6 +32,7 @@
 //! # Ok::<(), giusto_session::probe::payload::PayloadError>(())
 //! ```
 
+mod content;
 mod error;
 mod trace;
 
@@ -40,7 +41,7 @@ use std::str::FromStr;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 
-pub use self::{error::PayloadError, trace::PayloadTrace};
+pub use self::{content::PayloadContent, error::PayloadError, trace::PayloadTrace};
 use giusto_units::{DataSize, math};
 
 /// Limits of a datagram's payload size: at least its own header, at most what the path supports.

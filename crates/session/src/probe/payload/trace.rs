@@ -99,6 +99,17 @@ impl PayloadTrace {
         Ok(Self { sizes, departures: timed.then_some(times) })
     }
 
+    /// Sizes without times; at least one.
+    pub(super) fn of_sizes(sizes: Vec<DataSize>) -> Self {
+        Self { sizes, departures: None }
+    }
+
+    /// Sizes with as many departure times, in increasing order; `None` without any.
+    pub fn timed(sizes: Vec<DataSize>, departures: Vec<TimeDelta>) -> Option<Self> {
+        let fit = !sizes.is_empty() && sizes.len() == departures.len() && departures.is_sorted();
+        fit.then_some(Self { sizes, departures: Some(departures) })
+    }
+
     /// The sizes in order, at least one.
     pub fn sizes(&self) -> &[DataSize] {
         &self.sizes

@@ -1,0 +1,203 @@
+//! What `giusto send` sends and what times it: files, scripts, buffers, the kernel's pacing, histograms.
+
+use std::{
+    io::Write,
+    net::UdpSocket,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::common::{
+    Folder, assert_measured, giusto, json,
+    namespace::{Far, in_namespace},
+    process::Listener,
+    run, text,
+};
+
+/// A socket, and its address.
+fn sink() -> (UdpSocket, String) {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sink.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let to = sink.local_addr().unwrap().to_string();
+    (sink, to)
+}
+
+/// The datagrams that wait in a socket.
+fn datagrams(sink: &UdpSocket) -> Vec<Vec<u8>> {
+    let mut buffer = [0; 65_536];
+    let mut all = Vec::new();
+    while let Ok(length) = sink.recv(&mut buffer) {
+        all.push(buffer[..length].to_vec());
+    }
+    all
+}
+
+#[test]
+fn a_file_is_sent_in_pieces_and_ends_the_stream() {
+    let folder = Folder::with("");
+    let bytes: Vec<u8> = (0..2_500_u32).map(|byte| (byte % 251) as u8).collect();
+    std::fs::write(folder.path("payload"), &bytes).unwrap();
+    let (receiver, to) = sink();
+    let words = ["send", &to, "--one-way", "--raw", "-b", "4M", "--size", "1000", "--payload-file", "payload"];
+    assert!(folder.run(&words).status.success());
+    let pieces = datagrams(&receiver);
+    assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [1000, 1000, 500]);
+    assert_eq!(pieces.concat(), bytes);
+    assert!(folder.run(&[&words[..], &["--count", "4"]].concat()).status.success());
+    assert_eq!(datagrams(&receiver).concat(), [&bytes[..], &bytes[..1000]].concat(), "it repeats");
+
+    // Behind a header of 40 bytes.
+    let listener = Listener::start(&["127.0.0.1:0", "--once", "--json"]);
+    let to = listener.address.to_string();
+    let output = folder.run(&["send", &to, "--size", "1040", "--payload-file", "payload", "--json"]);
+    let sent = json(&output);
+    assert_measured(output.status.code(), &sent);
+    assert_eq!(sent["sent_packets"], 3);
+    assert_eq!(listener.result().0["received_packets"], 3);
+
+    for (file, size, expected) in
+        [("s.toml", "1000", "no bytes to send"), ("none", "1000", "none"), ("payload", "40", "--size: must be above 40 B")]
+    {
+        let output = folder.run(&["send", "127.0.0.1:9", "--size", size, "--payload-file", file]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn frames_of_standard_input_are_datagrams() {
+    let (receiver, to) = sink();
+    let send = |input: &[u8]| {
+        let mut command = giusto(&["send", &to, "--one-way", "--raw", "-b", "1M", "--payload-file", "-"]);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    assert!(send(b"\x00\x05hello\x00\x02to\x00\x01x").status.success());
+    assert_eq!(datagrams(&receiver), [&b"hello"[..], b"to", b"x"]);
+    let output = send(b"\x00\x05hello\x00\x02t");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the frame at offset 7 lacks 1 bytes"), "{}", text(&output.stderr));
+    assert!(datagrams(&receiver).is_empty(), "nothing of a broken input is sent");
+}
+
+#[test]
+fn both_ends_take_their_parts_in_a_script() {
+    let folder = Folder::with(
+        "[[part]]\nwho = \"near\"\ntime = \"100 ms\"\nsize = \"172 B\"\nevery = \"20 ms\"\n\
+         [[part]]\ntime = \"100 ms\"\n\
+         [[part]]\nwho = \"far\"\ntime = \"40 ms\"\nsize = \"60 B\"\nevery = \"20 ms\"\n",
+    );
+    for (role, count, size) in [("near", 5, 172), ("far", 2, 60)] {
+        let (receiver, to) = sink();
+        let output =
+            folder.run(&["send", &to, "--one-way", "--rtp", "--script", "s.toml", "--as", role, "--json"]);
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        assert_eq!((&sent["sent_packets"], sent["strategy"].as_str()), (&Value::from(count), Some("recorded")));
+        let lengths: Vec<usize> =
+            datagrams(&receiver).iter().map(Vec::len).filter(|&length| length != 28 && length < 200).collect();
+        assert_eq!(lengths.iter().filter(|&&length| length == size).count(), count as usize, "{lengths:?}");
+        // The far end begins after 200 ms; it does not wait for anybody.
+        let duration = sent["duration_s"].as_f64().unwrap();
+        let (least, most) = if role == "near" { (0.08, 0.2) } else { (0.22, f64::INFINITY) };
+        assert!(duration >= least && duration < most + 2.0, "{role}: {duration}");
+    }
+    std::fs::write(folder.path("s.toml"), "[[part]]\nwho = \"near\"\ntime = \"1 s\"\n").unwrap();
+    let output = folder.run(&["send", "127.0.0.1:9", "--script", "s.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.contains("--script s.toml:1: a part without size: add size = \"172 B\""), "{message}");
+}
+
+#[test]
+fn a_result_says_which_buffers_were_asked_for() {
+    let (_receiver, to) = sink();
+    let system = |flags: &[&str]| {
+        let base = ["send", &to, "--one-way", "--raw", "--count", "2", "--json"];
+        json(&run(&[&base, flags].concat()))["system"].clone()
+    };
+    let (default, small) = (system(&[]), system(&["-w", "60k"]));
+    assert_eq!((&default["send_buffer_asked_bytes"], &default["receive_buffer_asked_bytes"]), (&1_000_000.into(), &4_000_000.into()));
+    for field in ["send_buffer", "receive_buffer"] {
+        assert_eq!(small[format!("{field}_asked_bytes")], 60_000);
+        // The kernel doubles what is asked and says so; half of it is what was asked.
+        assert_eq!(small[format!("{field}_bytes")], 60_000, "{small}");
+    }
+}
+
+#[test]
+fn histograms_contain_every_datagram_and_only_if_asked() {
+    let exchange = |flags: &[&str]| {
+        let listener = Listener::start(&[&["127.0.0.1:0", "--once", "--json"], flags].concat());
+        let to = listener.address.to_string();
+        let output = run(&[&["send", &to, "-b", "1M", "--count", "100", "--json"], flags].concat());
+        (json(&output), listener.result().0)
+    };
+    let (sent, received) = exchange(&["--histogram"]);
+    let sum = |classes: &Value| {
+        classes.as_array().unwrap().iter().map(|class| class["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(sum(&sent["histograms"]["schedule_error_us"]), 100);
+    // A gap lies between two datagrams.
+    assert_eq!(sum(&received["histograms"]["gap_error_us"]), received["received_packets"].as_u64().unwrap() - 1);
+    let median = received["gap_error_us"]["p50"].as_f64().unwrap();
+    let mut below = 0;
+    let classes = received["histograms"]["gap_error_us"].as_array().unwrap();
+    let half = classes
+        .iter()
+        .find(|class| {
+            below += class["count"].as_u64().unwrap();
+            below * 2 >= sum(&received["histograms"]["gap_error_us"])
+        })
+        .unwrap();
+    let (from, to) = (half["from"].as_f64().unwrap(), half["below"].as_f64().unwrap());
+    assert!(from * 0.9 <= median && median <= to * 1.1, "{median}: {half}");
+    let (sent, received) = exchange(&[]);
+    assert_eq!((sent.get("histograms"), received.get("histograms")), (None, None));
+}
+
+#[test]
+fn without_fq_the_program_paces_and_the_result_says_why() {
+    in_namespace("--pace kernel without fq", 65_536, || {
+        let (receiver, to) = sink();
+        let base = ["send", &to, "--one-way", "--raw", "-b", "1M", "--count", "20"];
+        let output = run(&[&base[..], &["--pace", "kernel", "--json"]].concat());
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        let said = sent["system"]["departures"].as_str().unwrap();
+        assert_eq!(said, "program: lo has noqueue, not fq or etf (tc qdisc replace dev lo root fq)");
+        assert!(sent["schedule_error_us"]["p50"].is_f64(), "the program knows when it sent");
+        assert_eq!(datagrams(&receiver).len(), 20);
+        let words = text(&run(&[&base[..], &["--pace", "kernel"]].concat()).stdout);
+        assert!(words.contains("pacing   program: lo has noqueue"), "{words}");
+        assert_eq!(json(&run(&[&base[..], &["--json"]].concat()))["system"].get("departures"), None);
+    });
+}
+
+#[test]
+fn with_fq_the_kernel_sends_on_time() {
+    in_namespace("--pace kernel with fq", 65_536, || {
+        let far = Far::behind(1500);
+        let fq = Command::new("tc").args(["qdisc", "replace", "dev", "near", "root", "fq"]).output();
+        if !fq.is_ok_and(|fq| fq.status.success()) {
+            let _ = writeln!(std::io::stderr(), "SKIPPED --pace kernel with fq: the kernel has no fq, or tc is missing");
+            return;
+        }
+        let listener = far.listener(&["recv", "10.9.0.2:5005", "--once", "--json"]);
+        thread::sleep(Duration::from_millis(100));
+        let output = run(&["send", "10.9.0.2:5005", "-b", "1M", "-t", "2", "--pace", "kernel", "--json"]);
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        assert_eq!(sent["system"]["departures"], "kernel (fq)");
+        assert_eq!(sent["schedule_error_us"]["p50"], Value::Null, "the program does not know when the kernel sent");
+        let (received, _) = listener.result();
+        assert_eq!(received["lost_packets"], 0);
+        // Handed over each 5 ms in batches; a kernel that did not time them would leave gaps of 0 and 5 ms.
+        let gap = received["gap_error_us"]["p50"].as_f64().unwrap();
+        assert!(gap < 2_000.0, "{gap}");
+    });
+}
