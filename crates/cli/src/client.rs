@@ -47,8 +47,8 @@ pub(crate) struct ClientArgs {
     #[arg(short, long, value_name = "PORT", value_parser = port)]
     port: Option<u16>,
 
-    /// Protocol of the far end: giusto recv, an iperf3 server in UDP mode, or a STAMP reflector (RFC 8762); each has its own
-    /// flags: `giusto send --protocol stamp --help`
+    /// Protocol of the far end: giusto recv, an iperf3 server in UDP mode, a STAMP reflector (RFC 8762), or giusto recv --accept tcp;
+    /// each has its own flags: `giusto send --protocol stamp --help`
     #[arg(long, default_value = "giusto", value_name = "NAME")]
     protocol: String,
 

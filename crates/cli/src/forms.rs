@@ -10,7 +10,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{call, groups, iperf3, live::LivePage, recv, run::Run, send, stamp};
+use crate::{call, groups, iperf3, live::LivePage, recv, run::Run, send, stamp, tcp};
 
 /// One form of a command.
 pub(crate) struct Form {
@@ -24,13 +24,15 @@ pub(crate) struct Form {
 }
 
 #[rustfmt::skip]
-const FORMS: [Form; 9] = [
+const FORMS: [Form; 11] = [
     Form::of::<send::SendArgs>("send", "giusto streams", "protocol", &["giusto"]),
     Form::of::<iperf3::Iperf3ClientArgs>("send", "--protocol iperf3", "protocol", &["iperf3"]),
     Form::of::<stamp::SenderArgs>("send", "--protocol stamp", "protocol", &["stamp"]),
+    Form::of::<tcp::TcpClientArgs>("send", "--protocol tcp", "protocol", &["tcp"]),
     Form::of::<recv::RecvArgs>("recv", "giusto streams", "accept", &["rtp", "raw"]),
     Form::of::<iperf3::Iperf3ServerArgs>("recv", "--accept iperf3", "accept", &["iperf3"]),
     Form::of::<stamp::ReflectorArgs>("recv", "--accept stamp", "accept", &["stamp"]),
+    Form::of::<tcp::TcpServerArgs>("recv", "--accept tcp", "accept", &["tcp"]),
     Form::of::<call::CallerArgs>("call", "a caller", "", &[]),
     Form::of::<call::ListenerArgs>("call", "--listen", "listen", &[]),
     Form::of::<call::BrowserArgs>("call", "--browser", "browser", &[]),

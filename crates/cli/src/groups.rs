@@ -15,7 +15,7 @@ const COMMANDS: &[(&str, &[Group])] = &[
         ("Pacing", &["mode", "packets_per_cycle", "catch_up", "burst", "max_burst_rate", "spin", "realtime", "pace"]),
         ("Length", &["duration", "count", "bytes", "streams"]),
         ("Network", &["dscp", "ecn", "dont_fragment", "window"]),
-        ("Far end", &["port", "one_way", "protocol", "reverse", "bidir", "key_file", "timestamps"]),
+        ("Far end", &["port", "one_way", "protocol", "under_load", "reverse", "bidir", "key_file", "timestamps"]),
         ("Output", &["interval", "verbose", "histogram", "live", "no_open", "json_lines", "csv", "wide", "json"]),
     ]),
     ("recv", &[

@@ -33,6 +33,7 @@ mod shell;
 mod sim;
 mod stamp;
 mod sweep;
+mod tcp;
 mod usage;
 
 use std::{

@@ -55,6 +55,14 @@ pub(crate) struct OutputArgs {
     form: FormArgs,
 }
 
+impl OutputArgs {
+    /// Whether a program reads the output.
+    pub(crate) const fn is_json(&self) -> bool {
+        let FormArgs { json, json_lines, csv } = self.form;
+        json || json_lines || csv
+    }
+}
+
 /// The text of the results of streams.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct TextArgs {

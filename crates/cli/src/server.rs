@@ -38,7 +38,7 @@ pub(crate) struct ServerArgs {
 
     /// Also measure datagrams that no giusto sender announced: RTP only, or of any content (raw); each source address is a
     /// stream. Or serve other programs instead, with flags of their own (`giusto recv --accept stamp --help`): iperf3 clients in
-    /// UDP mode, or STAMP senders (RFC 8762)
+    /// UDP mode, STAMP senders (RFC 8762), or the load of `giusto send --protocol tcp`
     #[arg(long, value_name = "KIND")]
     pub(crate) accept: Option<String>,
 
@@ -97,6 +97,11 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 }
 
 impl ServerArgs {
+    /// When the service ends, if it was started at `now`.
+    pub(crate) fn ends_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.duration.map(|duration| now + duration)
+    }
+
     pub(crate) fn prefixes(&self) -> Prefixes {
         Prefixes { allow: self.allow.clone(), deny: self.deny.clone() }
     }

@@ -23,6 +23,7 @@ pub mod sleeper;
 pub mod socket;
 mod sys;
 pub mod system;
+mod tcp;
 
 pub use clock::{Clock, StampConverter};
 pub use giusto_pace::SleepMode;
@@ -33,3 +34,4 @@ pub use socket::{
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};
+pub use tcp::TcpFigures;

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 #[cfg(feature = "emulate")]
 pub(crate) mod interface;
+pub(crate) mod tcp;
 
 /// Maximum number of messages per call.
 pub(crate) const MESSAGES_PER_CALL: usize = 64;

@@ -37,6 +37,14 @@ pub enum RunError {
         /// The system's error.
         source: io::Error,
     },
+    /// There is no connection to a server of TCP load.
+    #[error("cannot connect to {to} (TCP): {source}; is `giusto recv --accept tcp` running there?")]
+    ConnectTcp {
+        /// The server's address.
+        to: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The control connection failed, or the iperf3 server refused.
     #[error("{to}: {source}")]
     Control {
@@ -93,6 +101,7 @@ impl RunError {
             self,
             Self::Socket(_)
                 | Self::Connect { .. }
+                | Self::ConnectTcp { .. }
                 | Self::Refused { reason: NoAnswer(_) | PortUnreachable, .. }
         )
     }

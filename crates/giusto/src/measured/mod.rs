@@ -21,6 +21,7 @@
 #[cfg(feature = "system")]
 mod departures;
 pub mod script;
+pub mod tcp;
 mod doubt;
 #[cfg(feature = "system")]
 mod error;

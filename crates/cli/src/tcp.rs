@@ -1,0 +1,204 @@
+//! TCP at the far end: load by the kernel's TCP, and responsiveness under it.
+
+use std::{process::ExitCode, sync::atomic::AtomicBool};
+
+use clap::Args;
+use giusto_units::TimeDelta;
+use serde_json::json;
+
+use crate::{
+    args::{DEFAULT_PORT, port, resolve_all, time_above_zero, time_from_100_ms, whole},
+    console,
+    live::LivePage,
+    run::Run,
+    server::ServerArgs,
+};
+use giusto::{
+    measured::{
+        RunError,
+        tcp::{Responsiveness, TcpInterval, TcpLoad, TcpResult, TcpServed, TcpServer},
+    },
+    view::format::{UNKNOWN, count, or_unknown, plural, rate},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto send 192.0.2.7 --protocol tcp -t 10 -i 1     needs `giusto recv --accept tcp` there
+  giusto send 192.0.2.7 --protocol tcp --under-load   responsiveness: round trips a minute")]
+pub(crate) struct TcpClientArgs {
+    /// Address of the far end; the port is 5005 if not given
+    #[arg(value_name = "HOST[:PORT]")]
+    target: String,
+
+    /// Port of the far end, if not in the address
+    #[arg(short, long, value_name = "PORT", value_parser = port)]
+    port: Option<u16>,
+
+    /// Protocol of the far end
+    #[arg(long, default_value = "tcp", value_name = "NAME")]
+    protocol: String,
+
+    /// Time to send
+    #[arg(short = 't', long, default_value = "10s", value_name = "TIME", value_parser = time_above_zero)]
+    duration: TimeDelta,
+
+    /// Number of simultaneous connections [default: 1, with --under-load 8]
+    #[arg(short = 'P', long, value_name = "N", value_parser = whole::<u16>(1, 128))]
+    streams: Option<u16>,
+
+    /// Measure responsiveness, by draft-ietf-ippm-responsiveness-08 for TCP without TLS: round trips a minute of requests on new
+    /// connections and on those that carry the load
+    #[arg(long)]
+    under_load: bool,
+
+    /// Print a line for each interval of this length: rate, RTT, retransmissions, congestion window, from the kernel's `TCP_INFO`
+    #[arg(short, long, value_name = "TIME", value_parser = time_from_100_ms)]
+    interval: Option<TimeDelta>,
+
+    /// Print one JSON object: the result with its intervals
+    #[arg(short = 'J', long)]
+    json: bool,
+}
+
+impl Run for TcpClientArgs {
+    fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        let addresses = resolve_all(&self.target, self.port, DEFAULT_PORT)?;
+        let load = TcpLoad {
+            connections: self.streams.unwrap_or(if self.under_load { 8 } else { 1 }).into(),
+            duration: self.duration,
+            interval: self.interval.unwrap_or(TimeDelta::from_seconds(1)),
+            under_load: self.under_load,
+        };
+        let (mut printed, shown) = (Ok(true), self.interval.is_some() && !self.json);
+        if shown {
+            printed = console::print_live("   interval s          rate         RTT   resent   window");
+        }
+        let on_interval = |interval: &TcpInterval| {
+            if shown && matches!(printed, Ok(true)) {
+                printed = console::print_live(&line(interval));
+            }
+        };
+        let result = first_that_answers(&load, &addresses, stop, on_interval)?;
+        printed?;
+        if self.json {
+            console::print_json(&result)?;
+        } else {
+            console::print_text(&text(&result))?;
+        }
+        match &result.failure {
+            Some(failure) if failure != "interrupted" => {
+                console::complain(&format!("error: {}: {failure}", result.to));
+                Ok(ExitCode::FAILURE)
+            }
+            _ => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn first_that_answers(
+    load: &TcpLoad,
+    addresses: &[std::net::SocketAddr],
+    stop: &AtomicBool,
+    mut on_interval: impl FnMut(&TcpInterval),
+) -> anyhow::Result<TcpResult> {
+    let mut addresses = addresses.iter().peekable();
+    loop {
+        let Some(&to) = addresses.next() else { anyhow::bail!("no address of the server is known") };
+        match load.run(to, stop, &mut on_interval) {
+            Err(RunError::ConnectTcp { .. }) if addresses.peek().is_some() => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+fn line(interval: &TcpInterval) -> String {
+    let TcpInterval { start_s, end_s, rtt_ms, .. } = *interval;
+    let rate = or_unknown(interval.rate_bps, rate);
+    let (resent, window) = (count(interval.retransmitted_segments), count(interval.window_segments));
+    format!("{start_s:5.1} to {end_s:5.1} {rate:>13} {rtt_ms:8.2} ms {resent:>8} {window:>8}")
+}
+
+fn text(result: &TcpResult) -> String {
+    let ms = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:.2} ms"));
+    let mut lines = vec![
+        format!(
+            "rate     {} acknowledged, {}",
+            or_unknown(result.rate_bps, rate),
+            plural(result.connections as u64, "connection", "connections")
+        ),
+        format!(
+            "RTT      {} minimum, {} median, {} maximum (TCP_INFO)",
+            ms(result.rtt_min_ms),
+            ms(result.rtt_p50_ms),
+            ms(result.rtt_max_ms)
+        ),
+        format!("resent   {}", plural(result.retransmitted_segments, "segment", "segments")),
+    ];
+    if let Some(Responsiveness { rpm, foreign_rpm, loaded_rpm, idle_rpm, failed_probes, .. }) = result.responsiveness {
+        let whole = |value: Option<f64>| or_unknown(value.map(|value| value.round() as u64), count);
+        let failed = if failed_probes > 0 { format!("; {failed_probes} failed") } else { String::new() };
+        lines.push(format!("RPM      {} round trips a minute under load, {} idle", whole(rpm), whole(idle_rpm)));
+        lines.push(format!(
+            "         {} on new connections, {} on loaded ones{failed}",
+            whole(foreign_rpm),
+            whole(loaded_rpm)
+        ));
+    }
+    if let Some(failure) = &result.failure {
+        lines.push(format!("ended    {failure}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  giusto recv --accept tcp                    the far end of `giusto send --protocol tcp`
+  giusto recv 0.0.0.0:5005 --accept tcp --allow 192.0.2.0/24")]
+pub(crate) struct TcpServerArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+
+    /// End with the first load connection
+    #[arg(long)]
+    once: bool,
+
+    /// Maximum number of simultaneous connections, each with a thread
+    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 1000))]
+    max_streams: u16,
+}
+
+impl Run for TcpServerArgs {
+    fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        const KEPT: usize = 10_000;
+        let server = self.server.open(DEFAULT_PORT, |address| {
+            TcpServer::open(address, self.server.prefixes(), self.max_streams.into())
+        })?;
+        console::complain(&format!("listening on {} (TCP); Ctrl-C ends", server.address()));
+        let clock = giusto_net::Clock::start();
+        let end = self.server.ends_at(clock.now());
+        let is_data = self.server.output.is_json();
+        let (mut served, mut printed) = (Vec::<TcpServed>::new(), Ok(true));
+        server.run(stop, |ended| {
+            let is_over = end.is_some_and(|end| clock.now() >= end) || (self.once && ended.is_some());
+            if let Some(one) = ended {
+                if !is_data {
+                    printed = console::print_live(&format!(
+                        "{}: {} bytes in {:.2} s, {}",
+                        one.from,
+                        count(one.received_bytes),
+                        one.duration_s,
+                        or_unknown(one.rx_rate_bps, rate)
+                    ));
+                } else if served.len() < KEPT {
+                    served.push(one);
+                }
+            }
+            !is_over && matches!(printed, Ok(true))
+        });
+        printed?;
+        if is_data {
+            console::print_json(&json!({ "connections": served }))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
