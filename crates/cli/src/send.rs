@@ -39,7 +39,8 @@ use giusto::{
 const REPORTS: TimeDelta = TimeDelta::from_millis(500);
 
 /// Flags of streams that only this end sends.
-const FORWARD: [&str; 10] = ["payload", "payload_file", "script", "rtp", "raw", "profile", "streams", "one_way", "live", "pace"];
+const FORWARD: [&str; 10] =
+    ["payload", "payload_file", "script", "rtp", "raw", "profile", "streams", "one_way", "live", "pace"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -236,12 +237,17 @@ fn payload_content(path: &Path, layout: Layout, size: DataSize) -> Result<Payloa
     let wrong = |why: &dyn std::fmt::Display| UsageError::new(format!("--payload-file {why}"));
     if path == Path::new("-") {
         let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map_err(|error| wrong(&format!("-: cannot read: {error}")))?;
+        io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|error| wrong(&format!("-: cannot read: {error}")))?;
         let content = PayloadContent::frames(&name, bytes).map_err(|error| wrong(&error))?;
         let longest = content.sizes(header).sizes().iter().copied().max().unwrap_or_default();
         if longest.as_bytes() > LONGEST as u64 {
             let most = LONGEST - header;
-            return Err(wrong(&format!("-: a frame must have at most {most} bytes behind a header of {header}")));
+            return Err(wrong(&format!(
+                "-: a frame must have at most {most} bytes behind a header of {header}"
+            )));
         }
         return Ok(content);
     }
@@ -265,7 +271,10 @@ fn script_trace(path: &Path, role: &str, layout: Layout) -> Result<PayloadTrace,
     };
     let (least, most) = (layout.header_bytes().max(1) as u64, LONGEST as u64);
     if let Some(size) = trace.sizes().iter().find(|size| !(least..=most).contains(&size.as_bytes())) {
-        misuse!("--script {}: size: must be from {least} B, the header, to {most} B, found {size}", path.display());
+        misuse!(
+            "--script {}: size: must be from {least} B, the header, to {most} B, found {size}",
+            path.display()
+        );
     }
     Ok(trace)
 }

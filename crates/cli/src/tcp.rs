@@ -134,10 +134,16 @@ fn text(result: &TcpResult) -> String {
         ),
         format!("resent   {}", plural(result.retransmitted_segments, "segment", "segments")),
     ];
-    if let Some(Responsiveness { rpm, foreign_rpm, loaded_rpm, idle_rpm, failed_probes, .. }) = result.responsiveness {
+    if let Some(Responsiveness { rpm, foreign_rpm, loaded_rpm, idle_rpm, failed_probes, .. }) =
+        result.responsiveness
+    {
         let whole = |value: Option<f64>| or_unknown(value.map(|value| value.round() as u64), count);
         let failed = if failed_probes > 0 { format!("; {failed_probes} failed") } else { String::new() };
-        lines.push(format!("RPM      {} round trips a minute under load, {} idle", whole(rpm), whole(idle_rpm)));
+        lines.push(format!(
+            "RPM      {} round trips a minute under load, {} idle",
+            whole(rpm),
+            whole(idle_rpm)
+        ));
         lines.push(format!(
             "         {} on new connections, {} on loaded ones{failed}",
             whole(foreign_rpm),

@@ -29,8 +29,8 @@ pub use clock::{Clock, StampConverter};
 pub use giusto_pace::SleepMode;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
-    Grouping, Launch, LaunchError, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError, SocketConfig,
-    SocketError, TrafficClass, UdpSocket, Wait, is_passing,
+    Grouping, Launch, LaunchError, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError,
+    SocketConfig, SocketError, TrafficClass, UdpSocket, Wait, is_passing,
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};

@@ -41,7 +41,8 @@ fn a_file_is_sent_in_pieces_and_ends_the_stream() {
     let bytes: Vec<u8> = (0..2_500_u32).map(|byte| (byte % 251) as u8).collect();
     std::fs::write(folder.path("payload"), &bytes).unwrap();
     let (receiver, to) = sink();
-    let words = ["send", &to, "--one-way", "--raw", "-b", "4M", "--size", "1000", "--payload-file", "payload"];
+    let words =
+        ["send", &to, "--one-way", "--raw", "-b", "4M", "--size", "1000", "--payload-file", "payload"];
     assert!(folder.run(&words).status.success());
     let pieces = datagrams(&receiver);
     assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [1000, 1000, 500]);
@@ -58,9 +59,11 @@ fn a_file_is_sent_in_pieces_and_ends_the_stream() {
     assert_eq!(sent["sent_packets"], 3);
     assert_eq!(listener.result().0["received_packets"], 3);
 
-    for (file, size, expected) in
-        [("s.toml", "1000", "no bytes to send"), ("none", "1000", "none"), ("payload", "40", "--size: must be above 40 B")]
-    {
+    for (file, size, expected) in [
+        ("s.toml", "1000", "no bytes to send"),
+        ("none", "1000", "none"),
+        ("payload", "40", "--size: must be above 40 B"),
+    ] {
         let output = folder.run(&["send", "127.0.0.1:9", "--size", size, "--payload-file", file]);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
@@ -72,7 +75,8 @@ fn frames_of_standard_input_are_datagrams() {
     let (receiver, to) = sink();
     let send = |input: &[u8]| {
         let mut command = giusto(&["send", &to, "--one-way", "--raw", "-b", "1M", "--payload-file", "-"]);
-        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut child =
+            command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         child.wait_with_output().unwrap()
     };
@@ -97,9 +101,15 @@ fn both_ends_take_their_parts_in_a_script() {
             folder.run(&["send", &to, "--one-way", "--rtp", "--script", "s.toml", "--as", role, "--json"]);
         let sent = json(&output);
         assert_measured(output.status.code(), &sent);
-        assert_eq!((&sent["sent_packets"], sent["strategy"].as_str()), (&Value::from(count), Some("recorded")));
-        let lengths: Vec<usize> =
-            datagrams(&receiver).iter().map(Vec::len).filter(|&length| length != 28 && length < 200).collect();
+        assert_eq!(
+            (&sent["sent_packets"], sent["strategy"].as_str()),
+            (&Value::from(count), Some("recorded"))
+        );
+        let lengths: Vec<usize> = datagrams(&receiver)
+            .iter()
+            .map(Vec::len)
+            .filter(|&length| length != 28 && length < 200)
+            .collect();
         assert_eq!(lengths.iter().filter(|&&length| length == size).count(), count as usize, "{lengths:?}");
         // The far end begins after 200 ms; it does not wait for anybody.
         let duration = sent["duration_s"].as_f64().unwrap();
@@ -121,7 +131,10 @@ fn a_result_says_which_buffers_were_asked_for() {
         json(&run(&[&base, flags].concat()))["system"].clone()
     };
     let (default, small) = (system(&[]), system(&["-w", "60k"]));
-    assert_eq!((&default["send_buffer_asked_bytes"], &default["receive_buffer_asked_bytes"]), (&1_000_000.into(), &4_000_000.into()));
+    assert_eq!(
+        (&default["send_buffer_asked_bytes"], &default["receive_buffer_asked_bytes"]),
+        (&1_000_000.into(), &4_000_000.into())
+    );
     for field in ["send_buffer", "receive_buffer"] {
         assert_eq!(small[format!("{field}_asked_bytes")], 60_000);
         // The kernel doubles what is asked and says so; half of it is what was asked.
@@ -143,7 +156,10 @@ fn histograms_contain_every_datagram_and_only_if_asked() {
     };
     assert_eq!(sum(&sent["histograms"]["schedule_error_us"]), 100);
     // A gap lies between two datagrams.
-    assert_eq!(sum(&received["histograms"]["gap_error_us"]), received["received_packets"].as_u64().unwrap() - 1);
+    assert_eq!(
+        sum(&received["histograms"]["gap_error_us"]),
+        received["received_packets"].as_u64().unwrap() - 1
+    );
     let median = received["gap_error_us"]["p50"].as_f64().unwrap();
     let mut below = 0;
     let classes = received["histograms"]["gap_error_us"].as_array().unwrap();
@@ -184,7 +200,10 @@ fn with_fq_the_kernel_sends_on_time() {
         let far = Far::behind(1500);
         let fq = Command::new("tc").args(["qdisc", "replace", "dev", "near", "root", "fq"]).output();
         if !fq.is_ok_and(|fq| fq.status.success()) {
-            let _ = writeln!(std::io::stderr(), "SKIPPED --pace kernel with fq: the kernel has no fq, or tc is missing");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED --pace kernel with fq: the kernel has no fq, or tc is missing"
+            );
             return;
         }
         let listener = far.listener(&["recv", "10.9.0.2:5005", "--once", "--json"]);
@@ -193,11 +212,99 @@ fn with_fq_the_kernel_sends_on_time() {
         let sent = json(&output);
         assert_measured(output.status.code(), &sent);
         assert_eq!(sent["system"]["departures"], "kernel (fq)");
-        assert_eq!(sent["schedule_error_us"]["p50"], Value::Null, "the program does not know when the kernel sent");
+        assert_eq!(
+            sent["schedule_error_us"]["p50"],
+            Value::Null,
+            "the program does not know when the kernel sent"
+        );
         let (received, _) = listener.result();
         assert_eq!(received["lost_packets"], 0);
         // Handed over each 5 ms in batches; a kernel that did not time them would leave gaps of 0 and 5 ms.
         let gap = received["gap_error_us"]["p50"].as_f64().unwrap();
         assert!(gap < 2_000.0, "{gap}");
+    });
+}
+
+#[test]
+fn tcp_load_is_what_the_far_end_received() {
+    let listener = Listener::start(&["127.0.0.1:0", "--accept", "tcp", "--once", "--json"]);
+    let to = listener.address.to_string();
+    let output = run(&["send", &to, "--protocol", "tcp", "-t", "1", "-i", "0.2", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let sent = json(&output);
+    let received = sent["received_bytes"].as_u64().unwrap();
+    assert!(received > 1_000_000, "{sent}");
+    let (served, _) = listener.result();
+    assert_eq!(served["connections"][0]["received_bytes"].as_u64(), Some(received));
+    // What was acknowledged while it sent: at most all, and nearly all, because few buffers fit into loopback.
+    let acknowledged = sent["rate_bps"].as_f64().unwrap() * sent["duration_s"].as_f64().unwrap() / 8.0;
+    assert!(acknowledged <= received as f64 + 16.0 && acknowledged > received as f64 * 0.5, "{sent}");
+    let intervals = sent["intervals"].as_array().unwrap();
+    assert!((3..=6).contains(&intervals.len()), "{sent}");
+    let sum: f64 = intervals
+        .iter()
+        .map(|one| {
+            let length = one["end_s"].as_f64().unwrap() - one["start_s"].as_f64().unwrap();
+            one["rate_bps"].as_f64().unwrap() * length / 8.0
+        })
+        .sum();
+    assert!((sum - acknowledged).abs() <= acknowledged * 1e-6 + 16.0, "{sum} {acknowledged}");
+    assert!(sent["rtt_min_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(sent["responsiveness"], Value::Null);
+
+    let output = run(&["send", &to, "--protocol", "tcp", "-t", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.contains("is `giusto recv --accept tcp` running there?"), "{message}");
+}
+
+/// Segments that the kernel sent again, of all connections in the namespace of the calling thread.
+fn resent_segments() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = names.split_whitespace().position(|name| name == "RetransSegs").unwrap();
+    values.split_whitespace().nth(at).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_long_queue_makes_a_path_unresponsive_under_load() {
+    in_namespace("--under-load", 65_536, || {
+        let far = Far::behind(1500);
+        let tbf = [
+            "qdisc", "add", "dev", "near", "root", "tbf", "rate", "20mbit", "burst", "10k", "latency",
+            "150ms",
+        ];
+        if !Command::new("tc").args(tbf).output().is_ok_and(|tbf| tbf.status.success()) {
+            let _ =
+                writeln!(std::io::stderr(), "SKIPPED --under-load: the kernel has no tbf, or tc is missing");
+            return;
+        }
+        let _listener = far.listener(&["recv", "10.9.0.2:5005", "--accept", "tcp"]);
+        let before = resent_segments();
+        let args =
+            ["send", "10.9.0.2:5005", "--protocol", "tcp", "--under-load", "-P", "4", "-t", "5", "--json"];
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let sent = json(&output);
+        // 20 Mbit/s with the headers of Ethernet, IPv4 and TCP with timestamps: 1448 of 1514 bytes.
+        let rate = sent["rate_bps"].as_f64().unwrap();
+        assert!(rate > 15e6 && rate < 20e6 * 1448.0 / 1514.0 * 1.03, "{rate}");
+        let responsiveness = &sent["responsiveness"];
+        let figure = |name: &str| responsiveness[name].as_f64().unwrap_or_else(|| panic!("{name}: {sent}"));
+        // The queue holds 150 ms, and is between half full and full.
+        for name in ["handshake_ms", "request_ms", "loaded_request_ms"] {
+            assert!(figure(name) > 40.0, "{name}: {responsiveness}");
+        }
+        assert!(figure("request_ms") < 400.0, "{responsiveness}");
+        let expected = (60_000.0 / f64::midpoint(figure("handshake_ms"), figure("request_ms"))
+            + 60_000.0 / figure("loaded_request_ms"))
+            / 2.0;
+        assert!((figure("rpm") / expected - 1.0).abs() < 1e-9, "{responsiveness}");
+        assert!(figure("idle_rpm") > 10.0 * figure("rpm"), "{responsiveness}");
+        assert!(figure("foreign_probes") >= 5.0 && figure("loaded_probes") >= 5.0, "{responsiveness}");
+        // The kernel's own count includes what was resent after the last interval.
+        let (ours, kernel) = (sent["retransmitted_segments"].as_u64().unwrap(), resent_segments() - before);
+        assert!(ours > 0 && ours <= kernel && ours * 2 >= kernel, "{ours} {kernel}");
     });
 }

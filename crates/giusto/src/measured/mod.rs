@@ -20,8 +20,6 @@
 
 #[cfg(feature = "system")]
 mod departures;
-pub mod script;
-pub mod tcp;
 mod doubt;
 #[cfg(feature = "system")]
 mod error;
@@ -45,12 +43,14 @@ pub mod recv;
 pub mod result;
 #[cfg(feature = "system")]
 pub mod reverse;
+pub mod script;
 #[cfg(feature = "system")]
 pub mod send;
 #[cfg(feature = "system")]
 pub mod stamp;
 #[cfg(feature = "system")]
 pub mod streams;
+pub mod tcp;
 
 #[cfg(feature = "system")]
 pub use crate::interval;

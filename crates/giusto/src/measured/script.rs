@@ -73,9 +73,8 @@ impl Script {
             let line = 1 + text.get(..offset).unwrap_or(text).matches('\n').count();
             ScriptError { file: name.to_owned(), line, what }
         };
-        let root = DeTable::parse(text).map_err(|error| {
-            at(error.span().map_or(0, |span| span.start), error.message().to_owned())
-        })?;
+        let root = DeTable::parse(text)
+            .map_err(|error| at(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
         let (mut repeat, mut parts) = (1, Vec::new());
         for (key, value) in root.get_ref().iter() {
             let place = value.span().start;
@@ -171,14 +170,21 @@ impl Part {
                         "far" => (false, true),
                         "both" => (true, true),
                         other => {
-                            let what = format!("who: must be \"near\", \"far\" or \"both\", found \"{other}\"");
+                            let what =
+                                format!("who: must be \"near\", \"far\" or \"both\", found \"{other}\"");
                             return Err(at(place, what));
                         }
                     });
                 }
-                "time" => time = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?),
-                "size" => size = Some(quantity::<DataSize>(key, text, DataSize::ZERO).map_err(|e| at(place, e))?),
-                "every" => every = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?),
+                "time" => {
+                    time = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?)
+                }
+                "size" => {
+                    size = Some(quantity::<DataSize>(key, text, DataSize::ZERO).map_err(|e| at(place, e))?)
+                }
+                "every" => {
+                    every = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?)
+                }
                 _ => {
                     let what = format!("unknown key \"{key}\": a part has who, time, size and every");
                     return Err(at(place, what));
@@ -189,7 +195,10 @@ impl Part {
         let time = time.ok_or_else(|| missing("time", "time = \"2 s\""))?;
         let Some((near, far)) = who else {
             return if size.is_some() || every.is_some() {
-                Err(missing("who", "who = \"near\", \"far\" or \"both\", or leave out size and every for silence"))
+                Err(missing(
+                    "who",
+                    "who = \"near\", \"far\" or \"both\", or leave out size and every for silence",
+                ))
             } else {
                 Ok(Self { near: false, far: false, time, size: DataSize::ZERO, every: time })
             };
@@ -250,16 +259,31 @@ every = "20 ms"
     #[test]
     fn errors_name_line_value_and_fix() {
         for (from, to, expected) in [
-            ("who = \"both\"", "who = \"all\"", "d.toml:11: who: must be \"near\", \"far\" or \"both\", found \"all\""),
+            (
+                "who = \"both\"",
+                "who = \"all\"",
+                "d.toml:11: who: must be \"near\", \"far\" or \"both\", found \"all\"",
+            ),
             ("size = \"60 B\"", "size = \"0 B\"", "d.toml:13: size: must be above 0, found \"0 B\""),
             ("size = \"60 B\"\n", "", "d.toml:10: a part without size: add size = \"172 B\""),
             ("time = \"50 ms\"", "time = 50", "d.toml:5: time: expected a quoted string, such as \"20 ms\""),
-            ("time = \"100 ms\"", "tme = \"100 ms\"", "d.toml:9: unknown key \"tme\": a part has who, time, size and every"),
+            (
+                "time = \"100 ms\"",
+                "tme = \"100 ms\"",
+                "d.toml:9: unknown key \"tme\": a part has who, time, size and every",
+            ),
             ("repeat = 2", "repeat = 0", "d.toml:2: repeat: must be a whole number from 1 to 1000000"),
             ("repeat = 2", "repeats = 2", "d.toml:2: unknown key \"repeats\": there are repeat and [[part]]"),
-            ("repeat = 2", "repeat = 1000000", "d.toml:1: more than 10000000 datagrams: shorten it, or lower repeat"),
+            (
+                "repeat = 2",
+                "repeat = 1000000",
+                "d.toml:1: more than 10000000 datagrams: shorten it, or lower repeat",
+            ),
         ] {
-            let text = DIALOGUE.replacen(from, to, 1).replace("every = \"20 ms\"", if to.ends_with("1000000") { "every = \"1 ms\"" } else { "every = \"20 ms\"" });
+            let text = DIALOGUE.replacen(from, to, 1).replace(
+                "every = \"20 ms\"",
+                if to.ends_with("1000000") { "every = \"1 ms\"" } else { "every = \"20 ms\"" },
+            );
             assert_eq!(Script::parse(&text, "d.toml").unwrap_err().to_string(), expected);
         }
         let silence = "[[part]]\ntime = \"1 s\"\n";

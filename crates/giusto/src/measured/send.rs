@@ -68,7 +68,16 @@ impl Destination {
     /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
     pub fn new(to: SocketAddr) -> Self {
         let traffic_class = TrafficClass::default();
-        Self { to, streams: 1, one_way: false, traffic_class, keys: None, buffers: None, interval: None, feed: None }
+        Self {
+            to,
+            streams: 1,
+            one_way: false,
+            traffic_class,
+            keys: None,
+            buffers: None,
+            interval: None,
+            feed: None,
+        }
     }
 }
 

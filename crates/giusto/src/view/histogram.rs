@@ -1,7 +1,7 @@
 //! Histograms of a run as text.
 
 use crate::{
-    measured::result::{Histograms, HistogramClass},
+    measured::result::{HistogramClass, Histograms},
     view::format::{count, time_us},
 };
 

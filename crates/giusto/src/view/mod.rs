@@ -13,9 +13,9 @@ pub mod comparison;
 pub mod figures;
 #[cfg(feature = "system")]
 pub mod files;
-pub mod html;
 #[cfg(feature = "system")]
 pub mod histogram;
+pub mod html;
 #[cfg(feature = "system")]
 pub mod intervals;
 #[cfg(feature = "system")]

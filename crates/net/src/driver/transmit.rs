@@ -11,7 +11,7 @@ use giusto_session::probe::{Filled, Lengths, Outgoing, SenderReports};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{ahead, shared::SharedTicks};
-use crate::{socket::LaunchTime, Clock, Grouping, Launch, SendError, Sleeper, SocketConfig, UdpSocket};
+use crate::{Clock, Grouping, Launch, SendError, Sleeper, SocketConfig, UdpSocket, socket::LaunchTime};
 
 /// One stream to send.
 #[derive(Debug)]

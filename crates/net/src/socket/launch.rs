@@ -79,9 +79,16 @@ impl UdpSocket {
         let unknown = |source| LaunchError::Unknown { to, source };
         let index = interface_to(to).map_err(unknown)?;
         let qdiscs = ask(&QDISCS, true).map_err(unknown)?;
-        let name = || if_indextoname(index).map_or_else(|_| index.to_string(), |name| name.to_string_lossy().into_owned());
-        let pacer = pacer_of(&qdiscs, index)
-            .map_err(|qdisc| LaunchError::Qdisc { interface: name(), qdisc })?;
+        let name = || {
+            if_indextoname(index)
+                .map_or_else(|_| index.to_string(), |name| name.to_string_lossy().into_owned())
+        };
+        let pacer =
+            pacer_of(&qdiscs, index).map_err(|qdisc| LaunchError::Qdisc { interface: name(), qdisc })?;
+        self.launch_by(pacer)
+    }
+
+    fn launch_by(&self, pacer: Pacer) -> Result<Launch, LaunchError> {
         let clock = match pacer {
             Pacer::Fq => libc::CLOCK_MONOTONIC,
             Pacer::Etf => libc::CLOCK_TAI,
@@ -89,6 +96,12 @@ impl UdpSocket {
         setsockopt(self, sockopt::TxTime, &libc::sock_txtime { clockid: clock, flags: 0 })
             .map_err(|errno| LaunchError::Refused(errno.into()))?;
         Ok(Launch { pacer })
+    }
+
+    /// As if the route had fq.
+    #[cfg(test)]
+    pub(crate) fn launch_as_by_fq(&self) -> Launch {
+        self.launch_by(Pacer::Fq).unwrap()
     }
 
     /// Hands over datagrams as [`send_varied`](Self::send_varied) does; the kernel sends them at `at`.
@@ -172,7 +185,8 @@ fn interface_to(to: IpAddr) -> io::Result<u32> {
 fn ask<B: AsRef<[u8]>>(request: &(B, u16), dump: bool) -> io::Result<Vec<u8>> {
     /// More than the kernel writes at once.
     const READ: usize = 65_536;
-    let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
+    let socket =
+        Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(libc::NETLINK_ROUTE)))?;
     let (body, kind) = (request.0.as_ref(), request.1);
     let flags = libc::NLM_F_REQUEST | if dump { libc::NLM_F_DUMP } else { 0 };
     let mut message = Vec::with_capacity(MESSAGE_HEADER + body.len());
@@ -241,7 +255,9 @@ fn pacer_of(answer: &[u8], index: u32) -> Result<Pacer, String> {
     }
     let root = qdiscs.iter().find(|(is_root, _)| *is_root).map(|(_, name)| name.as_str());
     let (names, prefix): (Vec<&str>, _) = match root {
-        Some("mq") => (qdiscs.iter().filter(|(is_root, _)| !is_root).map(|(_, name)| name.as_str()).collect(), "mq of "),
+        Some("mq") => {
+            (qdiscs.iter().filter(|(is_root, _)| !is_root).map(|(_, name)| name.as_str()).collect(), "mq of ")
+        }
         Some(name) => (vec![name], ""),
         None => (vec!["none"], ""),
     };
@@ -264,8 +280,10 @@ mod tests {
     /// pfifo_fast in both queues.
     fn recorded() -> Vec<u8> {
         let message = |index: u8, [handle, parent]: [u32; 2], name: &[u8]| {
-            let attribute = [&((name.len() + 5) as u16).to_ne_bytes(), &TCA_KIND.to_ne_bytes(), name, &[0]].concat();
-            let padded = [&attribute[..], &vec![0; attribute.len().next_multiple_of(4) - attribute.len()]].concat();
+            let attribute =
+                [&((name.len() + 5) as u16).to_ne_bytes(), &TCA_KIND.to_ne_bytes(), name, &[0]].concat();
+            let padded =
+                [&attribute[..], &vec![0; attribute.len().next_multiple_of(4) - attribute.len()]].concat();
             let body = [
                 &[0, 0, 0, 0, index, 0, 0, 0][..],
                 &handle.to_ne_bytes(),
@@ -345,7 +363,8 @@ mod tests {
         let monotonic = Launch { pacer: Pacer::Fq }.at(clock, at).0;
         assert_eq!(monotonic, clock.origin_monotonic_nanos() + 5_000_000);
         let tai = Launch { pacer: Pacer::Etf }.at(clock, at).0;
-        let distance = clock::read(ClockId::from_raw(libc::CLOCK_TAI)) - clock::read(ClockId::CLOCK_MONOTONIC);
+        let distance =
+            clock::read(ClockId::from_raw(libc::CLOCK_TAI)) - clock::read(ClockId::CLOCK_MONOTONIC);
         assert!(tai.abs_diff(monotonic + distance) < 1_000_000, "{tai}");
     }
 }

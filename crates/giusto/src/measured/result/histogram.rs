@@ -30,7 +30,8 @@ impl Histograms {
     /// Each histogram that was measured, with its name.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &[HistogramClass])> {
         let Self { schedule_error_us, gap_error_us, round_trip_us } = self;
-        let all = [("schedule error", schedule_error_us), ("gap error", gap_error_us), ("RTT", round_trip_us)];
+        let all =
+            [("schedule error", schedule_error_us), ("gap error", gap_error_us), ("RTT", round_trip_us)];
         all.into_iter().filter_map(|(name, classes)| Some((name, classes.as_deref()?)))
     }
 }

@@ -16,7 +16,8 @@ use giusto_units::{TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::{
-    ANSWER, ASK, BLOCK, FILLER, LOAD, MAGIC, PROBE, Responsiveness, TOTAL, block_header, responsiveness::Samples,
+    ANSWER, ASK, BLOCK, FILLER, LOAD, MAGIC, PROBE, Responsiveness, TOTAL, block_header,
+    responsiveness::Samples,
 };
 use crate::measured::RunError;
 
@@ -223,7 +224,10 @@ fn foreign_probe(to: SocketAddr, clock: Clock) -> io::Result<(TimeDelta, TimeDel
     let mut answer = [0; ANSWER];
     stream.read_exact(&mut answer)?;
     if answer.get(1..) != request.get(MAGIC.len() + 1..) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is not that of giusto recv --accept tcp"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the answer is not that of giusto recv --accept tcp",
+        ));
     }
     Ok((connected - begun, clock.now() - connected))
 }
@@ -343,7 +347,8 @@ struct Sums {
 
 impl Sums {
     fn of(connections: &[TcpStream]) -> Self {
-        let figures: Vec<TcpFigures> = connections.iter().filter_map(|stream| TcpFigures::of(stream).ok()).collect();
+        let figures: Vec<TcpFigures> =
+            connections.iter().filter_map(|stream| TcpFigures::of(stream).ok()).collect();
         let minimum = figures.iter().filter_map(|figures| figures.min_rtt).min();
         let rtts: f64 = figures.iter().map(|figures| figures.rtt.as_millis()).sum();
         Self {
@@ -367,12 +372,20 @@ struct Intervals {
 
 impl Intervals {
     fn new(start: Timestamp, length: TimeDelta) -> Self {
-        Self { start, length, begun: start, before: Sums::default(), latest: Sums::default(), all: Vec::new() }
+        Self {
+            start,
+            length,
+            begun: start,
+            before: Sums::default(),
+            latest: Sums::default(),
+            all: Vec::new(),
+        }
     }
 
     /// The interval that has ended, if one has; the last one ends with the load.
     fn on_turn(&mut self, now: Timestamp, connections: &[TcpStream], end: Timestamp) -> Option<TcpInterval> {
-        (now >= self.begun + self.length && self.begun + self.length < end).then(|| self.close(now, connections))
+        (now >= self.begun + self.length && self.begun + self.length < end)
+            .then(|| self.close(now, connections))
     }
 
     fn finish(&mut self, now: Timestamp, connections: &[TcpStream]) -> Option<TcpInterval> {

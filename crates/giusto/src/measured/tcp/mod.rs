@@ -10,7 +10,7 @@ mod server;
 
 pub use client::{TcpInterval, TcpLoad, TcpResult};
 pub use responsiveness::Responsiveness;
-pub use server::{TcpServer, TcpServed};
+pub use server::{TcpServed, TcpServer};
 
 /// The first bytes of each connection: a name and a version.
 const MAGIC: &[u8; 7] = b"giusto\x01";

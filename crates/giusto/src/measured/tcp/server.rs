@@ -206,9 +206,14 @@ mod tests {
     #[test]
     fn blocks_are_counted_and_requests_answered() {
         let from = ([127, 0, 0, 1], 1).into();
-        let input =
-            [&block_header(FILLER, 3)[..], b"abc", &block_header(ASK, 8), &7_u64.to_be_bytes(), &block_header(FILLER, 0)]
-                .concat();
+        let input = [
+            &block_header(FILLER, 3)[..],
+            b"abc",
+            &block_header(ASK, 8),
+            &7_u64.to_be_bytes(),
+            &block_header(FILLER, 0),
+        ]
+        .concat();
         let mut output = Vec::new();
         let served = take_load(&mut &input[..], &mut output, from);
         assert_eq!(served.received_bytes, input.len() as u64);
