@@ -1,8 +1,10 @@
 //! What times the departures of streams: the program, or the kernel.
 
+use std::net::IpAddr;
+
 use giusto_net::{Launch, UdpSocket};
 
-use crate::measured::{plan::ResolvedPlan, send::Destination};
+use crate::measured::plan::ResolvedPlan;
 
 /// What times the departures.
 #[derive(Debug, Default)]
@@ -15,11 +17,11 @@ pub(super) struct Departures {
 
 impl Departures {
     /// Asks the kernel, if the plan says so. It times those of all streams or of none.
-    pub(super) fn new(plan: &ResolvedPlan, destination: &Destination, sockets: &[UdpSocket]) -> Self {
+    pub(super) fn new(plan: &ResolvedPlan, to: IpAddr, sockets: &[UdpSocket]) -> Self {
         if !plan.plan().pacing.by_kernel {
             return Self::default();
         }
-        let asked = sockets.iter().map(|socket| socket.launch_by_kernel(destination.to.ip()));
+        let asked = sockets.iter().map(|socket| socket.launch_by_kernel(to));
         match asked.collect::<Result<Vec<Launch>, _>>() {
             Ok(launches) => {
                 let launch = launches.first().copied();

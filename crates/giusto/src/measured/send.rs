@@ -280,7 +280,7 @@ pub(super) fn over(
     tokens.resize(sockets.len(), StreamToken(0));
 
     forbid_fragments(plan, sockets)?;
-    let departures = Departures::new(plan, destination, sockets);
+    let departures = Departures::new(plan, destination.to.ip(), sockets);
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
     let mut far_ends = FarEnds::new(clock, sockets, destination, plan, &sources);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::transmit::{FlowState, Running, first_due};
+use super::flow::{FlowState, Running, first_due};
 use crate::{Clock, Launch, Sleeper};
 
 /// What the kernel holds of a stream, at most: so long after an interruption the last datagram leaves.

@@ -15,6 +15,7 @@ mod ahead;
 mod call;
 mod control;
 mod converse;
+mod flow;
 mod gather;
 mod nap;
 mod receive;
@@ -26,11 +27,12 @@ mod transmit;
 pub use call::{CallDriver, CallDriverReport, Tap};
 pub use control::{ControlConnection, ControlListener, LEAVING};
 pub use converse::{Conversation, ConversationEvent};
+pub use flow::{Flow, FlowEnd, FlowOutcome};
 pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict, pass_on};
 pub use reflect::{ReflectDriver, stamp_clock};
 pub use session::{Driver, Link};
-pub use transmit::{Flow, FlowEnd, FlowOutcome, rehearse, transmit};
+pub use transmit::{rehearse, transmit};
 
 use giusto_session::probe::LocalClock;
 
