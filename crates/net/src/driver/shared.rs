@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn only_many_streams_on_a_contended_machine_share_ticks() {
         let voice = Some(micros(20_000));
-        let at = |micros| Timestamp::from_nanos(micros * 1_000);
+        let at = |micros: u64| Timestamp::from_nanos(micros * 1_000);
         let mut fifty = contended(&[voice; 50]);
         for (due, wake) in [(8_000, 8_000), (8_001, 10_000), (9_999, 10_000)] {
             assert_eq!(fifty.wake_for(at(0), at(due)), Some(at(wake)), "{due}");
