@@ -121,7 +121,7 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
 
 /// What the page asks for.
 fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBool>) -> Routes {
-    let [runs, saves, sketches] = [(); 3].map(|()| Arc::clone(explorer));
+    let [runs, saves, films, sketches] = [(); 4].map(|()| Arc::clone(explorer));
     let stop = Arc::clone(stop);
     Routes::new()
         .get("", move |request| Response::page(page.to_html(request.nonce())))
@@ -157,6 +157,16 @@ fn routes(explorer: &Arc<Explorer>, page: html::Exploration, stop: &Arc<AtomicBo
             };
             match saves.save(&side) {
                 Ok(text) => Response::json(json!({ "text": text }).to_string()),
+                Err(error) => Response::json(json!({ "problems": error.problems() }).to_string()),
+            }
+        })
+        .post("film", move |request| {
+            let side: Side = match body(request.body()) {
+                Ok(side) => side,
+                Err(refused) => return refused,
+            };
+            match films.film(&side) {
+                Ok(film) => Response::json(line(&film)),
                 Err(error) => Response::json(json!({ "problems": error.problems() }).to_string()),
             }
         })

@@ -28,6 +28,7 @@ use giusto::{
     record::{RunRecord, TimelineOptions},
     run::{RecordOptions, timed},
     scenario::{CityScenario, Scenario, ScenarioError, Setting, load_controller},
+    trace::Observer,
     view::{
         city,
         files::Files,
@@ -258,7 +259,9 @@ fn network(
         created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
     });
     let mut chrome = chrome.transpose()?;
-    let mut observer = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
+    let mut observers = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
+    // That of films is of this type, too.
+    let mut observer: &mut dyn Observer = &mut observers;
     let seed = args.seed.unwrap_or(scenario.seed());
     let mut outputs = outputs(args, scenario)?;
     let ends = |now| context.ends(scenario.name(), now, scenario.end());

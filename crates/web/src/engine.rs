@@ -96,6 +96,7 @@ impl Engine {
             }
             Request::Picture => Ok(json(&self.current()?.picture()?)),
             Request::Save(side) => Ok(json(&self.explorer.save(&side).map_err(|error| error.problems())?)),
+            Request::Film(side) => Ok(json(&self.explorer.film(&side).map_err(|error| error.problems())?)),
             Request::Sketch(name) => {
                 Ok(json(&self.explorer.sketch(&name).map_err(|error| error.problems())?))
             }

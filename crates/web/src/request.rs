@@ -28,6 +28,8 @@ pub enum Request {
     Picture,
     /// The text of the side's file with its settings.
     Save(Side),
+    /// The run of a side, packet by packet.
+    Film(Side),
     /// A small picture of a scenario of the gallery.
     Sketch(String),
     /// The record of a file, as `giusto sim --json` prints it, but without the time that it took.

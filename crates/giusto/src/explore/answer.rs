@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     controls::{Group, controls},
     error::ExploreError,
+    film::Film,
     gallery,
 };
 use crate::{
@@ -245,6 +246,17 @@ impl Explorer {
         Ok(Sketch::of(&record))
     }
 
+    /// The run of a side, packet by packet.
+    ///
+    /// # Errors
+    ///
+    /// [`ExploreError`]: the scenario is unknown, not valid with the settings, or too long.
+    pub fn film(&self, side: &Side) -> Result<Film, ExploreError> {
+        let scenario = self.document(side)?.scenario(&side.settings()?)?;
+        check_length(&scenario)?;
+        Ok(Film::of(&scenario))
+    }
+
     /// The text of a side's file with the settings written into it: `giusto sim` accepts it.
     ///
     /// # Errors
@@ -358,13 +370,15 @@ fn check(variants: &[Variant], seeds: u16) -> Result<(), ExploreError> {
     if runs > MAX_RUNS {
         return wrong(format!("{runs} runs: at most {MAX_RUNS}: choose fewer seeds or controllers"));
     }
-    if let Some(long) =
-        variants.iter().map(|variant| &variant.scenario).find(|own| own.duration() > MAX_DURATION)
-    {
-        let (name, found) = (long.name(), long.duration());
-        return wrong(format!(
+    variants.iter().try_for_each(|variant| check_length(&variant.scenario))
+}
+
+fn check_length(scenario: &Scenario) -> Result<(), ExploreError> {
+    let (name, found) = (scenario.name(), scenario.duration());
+    if found > MAX_DURATION {
+        return Err(ExploreError::Question(format!(
             "{name}: duration: {found}: at most {MAX_DURATION} here; `giusto sim` runs longer"
-        ));
+        )));
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::ExploreError;
-use crate::scenario::{Document, Lesson, ScenarioError, Setting, Step};
+use crate::scenario::{Document, Knob, Lesson, ScenarioError, Setting, Step};
 
 /// A scenario of the gallery.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
     /// Its name: that of its file, without the extension.
     pub name: String,
@@ -20,23 +20,68 @@ pub struct Entry {
 }
 
 /// A lesson, as the page shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Guide {
     /// A few words.
     pub title: String,
     /// What the reader should find out.
     pub question: String,
+    /// Answers to choose from.
+    pub guesses: Vec<String>,
+    /// The number of the right one, from 1.
+    pub right: u32,
+    /// What the first run shows.
+    pub seen: String,
+    /// Charts and figures.
+    pub charts: Vec<String>,
+    /// Figures that are compared.
+    pub figures: Vec<String>,
+    /// Simulated seconds that pass in one second of the moving picture, at first.
+    pub speed: f64,
+    /// What the reader can turn.
+    pub knobs: Vec<Turn>,
+    /// What the reader can try, in order: a text, the settings as in a [`Side`](super::Side), and what is seen then.
+    pub steps: Vec<(String, Vec<(String, String)>, String)>,
     /// What the charts show, and why.
     pub answer: String,
-    /// What the reader can try, in order: a text, and the settings as in a [`Side`](super::Side).
-    pub steps: Vec<(String, Vec<(String, String)>)>,
+    /// A command for the reader's own network.
+    pub command: String,
+}
+
+/// A knob of a lesson.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Turn {
+    /// A few words.
+    pub name: String,
+    /// Its positions: a text, and the settings.
+    pub positions: Vec<(String, Vec<(String, String)>)>,
 }
 
 impl From<Lesson> for Guide {
-    fn from(Lesson { title, question, steps, answer }: Lesson) -> Self {
-        let setting = |Setting { path, value }| (path, value);
-        let step = |step: Step| (step.text, step.settings.into_iter().map(setting).collect());
-        Self { title, question, answer, steps: steps.into_iter().map(step).collect() }
+    fn from(lesson: Lesson) -> Self {
+        // What a step expects is for `giusto sim` and tests.
+        let settings = |step: &Step| -> Vec<(String, String)> {
+            let own = step.settings.iter().filter(|setting| setting.path != "expect");
+            own.map(|Setting { path, value }| (path.clone(), value.clone())).collect()
+        };
+        let knob = |Knob { name, positions }| Turn {
+            name,
+            positions: positions.iter().map(|own| (own.text.clone(), settings(own))).collect(),
+        };
+        Self {
+            steps: lesson.steps.iter().map(|own| (own.text.clone(), settings(own), own.seen.clone())).collect(),
+            knobs: lesson.knobs.into_iter().map(knob).collect(),
+            title: lesson.title,
+            question: lesson.question,
+            guesses: lesson.guesses,
+            right: lesson.right,
+            seen: lesson.seen,
+            charts: lesson.charts,
+            figures: lesson.figures,
+            speed: lesson.speed,
+            answer: lesson.answer,
+            command: lesson.command,
+        }
     }
 }
 

@@ -25,6 +25,7 @@
 mod answer;
 mod controls;
 mod error;
+mod film;
 mod gallery;
 #[cfg(feature = "system")]
 mod threads;
@@ -32,4 +33,5 @@ mod threads;
 pub use answer::{Asked, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, Update};
 pub use controls::{Control, Group, Kind, Slider, controls};
 pub use error::ExploreError;
-pub use gallery::{Entry, Guide, built_in, entries, load};
+pub use film::Film;
+pub use gallery::{Entry, Guide, Turn, built_in, entries, load};

@@ -58,7 +58,7 @@ pub use document::Document;
 pub use error::ScenarioError;
 pub use expectation::{Expectation, Metric, Subject, Unit};
 pub use keys::{schema, setting_paths};
-pub use lesson::{Lesson, Step};
+pub use lesson::{Knob, Lesson, Step};
 pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{

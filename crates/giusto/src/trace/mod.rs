@@ -14,7 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use giusto_sim::trace::{Event, Note, Observer};
+pub use giusto_sim::trace::Observer;
+use giusto_sim::trace::{Event, Note};
 use giusto_units::Timestamp;
 
 use crate::scenario::Scenario;

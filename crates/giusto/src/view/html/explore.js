@@ -24,7 +24,6 @@ const parts = {
   controls: make("div", { class: "values" }),
   compare: make("div", { class: "values" }),
   results: make("div", { class: "results", "aria-busy": "false" }),
-  lesson: make("div"),
   gallery: make("section", { class: "gallery", "aria-label": "Scenarios" }),
 };
 
@@ -60,9 +59,9 @@ const adopt = (next) => {
   side = Math.min(side, state.sides.length - 1);
   tools.undo.disabled = !past.length;
   tools.redo.disabled = !future.length;
+  tools.lesson.hidden = !lessons.some(({ name }) => name === state.sides[0].scenario);
   history.replaceState(null, "", link());
   showCompare();
-  showLesson();
   ask();
 };
 const step = (from, to) => {
@@ -303,7 +302,10 @@ const showControls = () => {
     const made = own.map(makeControl);
     controls.push(...made);
     const summary = make("summary", {}, make("h3", {}, title));
-    return make("details", { "data-title": title, open: open.get(title) ?? !folded }, summary, ...made.map(({ element }) => element));
+    // What the file sets comes first; what has its default is one step away.
+    const [few, more] = [false, true].map((isDefault) => made.filter((_, place) => Boolean(own[place].is_default) === isDefault).map(({ element }) => element));
+    const rest = few.length && more.length ? [make("details", { class: "more", "data-title": `${title} more`, open: open.get(`${title} more`) ?? false }, make("summary", {}, `${more.length} more`), ...more)] : more;
+    return make("details", { "data-title": title, open: open.get(title) ?? !folded }, summary, ...few, ...rest);
   }));
   shownControls = { shape, controls };
   if (focused) [...parts.controls.querySelectorAll("[data-path]")].find((own) => own.dataset.path === focused && own.type === type)?.focus();
@@ -325,7 +327,7 @@ const showCompare = () => {
       const chosen = about.controllers.filter((known) => (known === name ? box.checked : state.controllers.includes(known)));
       change({ ...copyOf(state), controllers: chosen });
     });
-    return make("label", {}, box, name);
+    return make("label", {}, box, make("span", {}, ...breakable(name)));
   });
   const chosen = state.controllers.length;
   const seeds = make("input", { type: "range", min: 1, max: Math.min(20, about.max_seeds), id: "seeds", "data-name": "seeds" });
@@ -367,35 +369,6 @@ const showCompare = () => {
     ),
   );
   if (focused) [...parts.compare.querySelectorAll("[data-name]")].find((own) => own.dataset.name === focused)?.focus();
-};
-
-/* Lessons */
-
-const lessonOf = () => about.gallery.find(({ name }) => name === state.sides[0].scenario)?.lesson;
-let shownLesson = "";
-const showLesson = () => {
-  const lesson = lessonOf(), now = lesson ? lesson.title : "";
-  const settings = JSON.stringify(state.sides[0].settings);
-  if (now !== shownLesson) {
-    shownLesson = now;
-    const step = (text, own) => button(text, () => {
-      const next = copyOf(state);
-      next.sides[0].settings = copyOf(own);
-      change(next);
-    }, { "data-settings": JSON.stringify(own) });
-    parts.lesson.replaceChildren(...(lesson ? [make(
-      "section", { class: "sheet lesson", "aria-label": "Lesson" },
-      make("h2", {}, lesson.title),
-      make("p", {}, ...words(lesson.question)),
-      make(
-        "ol", {},
-        make("li", {}, step("Run it as it is.", [])),
-        ...lesson.steps.map(([text, own]) => make("li", {}, step(text, own))),
-      ),
-      make("details", {}, make("summary", {}, "Answer"), make("p", {}, ...words(lesson.answer))),
-    )] : []));
-  }
-  parts.lesson.querySelectorAll("button").forEach((own) => own.setAttribute("aria-pressed", String(own.dataset.settings === settings)));
 };
 
 /* Drawing a rate over time */
@@ -549,28 +522,60 @@ const sketches = new IntersectionObserver((changes) => changes.forEach(({ target
 
 const showGallery = () => {
   if (!parts.gallery.childNodes.length) {
-    const part = (title) => make("h2", { class: "part" }, title);
-    const cards = about.gallery.map(({ name, sentence, lesson }) => {
+    const search = make("input", { type: "search", id: "search", autocomplete: "off" });
+    const folders = ["everything", "lessons", ...new Set(about.gallery.map(({ name }) => name.split("/")).filter(({ length }) => length > 1).map(([folder]) => folder).filter((folder) => folder !== "lessons"))];
+    const folder = make("select", { id: "folder" }, ...folders.map((name) => make("option", {}, name)));
+    const found = make("p", { class: "status", role: "status" });
+    const cards = about.gallery.map((entry, number) => {
+      const { name, sentence, lesson } = entry;
       const picture = make("div", { class: "sketch", "data-name": name });
       sketches.observe(picture);
-      const open = button(lesson?.title ?? name, () => {
-        leaveGallery();
-        const next = { sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 };
-        // The page begins with the first scenario in mind, but has not run it.
-        if (JSON.stringify(next) === JSON.stringify(state)) ask(); else change(next);
-      });
-      return make("article", { class: "sheet" }, make("h3", {}, open), make("p", {}, lesson?.question ?? sentence), picture);
+      const open = button(lesson ? `${number + 1}. ${lesson.title}` : name, () => show({ sides: [{ scenario: name, settings: [] }], controllers: [], seeds: 1 }));
+      const text = lesson?.question ?? sentence;
+      const element = make("article", { class: "sheet" }, make("h3", {}, open), make("p", {}, text), picture);
+      return { element, lesson, folder: lesson ? "lessons" : name.split("/").at(-2), text: `${name} ${lesson?.title ?? ""} ${text} ${sentence}`.toLowerCase() };
     });
-    const lessons = about.gallery.filter(({ lesson }) => lesson).length;
-    parts.gallery.append(part("Lessons"), ...cards.slice(0, lessons), part("Scenarios"), ...cards.slice(lessons));
+    const part = (title, own) => make("section", { class: "part", "aria-label": title }, make("h2", {}, title), ...own.map(({ element }) => element));
+    const filter = () => {
+      const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const left = cards.filter((own) => {
+        const fits = (folder.selectedIndex === 0 || own.folder === folder.value) && wanted.every((word) => own.text.includes(word));
+        own.element.hidden = !fits;
+        return fits;
+      });
+      parts.gallery.querySelectorAll(".part").forEach((own) => { own.hidden = !own.querySelector("article:not([hidden])"); });
+      found.textContent = left.length === cards.length ? `${cards.length} scenarios` : `${left.length} of ${cards.length} scenarios`;
+    };
+    search.addEventListener("input", filter);
+    folder.addEventListener("change", filter);
+    parts.gallery.append(
+      make("div", { class: "find" }, make("label", { for: "search" }, "Search"), search, make("label", { for: "folder" }, "in"), folder, found),
+      part("Lessons", cards.filter(({ lesson }) => lesson)), part("Scenarios", cards.filter(({ lesson }) => !lesson)),
+    );
+    filter();
   }
+  learning.close();
   document.body.classList.add("choosing");
-  document.querySelector(".headline").textContent = "Choose a scenario.";
+  document.querySelector("h1").textContent = page.title;
+  document.querySelector(".headline").textContent = "Choose a lesson or a scenario.";
 };
 const leaveGallery = () => {
   document.querySelector(".headline").textContent = shownHeadline;
   document.body.classList.remove("choosing");
   scrollTo(0, 0);
+};
+
+// Shows a state: a lesson where it is the start of one or positions of its knobs, or else the page with all controls.
+const show = (next) => {
+  const [own] = next.sides, entry = lessons.find(({ name }) => name === own.scenario);
+  if (entry && next.sides.length === 1 && !next.controllers.length && (next.seeds || 1) === 1 && !next.free && learning.fits(entry, own.settings)) {
+    openLesson(entry, own.settings);
+    return;
+  }
+  learning.close();
+  if (document.body.classList.contains("choosing")) leaveGallery();
+  // The page begins with the first scenario in mind, but has not run it.
+  if (JSON.stringify(next) === JSON.stringify(state)) ask(); else change(next);
 };
 
 /* The page */
@@ -610,8 +615,10 @@ const tools = {
   ...(engine.open && { open: button("Open TOML", chooseFiles, { title: "Your scenario file, with the files that it names" }) }),
   save: button("Save as TOML", saveScenario),
   figure: button("Save figure", () => openFigures()),
+  ...dataTools(),
   copy: button("Copy link", copyLink),
-  gallery: button("Gallery", () => (document.body.classList.contains("choosing") ? leaveGallery() : showGallery())),
+  gallery: button("Gallery", () => showGallery()),
+  lesson: button("Lesson", () => openLesson(lessons.find(({ name }) => name === state.sides[0].scenario)), { hidden: true }),
 };
 
 addEventListener("keydown", (event) => {
@@ -620,155 +627,3 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   if (event.shiftKey) step(future, past); else step(past, future);
 });
-
-/* Figures */
-
-const MM = 96 / 25.4;
-const FIGURE_WIDTHS = { "one column, 85 mm": 85, "two columns, 175 mm": 175 };
-const FIGURE_FONT = 10.5;
-
-// The chart as an SVG of this width, on white, as it is zoomed, with its units, and with its legend below.
-const printed = async (entry, mm) => {
-  const root = document.documentElement, width = Math.round(mm * MM), height = Math.round(Math.max(width * 0.45, 170));
-  root.classList.add("paper");
-  let figure, styles;
-  try {
-    styles = stylesOf(entry);
-    figure = figureOf({ ...entry, plot: { clientWidth: width, clientHeight: height }, cursor: null, keyed: 0, styles });
-    const { layout } = figure, ink = "#000000";
-    const axis = { linecolor: ink, tickcolor: ink, ticks: "outside", ticklen: 3, tickfont: { color: ink }, showline: true };
-    Object.assign(layout.xaxis, axis);
-    Object.assign(layout.yaxis, axis);
-    if (!isLabelled(entry.model)) layout.yaxis.title = { text: literal(entry.model.y.title), standoff: 6 };
-    if (entry.cursor?.range) layout.xaxis.range = entry.cursor.range;
-    Object.assign(layout, {
-      width, height, paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff", margin: { l: 10, r: 8, t: 6, b: 6 },
-      font: { family: "sans-serif", size: FIGURE_FONT, color: ink },
-    });
-  } finally {
-    root.classList.remove("paper");
-  }
-  const drawn = await Plotly.toImage(figure, { format: "svg", width, height, imageDataOnly: true });
-  const [legend, below] = printedLegend(entry, styles, width);
-  legend.setAttribute("transform", `translate(0 ${height})`);
-  const white = draw("rect", { width, height: height + below, fill: "#ffffff" });
-  const written = (element) => new XMLSerializer().serializeToString(element);
-  // As text: parsed here, its style attributes would fall under the policy of the page.
-  const size = `width="${width}" height="${height + below}" viewBox="0 0 ${width} ${height + below}"`;
-  const head = drawn.slice(0, drawn.indexOf(">")).replace(/ (width|height|viewBox)="[^"]*"/g, "");
-  const rest = drawn.slice(drawn.indexOf(">") + 1, drawn.lastIndexOf("</svg>"));
-  return `${head} ${size}>${written(white)}${rest}${written(legend)}</svg>`;
-};
-
-// Rows of names with their signs, and the height of all rows.
-const printedLegend = ({ model, hidden }, styles, width) => {
-  const LINE = 16, SIGN = 30, APART = 14, MARGIN = 8;
-  const named = (items, own) => items.map((item, index) => ({ name: item.name ?? item.at?.[1], style: own[index], index }));
-  const items = [...named(model.series, styles.series).filter(({ index }) => !hidden.has(index)), ...named(model.marks, styles.marks)];
-  const group = draw("g", {});
-  let x = MARGIN, y = 2;
-  for (const { name, style } of items.filter(({ name: own }) => own)) {
-    const length = SIGN + textWidth(name, FIGURE_FONT);
-    if (x > MARGIN && x + length > width - MARGIN) { x = MARGIN; y += LINE; }
-    const sign = swatch(style);
-    sign.setAttribute("x", x);
-    sign.setAttribute("y", y);
-    group.append(sign, draw("text", { x: x + SIGN, y: y + 10, "font-family": "sans-serif", "font-size": FIGURE_FONT }, name));
-    x += length + APART;
-  }
-  return [group, group.childNodes.length ? y + LINE + 2 : 0];
-};
-
-const saveFigure = async (entry, mm, format) => {
-  const svg = await printed(entry, mm);
-  const name = `${nameOf(state.sides[0])}-${entry.model.title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
-  if (format === "pdf") await printAlone(svg, mm);
-  else if (format === "png") download(`${name}.png`, "image/png", await pixels(svg));
-  else download(`${name}.svg`, "image/svg+xml", svg);
-};
-
-// The drawing as an image, which takes its style attributes out of the policy of the page.
-const imageOf = async (svg) => {
-  const image = make("img", { src: URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), alt: "" });
-  await image.decode();
-  return image;
-};
-
-// At 300 dots per inch.
-const pixels = async (svg) => {
-  const DENSITY = 300 / 96;
-  const image = await imageOf(svg);
-  const canvas = make("canvas", {});
-  canvas.width = Math.round(image.naturalWidth * DENSITY);
-  canvas.height = Math.round(image.naturalHeight * DENSITY);
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  URL.revokeObjectURL(image.src);
-  return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => blob ? resolve(blob) : reject(new Error("this browser cannot write a PNG: save an SVG")), "image/png");
-  });
-};
-
-// The browser's own printing writes a PDF with embedded fonts.
-const printAlone = async (svg, mm) => {
-  const sheet = make("div", { class: "print-alone" });
-  const image = await imageOf(svg);
-  image.style.width = `${mm}mm`;
-  sheet.append(image);
-  document.body.append(sheet);
-  document.body.classList.add("printing-alone");
-  addEventListener("afterprint", () => {
-    document.body.classList.remove("printing-alone");
-    URL.revokeObjectURL(image.src);
-    sheet.remove();
-  }, { once: true });
-  print();
-};
-
-const openFigures = () => {
-  const charts = [...entries.values()].filter(({ fresh }) => !fresh);
-  const choice = make("select", { id: "figure" }, ...charts.map(({ model }) => make("option", {}, model.title)));
-  const width = make("select", { id: "width" }, ...Object.keys(FIGURE_WIDTHS).map((name) => make("option", {}, name)));
-  const failed = make("p", { class: "bad", role: "alert" });
-  const save = (format) => button(format.toUpperCase(), async () => {
-    try {
-      await saveFigure(charts[choice.selectedIndex], FIGURE_WIDTHS[width.value], format);
-      dialog.close();
-    } catch (error) {
-      failed.textContent = error.message;
-    }
-  }, { "data-format": format });
-  const fonts = "PDF opens the print dialog of the browser, which embeds the fonts. PNG has 300 dots per inch. SVG names its font.";
-  const dialog = make(
-    "dialog", { class: "sheet figures", "aria-labelledby": "figures-title" },
-    make("h2", { id: "figures-title" }, "Save figure"),
-    make("div", { class: "control choice" }, make("label", { for: "figure" }, "chart"), choice),
-    make("div", { class: "control choice" }, make("label", { for: "width" }, "width"), width),
-    make("p", { class: "caption" }, fonts), failed,
-    make("div", { class: "tools" }, save("svg"), save("png"), save("pdf"), button("Close", () => dialog.close())),
-  );
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
-};
-
-const bench = make(
-  "div", { class: "bench" },
-  make(
-    "aside", { class: "sheet knobs", "aria-label": "Controls" },
-    make("div", { class: "tools", role: "toolbar", "aria-label": "Tools" }, ...Object.values(tools)),
-    parts.status, parts.problems, parts.compare, parts.controls,
-  ),
-  make("div", {}, parts.lesson, parts.results),
-);
-document.body.classList.add("exploring");
-main.querySelector("header").after(parts.gallery, bench);
-state = fromLink() ?? state;
-addEventListener("hashchange", () => {
-  const found = fromLink();
-  if (!found) return;
-  if (document.body.classList.contains("choosing")) leaveGallery();
-  change(found);
-});
-showCompare();
-showLesson();
-if (about.start || location.hash.startsWith("#q=")) ask(); else showGallery();

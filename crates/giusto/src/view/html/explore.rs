@@ -31,7 +31,13 @@ use crate::{
 /// What follows the script and the style sheet of all pages: the engine, which answers questions, and the page that asks.
 const SERVER: &str = include_str!("explore/server.js");
 const WORKERS: &str = include_str!("explore/workers.js");
-const SCRIPT: &str = include_str!("explore.js");
+const SCRIPT: &str = concat!(
+    include_str!("explore/figures.js"),
+    include_str!("explore.js"),
+    include_str!("explore/stage.js"),
+    include_str!("explore/lesson.js"),
+    include_str!("explore/start.js"),
+);
 const STYLE: &str = include_str!("explore.css");
 
 /// The title of a chart over time.

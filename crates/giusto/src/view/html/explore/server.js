@@ -28,6 +28,7 @@ const engine = (() => {
         lines.forEach((line) => receive(JSON.parse(line)));
       }
     }),
+    film: (side) => asked(async () => (await post("film", side)).json()),
     save: (side) => asked(async () => (await post("save", side)).json()),
     sketch: async (name) => {
       const answer = await fetch(`sketch?${name}`);

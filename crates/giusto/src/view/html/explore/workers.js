@@ -172,6 +172,7 @@ const engine = (() => {
       const found = await answered(() => run(question, signal, receive));
       if (found?.problems && !signal.aborted) receive({ kind: "problems", problems: found.problems });
     },
+    film: (side) => answered(async () => JSON.parse(await main.call({ film: side }, { what: side.scenario }))),
     save: (side) => answered(async () => ({ text: JSON.parse(await aside().call({ save: side })) })),
     sketch: async (name) => JSON.parse(await aside().call({ sketch: name }, { what: name })),
     // Explores another scenario file: its name, its text, and the texts of the files beside it by their names.
