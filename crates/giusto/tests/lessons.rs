@@ -33,7 +33,7 @@ fn unmet(document: &Document, settings: &[Setting]) -> Vec<String> {
 #[test]
 fn every_lesson_and_each_of_its_steps_meet_their_expectations() {
     let lessons = lessons();
-    assert_eq!(lessons.len(), 10);
+    assert_eq!(lessons.len(), 15);
     let wrong: Vec<String> = lessons
         .par_iter()
         .flat_map(|document| {
@@ -45,4 +45,43 @@ fn every_lesson_and_each_of_its_steps_meet_their_expectations() {
         })
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_lesson_is_guessed_turned_and_tried() {
+    for document in lessons() {
+        let (name, lesson) = (document.name().to_owned(), document.lesson().unwrap().unwrap());
+        let right = lesson.right as usize;
+        assert!((1..=lesson.guesses.len()).contains(&right) && lesson.guesses.len() <= 4, "{name}");
+        assert!((1..=2).contains(&lesson.charts.len()) && (1..=3).contains(&lesson.knobs.len()), "{name}");
+        assert!(!lesson.seen.is_empty() && lesson.command.contains("giusto "), "{name}");
+        // What a phone shows without scrolling.
+        for text in [&lesson.question, &lesson.seen, &lesson.answer] {
+            assert!((40..=330).contains(&text.chars().count()), "{name}: {} characters: {text}", text.chars().count());
+        }
+        let is_expectation = |own: &&Setting| own.path == "expect";
+        for step in &lesson.steps {
+            assert!(step.text.chars().count() <= 160 && step.seen.chars().count() <= 210, "{name}: {}", step.text);
+            // The knobs can be turned to it, each to one position.
+            let settings: Vec<&Setting> = step.settings.iter().filter(|own| !is_expectation(own)).collect();
+            let positions = lesson.knobs.iter().flat_map(|knob| {
+                let fits = |own: &&giusto::scenario::Step| own.settings.iter().all(|one| settings.contains(&one));
+                knob.positions.iter().filter(fits).max_by_key(|own| own.settings.len())
+            });
+            let mut turned: Vec<&Setting> = positions.flat_map(|own| &own.settings).collect();
+            turned.sort_by_key(|own| &own.path);
+            let mut wanted = settings.clone();
+            wanted.sort_by_key(|own| &own.path);
+            assert_eq!(turned, wanted, "{name}: {}", step.text);
+        }
+        // Each position runs, and the first one is that of the file.
+        for knob in &lesson.knobs {
+            assert!((2..=4).contains(&knob.positions.len()), "{name}: {}", knob.name);
+            for (place, position) in knob.positions.iter().enumerate() {
+                assert_eq!(position.settings.is_empty(), place == 0, "{name}: {}", position.text);
+                let scenario = document.scenario(&position.settings);
+                assert!(scenario.is_ok(), "{name}: {:?}", scenario.err());
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 use crate::common::{Folder, chromium::Chromium, giusto, text};
 use serde_json::Value;
 
-const CALL: &str = r#"
+pub(crate) const CALL: &str = r#"
 # A comment that stays.
 duration = "10 s"
 
@@ -45,7 +45,7 @@ max = 1.0
 "#;
 
 /// The command while it serves its page.
-struct Serving(Child, String);
+pub(crate) struct Serving(Child, pub(crate) String);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -55,7 +55,7 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let all = [&["explore", "--no-open"], arguments].concat();
         let mut child = giusto(&all).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut url = String::new();
@@ -223,23 +223,6 @@ fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
     let unnamed = "[...document.querySelectorAll('input, select, button')].filter((own) => own.checkVisibility() && \
                    !own.labels?.length && !own.getAttribute('aria-label') && !own.textContent.trim()).map((own) => own.outerHTML)";
     assert_eq!(browser.evaluate(unnamed), serde_json::json!([]));
-}
-
-#[test]
-fn the_gallery_begins_with_lessons() {
-    let Some(mut browser) = Chromium::start("the_gallery_begins_with_lessons") else { return };
-    let page = Serving::start(&[]);
-    browser.open(&page.1);
-    browser.wait("document.querySelectorAll('.gallery .sketch svg').length >= 4");
-    let first = browser.evaluate("document.querySelector('.gallery h3 button').textContent");
-    assert_eq!(first, "Bufferbloat");
-    browser.evaluate("document.querySelector('.gallery h3 button').click();");
-    browser.wait(SETTLED);
-    let rate = browser.evaluate("record.runs[0].links[0].queue");
-    browser.evaluate("document.querySelectorAll('.lesson li button')[1].click();");
-    settled_as(&mut browser, &format!("record.runs?.[0].links[0].queue !== {rate}"));
-    let pressed = "document.querySelectorAll('.lesson li button')[1].getAttribute('aria-pressed')";
-    assert_eq!(browser.evaluate(pressed), "true");
 }
 
 #[test]

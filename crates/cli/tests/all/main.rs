@@ -20,6 +20,7 @@ mod explore;
 mod fragments;
 mod habits;
 mod iperf3;
+mod lessons;
 mod link;
 mod link_chromium;
 mod live;

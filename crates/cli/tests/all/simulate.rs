@@ -45,7 +45,7 @@ fn with(line: &str, instead_of: &str) -> String {
 fn built_in_scenarios_run_by_name_where_there_is_no_such_file() {
     let folder = Folder::with(GOOD);
     // With a trace, in a folder of the gallery, and beside the results of an earlier run.
-    for name in ["rate-trace", "lessons/02-fq-codel", "first", "first"] {
+    for name in ["rate-trace", "lessons/02-many-flows", "first", "first"] {
         let output =
             folder.run(&["sim", name, "--set", "duration=12s", "--set", "expect=[]", "--out", "first"]);
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));

@@ -24,7 +24,7 @@ const TRACE: &str = "t_s,rate_bps\n0,1500000\n5,700000\n";
 /// Scenarios of each folder of the gallery.
 const SAMPLE: [&str; 6] = [
     "media/media-vs-cubic",
-    "lessons/05-fading-cell",
+    "lessons/12-wifi-and-lte",
     "queues/fq-codel",
     "paths/gilbert-elliott",
     "tcp/bbr-vs-cubic",
@@ -63,7 +63,7 @@ fn a_page_from_a_file_simulates_as_the_command_does() {
     browser.wait("document.querySelectorAll('.gallery .sketch svg').length >= 4");
     for name in SAMPLE {
         let question =
-            json!({ "sides": [{ "scenario": name, "settings": [] }], "controllers": [], "seeds": 1 });
+            json!({ "sides": [{ "scenario": name, "settings": [["seed", "1"]] }], "controllers": [], "seeds": 1 });
         browser.evaluate(&format!("location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
         let stem = name.rsplit('/').next().unwrap();
         settled_as(

@@ -24,16 +24,15 @@ const TICK: TimeDelta = TimeDelta::from_micros(100);
 /// Windows of the timeline beside a film.
 const WINDOWS: i64 = 240;
 
-/// The queue that a film shows: that of the first link of the file.
-const SHOWN: LinkId = LinkId(0);
-
 /// A run, with each of its packets. Times are in units of 100 µs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Film {
     /// The figures of the run and its timeline.
     pub record: RunRecord,
+    /// The number of the link that is shown: the first one of the file, or the first one that its first flow names.
+    pub link: usize,
     /// Six numbers for each packet, in the order of sending: twice the number of its flow in the record, and 1 more for an answer; the
-    /// time from the sending of the packet before to its own; from there to the queue of the file's first link; in that queue; from
+    /// time from the sending of the packet before to its own; from there to the queue of the link that is shown; in that queue; from
     /// there to its end; and what became of it: 1 delivered, 2 dropped by the queue, 3 lost on the wire, 0 still under way, and 4 more
     /// where a queue marked it. A time that is not known is -1.
     pub packets: Vec<i64>,
@@ -57,7 +56,8 @@ impl Film {
         let watch = |_| std::ops::ControlFlow::Continue(());
         let record = simulate_watched(scenario, scenario.seed(), options, &mut observer, watch);
         let end = camera.full_at.map_or(record.duration_s, Timestamp::as_seconds);
-        Self { record, packets: camera.packets(), frames: camera.frames, end_s: end }
+        let link = camera.link.0 as usize;
+        Self { record, link, packets: camera.packets(), frames: camera.frames, end_s: end }
     }
 }
 
@@ -75,6 +75,7 @@ struct Shot {
 /// Takes the film.
 #[derive(Debug, Default)]
 struct Camera {
+    link: LinkId,
     /// By its id in the simulation, each flow as a film numbers it.
     flows: Vec<i64>,
     shots: Vec<Shot>,
@@ -92,7 +93,10 @@ impl Camera {
             let answers = kind.is_two_way().then_some(2 * number + 1);
             std::iter::once(2 * number).chain(answers)
         };
-        Self { flows: (0..).zip(instances).flat_map(number).collect(), ..Self::default() }
+        let via = scenario.flows().first().and_then(|flow| flow.via.first());
+        let place = scenario.links().iter().position(|link| Some(&link.id) == via);
+        let link = LinkId(place.unwrap_or_default() as u32);
+        Self { link, flows: (0..).zip(instances).flat_map(number).collect(), ..Self::default() }
     }
 
     fn shot(&mut self, packet: &Packet) -> Option<&mut Shot> {
@@ -143,12 +147,12 @@ impl Observer for Camera {
                 });
             }
             Event::Sent { .. } => self.full_at = self.full_at.or(Some(now)),
-            Event::Queued { link: SHOWN, packet, .. } => {
+            Event::Queued { link, packet, .. } if *link == self.link => {
                 if let Some(shot) = self.shot(packet) {
                     shot.queued = Some(now);
                 }
             }
-            Event::Dequeued { link: SHOWN, packet, .. } => {
+            Event::Dequeued { link, packet, .. } if *link == self.link => {
                 if let Some(shot) = self.shot(packet) {
                     shot.dequeued = Some(now);
                 }

@@ -165,8 +165,13 @@ impl Chromium {
 
     /// Sets whether the reader prefers a dark page.
     pub(crate) fn prefer_dark(&mut self, dark: bool) {
-        let scheme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
-        self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
+        self.prefer("prefers-color-scheme", if dark { "dark" } else { "light" });
+    }
+
+    /// Sets a preference of the reader, and takes others back.
+    pub(crate) fn prefer(&mut self, name: &str, value: &str) {
+        let features = json!([{ "name": name, "value": value }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// Runs a script before those of each page from now on.
@@ -182,10 +187,20 @@ impl Chromium {
 
     /// Presses the left arrow, wherever the focus is.
     pub(crate) fn press_left(&mut self) {
+        self.press("ArrowLeft");
+    }
+
+    /// Presses a key, wherever the focus is.
+    pub(crate) fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "ArrowLeft" => (37, ""),
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            _ => panic!("{key}"),
+        };
         for kind in ["keyDown", "keyUp"] {
-            let key =
-                json!({ "type": kind, "key": "ArrowLeft", "code": "ArrowLeft", "windowsVirtualKeyCode": 37 });
-            self.call("Input.dispatchKeyEvent", &key);
+            let own = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+            self.call("Input.dispatchKeyEvent", &own);
         }
     }
 

@@ -487,7 +487,8 @@ const resized = sizeObserver((plot) => {
 
 const chartFigure = (model, { cursor, onDrawn, keyed } = {}) => {
   const title = heading(model.title);
-  const plot = make("div", { class: "plot", role: "img", "aria-label": described(model) });
+  // It has buttons within.
+  const plot = make("div", { class: "plot", role: "group", "aria-label": described(model) });
   const legend = make("div", { class: "legend" });
   const labelled = isLabelled(model);
   const wide = cursor || model.full_width || (labelled && labelsOf(model).length > MAX_LABELLED);

@@ -376,9 +376,28 @@ const showCompare = () => {
 const DRAWN_STEPS = 60;
 const CAPACITY = /^capacity of (.+?)(:reverse)?$/;
 
-// Tools of each chart: draw its capacity.
+// The values of a chart at evenly spaced places.
+const MAX_ROWS = 40;
+const tableBehind = ({ model }) => {
+  const lines = model.series.filter(({ points }) => points?.x.length);
+  if (!lines.length) {
+    const bars = model.series.flatMap(({ name, bars: own, estimates, classes }) => (own ?? estimates ?? classes ?? []).map((row) => [name, ...row]));
+    return bars.map((row) => row.map((cell) => cell ?? "–"));
+  }
+  const { x } = lines[0].points, each = Math.ceil(x.length / MAX_ROWS);
+  const at = ({ points }, value) => points.y[Math.max(points.x.findLastIndex((own) => own <= value), 0)];
+  return [[model.x.title, ...lines.map(({ name }) => name || model.y.title)], ...x.filter((_, place) => place % each === 0).map((value) => [short(value), ...lines.map((own) => { const y = at(own, value); return y == null ? "–" : short(y); })])];
+};
+
+// Tools of each chart: a table of its values, and to draw its capacity.
 const addTools = () => entries.forEach((entry) => {
   const { plot } = entry, figure = plot.closest("figure");
+  if (!figure.querySelector(".behind")) {
+    const rows = make("tbody"), fill = () => rows.replaceChildren(...tableBehind(entry).map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, String(cell))))));
+    const behind = make("details", { class: "behind" }, make("summary", {}, "Table"), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table of ${entry.model.title}` }, make("table", {}, rows)));
+    behind.addEventListener("toggle", () => { if (behind.open) fill(); });
+    figure.append(behind);
+  } else if (figure.querySelector(".behind").open) figure.querySelector(".behind").dispatchEvent(new Event("toggle"));
   const limit = entry.model.series.find(({ kind, name }) => kind === "limit" && CAPACITY.test(name));
   let tool = figure.querySelector(".pencil");
   if (!limit || state.sides.length > 1) { tool?.remove(); return; }

@@ -17,10 +17,10 @@ const FIGURES = {
   use: { ...percent, name: "use", of: (link) => link.utilisation_ratio },
 };
 const figureIn = (film, text) => {
-  const [id, kind] = text.split(" "), own = FIGURES[kind], { flows, links } = film.run;
-  const values = [...flows.filter(({ group }) => group === id), ...links.filter((link) => link.id === id)].map(own.of);
+  const [id, kind] = text.split(" "), own = FIGURES[kind], { run: { flows }, groups } = film;
+  const members = flows.filter(({ group }) => group === id), values = (members.length ? members : [film.link]).map(own.of);
   const value = own.adds ? values.reduce((sum, next) => sum + next, 0) : values[0];
-  return { ...own, value, label: `${own.name} of ${id}` };
+  return { ...own, value, label: `${own.name} of the ${groups.includes(id) ? id : "line"}` };
 };
 
 const LINES = {
@@ -34,10 +34,10 @@ const LINES = {
 };
 // The lines of a chart such as `voice delay`, `all rate` or `call packet+frame`.
 const linesIn = (film, text) => {
-  const [id, kinds] = text.split(" "), { timeline } = film.run, found = [];
+  const [id, kinds] = text.split(" "), { timeline } = film.run, { slow } = film, found = [];
   for (const kind of kinds.split("+")) {
     const own = LINES[kind];
-    if (own.link) found.push({ name: kinds.includes("+") ? "queue" : "", colour: "var(--soft)", values: own.link(timeline.links[0]) });
+    if (own.link) found.push({ name: kinds.includes("+") ? "queue" : "", colour: "var(--soft)", values: own.link(slow) });
     else film.groups.forEach((group, number) => {
       if (id !== "all" && id !== group) return;
       const members = timeline.flows.filter((_, place) => film.group[place] === number).map(own.of).filter(Boolean);
@@ -45,7 +45,7 @@ const linesIn = (film, text) => {
       const values = members[0].map((first, window) => (own.adds ? members.reduce((sum, next) => sum + (next[window] ?? 0), 0) : first));
       found.push({ name: kinds.includes("+") ? { delay: "packets", frame: "frames" }[kind] ?? kind : group, colour: `var(--series-${(kinds.includes("+") ? kinds.split("+").indexOf(kind) : number) % COLOURS})`, values });
     });
-    if (own.limit && kind === kinds.split("+").at(-1)) found.push({ name: "link", colour: "var(--mark-0)", values: timeline.links[0].capacity_bps, dash: "6 4" });
+    if (own.limit && kind === kinds.split("+").at(-1)) found.push({ name: "link", colour: "var(--mark-0)", values: slow.capacity_bps, dash: "6 4" });
   }
   const first = LINES[kinds.split("+")[0]];
   return { title: kinds === "delay+frame" ? "Delay of packets and of frames" : kinds.includes("+") ? "Rates" : `${first.title}${id === "all" || first.link ? "" : ` of ${id}`}`, show: first.show, lines: found };
@@ -53,8 +53,9 @@ const linesIn = (film, text) => {
 
 // A chart in step with the stage: lines of the run, the ghost of the one before, what the reader drew, and the moment.
 class Strip {
-  constructor(text, seek) {
+  constructor(text, seek, number) {
     this.text = text;
+    this.number = number;
     this.title = make("h2");
     this.plot = draw("svg", { role: "img", "aria-label": "" });
     this.element = make("figure", { class: "strip" }, this.title, this.plot);
@@ -64,6 +65,7 @@ class Strip {
       const { left, top } = this.plot.getBoundingClientRect(), { l, wide, high, end, most } = this.scale;
       const part = Math.min(Math.max((event.clientX - left - l) / wide, 0), 1);
       if (this.draws) {
+        if (this.number) return;
         this.drawn[Math.round(60 * part)] = most * Math.min(Math.max(1 - (event.clientY - top - 4) / high, 0), 1);
         this.show();
       } else seek(part * end);
@@ -82,7 +84,7 @@ class Strip {
     const { film, ghost, plot } = this, width = plot.clientWidth, height = plot.clientHeight;
     if (!film || !width || !height) return;
     const { title, lines, show } = linesIn(film, this.text), before = ghost ? linesIn(ghost, this.text).lines.filter(({ dash }) => !dash) : [];
-    const l = 56, wide = width - l - 8, high = height - 22, end = film.run.duration_s;
+    const l = 66, wide = width - l - 8, high = height - 22, end = film.run.duration_s;
     const most = Math.max(...lines.concat(before).flatMap(({ values }) => values.map((value) => value ?? 0)), 1e-9) * 1.08;
     this.scale = { l, wide, high, end, most };
     const x = (t) => l + wide * t / end, y = (value) => 4 + high * (1 - value / most);
@@ -91,13 +93,15 @@ class Strip {
     const text = (content, at, style) => draw("text", { ...at, class: style }, content);
     const grid = [0, most / 2.16, most / 1.08].flatMap((value) => [draw("path", { d: `M${l},${y(value)}h${wide}`, class: "rule" }), text(show(value || null).replace("–", "0"), { x: l - 6, y: y(value) + 4, "text-anchor": "end" })]);
     const times = [0, 0.5, 1].map((part) => text(`${Number((end * part).toFixed(1))} s`, { x: x(end * part), y: height - 3, "text-anchor": ["start", "middle", "end"][2 * part] }));
-    const line = ({ values, colour, dash }, style = "") => draw("path", { d: path(values), fill: "none", style: `stroke: ${colour}`, "stroke-width": 2, "stroke-dasharray": dash ?? "", class: style });
+    const line = ({ values, colour, dash }, style = "", clip = "none") => draw("path", { d: path(values), fill: "none", style: `stroke: ${colour}`, "stroke-width": 2, "stroke-dasharray": dash ?? "", class: style, "clip-path": clip });
     const own = Array.from(this.drawn, (value) => value ?? null);
     const filled = own.filter((value) => value != null).length > 1 ? draw("path", { d: own.map((value, place) => [value, place]).filter(([value]) => value != null).map(([value, place], index) => `${index ? "L" : "M"}${x(place * end / 60)},${y(value)}`).join(""), class: "drawn" }) : null;
     this.cursor = draw("path", { class: "now" });
+    // What is still to come is faint.
+    this.past = draw("rect", { x: 0, y: 0, height });
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    plot.replaceChildren(...[...grid, ...times, ...(this.draws ? [] : [...before.map((own) => line(own, "ghost")), ...lines.map((own) => line(own))]), filled, this.cursor].filter(Boolean));
-    if (this.draws) plot.append(text("Draw your guess here", { x: l + wide / 2, y: 4 + high / 2, "text-anchor": "middle" }, "invite"));
+    plot.replaceChildren(...[...grid, ...times, ...(this.draws ? [] : [...before.map((own) => line(own, "ghost")), ...lines.map((own) => line(own, "ahead")), draw("clipPath", { id: `past${this.number}` }, this.past), ...lines.map((own) => line(own, "", `url(#past${this.number})`))]), filled, this.cursor].filter(Boolean));
+    if (this.draws && !this.number) plot.append(text("Draw your guess here", { x: l + wide / 2, y: 4 + high / 2, "text-anchor": "middle" }, "invite"));
     const names = lines.filter(({ name }) => name).map(({ name, colour, dash }) => make("span", {}, draw("svg", { width: 18, height: 8, "aria-hidden": "true" }, draw("path", { d: "M0,4h18", style: `stroke: ${colour}`, "stroke-width": 3, "stroke-dasharray": dash ?? "" })), name));
     if (before.length) names.push(make("span", {}, "faint: before"));
     this.title.replaceChildren(title, make("span", { class: "names" }, ...names));
@@ -108,7 +112,9 @@ class Strip {
 
   at(t) {
     this.t = t;
-    if (this.scale) this.cursor.setAttribute("d", `M${this.scale.l + this.scale.wide * t / this.scale.end},2v${this.scale.high + 2}`);
+    if (!this.scale) return;
+    this.past.setAttribute("width", this.scale.l + this.scale.wide * t / this.scale.end);
+    this.cursor.setAttribute("d", `M${this.scale.l + this.scale.wide * t / this.scale.end},2v${this.scale.high + 2}`);
   }
 }
 
@@ -116,7 +122,7 @@ class Strip {
 
 const learning = (() => {
   const place = make("div", { class: "learn" });
-  let entry = null, lesson, positions, film, ghost, before, scene, scenes, strips, t, speed, playing = false, wanted = 0, said = "", chosen = null, last = 0, guessed = null;
+  let entry = null, lesson, positions, film, base, ghost, scene, scenes, strips, t, speed, playing = false, wanted = 0, said = "", chosen = null, last = 0, guessed = null;
   const stage = new Stage();
   const say = make("p", { class: "say", role: "status" });
   const wrong = make("div", { class: "problems", role: "alert" });
@@ -177,6 +183,7 @@ const learning = (() => {
       if (found.problems) return;
       const old = film;
       film = readFilm(found);
+      if (!settingsOf(positions).length) base = film;
       slider.max = film.end;
       then(old);
       strips.forEach((strip) => strip.set(film, hidden() ? null : ghost, hidden()));
@@ -205,17 +212,24 @@ const learning = (() => {
     const ratio = (is.value + is.size * 1e-3) / (was.value + is.size * 1e-3);
     return ratio > 1.15 ? "rises" : ratio < 0.87 ? "falls" : "stays";
   };
+  // Turns the knobs. A step is compared with the file, a change of the reader with what was before.
   const goTo = (next) => {
-    if (next.join() === positions.join()) return;
-    const from = positions;
+    const isStep = scenes[scene].kind === "step", from = isStep ? lesson.knobs.map(() => 0) : positions;
+    if (isStep && !base) {
+      positions = from;
+      load(() => goTo(next));
+      return;
+    }
+    if (!isStep && next.join() === positions.join()) return;
     positions = next;
     remember();
     showKnobs();
     load((old) => {
-      [ghost, before] = [old, from];
-      said = sentence(from, old);
+      ghost = isStep ? base : old;
+      said = sentence(from, ghost);
       say.textContent = said;
       showScene(false);
+      card.scrollTop = 0;
       if (t >= film.end) t = 0;
       if (!still.matches) run(true);
     });
@@ -244,7 +258,7 @@ const learning = (() => {
     said = "";
     say.textContent = "";
     const own = scenes[scene];
-    if (own.kind === "step" && own.number === 0) ghost = null;
+    if (own.kind !== "end" && own.kind !== "own") ghost = null;
     showScene(true);
     showKnobs();
     if (film) { strips.forEach((strip) => strip.set(film, hidden() ? null : ghost, hidden())); show(); }
@@ -270,15 +284,12 @@ const learning = (() => {
       next.push(onward());
     } else if (own.kind === "step") {
       const [text, , seen] = lesson.steps[own.number], [first] = lesson.figures, done = positions.join() === own.positions.join() && said;
-      parts.push(make("p", {}, ...words(text)));
       if (!done) {
+        parts.push(make("p", {}, ...words(text)));
         const label = film ? figureIn(film, first).label : first;
         parts.push(
           make("p", { class: "note" }, `What will happen to the ${label}?`),
-          make("div", { class: "options row" }, ...Object.entries(CHANGES).map(([kind, answer]) => button(answer, () => {
-            chosen = kind;
-            if (own.positions.join() === positions.join()) { positions = own.from; load(() => goTo(own.positions)); } else goTo(own.positions);
-          }, { "data-change": kind }))),
+          make("div", { class: "options row" }, ...Object.entries(CHANGES).map(([kind, answer]) => button(answer, () => { chosen = kind; goTo(own.positions); }, { "data-change": kind }))),
         );
       } else {
         const [was, is] = [ghost, film].map((of) => figureIn(of, first)), change = direction(was, is);
@@ -286,17 +297,19 @@ const learning = (() => {
         parts.push(say, seen ? make("p", {}, ...words(seen)) : "");
       }
       next.push(onward(done ? "Next" : "Skip", done ? "next" : ""));
+    } else if (own.kind === "end") {
+      parts.push(make("p", {}, ...words(lesson.answer)), make("p", { class: "note" }, "Now turn the knobs as you like."), say);
+      next.push(onward());
     } else {
       const at = lessons.indexOf(entry);
-      parts.push(make("p", {}, ...words(lesson.answer)), make("p", { class: "note" }, "Turn the knobs, and see what follows."), say);
-      if (lesson.command) parts.push(make("h3", {}, "Try it on your own network"), make("pre", {}, lesson.command));
+      parts.push(make("p", {}, "Try it there, with a second machine at the far end:"), make("pre", {}, lesson.command), make("p", { class: "note" }, "Or put your own programs behind this network, as root:"), make("pre", {}, `giusto link ${entry.name} -- COMMAND`));
       if (at + 1 < lessons.length) next.push(button(`Next lesson: ${lessons[at + 1].lesson.title}`, () => openLesson(lessons[at + 1]), { class: "next" }));
       next.push(button("All controls of this scenario", leaveLesson));
     }
     if (scene) next.unshift(button("Back", () => enter(scene - 1)));
-    const dots = make("p", { class: "steps", "aria-hidden": "true" }, scenes.map((_, index) => (index === scene ? "●" : "○")).join(" "));
-    card.replaceChildren(heading, ...parts.filter(Boolean), make("div", { class: "onward" }, ...next), dots);
-    if (own.kind === "end" || own.kind === "seen") card.insertBefore(wrong, card.lastChild); else card.append(wrong);
+    const dots = make("span", { class: "steps", "aria-hidden": "true" }, scenes.map((_, index) => (index === scene ? "●" : "○")).join(" "));
+    heading.append(dots);
+    card.replaceChildren(heading, ...parts.filter(Boolean), wrong, make("div", { class: "onward" }, ...next));
     if (focus) heading.focus({ preventScroll: true });
   };
 
@@ -325,15 +338,15 @@ const learning = (() => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { stage.colours(); show(); });
 
   const open = (next, settings) => {
-    [entry, lesson, film, ghost, t, guessed, said, chosen] = [next, next.lesson, null, null, 0, null, "", null];
+    [entry, lesson, film, base, ghost, t, guessed, said, chosen] = [next, next.lesson, null, null, null, 0, null, "", null];
     positions = positionsOf(settings);
-    const steps = lesson.steps.map(([text, own], number) => ({ kind: "step", number, title: `Change ${number + 1} of ${lesson.steps.length}`, positions: positionsOf(own) ?? positions, from: lesson.knobs.map(() => 0) }));
-    scenes = [...(lesson.guesses.length ? [{ kind: "guess", title: "What do you expect?" }] : []), { kind: "seen", title: "What happens" }, ...steps, { kind: "end", title: "Why" }];
+    const steps = lesson.steps.map(([text, own], number) => ({ kind: "step", number, title: `Change ${number + 1} of ${lesson.steps.length}`, positions: positionsOf(own) ?? positions }));
+    scenes = [...(lesson.guesses.length ? [{ kind: "guess", title: "What do you expect?" }] : []), { kind: "seen", title: "What happens" }, ...steps, { kind: "end", title: "Why" }, { kind: "own", title: "Your own network" }];
     const at = lessons.indexOf(entry), to = (place, text) => lessons[place] && button(text, () => openLesson(lessons[place]), { "aria-label": `Lesson ${place + 1}: ${lessons[place].lesson.title}` });
     place.querySelector("nav").replaceChildren(...[button("All lessons", () => { close(); showGallery(); }), to(at - 1, "‹"), make("span", {}, `Lesson ${at + 1} of ${lessons.length}`), to(at + 1, "›")].filter(Boolean));
     document.querySelector("h1").textContent = lesson.title;
     document.title = `${lesson.title} – giusto explore`;
-    strips = lesson.charts.map((text) => new Strip(text, seek));
+    strips = lesson.charts.map((text, number) => new Strip(text, seek, number));
     charts.replaceChildren(...strips.map(({ element }) => element));
     speed = lesson.speed;
     pace.value = SPEEDS.reduce((near, [own]) => (Math.abs(Math.log(own / speed)) < Math.abs(Math.log(near / speed)) ? own : near), 1);
@@ -343,7 +356,7 @@ const learning = (() => {
     scrollTo(0, 0);
     remember();
     measure();
-    enter(settings.length ? scenes.length - 1 : 0);
+    enter(settings.length ? scenes.length - 2 : 0);
     load(() => {});
   };
   const close = () => { run(false); entry = null; wanted += 1; document.body.classList.remove("learning"); };

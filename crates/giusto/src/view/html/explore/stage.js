@@ -14,10 +14,11 @@ const above = (sorted, value) => {
 };
 
 // A film with its times in seconds from the start of the run, -1 where there is none.
-const readFilm = ({ record: run, packets, frames, end_s: end }) => {
+const readFilm = ({ record: run, link, packets, frames, end_s: end }) => {
   const count = packets.length / 6, column = () => new Float64Array(count);
   const film = { run, end, count, flow: new Uint16Array(count), sent: column(), queued: column(), left: column(), over: column(), fate: new Uint8Array(count) };
-  const groups = [...new Set(run.flows.map(({ group }) => group))];
+  // Of flows beside the link that is shown nothing can be seen.
+  const shown = run.links[link].id, groups = [...new Set(run.flows.filter(({ path }) => path.includes(shown)).map(({ group }) => group))];
   const arrivals = groups.map(() => ({ at: [], delay: [], frames: 0 })), group = run.flows.map((own) => groups.indexOf(own.group));
   let sent = 0, longest = 0;
   for (let place = 0; place < count; place++) {
@@ -33,11 +34,12 @@ const readFilm = ({ record: run, packets, frames, end_s: end }) => {
     film.left[place] = left < 0 ? -1 : left / TICKS;
     film.over[place] = over < 0 ? -1 : over / TICKS;
     longest = Math.max(longest, over < 0 ? 0 : (over - sent) / TICKS);
-    if ((fate & 3) === 1 && !(flow & 1)) arrivals[group[flow >> 1]].at.push([over / TICKS, (over - sent) / TICKS]);
+    if ((fate & 3) === 1 && !(flow & 1) && group[flow >> 1] >= 0) arrivals[group[flow >> 1]].at.push([over / TICKS, (over - sent) / TICKS]);
   }
   // A frame is what a viewer waits for; a flow without frames delivers packets.
   for (let place = 0; place < frames.length; place += 4) {
     const own = arrivals[group[frames[place]]];
+    if (!own) continue;
     if (!own.frames++) own.at = [];
     own.at.push([frames[place + 1] / TICKS, frames[place + 2] / TICKS]);
   }
@@ -56,7 +58,7 @@ const readFilm = ({ record: run, packets, frames, end_s: end }) => {
     most = Math.max(most, place + 1 - out);
   }
   const counted = (...fates) => film.over.filter((_, place) => fates.includes(film.fate[place] & 3)).sort();
-  return Object.assign(film, { groups, group, arrivals, longest, backlog, most, drops: counted(2), losses: counted(3) });
+  return Object.assign(film, { link: run.links[link], slow: run.timeline.links[link], groups, group, arrivals, longest, backlog, most, drops: counted(2), losses: counted(3) });
 };
 
 const milliseconds = (ms) => {
@@ -116,9 +118,9 @@ class Stage {
     paint.clearRect(0, 0, width, height);
     const { run, groups } = film, narrow = width < 620, size = narrow ? 11 : 13;
     const left = narrow ? 34 : 86, right = width - (narrow ? 50 : 120), exit = narrow ? width * 0.6 : width * 0.57, entry = narrow ? 84 : width * 0.22;
-    const middle = height * 0.45, deep = Math.min(height * 0.4, 170), lane = height - 24;
-    const row = (group) => middle + (group - (groups.length - 1) / 2) * Math.min(narrow ? 62 : 84, (height - 64) / groups.length);
-    const window = windowAt(film, t), slow = run.timeline.links[0], capacity = slow.capacity_bps[window];
+    const deep = Math.min(height * 0.5, 280), middle = 34 + deep / 2 + Math.max(0, (height - deep - 120) / 3), lane = height - 24;
+    const row = (group) => middle + (group - (groups.length - 1) / 2) * Math.min(narrow ? 62 : 120, deep / Math.max(groups.length - 0.6, 1));
+    const window = windowAt(film, t), slow = film.slow, capacity = slow.capacity_bps[window];
     const widest = Math.max(...slow.capacity_bps.map((own) => own ?? 0), 1);
 
     // The wire: as thick as it is fast.
@@ -127,7 +129,7 @@ class Stage {
     paint.strokeStyle = ink.line;
     paint.fillRect(exit, middle - thick / 2, right - exit - 26, thick);
     paint.strokeRect(exit, middle - thick / 2, right - exit - 26, thick);
-    this.text(run.links[0].rate === "unlimited" ? "" : bits(capacity), (exit + right - 26) / 2, middle - thick / 2 - 7, { size, align: "center" });
+    this.text(film.link.rate === "unlimited" ? "" : bits(capacity), (exit + right - 26) / 2, middle - thick / 2 - 7, { size, align: "center" });
     paint.beginPath();
     paint.moveTo(right, lane);
     paint.lineTo(left, lane);
@@ -137,7 +139,7 @@ class Stage {
     if (!narrow) this.text(film.flow.some((flow) => flow & 1) ? "answers go back" : "", (left + right) / 2, lane + 16, { size: 11, align: "center" });
 
     // The queue: a cell for each packet, which leaves at the right.
-    const fair = /fq/i.test(run.links[0].queue), lanes = fair ? groups.length : 1, high = deep / lanes;
+    const fair = /fq/i.test(film.link.queue), lanes = fair ? groups.length : 1, high = deep / lanes;
     const most = Math.max(film.most, ghost?.most ?? 0, 24);
     const cell = Math.min(Math.max(Math.floor(2 * Math.sqrt((exit - entry) * deep / most)) / 2, 2), 13), rows = Math.max(1, Math.floor(high / cell));
     const extent = (packets) => Math.min(Math.ceil(packets / (rows * lanes)) * cell, exit - entry);
@@ -155,7 +157,7 @@ class Stage {
       paint.setLineDash([5, 4]);
       paint.strokeRect(was - 2, top - 6, exit - was + 4, deep + 12);
       paint.setLineDash([]);
-      this.text("before", Math.max(was, 4), top + deep + 20, { size: 11, colour: ink.bad });
+      this.text("before", Math.max(was - 6, 44), top + deep, { size: 11, colour: ink.bad, align: "right" });
     }
 
     // Packets.
@@ -178,6 +180,7 @@ class Stage {
     for (let place = from; place < film.count && film.sent[place] <= t + lead; place++) {
       const flow = film.flow[place], group = film.group[flow >> 1], colour = this.series[group % COLOURS];
       const sent = film.sent[place], queued = film.queued[place], gone = film.left[place], over = film.over[place], fate = film.fate[place] & 3;
+      if (group < 0) continue;
       const isOver = over >= 0 && t >= over, y = row(group);
       if (flow & 1) {
         if (t < sent || isOver || over < 0) continue;
