@@ -59,7 +59,7 @@ fn every_lesson_is_walked_by_keyboard_alone() {
             enter(&mut browser, "[data-change=stays]");
             let said = browser.wait("document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent");
             let said = said.as_str().unwrap();
-            assert!(said.starts_with("You moved ") && said.matches(" to ").count() >= 1, "{number}, {step}: {said}");
+            assert!(said.starts_with("You changed ") && said.matches(" to ").count() >= 1, "{number}, {step}: {said}");
             browser.wait(SHOWN);
             // What was before is beside it.
             assert!(browser.evaluate("document.querySelectorAll('.strip .ghost').length").as_u64() > Some(0));
@@ -128,21 +128,44 @@ fn a_link_is_followed_while_the_gallery_is_open_and_the_gallery_is_searched() {
     browser.evaluate("{ const own = document.getElementById('search'); own.value = 'rfc8867 ecn'; own.dispatchEvent(new Event('input')); }");
     assert_eq!(browser.evaluate(shown), 1);
     for name in ["queues/codel", "lessons/04-l4s"] {
-        let question = json!({ "sides": [{ "scenario": name, "settings": [["duration", "8 s"]] }], "controllers": [], "seeds": 1 });
+        let question = json!({ "sides": [{ "scenario": name, "settings": [["seed", "3"]] }], "controllers": [], "seeds": 1 });
         browser.evaluate(&format!("showGallery(); location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
         settled_as(&mut browser, &format!("record.scenario?.endsWith({}) && document.querySelector('.results').checkVisibility()", json!(name.rsplit('/').next())));
     }
     assert_eq!(browser.errors, [""; 0]);
 }
 
-/// What axe-core finds: violations, and contrasts that it cannot decide.
+/// Where axe-core cannot decide a contrast, because the text is short or within a drawing: that of its colour to the background behind it, by
+/// WCAG 2.2, if it is below 4.5.
+const UNDECIDED: &str = r"
+    const channels = (colour) => (colour.match(/[\d.]+/g) ?? []).map(Number);
+    const luminance = (colour) => channels(colour).slice(0, 3)
+        .map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, value, place) => sum + value * [0.2126, 0.7152, 0.0722][place], 0);
+    const behind = (element) => {
+        const colour = element && getComputedStyle(element).backgroundColor;
+        return !element || (channels(colour)[3] ?? 1) > 0 ? colour ?? 'rgb(255, 255, 255)' : behind(element.parentElement);
+    };
+    const contrast = (element) => {
+        const own = getComputedStyle(element), text = luminance(element instanceof SVGElement ? own.fill : own.color), back = luminance(behind(element));
+        return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+    };";
+
+/// What axe-core finds: violations, and low contrasts among those that it cannot decide.
 fn findings(browser: &mut Chromium, axe: &str) -> Value {
     browser.evaluate(&format!("if (!window.axe) {{ {axe}; }}"));
-    browser.evaluate(
-        "axe.run(document, { resultTypes: ['violations', 'incomplete'] }).then(({ violations, incomplete }) => \
-         [...violations, ...incomplete.filter(({ id }) => id === 'color-contrast')].map(({ id, nodes }) => \
-         [id, nodes.length, nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))]))",
-    )
+    browser.evaluate(&format!(
+        "(async () => {{ {UNDECIDED}
+            const {{ violations, incomplete }} = await axe.run(document, {{ resultTypes: ['violations', 'incomplete'] }});
+            const undecided = incomplete.filter(({{ id }}) => id === 'color-contrast').flatMap(({{ nodes }}) => nodes)
+                .map(({{ target }}) => document.querySelector(target[0]));
+            window.decided = undecided.length;
+            return [
+                ...violations.map(({{ id, nodes }}) => [id, nodes.length, nodes.slice(0, 3).map(({{ html }}) => html.slice(0, 160))]),
+                ...undecided.filter((own) => own && contrast(own) < 4.5).slice(0, 5).map((own) => [own.outerHTML.slice(0, 160), contrast(own)]),
+            ];
+        }})()"
+    ))
 }
 
 #[test]
@@ -157,7 +180,7 @@ fn axe_finds_nothing_in_light_and_dark() {
     let (gallery, bench) = (Serving::start(&[]), Serving::start(&[&file]));
     for dark in [false, true] {
         browser.prefer_dark(dark);
-        let mut check = |browser: &mut Chromium, what: &str| {
+        let check = |browser: &mut Chromium, what: &str| {
             assert_eq!(findings(browser, &axe), json!([]), "{what}, dark: {dark}");
         };
         browser.open(&gallery.1);
@@ -178,6 +201,8 @@ fn axe_finds_nothing_in_light_and_dark() {
         browser.wait(SETTLED);
         browser.evaluate("document.querySelectorAll('details').forEach((own) => { own.open = true; });");
         check(&mut browser, "all controls");
+        // The charts have texts that it cannot decide.
+        assert!(browser.evaluate("decided").as_u64() > Some(10));
         assert_eq!(browser.evaluate(&value("link.wire.rate")), "2 Mbit/s");
     }
 }

@@ -24,7 +24,7 @@ const parts = {
   controls: make("div", { class: "values" }),
   compare: make("div", { class: "values" }),
   results: make("div", { class: "results", "aria-busy": "false" }),
-  gallery: make("section", { class: "gallery", "aria-label": "Scenarios" }),
+  gallery: make("div", { class: "gallery" }),
 };
 
 /* The state, its history, and its link */

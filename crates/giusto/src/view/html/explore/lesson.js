@@ -5,7 +5,7 @@ const SPEEDS = [[1, "real time"], [0.5, "2 × slower"], [0.1, "10 × slower"], [
 const lessons = about.gallery.filter(({ lesson }) => lesson);
 
 // What a chart or a sentence can show of a flow or of the first link.
-const ms = { show: milliseconds, size: 1 }, bps = { show: bits, size: 1 }, percent = { show: (ratio) => (ratio == null ? "–" : `${(100 * ratio).toFixed(ratio < 0.0995 ? 1 : 0)} %`), size: 0.01 };
+const ms = { show: milliseconds, size: 1 }, bps = { show: bits, size: 1 }, percent = { show: (ratio) => (ratio == null ? "–" : `${(100 * ratio).toFixed(ratio && ratio < 0.0995 ? 1 : 0)} %`), size: 0.01 };
 const FIGURES = {
   delay: { ...ms, name: "delay", of: (flow) => flow.delay_ms?.p50 },
   queue: { ...ms, name: "longest wait in the queue", of: (flow) => flow.queue_delay_ms?.max },
@@ -90,7 +90,7 @@ class Strip {
     const x = (t) => l + wide * t / end, y = (value) => 4 + high * (1 - value / most);
     const step = film.run.timeline.width_s;
     const path = (values, each = step) => values.map((value, place) => (value == null ? "" : `${values[place - 1] == null ? "M" : "L"}${x((place + 0.5) * each).toFixed(1)},${y(value).toFixed(1)}`)).join("");
-    const text = (content, at, style) => draw("text", { ...at, class: style }, content);
+    const text = (content, at, style = "") => draw("text", { ...at, class: style }, content);
     const grid = [0, most / 2.16, most / 1.08].flatMap((value) => [draw("path", { d: `M${l},${y(value)}h${wide}`, class: "rule" }), text(show(value || null).replace("–", "0"), { x: l - 6, y: y(value) + 4, "text-anchor": "end" })]);
     const times = [0, 0.5, 1].map((part) => text(`${Number((end * part).toFixed(1))} s`, { x: x(end * part), y: height - 3, "text-anchor": ["start", "middle", "end"][2 * part] }));
     const line = ({ values, colour, dash }, style = "", clip = "none") => draw("path", { d: path(values), fill: "none", style: `stroke: ${colour}`, "stroke-width": 2, "stroke-dasharray": dash ?? "", class: style, "clip-path": clip });
@@ -156,7 +156,7 @@ const learning = (() => {
     place.dataset.t = t.toFixed(3);
   };
   const frame = (now) => {
-    if (!playing) return;
+    if (!playing || !film) return;
     t = Math.min(t + Math.min((now - last) / 1000, 0.1) * speed, film.end);
     last = now;
     show();
@@ -198,15 +198,16 @@ const learning = (() => {
     }
   };
 
+  const quoted = (text) => (/^\d/.test(text) ? text : `“${text}”`);
   // One sentence for what was done: each knob that was moved, each figure before and after.
   const sentence = (from, old) => {
-    const moved = lesson.knobs.flatMap(({ name, positions: all }, knob) => (from[knob] === positions[knob] ? [] : [`${name} from ${all[from[knob]][0]} to ${all[positions[knob]][0]}`]));
+    const moved = lesson.knobs.flatMap(({ name, positions: all }, knob) => (from[knob] === positions[knob] ? [] : [`${name} from ${quoted(all[from[knob]][0])} to ${quoted(all[positions[knob]][0])}`]));
     const compared = lesson.figures.map((text) => {
       const [was, is] = [old, film].map((own) => figureIn(own, text));
       const change = direction(was, is), verb = { falls: "fell", rises: "rose", stays: "stayed about the same" }[change];
       return change === "stays" ? `the ${is.label} ${verb} (${is.show(is.value)})` : `the ${is.label} ${verb} from ${was.show(was.value)} to ${is.show(is.value)}`;
     });
-    return `You moved ${moved.join(", and ")}: ${compared.join("; ")}.`;
+    return `You changed ${moved.join(", and ")}: ${compared.join("; ")}.`;
   };
   const direction = (was, is) => {
     const ratio = (is.value + is.size * 1e-3) / (was.value + is.size * 1e-3);
@@ -254,6 +255,7 @@ const learning = (() => {
 
   const enter = (next) => {
     scene = next;
+    place.dataset.scene = scenes[scene].kind;
     chosen = null;
     said = "";
     say.textContent = "";
@@ -280,11 +282,12 @@ const learning = (() => {
     } else if (own.kind === "seen") {
       const right = lesson.guesses[lesson.right - 1];
       const verdict = guessed === null ? `The answer: ${right}.` : guessed === lesson.right - 1 ? "You guessed right." : `You guessed “${lesson.guesses[guessed]}”. It is “${right}”.`;
-      parts.push(make("p", { class: "verdict" }, lesson.guesses.length ? verdict : lesson.question), make("p", {}, ...words(lesson.seen)));
+      parts.push(make("p", { class: "verdict" }, lesson.guesses.length ? verdict : lesson.question), make("p", {}, ...words(lesson.seen)), say);
       next.push(onward());
     } else if (own.kind === "step") {
       const [text, , seen] = lesson.steps[own.number], [first] = lesson.figures, done = positions.join() === own.positions.join() && said;
       if (!done) {
+        if (said) parts.push(say);
         parts.push(make("p", {}, ...words(text)));
         const label = film ? figureIn(film, first).label : first;
         parts.push(
@@ -338,12 +341,13 @@ const learning = (() => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { stage.colours(); show(); });
 
   const open = (next, settings) => {
+    run(false);
     [entry, lesson, film, base, ghost, t, guessed, said, chosen] = [next, next.lesson, null, null, null, 0, null, "", null];
     positions = positionsOf(settings);
     const steps = lesson.steps.map(([text, own], number) => ({ kind: "step", number, title: `Change ${number + 1} of ${lesson.steps.length}`, positions: positionsOf(own) ?? positions }));
     scenes = [...(lesson.guesses.length ? [{ kind: "guess", title: "What do you expect?" }] : []), { kind: "seen", title: "What happens" }, ...steps, { kind: "end", title: "Why" }, { kind: "own", title: "Your own network" }];
     const at = lessons.indexOf(entry), to = (place, text) => lessons[place] && button(text, () => openLesson(lessons[place]), { "aria-label": `Lesson ${place + 1}: ${lessons[place].lesson.title}` });
-    place.querySelector("nav").replaceChildren(...[button("All lessons", () => { close(); showGallery(); }), to(at - 1, "‹"), make("span", {}, `Lesson ${at + 1} of ${lessons.length}`), to(at + 1, "›")].filter(Boolean));
+    place.querySelector("nav").replaceChildren(...[button("All lessons", () => { close(); showGallery(); }), to(at - 1, "‹"), make("span", {}, make("span", { class: "wide" }, "Lesson "), `${at + 1} of ${lessons.length}`), to(at + 1, "›")].filter(Boolean));
     document.querySelector("h1").textContent = lesson.title;
     document.title = `${lesson.title} – giusto explore`;
     strips = lesson.charts.map((text, number) => new Strip(text, seek, number));

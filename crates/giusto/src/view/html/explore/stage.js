@@ -139,13 +139,17 @@ class Stage {
     if (!narrow) this.text(film.flow.some((flow) => flow & 1) ? "answers go back" : "", (left + right) / 2, lane + 16, { size: 11, align: "center" });
 
     // The queue: a cell for each packet, which leaves at the right.
-    const fair = /fq/i.test(film.link.queue), lanes = fair ? groups.length : 1, high = deep / lanes;
+    const fair = /fq/i.test(film.link.queue), lanes = fair ? groups.length : 1;
+    let high = deep / lanes;
     const most = Math.max(film.most, ghost?.most ?? 0, 24);
-    const cell = Math.min(Math.max(Math.floor(2 * Math.sqrt((exit - entry) * deep / most)) / 2, 2), 13), rows = Math.max(1, Math.floor(high / cell));
+    const cell = Math.min(Math.max(Math.floor(2 * Math.sqrt((exit - entry) * deep / most)) / 2, 2), narrow ? 11 : 15);
+    // A short queue is about as high as it is long.
+    const rows = Math.max(1, Math.min(Math.floor(high / cell), Math.max(4, Math.ceil(Math.sqrt(most / lanes)))));
     const extent = (packets) => Math.min(Math.ceil(packets / (rows * lanes)) * cell, exit - entry);
-    const top = middle - deep / 2, room = Math.max(extent(film.most), cell * 2);
+    high = rows * cell;
+    const tall = high * lanes, top = middle - tall / 2, room = Math.max(extent(film.most), cell * 2);
     paint.strokeStyle = ink.soft;
-    paint.strokeRect(exit - room - 3, top - 3, room + 6, deep + 6);
+    paint.strokeRect(exit - room - 3, top - 3, room + 6, tall + 6);
     for (let own = 1; own < lanes; own++) paint.strokeRect(exit - room - 3, top + own * high, room + 6, 0);
     const waiting = Array.from({ length: lanes }, () => []), backlog = film.backlog(t), tail = Math.max(exit - extent(backlog) - cell, entry - 6);
     const inQueue = slow.queue_delay_mean_ms[window];
@@ -155,9 +159,9 @@ class Stage {
       const was = exit - extent(ghost.backlog(Math.min(t, ghost.end)));
       paint.strokeStyle = ink.bad;
       paint.setLineDash([5, 4]);
-      paint.strokeRect(was - 2, top - 6, exit - was + 4, deep + 12);
+      paint.strokeRect(was - 2, top - 6, exit - was + 4, tall + 12);
       paint.setLineDash([]);
-      this.text("before", Math.max(was - 6, 44), top + deep, { size: 11, colour: ink.bad, align: "right" });
+      this.text("before", Math.max(was - 8, 44), top + tall + 6, { size: 11, colour: ink.bad, align: "right" });
     }
 
     // Packets.

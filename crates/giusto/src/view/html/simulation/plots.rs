@@ -178,9 +178,11 @@ fn goodput(page: &SimulationPage<'_>, overview: &Overview) -> Option<Chart> {
         Some(Series::line(name(flow), page.column(&format!("timeline/flows/{place}/goodput_bps"))))
     });
     let lines: Vec<Series> = lines.collect();
-    let caption =
-        "Payload as a moving mean: of TCP what was delivered in order, of media the complete frames.";
-    let chart = || chart(page, "Goodput", caption, "rate", "bit/s").with_full_width();
+    let caption = "Payload as a moving mean: of TCP what was delivered in order, of media the complete frames. A loss that is \
+                   repaired delivers at once all that waited behind it, faster than a link.";
+    let has_bursts = page.record.flows.iter().any(|flow| flow.kind == "tcp" && flow.lost_packets > 0);
+    let title = if has_bursts { "Goodput (in bursts after losses)" } else { "Goodput" };
+    let chart = || chart(page, title, caption, "rate", "bit/s").with_full_width();
     (!lines.is_empty()).then(|| with_lines(chart(), lines))
 }
 
