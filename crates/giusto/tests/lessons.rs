@@ -57,15 +57,24 @@ fn a_lesson_is_guessed_turned_and_tried() {
         assert!(!lesson.seen.is_empty() && lesson.command.contains("giusto "), "{name}");
         // What a phone shows without scrolling.
         for text in [&lesson.question, &lesson.seen, &lesson.answer] {
-            assert!((40..=330).contains(&text.chars().count()), "{name}: {} characters: {text}", text.chars().count());
+            assert!(
+                (40..=330).contains(&text.chars().count()),
+                "{name}: {} characters: {text}",
+                text.chars().count()
+            );
         }
         let is_expectation = |own: &&Setting| own.path == "expect";
         for step in &lesson.steps {
-            assert!(step.text.chars().count() <= 160 && step.seen.chars().count() <= 210, "{name}: {}", step.text);
+            assert!(
+                step.text.chars().count() <= 160 && step.seen.chars().count() <= 210,
+                "{name}: {}",
+                step.text
+            );
             // The knobs can be turned to it, each to one position.
             let settings: Vec<&Setting> = step.settings.iter().filter(|own| !is_expectation(own)).collect();
             let positions = lesson.knobs.iter().flat_map(|knob| {
-                let fits = |own: &&giusto::scenario::Step| own.settings.iter().all(|one| settings.contains(&one));
+                let fits =
+                    |own: &&giusto::scenario::Step| own.settings.iter().all(|one| settings.contains(&one));
                 knob.positions.iter().filter(fits).max_by_key(|own| own.settings.len())
             });
             let mut turned: Vec<&Setting> = positions.flat_map(|own| &own.settings).collect();

@@ -53,13 +53,19 @@ fn every_lesson_is_walked_by_keyboard_alone() {
         assert!(browser.evaluate(lines).as_u64() > Some(0));
         let verdict = browser.evaluate("document.querySelector('.verdict').textContent");
         assert!(verdict.as_str().unwrap().starts_with("You guessed"), "{verdict}");
-        let steps = browser.evaluate("lessons.find(({ name }) => name === learning.entry.name).lesson.steps.length");
+        let steps =
+            browser.evaluate("lessons.find(({ name }) => name === learning.entry.name).lesson.steps.length");
         for step in 1..=steps.as_u64().unwrap() {
             enter(&mut browser, ".next, .onward button:last-child");
             enter(&mut browser, "[data-change=stays]");
-            let said = browser.wait("document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent");
+            let said = browser.wait(
+                "document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent",
+            );
             let said = said.as_str().unwrap();
-            assert!(said.starts_with("You changed ") && said.matches(" to ").count() >= 1, "{number}, {step}: {said}");
+            assert!(
+                said.starts_with("You changed ") && said.matches(" to ").count() >= 1,
+                "{number}, {step}: {said}"
+            );
             browser.wait(SHOWN);
             // What was before is beside it.
             assert!(browser.evaluate("document.querySelectorAll('.strip .ghost').length").as_u64() > Some(0));
@@ -93,14 +99,16 @@ fn a_lesson_fits_the_window_plays_and_follows_its_knobs() {
         browser.evaluate("document.querySelector('[data-guess=\"1\"]').click();");
         // It plays by itself.
         browser.wait("Number(learning.place.dataset.t) > 0.3");
-        let size = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]");
+        let size =
+            browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]");
         assert!(size[0].as_u64() <= Some(width.into()) && size[1].as_u64() <= Some(height.into()), "{size}");
         let waiting = "Number(/([0-9]+) packets wait/.exec(document.querySelector('.stage').getAttribute('aria-label'))[1])";
         browser.evaluate("{ const own = document.querySelector('.transport input'); own.value = 20; own.dispatchEvent(new Event('input')); }");
         let long = browser.evaluate(waiting);
         assert!(long.as_u64() > Some(500), "{long}");
         browser.evaluate("document.querySelector('.turn input[data-knob=\"0\"][value=\"1\"]').click();");
-        let said = browser.wait("document.querySelector('.say').textContent || learning.place.dataset.films > 1");
+        let said =
+            browser.wait("document.querySelector('.say').textContent || learning.place.dataset.films > 1");
         browser.wait(SHOWN);
         browser.evaluate("{ const own = document.querySelector('.transport input'); own.value = 20; own.dispatchEvent(new Event('input')); }");
         let short = browser.evaluate(waiting);
@@ -124,13 +132,22 @@ fn a_link_is_followed_while_the_gallery_is_open_and_the_gallery_is_searched() {
     let page = Serving::start(&[]);
     browser.open(&page.1);
     browser.wait("document.querySelectorAll('.gallery article').length > 80");
-    let shown = "[...document.querySelectorAll('.gallery article')].filter((own) => own.checkVisibility()).length";
+    let shown =
+        "[...document.querySelectorAll('.gallery article')].filter((own) => own.checkVisibility()).length";
     browser.evaluate("{ const own = document.getElementById('search'); own.value = 'rfc8867 ecn'; own.dispatchEvent(new Event('input')); }");
     assert_eq!(browser.evaluate(shown), 1);
     for name in ["queues/codel", "lessons/04-l4s"] {
         let question = json!({ "sides": [{ "scenario": name, "settings": [["seed", "3"]] }], "controllers": [], "seeds": 1 });
-        browser.evaluate(&format!("showGallery(); location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
-        settled_as(&mut browser, &format!("record.scenario?.endsWith({}) && document.querySelector('.results').checkVisibility()", json!(name.rsplit('/').next())));
+        browser.evaluate(&format!(
+            "showGallery(); location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"
+        ));
+        settled_as(
+            &mut browser,
+            &format!(
+                "record.scenario?.endsWith({}) && document.querySelector('.results').checkVisibility()",
+                json!(name.rsplit('/').next())
+            ),
+        );
     }
     assert_eq!(browser.errors, [""; 0]);
 }
@@ -171,7 +188,10 @@ fn findings(browser: &mut Chromium, axe: &str) -> Value {
 #[test]
 fn axe_finds_nothing_in_light_and_dark() {
     let Some(axe) = env::var_os("GIUSTO_TEST_AXE").and_then(|path| fs::read_to_string(path).ok()) else {
-        let _ = writeln!(std::io::stderr(), "SKIPPED axe_finds_nothing: GIUSTO_TEST_AXE names no axe.min.js (npm package axe-core)");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED axe_finds_nothing: GIUSTO_TEST_AXE names no axe.min.js (npm package axe-core)"
+        );
         return;
     };
     let Some(mut browser) = Chromium::start("axe_finds_nothing") else { return };
@@ -189,9 +209,13 @@ fn axe_finds_nothing_in_light_and_dark() {
         browser.evaluate("document.querySelector('.gallery h3 button').click();");
         browser.wait(SHOWN);
         check(&mut browser, "guess");
-        browser.evaluate("document.querySelector('[data-guess=\"1\"]').click(); document.querySelector('.play').click();");
+        browser.evaluate(
+            "document.querySelector('[data-guess=\"1\"]').click(); document.querySelector('.play').click();",
+        );
         check(&mut browser, "lesson");
-        browser.evaluate("document.querySelector('.next').click(); document.querySelector('[data-change=falls]').click();");
+        browser.evaluate(
+            "document.querySelector('.next').click(); document.querySelector('[data-change=falls]').click();",
+        );
         browser.wait("document.querySelector('.say')?.textContent");
         browser.wait(SHOWN);
         browser.evaluate("document.querySelector('.play').click(); [...document.querySelectorAll('.transport button')].at(-1).click();");

@@ -62,8 +62,7 @@ fn a_page_from_a_file_simulates_as_the_command_does() {
     // The gallery, with pictures that the engine has made.
     browser.wait("document.querySelectorAll('.gallery .sketch svg').length >= 4");
     for name in SAMPLE {
-        let question =
-            json!({ "sides": [{ "scenario": name, "settings": [["seed", "1"]] }], "controllers": [], "seeds": 1 });
+        let question = json!({ "sides": [{ "scenario": name, "settings": [["seed", "1"]] }], "controllers": [], "seeds": 1 });
         browser.evaluate(&format!("location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
         let stem = name.rsplit('/').next().unwrap();
         settled_as(

@@ -1,6 +1,6 @@
 //! A run packet by packet: the moving picture of a lesson.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use giusto_sim::{
     packet::{DropReason, LinkId, Packet},
@@ -31,7 +31,7 @@ pub struct Film {
     pub record: RunRecord,
     /// The number of the link that is shown: the first one of the file, or the first one that its first flow names.
     pub link: usize,
-    /// Six numbers for each packet, in the order of sending: twice the number of its flow in the record, and 1 more for an answer; the
+    /// Six numbers for each packet of the flows that cross this link, in the order of sending: twice the number of its flow in the record, and 1 more for an answer; the
     /// time from the sending of the packet before to its own; from there to the queue of the link that is shown; in that queue; from
     /// there to its end; and what became of it: 1 delivered, 2 dropped by the queue, 3 lost on the wire, 0 still under way, and 4 more
     /// where a queue marked it. A time that is not known is -1.
@@ -123,7 +123,11 @@ impl Camera {
             let in_queue = shot.queued.map_or(-1, |queued| between(queued, shot.dequeued));
             [shot.flow, since, to_queue, in_queue, between(left, shot.end), shot.fate]
         };
-        self.shots.iter().flat_map(numbers).collect()
+        // Of flows beside the link that is shown nothing can be seen.
+        let queued = self.shots.iter().filter(|shot| shot.queued.is_some());
+        let crossing: BTreeSet<i64> = queued.map(|shot| shot.flow / 2).collect();
+        let shown = self.shots.iter().filter(|shot| crossing.contains(&(shot.flow / 2)));
+        shown.flat_map(numbers).collect()
     }
 }
 
@@ -137,14 +141,7 @@ impl Observer for Camera {
             Event::Sent { packet } if self.shots.len() < MAX_PACKETS => {
                 let Some(&flow) = self.flows.get(packet.flow.0 as usize) else { return };
                 self.under_way.insert((packet.flow.0, packet.sequence), self.shots.len());
-                self.shots.push(Shot {
-                    flow,
-                    sent: now,
-                    queued: None,
-                    dequeued: None,
-                    end: None,
-                    fate: 0,
-                });
+                self.shots.push(Shot { flow, sent: now, queued: None, dequeued: None, end: None, fate: 0 });
             }
             Event::Sent { .. } => self.full_at = self.full_at.or(Some(now)),
             Event::Queued { link, packet, .. } if *link == self.link => {

@@ -69,7 +69,11 @@ impl From<Lesson> for Guide {
             positions: positions.iter().map(|own| (own.text.clone(), settings(own))).collect(),
         };
         Self {
-            steps: lesson.steps.iter().map(|own| (own.text.clone(), settings(own), own.seen.clone())).collect(),
+            steps: lesson
+                .steps
+                .iter()
+                .map(|own| (own.text.clone(), settings(own), own.seen.clone()))
+                .collect(),
             knobs: lesson.knobs.into_iter().map(knob).collect(),
             title: lesson.title,
             question: lesson.question,

@@ -199,7 +199,8 @@ impl Chromium {
             _ => panic!("{key}"),
         };
         for kind in ["keyDown", "keyUp"] {
-            let own = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+            let own =
+                json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
             self.call("Input.dispatchKeyEvent", &own);
         }
     }

@@ -21,8 +21,8 @@ keys! { LESSON_KEYS {
     "guess", List(&Text), Unset, "Answers to choose from before the first run";
     "right", COUNT, Unset, "Number of the right guess, from 1";
     "seen", Text, Said("empty"), "What the first run shows";
-    "chart", List(&Text), Unset, "Charts, such as `\"voice delay\"`: a flow, or the first link, and `delay`, `rate`, `queue`, `target`, `frame`, `window`";
-    "figure", List(&Text), Unset, "Figures to compare, such as `\"voice delay\"`: `delay`, `rate`, `loss`, `frame`, `marked`, `use`";
+    "chart", List(&Text), Unset, "Charts, such as `\"voice delay\"`: a flow, or the first link, and `delay`, `rate`, `sent`, `queue`, `target`, `frame`, `window`, also joined by `+`";
+    "figure", List(&Text), Unset, "Figures to compare, such as `\"voice delay\"`: `delay`, `queue`, `rate`, `sent`, `loss`, `frame`, `marked`, `use`";
     "speed", Number(within(0.001, 1.0)), Shown("0.5"), "Simulated seconds that pass in one second of the moving picture, at first";
     "knob", List(&Table(&KNOB)), Unset, "What the reader can turn, as `[[lesson.knob]]`";
     "step", List(&Table(&STEP)), Required("[{ text = \"…\", set = [\"PATH=VALUE\"], expect = [] }]"), "What the reader can try, as `[[lesson.step]]`";

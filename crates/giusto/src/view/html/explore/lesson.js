@@ -8,7 +8,7 @@ const lessons = about.gallery.filter(({ lesson }) => lesson);
 const ms = { show: milliseconds, size: 1 }, bps = { show: bits, size: 1 }, percent = { show: (ratio) => (ratio == null ? "–" : `${(100 * ratio).toFixed(ratio && ratio < 0.0995 ? 1 : 0)} %`), size: 0.01 };
 const FIGURES = {
   delay: { ...ms, name: "delay", of: (flow) => flow.delay_ms?.p50 },
-  queue: { ...ms, name: "longest wait in the queue", of: (flow) => flow.queue_delay_ms?.max },
+  queue: { ...ms, name: "wait in the queue (95 % are below)", of: (flow) => flow.queue_delay_ms?.p95 },
   frame: { ...ms, name: "frame delay (95 % are below)", of: (flow) => flow.frame_delay_ms?.p95 },
   loss: { ...percent, name: "loss", of: (flow) => flow.loss_ratio },
   marked: { ...percent, name: "share of marked packets", of: (flow) => flow.marked_ratio },
@@ -93,7 +93,7 @@ class Strip {
     const text = (content, at, style = "") => draw("text", { ...at, class: style }, content);
     const grid = [0, most / 2.16, most / 1.08].flatMap((value) => [draw("path", { d: `M${l},${y(value)}h${wide}`, class: "rule" }), text(show(value || null).replace("–", "0"), { x: l - 6, y: y(value) + 4, "text-anchor": "end" })]);
     const times = [0, 0.5, 1].map((part) => text(`${Number((end * part).toFixed(1))} s`, { x: x(end * part), y: height - 3, "text-anchor": ["start", "middle", "end"][2 * part] }));
-    const line = ({ values, colour, dash }, style = "", clip = "none") => draw("path", { d: path(values), fill: "none", style: `stroke: ${colour}`, "stroke-width": 2, "stroke-dasharray": dash ?? "", class: style, "clip-path": clip });
+    const line = ({ values, colour, dash }, style = "", clip = "none") => draw("path", { d: path(values), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": dash ?? "", class: style, "clip-path": clip });
     const own = Array.from(this.drawn, (value) => value ?? null);
     const filled = own.filter((value) => value != null).length > 1 ? draw("path", { d: own.map((value, place) => [value, place]).filter(([value]) => value != null).map(([value, place], index) => `${index ? "L" : "M"}${x(place * end / 60)},${y(value)}`).join(""), class: "drawn" }) : null;
     this.cursor = draw("path", { class: "now" });
@@ -102,7 +102,7 @@ class Strip {
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
     plot.replaceChildren(...[...grid, ...times, ...(this.draws ? [] : [...before.map((own) => line(own, "ghost")), ...lines.map((own) => line(own, "ahead")), draw("clipPath", { id: `past${this.number}` }, this.past), ...lines.map((own) => line(own, "", `url(#past${this.number})`))]), filled, this.cursor].filter(Boolean));
     if (this.draws && !this.number) plot.append(text("Draw your guess here", { x: l + wide / 2, y: 4 + high / 2, "text-anchor": "middle" }, "invite"));
-    const names = lines.filter(({ name }) => name).map(({ name, colour, dash }) => make("span", {}, draw("svg", { width: 18, height: 8, "aria-hidden": "true" }, draw("path", { d: "M0,4h18", style: `stroke: ${colour}`, "stroke-width": 3, "stroke-dasharray": dash ?? "" })), name));
+    const names = lines.filter(({ name }) => name).map(({ name, colour, dash }) => make("span", {}, draw("svg", { width: 18, height: 8, "aria-hidden": "true" }, draw("path", { d: "M0,4h18", stroke: colour, "stroke-width": 3, "stroke-dasharray": dash ?? "" })), name));
     if (before.length) names.push(make("span", {}, "faint: before"));
     this.title.replaceChildren(title, make("span", { class: "names" }, ...names));
     const last = lines.map(({ name, values }) => `${name || title} ${show(values.findLast((value) => value != null))}`);

@@ -141,8 +141,8 @@ class Stage {
     // The queue: a cell for each packet, which leaves at the right.
     const fair = /fq/i.test(film.link.queue), lanes = fair ? groups.length : 1;
     let high = deep / lanes;
-    const most = Math.max(film.most, ghost?.most ?? 0, 24);
-    const cell = Math.min(Math.max(Math.floor(2 * Math.sqrt((exit - entry) * deep / most)) / 2, 2), narrow ? 11 : 15);
+    const most = Math.max(film.most, ghost?.most ?? 0, 24), sparse = most < 60;
+    const cell = Math.min(Math.max(Math.floor(2 * Math.sqrt((exit - entry) * deep / most)) / 2, 2), narrow ? 11 : sparse ? 22 : 15);
     // A short queue is about as high as it is long.
     const rows = Math.max(1, Math.min(Math.floor(high / cell), Math.max(4, Math.ceil(Math.sqrt(most / lanes)))));
     const extent = (packets) => Math.min(Math.ceil(packets / (rows * lanes)) * cell, exit - entry);
@@ -165,7 +165,7 @@ class Stage {
     }
 
     // Packets.
-    const lead = 0.25 * speed, fall = 0.8 * speed, dot = narrow ? 2.6 : 3.6;
+    const lead = 0.25 * speed, fall = 0.8 * speed, dot = narrow ? 2.6 : sparse ? 5 : 3.6;
     const point = (x, y, colour, { radius = dot, hollow = false, alpha = 1 } = {}) => {
       paint.globalAlpha = alpha;
       paint.beginPath();
