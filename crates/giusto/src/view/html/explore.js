@@ -611,6 +611,7 @@ const openFiles = async (files) => {
   const { problems: found } = await engine.open(own);
   if (found) return problems(found);
   Object.assign(about, { own, file: name });
+  learning.close();
   if (document.body.classList.contains("choosing")) leaveGallery();
   [past, future, shownCompare] = [[], [], ""];
   adopt({ sides: [{ settings: [] }], controllers: [], seeds: 1 });
@@ -642,7 +643,7 @@ const tools = {
 
 addEventListener("keydown", (event) => {
   const inText = event.target.matches?.("input[type=text]");
-  if (!(event.ctrlKey || event.metaKey) || inText || event.key.toLowerCase() !== "z") return;
+  if (learning.entry || !(event.ctrlKey || event.metaKey) || inText || event.key.toLowerCase() !== "z") return;
   event.preventDefault();
   if (event.shiftKey) step(future, past); else step(past, future);
 });

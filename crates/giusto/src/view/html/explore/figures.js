@@ -132,10 +132,10 @@ const openFigures = () => {
 const csvOf = (runs) => {
   const tables = [];
   for (const [name, run] of runs) {
-    const { t_s: times, flows, links } = run.timeline;
+    const { flows, links } = run.timeline, times = run.timeline.t_s ?? runs[0][1].timeline.t_s;
     for (const [of, own] of [...flows.map((own) => ["flow", own]), ...links.map((own) => ["link", own])]) {
       const series = Object.entries({ ...own, ...own.media }).filter(([, values]) => Array.isArray(values) && values.length === times.length && typeof (values.find((value) => value != null) ?? 0) === "number");
-      tables.push({ name, of, id: own.id, times, series: Object.fromEntries(series) });
+      if (series.length) tables.push({ name, of, id: own.id, times, series: Object.fromEntries(series) });
     }
   }
   const columns = [...new Set(tables.flatMap(({ series }) => Object.keys(series)))];

@@ -260,7 +260,16 @@ const learning = (() => {
     said = "";
     say.textContent = "";
     const own = scenes[scene];
-    if (own.kind !== "end" && own.kind !== "own") ghost = null;
+    if (own.kind !== "end" && own.kind !== "own") {
+      ghost = null;
+      // It begins with the run of the file.
+      if (settingsOf(positions).length) {
+        positions = lesson.knobs.map(() => 0);
+        remember();
+        if (base) film = base; else load(() => {});
+        t = Math.min(t, film?.end ?? 0);
+      }
+    }
     showScene(true);
     showKnobs();
     if (film) { strips.forEach((strip) => strip.set(film, hidden() ? null : ghost, hidden())); show(); }
@@ -269,7 +278,7 @@ const learning = (() => {
     guessed = guess;
     enter(scene + 1);
     t = 0;
-    if (still.matches) seek(film?.end ?? 0); else run(true);
+    if (film && still.matches) seek(film.end); else run(true);
   };
 
   const CHANGES = { falls: "It falls", stays: "It stays about the same", rises: "It rises" };
@@ -326,7 +335,7 @@ const learning = (() => {
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "time"), ...columns.map(([name]) => make("th", { scope: "col", class: "n" }, name)))),
       make("tbody", {}, ...rows.map(([at, window]) => make("tr", {}, make("th", { scope: "row" }, `${at.toFixed(1)} s`), ...columns.map(([, values, format]) => make("td", { class: "n" }, format(values[window])))))),
     );
-    const dialog = make("dialog", { class: "sheet figures numbers", "aria-label": "Numbers" }, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values behind the charts" }, grid), make("div", { class: "tools" }, ...dataButtons(() => film.run), button("Close", () => dialog.close())));
+    const dialog = make("dialog", { class: "sheet figures numbers", "aria-label": "Numbers" }, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Values behind the charts" }, grid), make("div", { class: "tools" }, ...dataButtons(() => [[entry.name, film.run]]), button("Close", () => dialog.close())));
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
@@ -361,7 +370,7 @@ const learning = (() => {
     remember();
     measure();
     enter(settings.length ? scenes.length - 2 : 0);
-    load(() => {});
+    load(() => { if (!hidden() && !still.matches) setTimeout(() => run(true)); });
   };
   const close = () => { run(false); entry = null; wanted += 1; document.body.classList.remove("learning"); };
   return {
