@@ -30,7 +30,7 @@ fn a_film_has_the_packets_that_the_record_counts() {
 
 #[test]
 fn a_film_ends_where_it_is_full_and_its_record_does_not() {
-    let film = film("tcp/one-cubic", &[("duration", "60 s"), ("link.rate", "1 Gbit/s")]);
+    let film = film("tcp/one-cubic", &[("duration", "60 s"), ("wire.rate", "100 Mbit/s")]);
     assert!(film.packets.len() == 6 * super::MAX_PACKETS && film.end_s < film.record.duration_s);
     let last = film.packets.chunks_exact(6).map(|packet| packet[1]).sum::<i64>() as f64 / 1e4;
     assert!(last <= film.end_s && film.end_s < last + 1.0, "{last} {}", film.end_s);
