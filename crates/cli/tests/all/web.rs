@@ -77,6 +77,12 @@ fn a_page_from_a_file_simulates_as_the_command_does() {
         assert!(shown[0].as_array().is_some_and(|flows| !flows.is_empty()), "{shown}");
         assert_eq!(in_floats(shown), in_floats(expected), "{name}");
     }
+    // A lesson, whose packets come from the engine, too.
+    browser.evaluate("openLesson(lessons[0]);");
+    browser.wait("Number(learning.place.dataset.films) > 0");
+    browser.evaluate("document.querySelector('[data-guess]').click(); document.querySelector('.turn [value=\"1\"]').click();");
+    browser.wait("document.querySelector('.say')?.textContent.includes('fell from')");
+    browser.evaluate("leaveLesson();");
     // Two controllers, three seeds, several workers.
     browser.evaluate("change({ sides: [{ scenario: 'media/media', settings: [] }], controllers: ['gcc:remb', 'nada'], seeds: 3 });");
     settled_as(&mut browser, "record.runs?.length === 2 && record.bands?.length > 0");

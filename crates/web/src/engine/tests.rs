@@ -92,3 +92,14 @@ fn requests_that_cannot_be_answered_say_why() {
     assert_eq!(problem(r#"{"run": [1, 0]}"#), "run 1 of the question: there are 1");
     assert_eq!(problem("\"picture\""), "0 of 1 runs are there");
 }
+
+#[test]
+fn a_film_is_that_of_the_command() {
+    let side = r#"{"scenario": "lessons/01-bufferbloat", "settings": [["home.queue.limit", "300 ms"]]}"#;
+    let found = value(Engine::default().answer(&format!("{{\"film\": {side}}}")));
+    let film = Explorer::new(None).film(&serde_json::from_str(side).unwrap()).unwrap();
+    assert_eq!(found, serde_json::to_value(&film).unwrap());
+    assert!(found["packets"].as_array().unwrap().len() > 60_000 && found["link"] == 0, "{}", found["end_s"]);
+    let wrong = Engine::default().answer(r#"{"film": {"scenario": "nowhere"}}"#).unwrap_err();
+    assert!(wrong[0].contains("the gallery has no \"nowhere\""), "{wrong:?}");
+}
