@@ -76,7 +76,7 @@ impl Script {
         let root = DeTable::parse(text)
             .map_err(|error| at(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
         let (mut repeat, mut parts) = (1, Vec::new());
-        for (key, value) in root.get_ref().iter() {
+        for (key, value) in root.get_ref() {
             let place = value.span().start;
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("repeat", DeValue::Integer(number)) => {
@@ -86,7 +86,7 @@ impl Script {
                     })?;
                 }
                 ("part", DeValue::Array(all)) => {
-                    for part in all.iter() {
+                    for part in all {
                         parts.push(Part::read(part, &at)?);
                     }
                 }
@@ -157,12 +157,13 @@ impl Part {
             return Err(at(place, "part: write [[part]] before each part".to_owned()));
         };
         let (mut who, mut time, mut size, mut every) = (None, None, None, None);
-        for (key, value) in table.iter() {
+        for (key, value) in table {
             let place = value.span().start;
             let key: &str = key.get_ref();
             let DeValue::String(text) = value.get_ref() else {
                 return Err(at(place, format!("{key}: expected a quoted string, such as \"20 ms\"")));
             };
+            let wrong = |what| at(place, what);
             match key {
                 "who" => {
                     who = Some(match text.as_ref() {
@@ -176,15 +177,9 @@ impl Part {
                         }
                     });
                 }
-                "time" => {
-                    time = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?)
-                }
-                "size" => {
-                    size = Some(quantity::<DataSize>(key, text, DataSize::ZERO).map_err(|e| at(place, e))?)
-                }
-                "every" => {
-                    every = Some(quantity::<TimeDelta>(key, text, TimeDelta::ZERO).map_err(|e| at(place, e))?)
-                }
+                "time" => time = Some(quantity(key, text, &TimeDelta::ZERO).map_err(wrong)?),
+                "size" => size = Some(quantity(key, text, &DataSize::ZERO).map_err(wrong)?),
+                "every" => every = Some(quantity(key, text, &TimeDelta::ZERO).map_err(wrong)?),
                 _ => {
                     let what = format!("unknown key \"{key}\": a part has who, time, size and every");
                     return Err(at(place, what));
@@ -210,9 +205,9 @@ impl Part {
 }
 
 /// A quantity above zero.
-fn quantity<T: FromStr<Err: ToString> + PartialOrd>(key: &str, text: &str, zero: T) -> Result<T, String> {
+fn quantity<T: FromStr<Err: ToString> + PartialOrd>(key: &str, text: &str, zero: &T) -> Result<T, String> {
     match text.parse::<T>() {
-        Ok(value) if value > zero => Ok(value),
+        Ok(value) if value > *zero => Ok(value),
         Ok(_) => Err(format!("{key}: must be above 0, found \"{text}\"")),
         Err(error) => Err(format!("{key}: {}", error.to_string())),
     }
@@ -240,7 +235,7 @@ every = "20 ms"
 
     fn millis(trace: &PayloadTrace) -> Vec<(f64, u64)> {
         let times = trace.departures().unwrap().iter().map(|time| time.as_millis());
-        times.zip(trace.sizes().iter().map(DataSize::as_bytes)).collect()
+        times.zip(trace.sizes().iter().map(|size| size.as_bytes())).collect()
     }
 
     #[test]

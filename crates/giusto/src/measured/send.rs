@@ -294,13 +294,7 @@ pub(super) fn over(
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
-    let count = || {
-        let counters = sockets.iter().map(UdpSocket::send_counters);
-        counters.fold(SentCounts::default(), |all, counters| SentCounts {
-            packets: all.packets + counters.run_datagrams,
-            bytes: all.bytes + counters.run_bytes,
-        })
-    };
+    let count = || sent_counts(sockets);
     let mut intervals = destination.interval.map(|interval| {
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
     });
@@ -362,6 +356,15 @@ pub(super) fn over(
         departures: departures.said,
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
+    })
+}
+
+/// What all streams have sent so far.
+fn sent_counts(sockets: &[UdpSocket]) -> SentCounts {
+    let counters = sockets.iter().map(UdpSocket::send_counters);
+    counters.fold(SentCounts::default(), |all, counters| SentCounts {
+        packets: all.packets + counters.run_datagrams,
+        bytes: all.bytes + counters.run_bytes,
     })
 }
 

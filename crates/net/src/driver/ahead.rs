@@ -66,8 +66,8 @@ mod tests {
         driver::{Flow, FlowEnd, FlowOutcome, transmit},
     };
 
-    /// Sends one datagram a millisecond, at most 100, over an interface without fq: there each leaves when it is handed over. After
-    /// each batch `look` sees how many that are, and how long it took.
+    /// Sends one datagram a millisecond, at most 100, over an interface without fq: there each leaves when it is handed over.
+    /// Returns when it was stopped and when it ended, since the first departure.
     fn sent(stop_after: Option<TimeDelta>) -> (FlowOutcome, TimeDelta, TimeDelta) {
         let receiver = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
         let socket = UdpSocket::connected(receiver.local_addr(), &SocketConfig::default()).unwrap();
@@ -92,7 +92,7 @@ mod tests {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let config = SleeperConfig { stop: Some(Arc::clone(&stop)), ..SleeperConfig::default() };
-        let stopped_at = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let outcome = scope.spawn(|| {
                 let mut sleeper = Sleeper::new(config);
                 let outcome = transmit(vec![flow], clock, &mut sleeper, &stop).remove(0);
@@ -106,8 +106,7 @@ mod tests {
             }
             let (outcome, ended) = outcome.join().unwrap();
             (outcome, stopped_at.unwrap_or(ended) - start, ended - start)
-        });
-        stopped_at
+        })
     }
 
     #[test]

@@ -277,7 +277,7 @@ mod tests {
     use crate::SocketConfig;
 
     /// The answer of Linux 6.18 to a dump of qdiscs, without their statistics: lo (1) has noqueue, interface 2 tbf, interface 3 mq with
-    /// pfifo_fast in both queues.
+    /// `pfifo_fast` in both queues.
     fn recorded() -> Vec<u8> {
         let message = |index: u8, [handle, parent]: [u32; 2], name: &[u8]| {
             let attribute =
@@ -320,11 +320,10 @@ mod tests {
     fn the_dump_begins_with_the_bytes_that_were_recorded() {
         let recorded = recorded();
         let (lo, _) = recorded.split_at(56);
-        let hex: String = lo.iter().skip(4).map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(
-            hex,
-            "24000200000000009e560000000000000100000000000000ffffffff020000000c0001006e6f71756575650005000c0000000000"
-        );
+        let hex = "24000200000000009e560000000000000100000000000000ffffffff020000000c0001006e6f71756575650005000c0000000000";
+        let bytes = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        let bytes: Vec<u8> = bytes.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+        assert_eq!(lo[4..], bytes);
     }
 
     #[test]

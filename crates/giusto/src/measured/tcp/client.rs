@@ -12,7 +12,7 @@ use std::{
 };
 
 use giusto_net::{Clock, TcpFigures};
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
 use super::{
@@ -205,8 +205,7 @@ fn connect(to: SocketAddr, kind: u8) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-    let [a, b, c, d, e, f, g] = *MAGIC;
-    stream.write_all(&[a, b, c, d, e, f, g, kind])?;
+    stream.write_all(&[&MAGIC[..], &[kind]].concat())?;
     Ok(stream)
 }
 
@@ -352,7 +351,7 @@ impl Sums {
         let minimum = figures.iter().filter_map(|figures| figures.min_rtt).min();
         let rtts: f64 = figures.iter().map(|figures| figures.rtt.as_millis()).sum();
         Self {
-            acked: figures.iter().map(|figures| figures.acked.map(|acked| acked.as_bytes())).sum(),
+            acked: figures.iter().map(|figures| figures.acked.map(DataSize::as_bytes)).sum(),
             retransmitted: figures.iter().map(|figures| u64::from(figures.retransmitted_segments)).sum(),
             window: figures.iter().map(|figures| u64::from(figures.window_segments)).sum(),
             rtt_ms: rtts / figures.len().max(1) as f64,

@@ -112,16 +112,16 @@ fn serve(mut stream: TcpStream, from: SocketAddr, halt: &AtomicBool) -> Option<T
     let mut hello = [0; MAGIC.len() + 1];
     reader.read_exact(&mut hello).ok()?;
     let (magic, kind) = hello.split_at(MAGIC.len());
-    match kind {
+    match *kind {
         _ if magic != MAGIC => None,
-        &[PROBE] => {
+        [PROBE] => {
             let mut request = [0; 8];
             while reader.read_exact(&mut request).is_ok() {
                 stream.write_all(&answer(ASK, u64::from_be_bytes(request))).ok()?;
             }
             None
         }
-        &[LOAD] => Some(take_load(&mut reader, &mut stream, from)),
+        [LOAD] => Some(take_load(&mut reader, &mut stream, from)),
         _ => None,
     }
 }

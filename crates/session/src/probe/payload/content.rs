@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn lengths(content: &PayloadContent, header: usize) -> Vec<u64> {
-        content.sizes(header).sizes().iter().map(DataSize::as_bytes).collect()
+        content.sizes(header).sizes().iter().map(|size| size.as_bytes()).collect()
     }
 
     #[test]
