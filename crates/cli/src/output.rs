@@ -80,9 +80,11 @@ pub(crate) struct TextArgs {
 
 impl TextArgs {
     /// Leaves histograms out of the results unless they are asked for.
-    pub(crate) fn trim(&self, runs: &mut [RunResult]) {
+    pub(crate) fn trim(self, runs: &mut [RunResult]) {
         if !self.histogram {
-            runs.iter_mut().for_each(|run| run.histograms = None);
+            for run in runs {
+                run.histograms = None;
+            }
         }
     }
 }
