@@ -219,7 +219,7 @@ pub(crate) fn measure(
     Ok(console::status(results.doubts().next().is_some()))
 }
 
-fn first_that_answers(
+pub(crate) fn first_that_answers(
     FarEnd { name, addresses, .. }: &FarEnd,
     mut run: impl FnMut(SocketAddr) -> Result<Outcome, RunError>,
 ) -> anyhow::Result<(SocketAddr, Outcome)> {

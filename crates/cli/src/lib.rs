@@ -20,6 +20,7 @@ mod live_page;
 mod lte;
 mod many;
 mod merge;
+mod monitor;
 mod opener;
 mod output;
 mod printer;
@@ -125,6 +126,8 @@ paper is part of the Python package, which has a command giusto of its own: pip 
     },
     /// Merge the shards of a sweep or a benchmark
     Merge(merge::MergeArgs),
+    /// Measure streams between hosts for months, with pages, metrics and notices
+    Monitor(monitor::MonitorArgs),
     /// Run a recorded session through congestion controllers
     Replay(replay::ReplayArgs),
     /// Reproduce published results and compare them with the publication
@@ -192,6 +195,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return failed(&error);
     }
+    if matches!(cli.command, Command::Monitor(_))
+        && let Err(error) = monitor::prepare()
+    {
+        return failed(&error);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     // The others have no result so far that would be worth printing: a signal ends them at once.
     let has_parts = !matches!(
@@ -230,6 +238,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         )
         .into()),
         Command::Merge(args) => merge::run(&args),
+        Command::Monitor(args) => monitor::run(&args, &stop),
         Command::Replay(args) => replay::run(&args, &stop),
         Command::Reproduce(args) => reproduce::run(&args, &stop),
         Command::Lte(args) => lte::run(&args, &stop),

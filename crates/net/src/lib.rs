@@ -17,6 +17,7 @@ pub mod driver;
 pub mod emulate;
 pub mod encoder;
 pub mod group;
+mod hangups;
 pub mod http;
 mod realtime;
 pub mod sleeper;
@@ -27,6 +28,7 @@ mod tcp;
 
 pub use clock::{Clock, StampConverter};
 pub use giusto_pace::SleepMode;
+pub use hangups::Hangups;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
     Grouping, Launch, LaunchError, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError,

@@ -162,26 +162,29 @@ impl Metrics {
         for (reason, _, packets) in counters.reasons() {
             text.line(&format!("unmeasured_packets_total{{reason=\"{reason}\"}}"), packets);
         }
-        text.0 + "# EOF\n"
+        text.finish()
     }
 }
 
-/// Metric families as `OpenMetrics` text.
+/// Metric families as `OpenMetrics` text. Names get `giusto_` in front; a unit is the end of a name.
 #[derive(Debug, Default)]
-struct Text(String);
+pub struct Text(String);
 
 impl Text {
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
+    /// A family of one counter.
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "counter", help);
         self.line(&format!("{name}_total"), value);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+    /// A family of one gauge.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.family(name, "gauge", help);
         self.line(name, value);
     }
 
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// The head of a family.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to memory does not fail.
         let _ = writeln!(self.0, "# HELP giusto_{name} {help}.\n# TYPE giusto_{name} {kind}");
         // The unit is the end of the name.
@@ -190,8 +193,14 @@ impl Text {
         }
     }
 
-    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+    /// A value, whose name may have labels.
+    pub fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "giusto_{name} {value}");
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.0 + "# EOF\n"
     }
 }
 

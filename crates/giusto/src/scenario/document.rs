@@ -16,6 +16,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+#[cfg(feature = "monitor")]
+use super::monitor::MonitorSpec;
 use super::{
     city::CityScenario,
     error::{Finding, ScenarioError, read_text},
@@ -257,6 +259,19 @@ impl Document {
         self.read_with(settings, |root| {
             let scenario = keys::city::scenario(root, &self.stem)?;
             validate::city::scenario(scenario).map_err(|found| problems(root, found))
+        })
+    }
+
+    /// What the file of a monitor watches.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`] lists every problem with its line.
+    #[cfg(feature = "monitor")]
+    pub fn monitor(&self) -> Result<MonitorSpec, ScenarioError> {
+        self.read_with(&[], |root| {
+            let (spec, pairs) = keys::monitor::monitor(root)?;
+            spec.with_pairs(&pairs).map_err(|found| problems(root, found))
         })
     }
 

@@ -31,7 +31,7 @@
 //! # Ok::<(), giusto::scenario::ScenarioError>(())
 //! ```
 
-// Modules use only those before them in this order: error, setting, lesson, expectation, media, model, city, change, trace, read and keys,
+// Modules use only those before them in this order: error, setting, lesson, expectation, media, model, city, monitor, change, trace, read and keys,
 // validate, builder, document.
 mod builder;
 mod change;
@@ -44,6 +44,8 @@ pub(crate) mod keys;
 mod lesson;
 mod media;
 mod model;
+#[cfg(feature = "monitor")]
+mod monitor;
 mod read;
 pub(crate) mod row;
 mod setting;
@@ -65,4 +67,6 @@ pub use model::{
     DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, QueueSpec, REVERSE, Scenario, Start,
     Transfers,
 };
+#[cfg(feature = "monitor")]
+pub use monitor::{HostSpec, MonitorSpec, Retention, Thresholds, WatchedKind, WatchedStream, Webhook};
 pub use setting::Setting;

@@ -83,7 +83,7 @@ fn is_folder_name(name: &str) -> bool {
 }
 
 /// Ids are used in paths of settings and in tables.
-fn id(id: &str) -> Result<(), String> {
+pub(super) fn id(id: &str) -> Result<(), String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     if !id.is_empty() && id.chars().all(fits) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One text at one path, such as metrics.
+//! Texts for reading: one at one path, such as metrics, or several.
 
 use std::{
     fs, io,
@@ -9,7 +9,7 @@ use giusto_units::TimeDelta;
 
 use super::{Limits, Request, Response, Server};
 
-/// Serves one text at one path. Dropping it closes the port.
+/// Serves one text at one path, or what a function answers. Dropping it closes the port.
 ///
 /// `render` is never called on the thread that measures. Up to 8 clients are served at a time, each within 2 s.
 ///
@@ -42,16 +42,34 @@ impl TextServer {
         content_type: &'static str,
         render: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
+        let limits = Limits { max_connections: 8, max_body: 0, timeout: TimeDelta::from_seconds(2) };
+        Self::serve(address, limits, move |request| {
+            if request.path == path {
+                Response::ok(content_type, render())
+            } else {
+                Response::text("404 Not Found", format!("nothing here: see {path}\n"))
+            }
+        })
+    }
+
+    /// Listens on `address`; `respond` answers each GET and HEAD request that comes from this machine's own names.
+    ///
+    /// # Errors
+    ///
+    /// Where the address is not available.
+    pub fn serve(
+        address: SocketAddr,
+        limits: Limits,
+        respond: impl Fn(&Request) -> Response + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let respond = move |_, request: &Request| match request.method.as_str() {
             _ if !request.host.as_deref().is_none_or(is_own) => Response::text(
                 "421 Misdirected Request",
                 "Host must be an IP address, localhost or the name of this machine\n",
             ),
-            "GET" | "HEAD" if request.path == path => Response::ok(content_type, render()),
-            "GET" | "HEAD" => Response::text("404 Not Found", format!("nothing here: see {path}\n")),
+            "GET" | "HEAD" => respond(request),
             _ => Response::text("405 Method Not Allowed", "use GET\n").with_header("Allow", "GET, HEAD"),
         };
-        let limits = Limits { max_connections: 8, max_body: 0, timeout: TimeDelta::from_seconds(2) };
         Server::start(address, limits, respond).map(Self)
     }
 

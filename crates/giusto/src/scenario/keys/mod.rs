@@ -12,6 +12,8 @@ pub(super) mod lesson;
 pub(super) mod link;
 pub(super) mod media;
 mod medium;
+#[cfg(feature = "monitor")]
+pub(super) mod monitor;
 mod parts;
 mod prelude;
 mod queue;

@@ -33,6 +33,8 @@ mod linked;
 #[cfg(feature = "system")]
 mod live;
 mod map;
+#[cfg(feature = "monitor")]
+mod matrix;
 #[cfg(feature = "system")]
 mod page;
 #[cfg(feature = "system")]
@@ -68,6 +70,8 @@ pub use linked::Linked;
 #[cfg(feature = "system")]
 pub use live::{live, live_result};
 pub use map::Map;
+#[cfg(feature = "monitor")]
+pub use matrix::{Level, Links, Matrix, MatrixCell};
 #[cfg(feature = "system")]
 pub use page::{Demo, accuracy, demo, results, verdict};
 #[cfg(feature = "system")]
@@ -169,6 +173,12 @@ pub enum Section {
     Map(Box<Map>),
     /// Text.
     Prose(Prose),
+    /// A matrix of coloured cells.
+    #[cfg(feature = "monitor")]
+    Matrix(Matrix),
+    /// Links to other pages.
+    #[cfg(feature = "monitor")]
+    Links(Links),
 }
 
 /// Sections are made from their contents.
@@ -190,6 +200,12 @@ sections! {
     Drawing => Self::Drawing,
     Map => |map| Self::Map(Box::new(map)),
     Prose => Self::Prose,
+}
+
+#[cfg(feature = "monitor")]
+sections! {
+    Matrix => Self::Matrix,
+    Links => Self::Links,
 }
 
 /// How good a value is. The page shows it by a sign and a word as well as by colour.

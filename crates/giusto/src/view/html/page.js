@@ -344,6 +344,27 @@ const mapOf = ({ title, step_m: step, origin: [west, south], sinr_db: levels, ce
   return picture;
 };
 
+// Rows and columns of coloured cells, each a link.
+const matrix = ({ title, caption, corner, columns, rows, dense, legend }) => {
+  const cell = ({ text, level, about, link }) => make(
+    "td", { class: `n level ${level}`, title: about }, link ? make("a", { href: link, "aria-label": about }, text) : text,
+  );
+  const row = ([name, cells]) => make("tr", {}, make("th", { scope: "row" }, ...breakable(name)), ...cells.map(cell));
+  const grid = make(
+    "table", { class: dense ? "matrix dense" : "matrix" },
+    make("caption", { class: "hidden" }, title),
+    make("thead", {}, make("tr", {}, make("td", { class: "n" }, corner), ...columns.map((name) => make("th", { scope: "col" }, make("span", {}, name))))),
+    make("tbody", {}, ...rows.map(row)),
+  );
+  const key = ([level, text]) => make("span", {}, make("i", { class: `level ${level}` }), text);
+  return make("section", { class: "sheet" }, heading(title), make("p", { class: "caption" }, ...words(caption)), scrollBox(grid, title), make("div", { class: "legend" }, ...legend.map(key)));
+};
+
+const links = ({ label, links: all }) => make(
+  "nav", { class: "controls", "aria-label": label }, make("span", {}, label),
+  ...all.map(([name, href, isHere]) => make("a", { href, "aria-current": isHere && "page" }, name)),
+);
+
 // A chart that would stand alone in its row fills it.
 const closeGroup = (group) => {
   let alone = null;
@@ -356,7 +377,7 @@ const closeGroup = (group) => {
 
 // The sections, drawn into `place`; returns the element of each.
 const drawSections = (sections, place) => {
-  const makers = { cards, table, prose, drawing, map, linked };
+  const makers = { cards, table, prose, drawing, map, linked, matrix, links };
   let group = null;
   const drawn = sections.map(({ kind, content }) => {
     if (kind === "chart") {

@@ -1,0 +1,306 @@
+//! What a monitor watches, as data: a file of hosts, pairs and streams.
+
+use std::net::SocketAddr;
+
+use giusto_rtp::voice::VoiceFormat;
+use giusto_units::{DataRate, DataSize, TimeDelta};
+
+use super::error::{At, Finding, check, known};
+
+/// The most series, each a pair of hosts and a stream: a database of a year stays below 2 GB.
+const MAX_SERIES: usize = 1000;
+
+/// A valid file of a monitor.
+///
+/// # Example
+///
+/// ```
+/// use giusto::scenario::Document;
+///
+/// let text = r#"
+/// [[host]]
+/// id = "berlin"
+/// address = "192.0.2.1"
+/// [[host]]
+/// id = "oslo"
+/// address = "192.0.2.2"
+/// [[stream]]
+/// id = "voice"
+/// kind = "voice"
+/// "#;
+/// let monitor = Document::parse(text, "monitor.toml")?.monitor()?;
+/// assert_eq!(monitor.pairs, [(0, 1), (1, 0)]);
+///
+/// let wrong = text.replace("192.0.2.2", "192.0.2.2:http").replace("voice\"\n", "speech\"\n");
+/// let message = Document::parse(&wrong, "monitor.toml")?.monitor().unwrap_err().to_string();
+/// assert!(message.starts_with("monitor.toml:"), "{message}");
+/// # Ok::<(), giusto::scenario::ScenarioError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct MonitorSpec {
+    /// The host on which the monitor runs; `None`: the one called as this machine.
+    pub here: Option<String>,
+    /// The file of the results, relative to the monitor's file.
+    pub database: String,
+    /// Where page and metrics are served by HTTP.
+    pub listen: SocketAddr,
+    /// The file of keys that the hosts share, relative to the monitor's file.
+    pub keys: Option<String>,
+    /// The hosts.
+    pub hosts: Vec<HostSpec>,
+    /// Which hosts are measured: the places of source and target among the hosts.
+    pub pairs: Vec<(usize, usize)>,
+    /// What is sent between the hosts of each pair.
+    pub streams: Vec<WatchedStream>,
+    /// Who is told that a threshold is crossed.
+    pub webhook: Option<Webhook>,
+    /// How long results are kept.
+    pub retention: Retention,
+}
+
+/// A host of a monitor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSpec {
+    /// Its name on pages and in metrics.
+    pub id: String,
+    /// Its address or name, and the port of `giusto recv` if it is not 5005.
+    pub address: String,
+}
+
+/// A stream that is measured again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchedStream {
+    /// Its name on pages and in metrics.
+    pub id: String,
+    /// What is sent.
+    pub kind: WatchedKind,
+    /// The time from one stream to the next.
+    pub interval: TimeDelta,
+    /// How long each stream lasts.
+    pub duration: TimeDelta,
+    /// The differentiated services code point of its datagrams.
+    pub dscp: u8,
+    /// Where its results are out of bounds.
+    pub thresholds: Thresholds,
+}
+
+/// What a stream of a monitor sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WatchedKind {
+    /// Voice as RTP.
+    Voice(VoiceFormat),
+    /// Datagrams of one size at a constant bit rate.
+    Cbr {
+        /// The rate of the UDP payload.
+        rate: DataRate,
+        /// The UDP payload of each datagram.
+        size: DataSize,
+        /// The stream is also sent from the other host, on request.
+        reverse: bool,
+    },
+    /// STAMP (RFC 8762), which measures both directions.
+    Stamp {
+        /// The port of the reflector.
+        port: u16,
+        /// Packets in a second.
+        per_second: u64,
+    },
+}
+
+/// Where the results of a stream are out of bounds. `None`: nowhere.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// The highest share of lost datagrams, 0 to 1.
+    pub loss: Option<f64>,
+    /// The highest 99th percentile of the round-trip time.
+    pub rtt_p99: Option<TimeDelta>,
+    /// The highest 99th percentile of the one-way delay, where it is absolute.
+    pub delay_p99: Option<TimeDelta>,
+    /// The lowest mean opinion score of voice.
+    pub mos: Option<f64>,
+    /// So many results in a row change the state.
+    pub after: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { loss: None, rtt_p99: None, delay_p99: None, mos: None, after: 1 }
+    }
+}
+
+/// Who is told that a threshold is crossed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// The URL, of HTTP.
+    pub url: String,
+}
+
+/// How long results are kept, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Each result.
+    pub results: u64,
+    /// The figures of hours.
+    pub hours: u64,
+    /// The figures of days, and events.
+    pub days: u64,
+}
+
+/// Which hosts are measured, by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Pairs {
+    /// Each host to each other one.
+    #[default]
+    Mesh,
+    /// One host to each other one, and back.
+    Star(String),
+    /// These.
+    List(Vec<(String, String)>),
+}
+
+impl MonitorSpec {
+    /// Sets the pairs, or says everything that is wrong with the file.
+    pub(super) fn with_pairs(mut self, pairs: &Pairs) -> Result<Self, Vec<Finding>> {
+        let mut found = Vec::new();
+        self.ids(&mut found);
+        self.streams(&mut found);
+        let names: Vec<&str> = self.hosts.iter().map(|host| host.id.as_str()).collect();
+        let place = |name: &str| names.iter().position(|known| *known == name);
+        let mut refuse = |key, element, text: String| {
+            found.push((At { element, ..At::new("pairs", 0, key) }, format!("pairs: {text}")));
+        };
+        let all = 0..names.len();
+        let pairs: Vec<(usize, usize)> = match pairs {
+            Pairs::Mesh => {
+                all.clone().flat_map(|from| all.clone().map(move |to| (from, to))).filter(|(a, b)| a != b).collect()
+            }
+            Pairs::Star(centre) => {
+                if let Err(text) = known("host", centre, &names) {
+                    refuse("centre", None, format!("centre: {text}"));
+                }
+                let centre = place(centre).into_iter();
+                centre.flat_map(|at| all.clone().filter(move |to| *to != at).flat_map(move |to| [(at, to), (to, at)])).collect()
+            }
+            Pairs::List(pairs) => {
+                let mut listed = Vec::new();
+                for (index, (from, to)) in pairs.iter().enumerate() {
+                    for name in [from, to] {
+                        if let Err(text) = known("host", name, &names) {
+                            refuse("list", Some(index), format!("list: {text}"));
+                        }
+                    }
+                    let Some(pair) = place(from).zip(place(to)) else { continue };
+                    if pair.0 == pair.1 {
+                        refuse("list", Some(index), format!("list: \"{from}\" to itself: name two hosts"));
+                    } else if listed.contains(&pair) {
+                        refuse("list", Some(index), format!("list: \"{from}\" to \"{to}\" is there twice: remove one"));
+                    } else {
+                        listed.push(pair);
+                    }
+                }
+                listed
+            }
+        };
+        if let Some(here) = &self.here
+            && let Err(text) = known("host", here, &names)
+        {
+            found.push((At::new("", 0, "here"), format!("here: {text}")));
+        }
+        let series = pairs.len() * self.streams.len();
+        if series > MAX_SERIES {
+            let text = format!(
+                "host: {} pairs with {} streams are {series} series, and at most {MAX_SERIES} fit: name fewer pairs or streams",
+                pairs.len(),
+                self.streams.len()
+            );
+            found.push((At::new("host", usize::MAX, ""), text));
+        }
+        self.pairs = pairs;
+        if found.is_empty() { Ok(self) } else { Err(found) }
+    }
+
+    fn ids(&self, found: &mut Vec<Finding>) {
+        let hosts = self.hosts.iter().map(|host| &host.id).enumerate();
+        let streams = self.streams.iter().map(|stream| &stream.id).enumerate();
+        for (list, ids) in [("host", hosts.collect::<Vec<_>>()), ("stream", streams.collect())] {
+            for (index, id) in &ids {
+                let is_taken = ids.iter().take(*index).any(|(_, other)| other == id);
+                let checks = [
+                    super::validate::id(id).map_err(|text| ("id", text)),
+                    check(!is_taken, "id", format_args!("another {list} has this id: give each its own")),
+                ];
+                let at = |key| At::new(list, *index, key);
+                let failed = checks.into_iter().filter_map(Result::err);
+                found.extend(failed.map(|(key, text)| (at(key), format!("{list} \"{id}\": {text}"))));
+            }
+        }
+        if self.hosts.len() < 2 {
+            let text = "host: at least 2 are needed: add [[host]] with id and address";
+            found.push((At::new("host", usize::MAX, ""), text.to_owned()));
+        }
+        if self.streams.is_empty() {
+            let text = "stream: at least 1 is needed: add [[stream]] with id and kind";
+            found.push((At::new("stream", usize::MAX, ""), text.to_owned()));
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            if let Err(text) = address(&host.address) {
+                found.push((At::new("host", index, "address"), format!("host \"{}\": address: {text}", host.id)));
+            }
+        }
+        if let Some(webhook) = &self.webhook
+            && let Err(text) = url(&webhook.url)
+        {
+            found.push((At::new("webhook", 0, "url"), format!("webhook: url: {text}")));
+        }
+        let Retention { results, hours, days } = self.retention;
+        for (key, value, shorter, below) in
+            [("hours", hours, results, "results"), ("days", days, hours, "hours")]
+        {
+            if value < shorter {
+                let text = format!("retention: {key}: must be at least as long as {below}");
+                found.push((At::new("retention", 0, key), text));
+            }
+        }
+    }
+
+    fn streams(&self, found: &mut Vec<Finding>) {
+        for (index, stream) in self.streams.iter().enumerate() {
+            // The next one must not begin before the last one has its result.
+            let longest = TimeDelta::from_nanos(stream.interval.as_nanos() / 2);
+            let (is_short, key) = (stream.duration <= longest, "duration");
+            let text = format_args!(
+                "stream \"{}\": duration: must be at most half of the interval, {longest}, found {}",
+                stream.id, stream.duration
+            );
+            found.extend(check(is_short, key, text).err().map(|(key, text)| (At::new("stream", index, key), text)));
+        }
+    }
+}
+
+/// Checks the form of `HOST` or `HOST:PORT`.
+fn address(text: &str) -> Result<(), String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let is_address = bare.parse::<std::net::IpAddr>().is_ok();
+    let (host, port) = if is_address { (text, None) } else { split(text) };
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    if !host.is_empty() && is_port && !text.contains(|c: char| c.is_whitespace() || c == '/') {
+        return Ok(());
+    }
+    Err(format!("expected HOST or HOST:PORT, such as 192.0.2.7:5005 or [2001:db8::7]:5005, found \"{text}\""))
+}
+
+fn split(text: &str) -> (&str, Option<&str>) {
+    text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
+}
+
+/// Checks that a URL is one of HTTP.
+fn url(text: &str) -> Result<(), String> {
+    if text.starts_with("https://") {
+        return Err(format!("\"{text}\": TLS is not supported: name a relay of this machine or network by http://"));
+    }
+    let host = text.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or_default());
+    if host.is_some_and(|host| address(host).is_ok()) && !text.contains(char::is_control) {
+        return Ok(());
+    }
+    Err(format!("expected a URL such as http://127.0.0.1:8080/alerts, found \"{text}\""))
+}

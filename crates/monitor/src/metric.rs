@@ -1,0 +1,219 @@
+//! The figures of a result.
+
+use std::fmt;
+
+/// A figure of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Whether there was a result: 1, or 0 where it is unknown. Its mean is the availability.
+    Known,
+    /// Lost over sent datagrams, 0 to 1.
+    Loss,
+    /// The shortest round-trip time, in ms.
+    RttMin,
+    /// The median round-trip time, in ms.
+    Rtt,
+    /// The 99th percentile of the round-trip time, in ms.
+    RttP99,
+    /// The median one-way delay, in ms; only where it is absolute.
+    Delay,
+    /// The 99th percentile of the one-way delay, in ms; only where it is absolute.
+    DelayP99,
+    /// The largest possible error of the one-way delay, in ms.
+    DelayError,
+    /// Inter-arrival jitter, in ms (RFC 3550 §6.4.1).
+    Jitter,
+    /// The mean opinion score of voice, 1 to 5.
+    Mos,
+    /// The received rate, in bit/s.
+    Rate,
+    /// The far clock less ours, in ms.
+    ClockOffset,
+    /// The largest possible error of that offset, in ms.
+    ClockError,
+}
+
+impl Metric {
+    /// All of them, in the order of their numbers in the database.
+    pub const ALL: [Self; 13] = [
+        Self::Known,
+        Self::Loss,
+        Self::RttMin,
+        Self::Rtt,
+        Self::RttP99,
+        Self::Delay,
+        Self::DelayP99,
+        Self::DelayError,
+        Self::Jitter,
+        Self::Mos,
+        Self::Rate,
+        Self::ClockOffset,
+        Self::ClockError,
+    ];
+
+    /// The figures that each result stores by themselves: all but those that follow from its counts.
+    pub const STORED: [Self; 11] = [
+        Self::RttMin,
+        Self::Rtt,
+        Self::RttP99,
+        Self::Delay,
+        Self::DelayP99,
+        Self::DelayError,
+        Self::Jitter,
+        Self::Mos,
+        Self::Rate,
+        Self::ClockOffset,
+        Self::ClockError,
+    ];
+
+    /// Its name in the database and in addresses of pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::Loss => "loss",
+            Self::RttMin => "rtt_min",
+            Self::Rtt => "rtt",
+            Self::RttP99 => "rtt_p99",
+            Self::Delay => "delay",
+            Self::DelayP99 => "delay_p99",
+            Self::DelayError => "delay_error",
+            Self::Jitter => "jitter",
+            Self::Mos => "mos",
+            Self::Rate => "rate",
+            Self::ClockOffset => "clock_offset",
+            Self::ClockError => "clock_error",
+        }
+    }
+
+    /// The metric of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    /// Its number in the database.
+    pub(crate) const fn number(self) -> usize {
+        self as usize
+    }
+
+    /// How many steps the database distinguishes in one unit. A small whole number takes few bytes.
+    const fn steps(self) -> f64 {
+        match self {
+            Self::Known => 1e4,
+            Self::Loss => 1e6,
+            Self::Mos => 1e3,
+            Self::Rate => 1.0,
+            // 0.1 µs.
+            _ => 1e4,
+        }
+    }
+
+    /// A value as the database holds it.
+    pub(crate) fn pack(self, value: f64) -> i64 {
+        (value * self.steps()).round() as i64
+    }
+
+    /// A value of the database.
+    pub(crate) fn unpack(self, value: i64) -> f64 {
+        value as f64 / self.steps()
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known => "availability",
+            Self::Loss => "loss",
+            Self::RttMin => "shortest RTT",
+            Self::Rtt => "RTT",
+            Self::RttP99 => "RTT p99",
+            Self::Delay => "one-way delay",
+            Self::DelayP99 => "one-way delay p99",
+            Self::DelayError => "error of the one-way delay",
+            Self::Jitter => "jitter",
+            Self::Mos => "MOS",
+            Self::Rate => "received rate",
+            Self::ClockOffset => "clock offset",
+            Self::ClockError => "error of the clock offset",
+        })
+    }
+}
+
+/// A value of each metric; `None` where it was not measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figures([Option<f64>; Metric::ALL.len()]);
+
+impl Figures {
+    /// The value of a metric.
+    pub fn of(&self, metric: Metric) -> Option<f64> {
+        self.0.get(metric.number()).copied().flatten()
+    }
+
+    /// The same figures with this value, if it is a number.
+    #[must_use]
+    pub fn with(mut self, metric: Metric, value: Option<f64>) -> Self {
+        if let Some(place) = self.0.get_mut(metric.number()) {
+            *place = value.filter(|value| value.is_finite());
+        }
+        self
+    }
+}
+
+/// What many values of a metric come to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// How many there are.
+    pub count: u64,
+    /// The smallest.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Half of them are at most this.
+    pub p50: f64,
+    /// 99 % of them are at most this.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// That of these values; `None` without any.
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_unstable_by(f64::total_cmp);
+        let (&min, &max) = values.first().zip(values.last())?;
+        let count = values.len();
+        // Nearest rank.
+        let at = |share: f64| {
+            let rank = (share * count as f64).ceil() as usize;
+            values.get(rank.clamp(1, count) - 1).copied().unwrap_or(max)
+        };
+        let mean = values.iter().sum::<f64>() / count as f64;
+        Some(Self { count: count as u64, min, mean, p50: at(0.5), p99: at(0.99), max })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_metrics_are_their_places() {
+        for (place, metric) in Metric::ALL.into_iter().enumerate() {
+            assert_eq!(metric.number(), place);
+            assert_eq!(Metric::named(metric.name()), Some(metric));
+            // 1.0002 is kept to the tenth of a microsecond, a thousandth of a score, a bit per second.
+            assert!((metric.unpack(metric.pack(1.0)) - 1.0).abs() < 1e-9, "{metric}");
+        }
+        assert_eq!(Metric::Rtt.unpack(Metric::Rtt.pack(12.345_67)), 12.345_7);
+    }
+
+    #[test]
+    fn a_summary_is_that_of_a_hand_calculation() {
+        assert_eq!(Summary::of(Vec::new()), None);
+        let one = Summary::of(vec![3.0]).unwrap();
+        assert_eq!((one.min, one.mean, one.p50, one.p99, one.max), (3.0, 3.0, 3.0, 3.0, 3.0));
+        // 1 to 200: rank ceil(0.5 · 200) = 100, ceil(0.99 · 200) = 198.
+        let many = Summary::of((1..=200).rev().map(f64::from).collect()).unwrap();
+        assert_eq!((many.count, many.min, many.mean), (200, 1.0, 100.5));
+        assert_eq!((many.p50, many.p99, many.max), (100.0, 198.0, 200.0));
+    }
+}

@@ -1,0 +1,203 @@
+//! What came of one stream.
+
+use giusto::measured::{
+    live::{Outcome, Results},
+    result::{DelayReference, OneWayDelay, RunResult, StampResult},
+};
+
+use crate::metric::{Figures, Metric};
+
+/// A gap of consecutive losses of at least this length is an outage within a stream, in seconds.
+const HOLE_S: f64 = 1.0;
+
+/// A direction between two hosts, and what is sent there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeriesKey {
+    /// The host that sends.
+    pub from: String,
+    /// The host that receives.
+    pub to: String,
+    /// The name of the stream.
+    pub stream: String,
+}
+
+/// What came of one stream in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sample {
+    /// It was measured.
+    Measured(Box<Measured>),
+    /// It was not, because of this: the host is down, for example. Nothing is known, not even loss.
+    Unknown(String),
+}
+
+/// A result.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// Datagrams sent.
+    pub sent: Option<u64>,
+    /// Datagrams lost.
+    pub lost: Option<u64>,
+    /// The other figures.
+    pub figures: Figures,
+    /// What is known of the path.
+    pub path: Path,
+    /// The longest time of consecutive losses, in seconds, if it is an outage.
+    pub hole_s: Option<f64>,
+    /// Why the figures cannot be trusted; empty if they can.
+    pub doubts: Vec<String>,
+}
+
+/// What is known of the path of a stream. What is not known is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Path {
+    /// The address of the far end.
+    pub address: Option<String>,
+    /// The path MTU, in bytes.
+    pub mtu: Option<u64>,
+    /// The DSCP on arrival.
+    pub dscp: Option<u8>,
+    /// The TTL or Hop Limit on arrival.
+    pub ttl: Option<u8>,
+}
+
+impl Measured {
+    /// All figures, those included that follow from the counts.
+    pub fn all(&self) -> Figures {
+        let loss = self.sent.zip(self.lost).filter(|(sent, _)| *sent > 0);
+        let loss = loss.map(|(sent, lost)| lost as f64 / sent as f64);
+        self.figures.with(Metric::Known, Some(1.0)).with(Metric::Loss, loss)
+    }
+}
+
+/// The samples of a session with the far end at `to`: that of the direction that was asked for, and with STAMP that of the way back.
+pub fn samples(outcome: Outcome, to: &str) -> (Sample, Option<Sample>) {
+    let failure = outcome.failure;
+    match outcome.results {
+        Results::Stamp(result) => match failure {
+            Some(failure) => (Sample::Unknown(failure.clone()), Some(Sample::Unknown(failure))),
+            None => {
+                let [forward, backward] = stamp(&result);
+                (forward, Some(backward))
+            }
+        },
+        Results::Streams(runs) => (stream(runs.first(), failure, to), None),
+    }
+}
+
+fn stream(run: Option<&RunResult>, failure: Option<String>, to: &str) -> Sample {
+    let Some(run) = run.filter(|_| failure.is_none()) else {
+        return Sample::Unknown(failure.unwrap_or_else(|| "there is no result".to_owned()));
+    };
+    let (rtt, clock) = (&run.round_trip_ms, run.clock.unwrap_or_default());
+    let figures = Figures::default()
+        .with(Metric::RttMin, rtt.min)
+        .with(Metric::Rtt, rtt.p50)
+        .with(Metric::RttP99, rtt.p99)
+        .with(Metric::Jitter, run.jitter_ms)
+        .with(Metric::Mos, run.voice.as_ref().and_then(|voice| voice.mos))
+        .with(Metric::Rate, run.rx_rate_bps)
+        .with(Metric::ClockOffset, clock.offset_ms)
+        .with(Metric::ClockError, clock.uncertainty_ms);
+    let gap_s = run.period_ns.map(|period| period as f64 / 1e9 / f64::from(run.packets_per_cycle.unwrap_or(1)));
+    let longest = run.loss_bursts.map(|bursts| bursts.longest as f64);
+    let received = run.received_packets.zip(run.lost_packets).map(|(received, lost)| received + lost);
+    Sample::Measured(Box::new(Measured {
+        sent: run.sent_packets.or(received),
+        lost: run.lost_packets,
+        figures: with_delay(figures, &run.one_way_delay_ms),
+        path: Path { address: Some(to.to_owned()), mtu: run.mtu_bytes, dscp: run.dscp, ttl: None },
+        hole_s: longest.zip(gap_s).map(|(longest, gap)| longest * gap).filter(|hole| *hole >= HOLE_S),
+        doubts: run.doubts.clone(),
+    }))
+}
+
+/// Both directions of a STAMP session. Where the reflector does not count packets, the losses of a direction are unknown, and those of the
+/// whole way stand for the way there.
+fn stamp(result: &StampResult) -> [Sample; 2] {
+    let rtt = &result.round_trip_ms;
+    let both = Figures::default()
+        .with(Metric::RttMin, rtt.min)
+        .with(Metric::Rtt, rtt.p50)
+        .with(Metric::RttP99, rtt.p99);
+    let forward_lost = result.forward.lost_packets;
+    let reflected = forward_lost.map(|lost| result.sent_packets.saturating_sub(lost));
+    let ways = [
+        (&result.forward, Some(result.sent_packets), forward_lost.or(Some(result.lost_packets))),
+        (&result.backward, reflected, result.backward.lost_packets),
+    ];
+    ways.map(|(way, sent, lost)| {
+        let figures = with_delay(both.with(Metric::Jitter, way.jitter_ms), &way.one_way_delay_ms);
+        Sample::Measured(Box::new(Measured {
+            sent,
+            lost,
+            figures,
+            path: Path {
+                address: Some(result.to.clone()),
+                ttl: result.ttl_at_reflector.map(|ttl| ttl.max),
+                ..Path::default()
+            },
+            hole_s: None,
+            doubts: result.doubts.clone(),
+        }))
+    })
+}
+
+/// A delay that counts from the shortest one says nothing about another stream's.
+fn with_delay(figures: Figures, delay: &OneWayDelay) -> Figures {
+    if delay.reference != Some(DelayReference::Absolute) {
+        return figures;
+    }
+    figures
+        .with(Metric::Delay, delay.quantiles.p50)
+        .with(Metric::DelayP99, delay.quantiles.p99)
+        .with(Metric::DelayError, delay.error_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto::measured::result::{ClockFigures, Quantiles};
+
+    use super::*;
+
+    fn measured(run: RunResult) -> Measured {
+        let outcome = Outcome { results: Results::Streams(vec![run]), failure: None };
+        match samples(outcome, "192.0.2.1:5005") {
+            (Sample::Measured(measured), None) => *measured,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_stream_that_failed_is_unknown_not_lossless() {
+        let run = RunResult { sent_packets: Some(100), lost_packets: Some(0), ..RunResult::default() };
+        let outcome = Outcome { results: Results::Streams(vec![run]), failure: Some("gone".to_owned()) };
+        assert_eq!(samples(outcome, "h"), (Sample::Unknown("gone".to_owned()), None));
+        let nothing = Outcome { results: Results::Streams(Vec::new()), failure: None };
+        assert!(matches!(samples(nothing, "h"), (Sample::Unknown(_), None)));
+    }
+
+    #[test]
+    fn only_absolute_delays_are_kept_with_their_errors() {
+        let quantiles = Quantiles { p50: Some(7.0), p99: Some(9.0), ..Quantiles::default() };
+        let delay = |reference| OneWayDelay {
+            reference: Some(reference),
+            error_ms: Some(0.5),
+            quantiles,
+            ..OneWayDelay::default()
+        };
+        let run = |reference| RunResult {
+            one_way_delay_ms: delay(reference),
+            clock: Some(ClockFigures { offset_ms: Some(-3.0), uncertainty_ms: Some(0.5), drift_ppm: None }),
+            ..RunResult::default()
+        };
+        let absolute = measured(run(DelayReference::Absolute)).all();
+        assert_eq!([Metric::Delay, Metric::DelayP99, Metric::DelayError].map(|m| absolute.of(m)), [
+            Some(7.0),
+            Some(9.0),
+            Some(0.5)
+        ]);
+        assert_eq!([Metric::ClockOffset, Metric::ClockError].map(|m| absolute.of(m)), [Some(-3.0), Some(0.5)]);
+        let relative = measured(run(DelayReference::Relative)).all();
+        assert_eq!([Metric::Delay, Metric::Loss].map(|m| relative.of(m)), [None, None]);
+    }
+}

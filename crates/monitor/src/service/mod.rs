@@ -1,0 +1,378 @@
+//! The monitor that runs: clock, threads, sockets.
+
+mod plan;
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, Scope},
+};
+
+use giusto::{
+    measured::live::{Client, Outcome},
+    scenario::MonitorSpec,
+};
+use giusto_net::{
+    Clock,
+    http::{Limits, Request, Response, TextServer, post},
+};
+use giusto_session::keys::KeyRing;
+use giusto_units::{TimeDelta, Timestamp};
+
+use crate::{
+    engine::{Engine, Job, gap},
+    exposition::{self, StoreState},
+    notice::Attempts,
+    pages::{self, Site},
+    sample::{Sample, samples},
+    store::{Store, StoreError},
+};
+
+/// The longest time between two looks at signals.
+const LOOK: TimeDelta = TimeDelta::from_millis(200);
+/// The time between two turns of maintenance: figures of hours, deletions, what waits for the disk.
+const MAINTENANCE: TimeDelta = TimeDelta::from_seconds(30);
+/// The most streams at a time.
+const MAX_STREAMS: usize = 64;
+/// The time for each step of telling a webhook.
+const NOTICE: TimeDelta = TimeDelta::from_seconds(5);
+
+/// A configuration and what it refers to.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What is watched.
+    pub spec: MonitorSpec,
+    /// The host on which this runs.
+    pub here: String,
+    /// The folder to which its paths are relative.
+    pub folder: PathBuf,
+    /// The keys that the hosts share.
+    pub keys: Option<KeyRing>,
+}
+
+/// Holds a session with a host: the name or address, and the port if the name has none. Gives the address that answered.
+pub type Hold<'a> =
+    dyn Fn(&dyn Client, &str, u16, &AtomicBool) -> Result<(SocketAddr, Outcome), String> + Sync + 'a;
+
+/// What the one who runs a monitor does for it.
+pub struct Host<'a> {
+    /// Holds sessions.
+    pub hold: &'a Hold<'a>,
+    /// A new configuration, or why it cannot be used, if one was asked for since the last call.
+    pub reload: &'a mut dyn FnMut() -> Option<Result<Config, String>>,
+    /// Tells the user something.
+    pub say: &'a mut dyn FnMut(&str),
+}
+
+impl std::fmt::Debug for Host<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+/// Why a monitor cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The address of the page.
+    #[error("listen: {address}: {error}: choose another address or port")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+/// Something that a thread reports.
+enum Message {
+    /// What came of a stream.
+    Result(Box<Job>, Sample, Option<Sample>),
+    /// Whether a webhook accepted a notice.
+    Notice(i64, Result<(), String>),
+}
+
+/// What the page's server and the monitor share.
+struct Shared {
+    site: Mutex<Site>,
+    metrics: Mutex<String>,
+}
+
+/// Measures until `stop` is set.
+///
+/// # Errors
+///
+/// [`ServiceError`] where the database cannot be opened or the address is taken. Later errors are told and do not end it.
+pub fn run(config: Config, host: &mut Host<'_>, stop: &AtomicBool) -> Result<(), ServiceError> {
+    let mut service = Service::start(config, host)?;
+    let hold = host.hold;
+    let (reports, messages) = mpsc::channel();
+    thread::scope(|scope| {
+        while !stop.load(Ordering::Relaxed) {
+            let now = wall_clock();
+            if let Some(config) = (host.reload)() {
+                service.reload(config, host);
+            }
+            while service.running < MAX_STREAMS
+                && let Some(job) = service.engine.poll(now)
+            {
+                service.begin(scope, job, hold, &reports, stop);
+            }
+            service.tell(scope, now, &reports);
+            service.maintain(now, host);
+            let due = service.engine.poll_timeout().map_or(LOOK, |due| due.saturating_since(now));
+            match messages.recv_timeout(due.min(LOOK).max(TimeDelta::from_millis(1)).to_std()) {
+                Ok(message) => service.on_message(message, stop, host),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+    });
+    service.flush(host);
+    Ok(())
+}
+
+fn wall_clock() -> Timestamp {
+    Timestamp::from_nanos(Clock::time_of_day_nanos())
+}
+
+fn seconds(time: Timestamp) -> u64 {
+    time.as_nanos() / 1_000_000_000
+}
+
+struct Service {
+    config: Config,
+    engine: Engine,
+    store: Store,
+    shared: Arc<Shared>,
+    server: TextServer,
+    running: usize,
+    attempts: Attempts,
+    is_telling: bool,
+    /// Whether the last attempt to tell failed.
+    told_failed: bool,
+    /// What the store says, if it could not write.
+    store_failure: Option<String>,
+    maintenance: Timestamp,
+}
+
+impl Service {
+    fn start(config: Config, host: &mut Host<'_>) -> Result<Self, ServiceError> {
+        let database = config.folder.join(&config.spec.database);
+        let mut store = Store::open(&database, config.spec.retention)?;
+        let mut engine = Engine::new(&config.spec, &config.here);
+        engine.resume(&store.open_events()?);
+        let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
+        let now = wall_clock();
+        for entry in gap(store.last_result()?, seconds(now), longest) {
+            store.record(entry)?;
+        }
+        let shared = Arc::new(Shared {
+            site: Mutex::new(site(&config, &database)),
+            metrics: Mutex::new(exposition::text(engine.states(), engine.troubles(), StoreState::default())),
+        });
+        let server = serve(config.spec.listen, &shared)?;
+        let service = Self {
+            config,
+            engine,
+            store,
+            shared,
+            server,
+            running: 0,
+            attempts: Attempts::default(),
+            is_telling: false,
+            told_failed: false,
+            store_failure: None,
+            maintenance: Timestamp::ZERO,
+        };
+        service.announce(host);
+        service.show();
+        Ok(service)
+    }
+
+    fn announce(&self, host: &mut Host<'_>) {
+        let (streams, here) = (self.engine.len(), &self.config.here);
+        let address = self.server.local_addr();
+        (host.say)(&format!(
+            "{here}: {streams} streams; page at http://{address}/, metrics at http://{address}/metrics; results in {}",
+            self.store.path()
+        ));
+        if self.engine.is_empty() {
+            (host.say)(&format!("warning: no pair begins at {here}: nothing is measured from here"));
+        }
+    }
+
+    fn begin<'s>(
+        &mut self,
+        scope: &'s Scope<'s, '_>,
+        job: Job,
+        hold: &'s Hold<'s>,
+        reports: &Sender<Message>,
+        stop: &'s AtomicBool,
+    ) {
+        self.running += 1;
+        let (keys, reports) = (self.config.keys.clone(), reports.clone());
+        let run = move || {
+            let (client, port) = plan::client(&job, keys);
+            let (there, back) = match hold(&*client, &job.target.address, port, stop) {
+                Ok((to, outcome)) => samples(outcome, &to.to_string()),
+                Err(error) => (Sample::Unknown(error.clone()), plan::is_both_ways(&job).then_some(Sample::Unknown(error))),
+            };
+            // The monitor has ended.
+            let _ = reports.send(Message::Result(Box::new(job), there, back));
+        };
+        if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
+            self.store_failure = Some(error.to_string());
+            self.running -= 1;
+        }
+    }
+
+    fn on_message(&mut self, message: Message, stop: &AtomicBool, host: &mut Host<'_>) {
+        match message {
+            // It was interrupted: the interval under way is lost.
+            Message::Result(..) if stop.load(Ordering::Relaxed) => {}
+            Message::Result(job, there, back) => {
+                self.running = self.running.saturating_sub(1);
+                for entry in self.engine.on_result(&job, there, back) {
+                    for notice in &entry.notices {
+                        (host.say)(&format!("notice: {notice}"));
+                    }
+                    let written = self.store.record(entry);
+                    self.note_written(written, host);
+                }
+                self.show();
+            }
+            Message::Notice(id, told) => {
+                self.is_telling = false;
+                self.attempts.on_attempt(wall_clock(), told.is_ok());
+                match told {
+                    Ok(()) => {
+                        self.told_failed = false;
+                        let forgotten = self.store.forget_notice(id);
+                        self.note_written(forgotten, host);
+                    }
+                    Err(error) if !self.told_failed => {
+                        self.told_failed = true;
+                        (host.say)(&format!("warning: webhook: {error}: it is told again"));
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Says once that results cannot be written, and once that they are again.
+    fn note_written(&mut self, written: Result<(), StoreError>, host: &mut Host<'_>) {
+        match (written, &self.store_failure) {
+            (Ok(()), None) | (Err(_), Some(_)) => {}
+            (Ok(()), Some(_)) => {
+                (host.say)("results are written again");
+                self.store_failure = None;
+            }
+            (Err(error), None) => {
+                let text = error.to_string();
+                (host.say)(&format!("warning: results are not written: {text}"));
+                self.store_failure = Some(text);
+            }
+        }
+    }
+
+    /// Tells the webhook what it has not accepted yet.
+    fn tell<'s>(&mut self, scope: &'s Scope<'s, '_>, now: Timestamp, reports: &Sender<Message>) {
+        let Some(webhook) = self.config.spec.webhook.clone() else { return };
+        if self.is_telling || !self.attempts.is_due(now) {
+            return;
+        }
+        let Ok(Some((id, body))) = self.store.next_notice() else { return };
+        let reports = reports.clone();
+        let run = move || {
+            let told = post(&webhook.url, &body, NOTICE).map_err(|error| error.to_string());
+            // The monitor has ended.
+            let _ = reports.send(Message::Notice(id, told));
+        };
+        self.is_telling = thread::Builder::new().name("webhook".to_owned()).spawn_scoped(scope, run).is_ok();
+    }
+
+    fn maintain(&mut self, now: Timestamp, host: &mut Host<'_>) {
+        // A clock that was set back does not stop it.
+        if now < self.maintenance && self.maintenance.saturating_since(now) <= MAINTENANCE {
+            return;
+        }
+        self.maintenance = now + MAINTENANCE;
+        let written = self.store.flush().and_then(|()| self.store.maintain(seconds(now)));
+        self.note_written(written, host);
+        self.show();
+    }
+
+    fn flush(&mut self, host: &mut Host<'_>) {
+        let written = self.store.flush();
+        self.note_written(written, host);
+        let (waiting, _) = self.store.waiting();
+        if waiting > 0 {
+            (host.say)(&format!("warning: {waiting} results could not be written and are lost"));
+        }
+    }
+
+    /// Updates the text of the metrics.
+    fn show(&self) {
+        let (waiting, dropped) = self.store.waiting();
+        let is_writing = self.store_failure.is_none();
+        let store = StoreState { waiting: waiting as u64, dropped, is_writing };
+        let text = exposition::text(self.engine.states(), self.engine.troubles(), store);
+        *self.shared.metrics.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    fn reload(&mut self, config: Result<Config, String>, host: &mut Host<'_>) {
+        let config = match config {
+            Ok(config) => config,
+            Err(error) => {
+                (host.say)(&format!("error: {error}\nthe configuration from before stays in force"));
+                return;
+            }
+        };
+        let database = config.folder.join(&config.spec.database);
+        if database != Path::new(self.store.path()) {
+            (host.say)("warning: database: another file needs a restart: results go to the one from before");
+        }
+        if config.spec.listen != self.config.spec.listen {
+            match serve(config.spec.listen, &self.shared) {
+                Ok(server) => self.server = server,
+                Err(error) => (host.say)(&format!("error: {error}: the page stays where it was")),
+            }
+        }
+        self.store.set_retention(config.spec.retention);
+        self.engine.reload(&config.spec, &config.here);
+        *self.shared.site.lock().unwrap_or_else(PoisonError::into_inner) =
+            site(&config, Path::new(self.store.path()));
+        self.config = config;
+        (host.say)("the configuration was read again");
+        self.announce(host);
+        self.show();
+    }
+}
+
+fn site(config: &Config, database: &Path) -> Site {
+    Site { spec: config.spec.clone(), here: config.here.clone(), database: database.to_owned() }
+}
+
+fn serve(address: SocketAddr, shared: &Arc<Shared>) -> Result<TextServer, ServiceError> {
+    let shared = Arc::clone(shared);
+    let answer = move |request: &Request| {
+        if request.path == "/metrics" {
+            let text = shared.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            return Response::ok(giusto::measured::metrics::CONTENT_TYPE, text);
+        }
+        let site = shared.site.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        pages::answer(&site, request, seconds(wall_clock()))
+    };
+    let limits = Limits { max_body: 0, ..Limits::default() };
+    TextServer::serve(address, limits, answer).map_err(|error| ServiceError::Listen { address, error })
+}

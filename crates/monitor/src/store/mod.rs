@@ -1,0 +1,380 @@
+//! Results, figures of hours and days, and events in SQLite.
+//!
+//! | table | holds |
+//! |---|---|
+//! | `series` | the directions, with the names of their streams |
+//! | `result` | one row for each stream that was due; without figures where they are unknown |
+//! | `hour`, `day` | minimum, mean, quantiles and maximum of the results of each metric |
+//! | `event` | outages, changes of the path, crossed bounds |
+//! | `notice` | what the webhook has not accepted yet |
+//!
+//! Each result and what follows from it is one transaction, written through to the disk (WAL, `synchronous = FULL`). While the disk is
+//! full, results wait in memory. All times are whole seconds since the Unix epoch; a result has the time at which its interval begins.
+
+mod read;
+mod roll;
+mod schema;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::Path,
+    time::Duration,
+};
+
+use giusto::scenario::Retention;
+use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
+
+use crate::{
+    metric::Metric,
+    sample::{Sample, SeriesKey},
+};
+
+pub use read::{Known, Latest, Reader, Span, StoredEvent};
+
+/// The most entries that wait for room on the disk: about a day of 20 streams a minute.
+const MAX_PENDING: usize = 30_000;
+
+/// How long a writer waits for another one.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Why a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SQLite.
+    #[error("{path}: {source}{}", fix(source))]
+    Database {
+        /// The file.
+        path: String,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// Another version has written it.
+    #[error("{path}: has version {found} of the tables, and this giusto knows {known}: use another file, or a newer giusto")]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
+}
+
+fn fix(error: &rusqlite::Error) -> &'static str {
+    use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, ReadOnly};
+    match error.sqlite_error_code() {
+        Some(DiskFull) => ": free some space; results wait in memory meanwhile",
+        Some(CannotOpen | ReadOnly) => ": choose a folder that giusto may write to",
+        Some(NotADatabase) => ": choose another file, this one is no database of giusto monitor",
+        Some(DatabaseBusy | DatabaseLocked) => ": is another monitor running with this file?",
+        _ => "",
+    }
+}
+
+/// What kind of event it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// No results.
+    Outage,
+    /// Datagrams lost without interruption within a stream.
+    Hole,
+    /// Another path.
+    Path,
+    /// A bound that is crossed.
+    Bound,
+    /// The monitor itself did not run.
+    Gap,
+}
+
+impl EventKind {
+    const ALL: [Self; 5] = [Self::Outage, Self::Hole, Self::Path, Self::Bound, Self::Gap];
+
+    /// Its name in the database and on pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Outage => "outage",
+            Self::Hole => "interruption",
+            Self::Path => "path",
+            Self::Bound => "bound",
+            Self::Gap => "not measured",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What is noted of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// It happened, or began and goes on.
+    Began {
+        /// What.
+        kind: EventKind,
+        /// A name that tells events of one kind and series apart; empty if there is one at a time.
+        name: String,
+        /// It lasts until it is ended.
+        lasts: bool,
+        /// In words.
+        text: String,
+    },
+    /// What began is over.
+    Ended {
+        /// What.
+        kind: EventKind,
+        /// As at its beginning.
+        name: String,
+    },
+}
+
+/// What belongs to one result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Whose it is; `None` for what concerns the monitor itself, which has no sample.
+    pub series: Option<SeriesKey>,
+    /// When its interval began.
+    pub time: u64,
+    /// What came of it.
+    pub sample: Option<Sample>,
+    /// What happened with it.
+    pub notes: Vec<Note>,
+    /// JSON objects for the webhook.
+    pub notices: Vec<String>,
+}
+
+/// The database, for the one who writes.
+#[derive(Debug)]
+pub struct Store {
+    path: String,
+    db: Connection,
+    ids: BTreeMap<SeriesKey, i64>,
+    pending: VecDeque<Entry>,
+    /// Entries that had no room in memory either.
+    dropped: u64,
+    retention: Retention,
+    rolled: roll::Rolled,
+}
+
+impl Store {
+    /// Opens the database, and makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] names the file and the fix.
+    pub fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
+        let name = path.display().to_string();
+        let failed = |source| StoreError::Database { path: name.clone(), source };
+        let db = Connection::open(path).map_err(failed)?;
+        db.busy_timeout(BUSY).map_err(failed)?;
+        let version = schema::prepare(&db).map_err(failed)?;
+        if version != schema::VERSION {
+            return Err(StoreError::Version { path: name, found: version, known: schema::VERSION });
+        }
+        let rolled = roll::Rolled::load(&db).map_err(failed)?;
+        let (ids, pending) = (BTreeMap::new(), VecDeque::new());
+        Ok(Self { path: name, db, ids, pending, dropped: 0, retention, rolled })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Sets how long results are kept.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.retention = retention;
+    }
+
+    /// Entries that wait for room on the disk, and those that were dropped because too many waited.
+    pub fn waiting(&self) -> (usize, u64) {
+        (self.pending.len(), self.dropped)
+    }
+
+    /// Writes an entry, after those that wait. What cannot be written waits.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]: why it waits.
+    pub fn record(&mut self, entry: Entry) -> Result<(), StoreError> {
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.pop_front();
+            self.dropped += 1;
+        }
+        self.pending.push_back(entry);
+        self.flush()
+    }
+
+    /// Writes entries, as one transaction if there is room for all, such as those that come from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]: why they wait.
+    pub fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        if self.pending.is_empty() && write(&mut self.db, &mut self.ids, &entries).is_ok() {
+            entries.iter().for_each(|entry| self.rolled.on_result(entry.time));
+            return Ok(());
+        }
+        self.ids.clear();
+        entries.into_iter().try_for_each(|entry| self.record(entry))
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]: why it waits on.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        while let Some(entry) = self.pending.front() {
+            let (db, ids) = (&mut self.db, &mut self.ids);
+            let written = write(db, ids, std::slice::from_ref(entry));
+            let source = match written {
+                Ok(()) => {
+                    self.rolled.on_result(entry.time);
+                    self.pending.pop_front();
+                    continue;
+                }
+                Err(source) => source,
+            };
+            // What was made in a transaction that failed is not there.
+            self.ids.clear();
+            return Err(StoreError::Database { path: self.path.clone(), source });
+        }
+        Ok(())
+    }
+
+    /// Makes the figures of hours and days that have ended, and deletes what is older than it is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]; the next call does what is left.
+    pub fn maintain(&mut self, now: u64) -> Result<(), StoreError> {
+        let failed = |source| StoreError::Database { path: self.path.clone(), source };
+        self.rolled.roll(&mut self.db, now).map_err(failed)?;
+        roll::delete(&self.db, now, &self.retention).map_err(failed)
+    }
+
+    /// The outages and the crossed bounds that go on, by series: kind and name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] names the file.
+    pub fn open_events(&self) -> Result<Vec<(SeriesKey, EventKind, String)>, StoreError> {
+        let failed = |source| StoreError::Database { path: self.path.clone(), source };
+        let text = "SELECT source, target, stream, kind, name FROM event JOIN series ON series.id = event.series WHERE until IS NULL";
+        let read = || {
+            let mut asked = self.db.prepare(text)?;
+            let rows = asked.query_map([], |row| {
+                let key = SeriesKey { from: row.get(0)?, to: row.get(1)?, stream: row.get(2)? };
+                Ok((key, row.get::<_, String>(3)?, row.get(4)?))
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        let rows = read().map_err(failed)?;
+        Ok(rows.into_iter().filter_map(|(key, kind, name)| Some((key, EventKind::named(&kind)?, name))).collect())
+    }
+
+    /// The time of the last result of a monitor that ran before.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] names the file.
+    pub fn last_result(&self) -> Result<Option<u64>, StoreError> {
+        let last = self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0));
+        let last = last.map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
+        Ok(last.and_then(|time| u64::try_from(time).ok()))
+    }
+
+    /// The oldest notice that was not accepted yet, with its number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] names the file.
+    pub fn next_notice(&self) -> Result<Option<(i64, String)>, StoreError> {
+        let text = "SELECT id, body FROM notice ORDER BY id LIMIT 1";
+        match self.db.query_row(text, [], |row| Ok((row.get(0)?, row.get(1)?))) {
+            Ok(notice) => Ok(Some(notice)),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(source) => Err(StoreError::Database { path: self.path.clone(), source }),
+        }
+    }
+
+    /// Forgets a notice.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] names the file.
+    pub fn forget_notice(&self, id: i64) -> Result<(), StoreError> {
+        let done = self.db.execute("DELETE FROM notice WHERE id = ?1", [id]);
+        done.map(drop).map_err(|source| StoreError::Database { path: self.path.clone(), source })
+    }
+}
+
+/// Writes entries, all or none.
+fn write(db: &mut Connection, ids: &mut BTreeMap<SeriesKey, i64>, entries: &[Entry]) -> rusqlite::Result<()> {
+    let changes = db.transaction()?;
+    for entry in entries {
+        write_one(&changes, ids, entry)?;
+    }
+    changes.commit()
+}
+
+fn write_one(db: &Transaction<'_>, ids: &mut BTreeMap<SeriesKey, i64>, entry: &Entry) -> rusqlite::Result<()> {
+    let series = entry.series.as_ref().map(|key| id_of(db, ids, key)).transpose()?;
+    let time = entry.time as i64;
+    if let (Some(series), Some(sample)) = (series, &entry.sample) {
+        write_sample(db, time, series, sample)?;
+    }
+    for note in &entry.notes {
+        match note {
+            Note::Began { kind, name, lasts, text } => {
+                let until = (!lasts).then_some(time);
+                let into = "INSERT INTO event (series, kind, name, time, until, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                db.execute(into, params![series, kind.name(), name, time, until, text])?;
+            }
+            Note::Ended { kind, name } => {
+                let end = "UPDATE event SET until = ?4 WHERE series IS ?1 AND kind = ?2 AND name = ?3 AND until IS NULL";
+                db.execute(end, params![series, kind.name(), name, time])?;
+            }
+        }
+    }
+    for notice in &entry.notices {
+        db.execute("INSERT INTO notice (body) VALUES (?1)", [notice])?;
+    }
+    Ok(())
+}
+
+fn id_of(db: &Transaction<'_>, ids: &mut BTreeMap<SeriesKey, i64>, key: &SeriesKey) -> rusqlite::Result<i64> {
+    if let Some(id) = ids.get(key) {
+        return Ok(*id);
+    }
+    let names = params![key.from, key.to, key.stream];
+    db.execute("INSERT OR IGNORE INTO series (source, target, stream) VALUES (?1, ?2, ?3)", names)?;
+    let known = "SELECT id FROM series WHERE source = ?1 AND target = ?2 AND stream = ?3";
+    let id = db.query_row(known, names, |row| row.get(0))?;
+    ids.insert(key.clone(), id);
+    Ok(id)
+}
+
+fn write_sample(db: &Transaction<'_>, time: i64, series: i64, sample: &Sample) -> rusqlite::Result<()> {
+    let whole = |value: Option<u64>| value.map_or(Value::Null, |value| Value::Integer(value as i64));
+    let mut row = vec![Value::Integer(time), Value::Integer(series)];
+    if let Sample::Measured(measured) = sample {
+        row.extend([Value::Integer(i64::from(!measured.doubts.is_empty())), whole(measured.sent), whole(measured.lost)]);
+        row.extend(Metric::STORED.map(|metric| {
+            measured.figures.of(metric).map_or(Value::Null, |value| Value::Integer(metric.pack(value)))
+        }));
+    } else {
+        // Without figures. Nothing takes less room than NULL.
+        row.resize(5 + Metric::STORED.len(), Value::Null);
+    }
+    db.prepare(&schema::insert_result())?.execute(params_from_iter(row)).map(drop)
+}
+
+/// Opens the database for one who reads.
+fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}

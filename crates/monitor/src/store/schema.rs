@@ -1,0 +1,60 @@
+//! The tables.
+
+use rusqlite::Connection;
+
+use crate::metric::Metric;
+
+/// The version of the tables.
+pub(super) const VERSION: i64 = 1;
+
+/// Makes the tables where they are not there yet. Returns their version.
+pub(super) fn prepare(db: &Connection) -> rusqlite::Result<i64> {
+    let version = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))?;
+    // Setting the mode answers with the mode.
+    db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    db.execute_batch("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 16000000;")?;
+    if version != 0 {
+        return Ok(version);
+    }
+    // Rows in the order of time are appended, and the oldest go together.
+    let columns: String = stored().map(|name| format!(", {name} INTEGER")).collect();
+    let rolled = ["hour", "day"].map(|table| {
+        format!(
+            "CREATE TABLE {table} (time INTEGER, series INTEGER, metric INTEGER, count INTEGER, low INTEGER, mean INTEGER, \
+             p50 INTEGER, p99 INTEGER, high INTEGER, PRIMARY KEY (time, series, metric)) WITHOUT ROWID;"
+        )
+    });
+    db.execute_batch(&format!(
+        "BEGIN;
+         CREATE TABLE series (id INTEGER PRIMARY KEY, source TEXT NOT NULL, target TEXT NOT NULL, stream TEXT NOT NULL,
+             UNIQUE (source, target, stream));
+         CREATE TABLE result (time INTEGER, series INTEGER, doubtful INTEGER, sent INTEGER, lost INTEGER{columns},
+             PRIMARY KEY (time, series)) WITHOUT ROWID;
+         {}
+         CREATE TABLE event (id INTEGER PRIMARY KEY, series INTEGER, kind TEXT NOT NULL, name TEXT NOT NULL, time INTEGER NOT NULL,
+             until INTEGER, text TEXT NOT NULL);
+         CREATE INDEX event_time ON event (time);
+         CREATE INDEX event_open ON event (series, kind, name) WHERE until IS NULL;
+         CREATE TABLE notice (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL);
+         CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+         PRAGMA user_version = {VERSION};
+         COMMIT;",
+        rolled.concat()
+    ))?;
+    Ok(VERSION)
+}
+
+fn stored() -> impl Iterator<Item = &'static str> {
+    Metric::STORED.into_iter().map(Metric::name)
+}
+
+/// Columns of a result, in the order in which they are read.
+pub(super) fn result_columns() -> String {
+    ["time", "series", "doubtful", "sent", "lost"].into_iter().chain(stored()).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes a result. One that is measured again takes the place of the first.
+pub(super) fn insert_result() -> String {
+    let places = vec!["?"; 5 + Metric::STORED.len()].join(", ");
+    format!("INSERT OR REPLACE INTO result ({}) VALUES ({places})", result_columns())
+}

@@ -1,0 +1,254 @@
+//! A day of a mesh in virtual time: engine, store, figures of hours and pages, without a socket.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+use std::{collections::BTreeMap, path::Path};
+
+use giusto::scenario::{Document, MonitorSpec};
+use giusto_monitor::{
+    engine::{Engine, Job},
+    metric::{Figures, Metric},
+    pages::{Asked, Site, overview, pair},
+    sample::{Measured, Sample, SeriesKey},
+    store::{EventKind, Reader, Span, Store},
+};
+use giusto_units::{TimeDelta, Timestamp};
+
+/// 2026-11-27 00:00:00 UTC.
+const START: u64 = 1_795_737_600;
+const DAY: u64 = 86_400;
+/// The host c is down for 90 minutes from 06:00 on.
+const DOWN: std::ops::Range<u64> = START + 6 * 3600..START + 7 * 3600 + 1800;
+/// Between a and b 5 % are lost from 12:00 to 12:10.
+const LOSSY: std::ops::Range<u64> = START + 12 * 3600..START + 12 * 3600 + 600;
+/// From a to b the path is longer from 18:00 on.
+const LONGER: u64 = START + 18 * 3600;
+
+fn spec() -> MonitorSpec {
+    let text = r#"
+        [[host]]
+        id = "a"
+        address = "192.0.2.1"
+        [[host]]
+        id = "b"
+        address = "192.0.2.2"
+        [[host]]
+        id = "c"
+        address = "192.0.2.3"
+        [[stream]]
+        id = "voice"
+        kind = "voice"
+        [[stream]]
+        id = "echo"
+        kind = "stamp"
+        interval = "5 min"
+        [threshold]
+        loss = 0.01
+        after = 2
+        [webhook]
+        url = "http://127.0.0.1:9/"
+    "#;
+    Document::parse(text, "day.toml").unwrap().monitor().unwrap()
+}
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(seconds * 1_000_000_000)
+}
+
+/// What the network does at a time.
+fn network(job: &Job) -> (Sample, Option<Sample>) {
+    let both = job.stream.id == "echo";
+    if job.series.to == "c" && DOWN.contains(&job.time) {
+        let sample = Sample::Unknown("no answer".to_owned());
+        return (sample.clone(), both.then_some(sample));
+    }
+    let to_b = job.series.to == "b";
+    let lost = if to_b && LOSSY.contains(&job.time) { 25 } else { 0 };
+    // The minutes of an hour differ: 10.00 to 10.59 ms.
+    let minute = (job.time / 60 % 60) as f64;
+    let rtt = if to_b && job.time >= LONGER { 30.0 } else { 10.0 } + minute / 100.0;
+    let figures = [(Metric::RttMin, rtt), (Metric::Rtt, rtt), (Metric::RttP99, rtt + 1.0), (Metric::Mos, 4.4)]
+        .into_iter()
+        .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
+    let measured = Measured { sent: Some(500), lost: Some(lost), figures, ..Measured::default() };
+    let sample = Sample::Measured(Box::new(measured));
+    (sample.clone(), both.then_some(sample))
+}
+
+/// Lets a monitor of the host a run over a time, one event after the other.
+fn run(engine: &mut Engine, store: &mut Store, time: std::ops::Range<u64>) -> u64 {
+    let mut now = at(time.start);
+    let mut running: Vec<(Timestamp, Job)> = Vec::new();
+    let mut jobs = 0;
+    while now < at(time.end) {
+        while let Some(job) = engine.poll(now) {
+            jobs += 1;
+            running.push((now + job.stream.duration + TimeDelta::from_millis(200), job));
+        }
+        while let Some(place) = running.iter().position(|(end, _)| *end <= now) {
+            let (_, job) = running.remove(place);
+            let (there, back) = network(&job);
+            for entry in engine.on_result(&job, there, back) {
+                store.record(entry).unwrap();
+            }
+        }
+        if now.as_nanos() % 60_000_000_000 == 0 {
+            store.maintain(now.as_nanos() / 1_000_000_000).unwrap();
+        }
+        let next = running.iter().map(|(end, _)| *end).chain(engine.poll_timeout()).min();
+        let tick = Timestamp::from_nanos((now.as_nanos() / 60_000_000_000 + 1) * 60_000_000_000);
+        now = next.unwrap_or(tick).min(tick).max(now + TimeDelta::from_nanos(1));
+    }
+    jobs
+}
+
+fn series(to: &str, stream: &str) -> SeriesKey {
+    SeriesKey { from: "a".to_owned(), to: to.to_owned(), stream: stream.to_owned() }
+}
+
+fn site(database: &Path) -> Site {
+    Site { spec: spec(), here: "a".to_owned(), database: database.to_owned() }
+}
+
+#[test]
+fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("day.db");
+    let spec = spec();
+    let mut store = Store::open(&database, spec.retention).unwrap();
+    let mut engine = Engine::new(&spec, "a");
+    let jobs = run(&mut engine, &mut store, START..START + DAY + 7200);
+    // Two streams each minute for 26 hours, and two each five minutes.
+    assert_eq!(jobs, 2 * 1560 + 2 * 312);
+    assert_eq!((engine.troubles().missed, engine.troubles().overrun), (0, 0));
+
+    let reader = Reader::open(&database).unwrap();
+    let ids = reader.series().unwrap();
+    assert_eq!(ids.len(), 6, "{ids:?}");
+    let (to_b, to_c) = (ids[&series("b", "voice")], ids[&series("c", "voice")]);
+
+    // Hours: 10.00 to 10.59 ms have the mean 10.295, the median 10.29 and the nearest-rank p99 10.59.
+    let hours = reader.hours(Metric::Rtt, START).unwrap();
+    let hour = hours[&(to_b, START + 3600)];
+    assert_eq!((hour.count, hour.min, hour.p50, hour.p99), (60, 10.0, 10.29, 10.59));
+    assert!((hour.mean - 10.295).abs() < 1e-4);
+    // Unknown is no zero: there is no round-trip time of c at 06:00, and half of it at 07:00.
+    assert_eq!(hours.get(&(to_c, START + 6 * 3600)), None);
+    assert_eq!(hours[&(to_c, START + 7 * 3600)].count, 30);
+    let known = reader.hours(Metric::Known, START).unwrap();
+    let share = |hour: u64| known[&(to_c, START + hour * 3600)].mean;
+    assert_eq!([share(5), share(6), share(7), share(8)], [1.0, 0.0, 0.5, 1.0]);
+    let loss = reader.hours(Metric::Loss, START).unwrap();
+    assert_eq!(loss.get(&(to_c, START + 6 * 3600)), None);
+    // 10 of 60 minutes with 5 %.
+    assert!((loss[&(to_b, START + 12 * 3600)].mean - 0.05 / 6.0).abs() < 1e-6);
+
+    // The day: 1440 results, of which those of 90 minutes are unknown.
+    let year = reader.course(to_c, Span::Year, START + DAY + 7200).unwrap();
+    let day = year.iter().find(|known| known.time == START).unwrap();
+    assert_eq!((day.values[&Metric::Known].count, day.values[&Metric::Known].mean), (1440, 0.9375));
+    assert_eq!(day.values[&Metric::Rtt].count, 1350);
+
+    assert_events(&reader, to_b, to_c);
+
+    // Notices: for each series, c down and up again (two ways of echo), loss of b twice.
+    let mut notices = Vec::new();
+    while let Some((id, body)) = store.next_notice().unwrap() {
+        notices.push(serde_json::from_str::<serde_json::Value>(&body).unwrap());
+        store.forget_notice(id).unwrap();
+    }
+    let count = |bound: &str, event: &str| {
+        notices.iter().filter(|notice| notice["bound"] == bound && notice["event"] == event).count()
+    };
+    assert_eq!([count("reachable", "crossed"), count("reachable", "kept")], [3, 3]);
+    assert_eq!([count("loss", "crossed"), count("loss", "kept")], [3, 3], "{notices:?}");
+    assert_eq!(notices.len(), 12);
+
+    assert_pages(&reader, &site(&database));
+}
+
+fn assert_events(reader: &Reader, to_b: i64, to_c: i64) {
+    let events = reader.events(Some(to_c), START, 100).unwrap();
+    let outage: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Outage).collect();
+    assert_eq!(outage.len(), 1, "{events:?}");
+    assert_eq!((outage[0].time, outage[0].until), (DOWN.start, Some(DOWN.end)));
+    let events = reader.events(Some(to_b), START, 100).unwrap();
+    let of = |kind| events.iter().filter(move |event| event.kind == kind).collect::<Vec<_>>();
+    let [path] = of(EventKind::Path)[..] else { panic!("{events:?}") };
+    assert_eq!((path.time, &*path.text), (LONGER + 120, "shortest RTT 10.58 ms → 30.01 ms"));
+    let [bound] = of(EventKind::Bound)[..] else { panic!("{events:?}") };
+    // The second result in a row decides.
+    assert_eq!((bound.time, bound.until), (LOSSY.start + 60, Some(LOSSY.end + 60)));
+}
+
+fn assert_pages(reader: &Reader, site: &Site) {
+    // While c was down.
+    let during = |page: &str| page.matches("\"level\":\"unknown\"").count();
+    let now = START + DAY + 7200;
+    let first = overview(site, reader, &Asked::default(), now).unwrap().to_html();
+    // The hours before the start, of two directions; the cells of c are those of the hour without any result.
+    let (before, legends) = (2 * 21, 2);
+    assert_eq!(during(&first), before + legends, "{}", during(&first));
+    assert!(first.contains("2 directions are measured, all within bounds") || first.contains("6 directions"), "{first:.300}");
+    let asked = Asked::of("from=a&to=c&stream=voice&span=day");
+    let charts = pair(site, reader, &asked, now).unwrap().unwrap().to_html();
+    assert!(charts.contains("Round-trip time") && charts.contains("\"outage\"") && charts.contains("no answer"));
+    assert!(pair(site, reader, &Asked::of("from=a&to=nobody&stream=voice"), now).unwrap().is_none());
+    let _ = BTreeMap::<u8, u8>::new();
+}
+
+#[test]
+fn a_monitor_that_starts_again_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("day.db");
+    let spec = spec();
+    // It ends, as by `kill -9`, while c is down, and starts again while it still is.
+    let (first, second) = (START..DOWN.start + 600, DOWN.start + 1200..DOWN.end + 3600);
+    {
+        let mut store = Store::open(&database, spec.retention).unwrap();
+        run(&mut Engine::new(&spec, "a"), &mut store, first.clone());
+    }
+    let mut store = Store::open(&database, spec.retention).unwrap();
+    let last = store.last_result().unwrap().unwrap();
+    assert!(first.end - last <= 120, "{}", first.end - last);
+    let mut engine = Engine::new(&spec, "a");
+    engine.resume(&store.open_events().unwrap());
+    for entry in giusto_monitor::engine::gap(Some(last), second.start, TimeDelta::from_seconds(60)) {
+        store.record(entry).unwrap();
+    }
+    run(&mut engine, &mut store, second.clone());
+
+    let reader = Reader::open(&database).unwrap();
+    let to_c = reader.series().unwrap()[&series("c", "voice")];
+    let events = reader.events(Some(to_c), START, 100).unwrap();
+    let outages: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Outage).collect();
+    assert_eq!(outages.len(), 1, "{events:?}");
+    assert_eq!((outages[0].time, outages[0].until), (DOWN.start, Some(DOWN.end)));
+    let gaps: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Gap).collect();
+    assert_eq!(gaps.len(), 1);
+    assert_eq!((gaps[0].time, gaps[0].until), (last, Some(second.start)));
+    // Told once that c is down, once that it is up: three series of c each.
+    let mut told = 0;
+    while let Some((id, _)) = store.next_notice().unwrap() {
+        store.forget_notice(id).unwrap();
+        told += 1;
+    }
+    assert_eq!(told, 6);
+}
+
+#[test]
+fn a_reload_keeps_streams_and_their_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut spec = spec();
+    let mut store = Store::open(&folder.path().join("day.db"), spec.retention).unwrap();
+    let mut engine = Engine::new(&spec, "a");
+    let before = run(&mut engine, &mut store, START..START + 1800);
+    // One more host; the streams to b and c are due as before, none twice, none left out.
+    let host = giusto::scenario::HostSpec { id: "d".to_owned(), address: "192.0.2.4".to_owned() };
+    spec.hosts.push(host);
+    spec.pairs.push((0, 3));
+    engine.reload(&spec, "a");
+    let after = run(&mut engine, &mut store, START + 1800..START + 3600);
+    assert_eq!((before, after), (2 * 30 + 2 * 6, 3 * 30 + 3 * 6));
+    assert_eq!(engine.troubles().missed, 0);
+    assert_eq!(engine.states()[&series("b", "voice")].results, [59, 0]);
+}
