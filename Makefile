@@ -7,9 +7,9 @@ CARGO ?= cargo
 test:
 	$(MAKE) -j 2 test-rust test-python
 
-# The tests include the optional WebRTC of `giusto call --browser`. Most of them wait for a clock, hence two for each processor.
+# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence two for each processor.
 test-rust:
-	RUST_TEST_THREADS=$$(( 2 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser
+	RUST_TEST_THREADS=$$(( 2 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.
@@ -26,7 +26,7 @@ test-python:
 		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
 	. $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-args="--profile dev --features giusto-cli/browser" . && \
+		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor" . && \
 	python -m pytest
 
 # The GStreamer element is outside the workspace: it needs libgstreamer1.0-dev. Its tests name what else they need.
@@ -48,7 +48,7 @@ test-str0m:
 
 lint: docs
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/monitor -- -D warnings
 	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
 
 docs:
@@ -60,7 +60,7 @@ header:
 
 # Writes what is generated from the program's tables: the references of scenarios, statistics and Python (where its package is installed).
 reference:
-	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --locked --lib the_reference_is
+	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --features monitor --locked --lib the_reference_is
 	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --locked --test statistics
 	$(PYTHON) lab/scenarios.py
 	! $(PYTHON) -c 'import giusto' 2> /dev/null || $(PYTHON) lab/python_reference.py > docs/reference/python.md

@@ -61,7 +61,7 @@ class Builder:
             return self.given
         target = f"{self.arch}-unknown-linux-musl"
         made = toolchain.for_target(target, self.scratch)
-        build = ["cargo", "zigbuild", "--locked", "-p", "giusto-cli", "--target", target, "--profile", self.profile]
+        build = ["cargo", "zigbuild", "--locked", "-p", "giusto-cli", "--features", "monitor", "--target", target, "--profile", self.profile]
         self.run(build, made, ROOT)
         return self.target_folder / target / {"dev": "debug"}.get(self.profile, self.profile) / "giusto"
 
@@ -86,14 +86,14 @@ class Builder:
             subprocess.run(["strip", folder / "giusto"], check=True)
         program = binary
         if self.arch != HOST:
-            self.run(["cargo", "build", "--locked", "-p", "giusto-cli"], Toolchain(), ROOT)
+            self.run(["cargo", "build", "--locked", "-p", "giusto-cli", "--features", "monitor"], Toolchain(), ROOT)
             program = self.target_folder / "debug/giusto"
         for shell, name in SHELLS.items():
             (folder / "completions" / name).write_text(output(program, "completions", shell) + "\n")
         subprocess.run([program, "man", folder / "man/man1"], check=True)
         for name in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"]:
             shutil.copy(ROOT / name, folder)
-        for name in ["Containerfile", "giusto-recv.service"]:
+        for name in ["Containerfile", "giusto-recv.service", "giusto-monitor.service", "giusto-monitor.json"]:
             shutil.copy(ROOT / "packaging" / name, folder)
         # For `giusto explore --out`.
         engine = self.target_folder / "web/giusto.wasm.gz"
@@ -148,9 +148,10 @@ class Builder:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(staged, folder)
         shutil.copytree(ROOT / "packaging/debian", folder / "debian")
-        unit = (ROOT / "packaging/giusto-recv.service").read_text()
-        unit = unit.replace("/usr/local/bin/", "/usr/bin/").replace("DynamicUser=yes", "User=giusto")
-        (folder / "debian/giusto.giusto-recv.service").write_text(unit)
+        for name in ["giusto-recv", "giusto-monitor"]:
+            unit = (ROOT / f"packaging/{name}.service").read_text()
+            unit = unit.replace("/usr/local/bin/", "/usr/bin/").replace("DynamicUser=yes", "User=giusto")
+            (folder / f"debian/giusto.{name}.service").write_text(unit)
         licence = (ROOT / "LICENSE-MIT").read_text().splitlines()
         copyright = folder / "debian/copyright"
         texts = {"@MIT@": "\n".join(f" {line}" if line else " ." for line in licence[2:])}

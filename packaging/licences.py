@@ -19,7 +19,9 @@ def crates(root: Path, package: str, target: str) -> list[dict[str, Any]]:
     def cargo(*words: str) -> str:
         return subprocess.run(["cargo", *words], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    tree = cargo("tree", "--locked", "--package", package, "--target", target, "--edges", "normal", "--prefix", "none")
+    tree = ["tree", "--locked", "--package", package, "--target", target, "--edges", "normal", "--prefix", "none"]
+    # What packages are built with.
+    tree = cargo(*tree, *(["--features", "monitor"] if package == "giusto-cli" else []))
     contained = {tuple(line.split()[:2]) for line in tree.splitlines()}
     known = json.loads(cargo("metadata", "--locked", "--format-version", "1"))["packages"]
     others = [crate for crate in known if crate["source"] and (crate["name"], f"v{crate['version']}") in contained]

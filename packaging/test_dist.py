@@ -239,11 +239,12 @@ class Tests:
         installed += ["usr/share/zsh/vendor-completions/_giusto", "usr/share/fish/vendor_completions.d/giusto.fish"]
         for name in installed:
             assert (root / name).exists() or name.startswith("usr/share/man"), name
-        unit = (root / "lib/systemd/system/giusto-recv.service").read_text()
-        (user,) = re.findall(r"^User=(.+)$", unit, re.MULTILINE)
-        assert re.search(rf"^{user}:x:\d+:", (root / "etc/passwd").read_text(), re.MULTILINE)
-        (program,) = re.findall(r"^ExecStart=(\S+)", unit, re.MULTILINE)
-        assert (root / program.lstrip("/")).exists()
+        for name in ["giusto-recv", "giusto-monitor"]:
+            unit = (root / f"lib/systemd/system/{name}.service").read_text()
+            (user,) = re.findall(r"^User=(.+)$", unit, re.MULTILINE)
+            assert re.search(rf"^{user}:x:\d+:", (root / "etc/passwd").read_text(), re.MULTILINE)
+            (program,) = re.findall(r"^ExecStart=(\S+)", unit, re.MULTILINE)
+            assert (root / program.lstrip("/")).exists()
         use(place, self.version)
         # The package has the simulator for browsers if `make web` came first.
         if (root / "usr/share/giusto/giusto.wasm.gz").exists():

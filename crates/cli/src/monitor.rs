@@ -19,6 +19,14 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "HOST")]
     here: Option<String>,
 
+    /// File of keys that the hosts share, instead of `keys` of the file
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Results, instead of `database` of the file
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+
     /// Read the file, say what is wrong with it, and end
     #[arg(long)]
     check: bool,
@@ -109,8 +117,10 @@ mod present {
             let file = args.file.display();
             misuse!("{file}: no host is called \"{here}\": say which of {} this is, with --here", known.join(", "));
         }
-        let keys = spec.keys.as_ref().map(|path| read_keys(&folder.join(path))).transpose()?;
-        Ok(Config { spec, here, folder, keys })
+        let keys = args.key_file.clone().or_else(|| Some(folder.join(spec.keys.as_ref()?)));
+        let keys = keys.map(|path| read_keys(&path)).transpose()?;
+        let database = args.database.clone().unwrap_or_else(|| folder.join(&spec.database));
+        Ok(Config { spec, here, database, keys })
     }
 }
 #[cfg(feature = "monitor")]

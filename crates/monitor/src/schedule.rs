@@ -73,9 +73,9 @@ impl Slots {
         self.set_back
     }
 
-    /// Goes on where `earlier` was, if both have the same slots.
+    /// Goes on where `earlier` was, at its place in the interval, if both have the same interval.
     pub(crate) fn continue_from(&mut self, earlier: &Self) {
-        if (self.interval, self.phase) == (earlier.interval, earlier.phase) {
+        if self.interval == earlier.interval {
             *self = earlier.clone();
         }
     }

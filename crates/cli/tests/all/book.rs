@@ -62,6 +62,7 @@ impl Block {
         self.value("needs").into_iter().flat_map(|needs| needs.split(',')).find(|need| {
             let folders = env::var_os("PATH").unwrap_or_default();
             match *need {
+                "monitor" => !cfg!(feature = "monitor"),
                 "root" => fs::metadata("/proc/self").unwrap().uid() != 0,
                 need if NEVER_HERE.contains(&need) => true,
                 need if PROGRAMS.contains(&need) => {

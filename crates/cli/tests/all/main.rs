@@ -26,6 +26,7 @@ mod link_chromium;
 mod live;
 mod load;
 mod lte;
+mod monitor;
 mod outage;
 mod pages;
 mod published;

@@ -217,20 +217,30 @@ fn denied_addresses_get_no_answer() {
 
 #[test]
 fn the_service_unit_is_valid_and_hardened() {
-    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/giusto-recv.service");
-    let unit = fs::read_to_string(unit).unwrap();
     // Its flags exist: what is missing is the key file.
+    assert_unit("giusto-recv", "--key-file ${CREDENTIALS_DIRECTORY}/keys: cannot be read");
+}
+
+#[cfg(feature = "monitor")]
+#[test]
+fn the_unit_of_the_monitor_is_valid_and_hardened() {
+    assert_unit("giusto-monitor", "/etc/giusto/monitor.toml: cannot be read");
+}
+
+fn assert_unit(name: &str, missing: &str) {
+    let unit = format!("{}/../../packaging/{name}.service", env!("CARGO_MANIFEST_DIR"));
+    let unit = fs::read_to_string(unit).unwrap();
     let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let (program, args) = command.split_once(' ').unwrap();
     let output = run(&args.split(' ').collect::<Vec<_>>());
-    assert!(text(&output.stderr).contains("--key-file ${CREDENTIALS_DIRECTORY}/keys: cannot be read"));
+    assert!(text(&output.stderr).contains(missing), "{}", text(&output.stderr));
 
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        eprintln!("SKIPPED the_service_unit_is_valid_and_hardened: no systemd-analyze");
+        eprintln!("SKIPPED {name}.service: no systemd-analyze");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("giusto-recv.service");
+    let path = folder.path().join(format!("{name}.service"));
     fs::write(&path, unit.replace(program, env!("CARGO_BIN_EXE_giusto"))).unwrap();
     let analyze = |args: &[&str]| Command::new("systemd-analyze").args(args).arg(&path).output().unwrap();
     let verified = analyze(&["verify"]);

@@ -31,9 +31,12 @@ const MAX_SERIES: usize = 1000;
 /// let monitor = Document::parse(text, "monitor.toml")?.monitor()?;
 /// assert_eq!(monitor.pairs, [(0, 1), (1, 0)]);
 ///
-/// let wrong = text.replace("192.0.2.2", "192.0.2.2:http").replace("voice\"\n", "speech\"\n");
-/// let message = Document::parse(&wrong, "monitor.toml")?.monitor().unwrap_err().to_string();
-/// assert!(message.starts_with("monitor.toml:"), "{message}");
+/// // All problems at once.
+/// let wrong = text.replace("192.0.2.2", "192.0.2.2:http").replace("kind = \"voice", "kind = \"speech");
+/// let error = Document::parse(&wrong, "monitor.toml")?.monitor().unwrap_err();
+/// let [host, stream] = error.problems() else { panic!("{error}") };
+/// assert!(host.starts_with("monitor.toml:7: host \"oslo\": address: expected HOST or HOST:PORT"), "{host}");
+/// assert!(stream.starts_with("monitor.toml:10: stream \"voice\": kind: unknown name \"speech\""), "{stream}");
 /// # Ok::<(), giusto::scenario::ScenarioError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -163,7 +166,6 @@ impl MonitorSpec {
     pub(super) fn with_pairs(mut self, pairs: &Pairs) -> Result<Self, Vec<Finding>> {
         let mut found = Vec::new();
         self.ids(&mut found);
-        self.streams(&mut found);
         let names: Vec<&str> = self.hosts.iter().map(|host| host.id.as_str()).collect();
         let place = |name: &str| names.iter().position(|known| *known == name);
         let mut refuse = |key, element, text: String| {
@@ -242,16 +244,6 @@ impl MonitorSpec {
             let text = "stream: at least 1 is needed: add [[stream]] with id and kind";
             found.push((At::new("stream", usize::MAX, ""), text.to_owned()));
         }
-        for (index, host) in self.hosts.iter().enumerate() {
-            if let Err(text) = address(&host.address) {
-                found.push((At::new("host", index, "address"), format!("host \"{}\": address: {text}", host.id)));
-            }
-        }
-        if let Some(webhook) = &self.webhook
-            && let Err(text) = url(&webhook.url)
-        {
-            found.push((At::new("webhook", 0, "url"), format!("webhook: url: {text}")));
-        }
         let Retention { results, hours, days } = self.retention;
         for (key, value, shorter, below) in
             [("hours", hours, results, "results"), ("days", days, hours, "hours")]
@@ -262,23 +254,10 @@ impl MonitorSpec {
             }
         }
     }
-
-    fn streams(&self, found: &mut Vec<Finding>) {
-        for (index, stream) in self.streams.iter().enumerate() {
-            // The next one must not begin before the last one has its result.
-            let longest = TimeDelta::from_nanos(stream.interval.as_nanos() / 2);
-            let (is_short, key) = (stream.duration <= longest, "duration");
-            let text = format_args!(
-                "stream \"{}\": duration: must be at most half of the interval, {longest}, found {}",
-                stream.id, stream.duration
-            );
-            found.extend(check(is_short, key, text).err().map(|(key, text)| (At::new("stream", index, key), text)));
-        }
-    }
 }
 
 /// Checks the form of `HOST` or `HOST:PORT`.
-fn address(text: &str) -> Result<(), String> {
+pub(super) fn address(text: &str) -> Result<(), String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let is_address = bare.parse::<std::net::IpAddr>().is_ok();
     let (host, port) = if is_address { (text, None) } else { split(text) };
@@ -294,7 +273,7 @@ fn split(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Checks that a URL is one of HTTP.
-fn url(text: &str) -> Result<(), String> {
+pub(super) fn url(text: &str) -> Result<(), String> {
     if text.starts_with("https://") {
         return Err(format!("\"{text}\": TLS is not supported: name a relay of this machine or network by http://"));
     }

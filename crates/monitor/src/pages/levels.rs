@@ -48,7 +48,10 @@ pub(super) fn level(metric: Metric, value: f64, thresholds: &Thresholds) -> Leve
 /// What the colours mean.
 pub(super) fn legend(metric: Metric, thresholds: &Thresholds) -> Vec<(Level, String)> {
     let limited = limit(metric, thresholds);
-    let show = |value: f64| crate::engine::show(metric, value);
+    let show = |value: f64| match metric {
+        Metric::Known | Metric::Loss | Metric::Mos => crate::engine::show(metric, value),
+        _ => format!("{value} ms"),
+    };
     let sign = if falls(metric) { "below" } else { "above" };
     let [first, ..] = scale(metric);
     let words = match limited {

@@ -50,8 +50,8 @@ pub struct Config {
     pub spec: MonitorSpec,
     /// The host on which this runs.
     pub here: String,
-    /// The folder to which its paths are relative.
-    pub folder: PathBuf,
+    /// The file of the results.
+    pub database: PathBuf,
     /// The keys that the hosts share.
     pub keys: Option<KeyRing>,
 }
@@ -166,7 +166,7 @@ struct Service {
 
 impl Service {
     fn start(config: Config, host: &mut Host<'_>) -> Result<Self, ServiceError> {
-        let database = config.folder.join(&config.spec.database);
+        let database = config.database.clone();
         let mut store = Store::open(&database, config.spec.retention)?;
         let mut engine = Engine::new(&config.spec, &config.here);
         engine.resume(&store.open_events()?);
@@ -338,8 +338,7 @@ impl Service {
                 return;
             }
         };
-        let database = config.folder.join(&config.spec.database);
-        if database != Path::new(self.store.path()) {
+        if config.database != Path::new(self.store.path()) {
             (host.say)("warning: database: another file needs a restart: results go to the one from before");
         }
         if config.spec.listen != self.config.spec.listen {

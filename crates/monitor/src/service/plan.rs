@@ -56,6 +56,8 @@ pub(super) fn client(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Client>, u16)
         }
     };
     let direction = if job.reverse { Direction::Reverse } else { Direction::Forward };
+    // RTP carries no authentication.
+    let keys = keys.filter(|_| !matches!(job.stream.kind, WatchedKind::Voice(_)));
     // Each address of the host has its turn.
     let destination = Destination { traffic_class, keys, ..Destination::new(([0; 4], 0).into()) };
     (Box::new(Streams { plan, direction, destination }), PORT)

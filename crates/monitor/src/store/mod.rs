@@ -22,7 +22,7 @@ use std::{
 };
 
 use giusto::scenario::Retention;
-use rusqlite::{Connection, OpenFlags, Transaction, params, params_from_iter, types::Value};
+use rusqlite::{Connection, OpenFlags, Statement, Transaction, params, params_from_iter, types::Value};
 
 use crate::{
     metric::Metric,
@@ -314,17 +314,24 @@ impl Store {
 /// Writes entries, all or none.
 fn write(db: &mut Connection, ids: &mut BTreeMap<SeriesKey, i64>, entries: &[Entry]) -> rusqlite::Result<()> {
     let changes = db.transaction()?;
+    let mut into = changes.prepare(&schema::insert_result())?;
     for entry in entries {
-        write_one(&changes, ids, entry)?;
+        write_one(&changes, &mut into, ids, entry)?;
     }
+    drop(into);
     changes.commit()
 }
 
-fn write_one(db: &Transaction<'_>, ids: &mut BTreeMap<SeriesKey, i64>, entry: &Entry) -> rusqlite::Result<()> {
+fn write_one(
+    db: &Transaction<'_>,
+    results: &mut Statement<'_>,
+    ids: &mut BTreeMap<SeriesKey, i64>,
+    entry: &Entry,
+) -> rusqlite::Result<()> {
     let series = entry.series.as_ref().map(|key| id_of(db, ids, key)).transpose()?;
     let time = entry.time as i64;
     if let (Some(series), Some(sample)) = (series, &entry.sample) {
-        write_sample(db, time, series, sample)?;
+        results.execute(params_from_iter(columns(time, series, sample)))?;
     }
     for note in &entry.notes {
         match note {
@@ -357,7 +364,8 @@ fn id_of(db: &Transaction<'_>, ids: &mut BTreeMap<SeriesKey, i64>, key: &SeriesK
     Ok(id)
 }
 
-fn write_sample(db: &Transaction<'_>, time: i64, series: i64, sample: &Sample) -> rusqlite::Result<()> {
+/// The columns of a result.
+fn columns(time: i64, series: i64, sample: &Sample) -> Vec<Value> {
     let whole = |value: Option<u64>| value.map_or(Value::Null, |value| Value::Integer(value as i64));
     let mut row = vec![Value::Integer(time), Value::Integer(series)];
     if let Sample::Measured(measured) = sample {
@@ -369,7 +377,7 @@ fn write_sample(db: &Transaction<'_>, time: i64, series: i64, sample: &Sample) -
         // Without figures. Nothing takes less room than NULL.
         row.resize(5 + Metric::STORED.len(), Value::Null);
     }
-    db.prepare(&schema::insert_result())?.execute(params_from_iter(row)).map(drop)
+    row
 }
 
 /// Opens the database for one who reads.

@@ -7,7 +7,7 @@ use giusto_units::TimeDelta;
 
 use super::{parts::each, prelude::*};
 use crate::scenario::monitor::{
-    HostSpec, MonitorSpec, Pairs, Retention, Thresholds, WatchedKind, WatchedStream, Webhook,
+    HostSpec, MonitorSpec, Pairs, Retention, Thresholds, WatchedKind, WatchedStream, Webhook, address, url,
 };
 
 /// The port of page and metrics.
@@ -51,7 +51,7 @@ keys! { HOST_KEYS {
 } }
 
 const STREAM: Group = Group::new("stream", &[STREAM_KEYS]).with_kinds("kind", None, &[
-    variant("voice", "RTP as a codec sends it, with R and MOS; to other hosts only", &[VOICE]),
+    variant("voice", "RTP as a codec sends it, with R and MOS; `giusto recv` with keys also needs `--accept-unauthenticated`", &[VOICE]),
     variant("cbr", "datagrams at a constant bit rate", &[CBR]),
     variant("stamp", "STAMP (RFC 8762), both directions at once; the hosts run `giusto recv --accept stamp`", &[STAMP]),
 ]);
@@ -116,14 +116,17 @@ pub(in crate::scenario) fn monitor(root: &Node<'_>) -> Found<(MonitorSpec, Pairs
         });
         let key_file = keys.optional("keys");
         let pairs = keys.with("pairs", |node| named(node, &PAIRS, pairs)).flatten();
-        let hosts = each(keys, "host", &HOST, quoted_id, |keys| HostSpec {
-            id: keys.value("id"),
-            address: keys.value("address"),
+        let hosts = each(keys, "host", &HOST, quoted_id, |keys| {
+            let address = keys.with("address", |node| checked(node, address));
+            HostSpec { id: keys.value("id"), address: address.unwrap_or_default() }
         });
         let common = threshold(keys).unwrap_or_default();
         let streams = each(keys, "stream", &STREAM, quoted_id, |keys| stream(keys, common));
         let webhook = keys.with("webhook", |node| {
-            table(node, &WEBHOOK, |keys| Webhook { url: keys.value("url") })
+            table(node, &WEBHOOK, |keys| {
+                let url = keys.with("url", |node| checked(node, url));
+                Webhook { url: url.unwrap_or_default() }
+            })
         });
         let kept = keys.with("retention", |node| table(node, &RETENTION, kept)).unwrap_or(KEPT_DAYS);
         let seconds = |days: u64| days * DAY;
@@ -162,6 +165,15 @@ fn kept(keys: &mut read::Table<'_>) -> Retention {
     }
 }
 
+/// A text that `check` accepts.
+fn checked(node: &Node<'_>, check: fn(&str) -> Result<(), String>) -> Found<String> {
+    let text = String::read(node)?;
+    match check(&text) {
+        Ok(()) => Ok(text),
+        Err(why) => wrong(node, why),
+    }
+}
+
 fn pairs(keys: &mut read::Table<'_>) -> Option<Pairs> {
     Some(match keys.kind(&PAIRS)? {
         "star" => Pairs::Star(keys.value("centre")),
@@ -177,7 +189,12 @@ fn threshold(keys: &mut read::Table<'_>) -> Option<Thresholds> {
 fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStream> {
     let id = keys.value("id");
     let interval: TimeDelta = keys.value("interval");
-    let duration = keys.value("duration");
+    let duration: TimeDelta = keys.value("duration");
+    // The next one must not begin before the last one has its result.
+    let longest = TimeDelta::from_nanos(interval.as_nanos() / 2);
+    if duration > longest {
+        keys.wrong("duration", format_args!("duration: must be at most half of the interval, {longest}, found {duration}"));
+    }
     let dscp = keys.value::<u32>("dscp") as u8;
     let thresholds = threshold(keys).unwrap_or(common);
     let kind = match keys.kind(&STREAM)? {

@@ -357,7 +357,10 @@ const matrix = ({ title, caption, corner, columns, rows, dense, legend }) => {
     make("tbody", {}, ...rows.map(row)),
   );
   const key = ([level, text]) => make("span", {}, make("i", { class: `level ${level}` }), text);
-  return make("section", { class: "sheet" }, heading(title), make("p", { class: "caption" }, ...words(caption)), scrollBox(grid, title), make("div", { class: "legend" }, ...legend.map(key)));
+  const box = scrollBox(grid, title);
+  // The newest columns are the last.
+  if (dense) requestAnimationFrame(() => { box.firstChild.scrollLeft = box.firstChild.scrollWidth; });
+  return make("section", { class: "sheet" }, heading(title), make("p", { class: "caption" }, ...words(caption)), box, make("div", { class: "legend" }, ...legend.map(key)));
 };
 
 const links = ({ label, links: all }) => make(

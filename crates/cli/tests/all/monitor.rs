@@ -1,0 +1,331 @@
+//! `giusto monitor`.
+
+use crate::common::{run, text};
+
+#[cfg(not(feature = "monitor"))]
+#[test]
+fn without_sqlite_the_monitor_says_how_to_get_it() {
+    let output = run(&["monitor", "monitor.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(error.lines().count() == 1 && error.contains("--features monitor"), "{error}");
+}
+
+#[cfg(feature = "monitor")]
+mod present {
+    use std::{
+        fs,
+        io::{BufRead, BufReader, Read, Write},
+        net::{SocketAddr, TcpListener, TcpStream},
+        path::Path,
+        process::{Command, Stdio},
+        sync::mpsc,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use serde_json::Value;
+
+    use super::{run, text};
+    use crate::common::{
+        giusto,
+        namespace::{Far, in_namespace},
+        process::Running,
+    };
+
+    /// Hosts, with streams of 0.3 s each second.
+    const FILE: &str = r#"
+listen = "127.0.0.1:0"
+keys = "keys"
+[[host]]
+id = "near"
+address = "10.9.0.1"
+[[host]]
+id = "far"
+address = "10.9.0.2"
+[[stream]]
+id = "load"
+kind = "cbr"
+rate = "200 kbit/s"
+size = "250 B"
+reverse = true
+interval = "1 s"
+duration = "300 ms"
+[threshold]
+loss = 0.5
+"#;
+
+    /// A monitor that runs, and what it says.
+    struct Monitor {
+        process: Running,
+        page: SocketAddr,
+        lines: mpsc::Receiver<String>,
+    }
+
+    impl Monitor {
+        fn start(folder: &Path) -> Self {
+            let file = folder.join("monitor.toml");
+            let mut command = giusto(&["monitor", file.to_str().unwrap(), "--here", "near"]);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let stderr = BufReader::new(child.stderr.take().unwrap());
+            let (say, lines) = mpsc::channel();
+            thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(say.send(line))));
+            let process = Running(child);
+            let first = lines.recv_timeout(Duration::from_secs(60)).unwrap();
+            let page = first.split("page at http://").nth(1).and_then(|rest| rest.split('/').next());
+            let page = page.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{first}"));
+            Self { process, page, lines }
+        }
+
+        fn says(&self, part: &str) -> String {
+            let end = Instant::now() + Duration::from_secs(60);
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it does not say {part:?}"));
+                if line.contains(part) {
+                    return line;
+                }
+            }
+        }
+
+        fn get(&self, path: &str) -> String {
+            let mut client = TcpStream::connect(self.page).unwrap();
+            write!(client, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.page).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {answer:.200}");
+            answer
+        }
+
+        /// Waits for a line of the metrics.
+        fn shows(&self, line: &str) {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !self.get("/metrics").lines().any(|found| found == line) {
+                assert!(Instant::now() < end, "{line}\n{}", self.get("/metrics"));
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+
+        /// The number of results so far.
+        fn results(&self) -> u64 {
+            let text = self.get("/metrics");
+            let counts = text.lines().filter(|line| line.starts_with("giusto_monitor_results_total"));
+            counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+        }
+
+        fn has_results(&self, more: u64) {
+            let (before, end) = (self.results(), Instant::now() + Duration::from_secs(60));
+            while self.results() < before + more {
+                assert!(Instant::now() < end, "{}", self.get("/metrics"));
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn known(from: &str, to: &str, known: u8) -> String {
+        format!("giusto_monitor_known{{from=\"{from}\",to=\"{to}\",stream=\"load\"}} {known}")
+    }
+
+    /// A folder with the file, more lines in it, and keys.
+    fn folder(more: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("monitor.toml"), format!("{FILE}{more}")).unwrap();
+        write_keys(folder.path());
+        folder
+    }
+
+    fn write_keys(folder: &Path) {
+        let path = folder.join("keys");
+        fs::write(&path, "1 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n").unwrap();
+        assert!(Command::new("chmod").arg("600").arg(path).status().unwrap().success());
+    }
+
+    /// What `sqlite3` of Python, another program with SQLite, finds in the database.
+    fn query(folder: &Path, text: &str) -> Option<Value> {
+        let script = "import json, sqlite3, sys\n\
+                      db = sqlite3.connect(sys.argv[1])\n\
+                      print(json.dumps([db.execute('PRAGMA integrity_check').fetchall(), db.execute(sys.argv[2]).fetchall()]))";
+        let database = folder.join("monitor.db");
+        let output = Command::new("python3").arg("-c").arg(script).arg(database).arg(text).output().ok()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found[0][0][0], "ok");
+        Some(found[1].clone())
+    }
+
+    #[test]
+    fn every_error_of_a_file_is_said_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        let wrong = "listen = \"9106\"\n[[host]]\nid = \"a\"\naddress = \"192.0.2.1:http\"\n[[host]]\nadress = \"b\"\n\
+                     [[stream]]\nid = \"s\"\nkind = \"cbr\"\nduration = \"50 s\"\n[webhook]\nurl = \"https://a\"\n";
+        fs::write(&file, wrong).unwrap();
+        let output = run(&["monitor", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        let errors = text(&output.stderr);
+        for (line, part) in [
+            (1, "listen: expected an address and a port"),
+            (4, "host \"a\": address: expected HOST or HOST:PORT"),
+            (5, "host 2: id is missing"),
+            (5, "host 2: address is missing"),
+            (6, "host 2: unknown key \"adress\": did you mean \"address\"?"),
+            (10, "stream \"s\": duration: must be at most half of the interval, 30 s, found 50 s"),
+            (12, "webhook: url: \"https://a\": TLS is not supported"),
+        ] {
+            let found = errors.lines().any(|error| error.contains(&format!("m.toml:{line}: {part}")));
+            assert!(found, "{line}: {part}\n{errors}");
+        }
+        fs::write(&file, FILE.replace("keys = \"keys\"\n", "")).unwrap();
+        let nobody = run(&["monitor", file.to_str().unwrap(), "--here", "nobody"]);
+        assert!(text(&nobody.stderr).contains("no host is called \"nobody\": say which of near, far this is"));
+        assert_eq!(run(&["monitor", file.to_str().unwrap(), "--here", "far", "--check"]).status.code(), Some(0));
+    }
+
+    /// A host that goes and comes, a monitor that is killed, reloaded and stopped.
+    #[test]
+    fn a_monitor_outlives_hosts_and_its_own_end() {
+        in_namespace("a monitor that is killed", 65_536, || {
+            let far = Far::behind(1500);
+            let hook = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("\n[webhook]\nurl = \"http://{}/told\"\n", hook.local_addr().unwrap());
+            let (tell, notices) = mpsc::channel();
+            thread::spawn(move || while tell.send(told(&hook)).is_ok() {});
+            let told = || notices.recv_timeout(Duration::from_secs(60)).unwrap();
+            let folder = folder(&url);
+            let keys = folder.path().join("keys");
+            let receiver =
+                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+
+            let mut monitor = Monitor::start(folder.path());
+            monitor.shows(&known("near", "far", 1));
+            monitor.shows(&known("far", "near", 1));
+            let page = monitor.get("/");
+            assert!(page.contains("giusto monitor") && page.contains("\"link\":\"pair?from=near&to=far"));
+            let charts = monitor.get("/pair?from=near&to=far&stream=load&span=6h");
+            assert!(charts.contains("Round-trip time") && charts.contains("\"value\":\"0 %\""), "{charts:.1000}");
+
+            // It is killed: what was written is there, and it goes on.
+            let before = monitor.results();
+            monitor.process.0.kill().unwrap();
+            monitor.process.0.wait().unwrap();
+            if let Some(rows) = query(folder.path(), "SELECT count(*) FROM result") {
+                assert!(rows[0][0].as_u64().unwrap() >= before, "{rows} {before}");
+            }
+            let monitor = Monitor::start(folder.path());
+            monitor.shows(&known("near", "far", 1));
+
+            // The far end goes: unknown, not 0 % of loss, and told once.
+            drop(receiver);
+            monitor.shows(&known("near", "far", 0));
+            monitor.has_results(6);
+            assert!(!monitor.get("/metrics").contains("loss_ratio{from=\"near\",to=\"far\""));
+            let (first, second) = (told(), told());
+            for notice in [&first, &second] {
+                assert_eq!((&notice["event"], &notice["bound"]), (&"crossed".into(), &"reachable".into()));
+            }
+            assert_ne!(first["from"], second["from"]);
+            let receiver =
+                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+            monitor.shows(&known("near", "far", 1));
+            assert_eq!(told()["event"], "kept");
+
+            // A wrong file changes nothing, a right one what it says.
+            let file = folder.path().join("monitor.toml");
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(&file, text.replace("0.5", "50")).unwrap();
+            monitor.process.signal("HUP");
+            assert!(monitor.says("monitor.toml:").contains("threshold: loss: must be 0 to 1, found 50"));
+            monitor.says("the configuration from before stays in force");
+            fs::write(&file, text.replace("id = \"load\"", "id = \"flow\"")).unwrap();
+            monitor.process.signal("HUP");
+            monitor.says("the configuration was read again");
+            monitor.shows(&known("near", "far", 1).replace("load", "flow"));
+            assert!(!monitor.get("/metrics").contains("stream=\"load\""));
+
+            monitor.process.signal("TERM");
+            assert!(monitor.process.output_of_end().success());
+            drop(receiver);
+            let outages = "SELECT count(*), sum(until IS NULL) FROM event WHERE kind = 'outage'";
+            if let Some(rows) = query(folder.path(), outages) {
+                assert_eq!(rows, serde_json::json!([[2, 0]]));
+            }
+        });
+    }
+
+    /// The next notice, which is accepted.
+    fn told(hook: &TcpListener) -> Value {
+        let (client, _) = hook.accept().unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut lines = BufReader::new(client);
+        let (mut line, mut length) = (String::new(), 0);
+        while lines.read_line(&mut line).unwrap() > 2 {
+            length = line.strip_prefix("Content-Length: ").map_or(length, |text| text.trim().parse().unwrap());
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        lines.read_exact(&mut body).unwrap();
+        lines.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// A disk without room: measuring goes on, and what was measured meanwhile is written when there is room again.
+    #[test]
+    fn a_full_disk_loses_no_result() {
+        in_namespace("a full disk", 65_536, || {
+            let far = Far::behind(1500);
+            let folder = folder("");
+            let disk = folder.path().join("disk");
+            fs::create_dir(&disk).unwrap();
+            let mounted = Command::new("mount")
+                .args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"])
+                .arg(&disk)
+                .status();
+            if !mounted.is_ok_and(|status| status.success()) {
+                let _ = writeln!(std::io::stderr(), "SKIPPED a full disk: cannot mount a tmpfs");
+                return;
+            }
+            let _unmount = Unmount(&disk);
+            let file = disk.join("monitor.toml");
+            fs::copy(folder.path().join("monitor.toml"), &file).unwrap();
+            write_keys(&disk);
+            let keys = folder.path().join("keys");
+            let _receiver =
+                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+            let monitor = Monitor::start(&disk);
+            monitor.shows(&known("near", "far", 1));
+
+            // The rest of the disk.
+            let filler = disk.join("filler");
+            let mut fill = fs::File::create(&filler).unwrap();
+            while fill.write_all(&[7; 1024]).is_ok() {}
+            drop(fill);
+            let warning = monitor.says("results are not written");
+            assert!(warning.contains("free some space; results wait in memory meanwhile"), "{warning}");
+            monitor.shows("giusto_monitor_writing 0");
+            monitor.has_results(4);
+            fs::remove_file(&filler).unwrap();
+            monitor.says("results are written again");
+            monitor.shows("giusto_monitor_waiting_results 0");
+            let count = monitor.results();
+            if let Some(rows) = query(&disk, "SELECT count(*) FROM result") {
+                assert!(rows[0][0].as_u64().unwrap() >= count, "{rows} {count}");
+            }
+        });
+    }
+
+    /// Ends a mount with the test.
+    struct Unmount<'a>(&'a Path);
+
+    impl Drop for Unmount<'_> {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg("-l").arg(self.0).status();
+        }
+    }
+
+    impl Running {
+        /// Its exit status.
+        fn output_of_end(mut self) -> std::process::ExitStatus {
+            self.0.wait().unwrap()
+        }
+    }
+}
