@@ -186,7 +186,7 @@ fn assert_pages(reader: &Reader, site: &Site) {
     let first = overview(site, reader, &Asked::default(), now).unwrap().to_html();
     // Of two directions the hours before the start and the one that has just begun, and the hour in which c was down.
     assert_eq!(unknown(&first), 2 * (21 + 1) + 1);
-    assert!(first.contains("6 directions are measured, all within bounds."), "{first:.600}");
+    assert!(first.contains("6 streams are measured, all within bounds."), "{first:.600}");
     let begun = DOWN.start + 1800;
     let down = overview(site, reader, &Asked::of("stream=voice&metric=rtt"), begun).unwrap().to_html();
     assert!(down.contains("a → c: unknown"), "{down:.600}");

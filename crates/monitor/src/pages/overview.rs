@@ -35,10 +35,18 @@ const MAX_EVENTS: usize = 40;
 pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Report> {
     let metric = asked.metric.unwrap_or(Metric::Loss);
     let Some(stream) = chosen(site, asked) else { return Ok(report("giusto monitor", "Nothing is watched.".to_owned())) };
-    let series = reader.series()?;
-    // A result comes after its interval has begun, and the stream has ended.
-    let fresh = (2.0 * stream.interval.as_seconds() + stream.duration.as_seconds()) as u64 + 15;
-    let latest = reader.latest(now.saturating_sub(fresh))?;
+    let mut series = reader.series()?;
+    let is_host = |id: &str| site.spec.hosts.iter().any(|host| host.id == id);
+    let of = |key: &SeriesKey| site.spec.streams.iter().find(|stream| stream.id == key.stream);
+    // What is no longer in the configuration is not shown.
+    series.retain(|key, _| is_host(&key.from) && is_host(&key.to) && of(key).is_some());
+    let names: BTreeMap<i64, &SeriesKey> = series.iter().map(|(key, id)| (*id, key)).collect();
+    let oldest = site.spec.streams.iter().map(fresh_s).max().unwrap_or_default();
+    let mut latest = reader.latest(now.saturating_sub(oldest))?;
+    latest.retain(|id, latest| {
+        let stream = names.get(id).and_then(|key| of(key));
+        stream.is_some_and(|stream| now.saturating_sub(latest.time) <= fresh_s(stream))
+    });
     let view = View { site, stream, metric, series: &series, latest: &latest };
 
     let mut page = report("giusto monitor", view.headline(reader, now)?);
@@ -50,13 +58,17 @@ pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<
     page.push(links("Figure", METRICS, metric, |metric| metric.to_string(), |metric| address(&stream.id, metric)));
     page.push(view.matrix(now));
     page.push(view.heat(&reader.hours(metric, begin(now))?, now));
-    let names: BTreeMap<i64, &SeriesKey> = series.iter().map(|(key, id)| (*id, key)).collect();
     let recent = reader.events(None, now.saturating_sub(RECENT_S), MAX_EVENTS)?;
     page.push(events(&recent, |event| match event.series {
         None => Some("monitor".to_owned()),
         Some(id) => names.get(&id).map(|key| format!("{}, {}", direction(&key.from, &key.to), key.stream)),
     }));
     Ok(page)
+}
+
+/// How old the newest result of a stream may be, in seconds: it comes after its interval has begun and the stream has ended.
+fn fresh_s(stream: &WatchedStream) -> u64 {
+    (2.0 * stream.interval.as_seconds() + stream.duration.as_seconds()) as u64 + 15
 }
 
 /// The beginning of the heat map.
@@ -83,11 +95,11 @@ impl View<'_> {
         crossed.dedup();
         let known = |latest: &&Latest| latest.figures.of(Metric::Known) == Some(1.0);
         let measured = self.latest.values().filter(known).count() as u64;
-        let unknown = self.latest.len() as u64 - measured;
-        let all = plural(measured, "direction is measured", "directions are measured");
+        let unknown = self.series.len() as u64 - measured;
+        let all = plural(measured, "stream is measured", "streams are measured");
         let mut text = match crossed.len() as u64 {
             0 => format!("{all}, all within bounds"),
-            bad => format!("{all}, {} out of bounds", plural(bad, "series is", "series are")),
+            bad => format!("{all}, {bad} out of bounds"),
         };
         if unknown > 0 {
             text += &format!(", {unknown} unknown");
