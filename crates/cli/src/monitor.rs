@@ -54,11 +54,7 @@ pub(crate) use absent::{prepare, run};
 
 #[cfg(feature = "monitor")]
 mod present {
-    use std::{
-        path::Path,
-        process::ExitCode,
-        sync::atomic::AtomicBool,
-    };
+    use std::{path::Path, process::ExitCode, sync::atomic::AtomicBool};
 
     use giusto::scenario::Document;
     use giusto_monitor::service::{Config, Host, ServiceError, run as watch};
@@ -87,12 +83,17 @@ mod present {
         let hangups = Hangups::block()?;
         let hold = |client: &dyn giusto::measured::live::Client, target: &str, port, stop: &AtomicBool| {
             let addresses = resolve_all(target, None, port).map_err(|error| error.to_string())?;
-            let far_end =
-                FarEnd { name: "far end", addresses, shows_sender: true, is_list: false, text: TextArgs::default() };
-            first_that_answers(&far_end, |to| client.run(to, stop, &mut |_| {})).map_err(|error| format!("{error:#}"))
+            let far_end = FarEnd {
+                name: "far end",
+                addresses,
+                shows_sender: true,
+                is_list: false,
+                text: TextArgs::default(),
+            };
+            first_that_answers(&far_end, |to| client.run(to, stop, &mut |_| {}))
+                .map_err(|error| format!("{error:#}"))
         };
-        let mut reload =
-            || hangups.take().then(|| read(args).map_err(|error| error.to_string()));
+        let mut reload = || hangups.take().then(|| read(args).map_err(|error| error.to_string()));
         let mut host = Host { hold: &hold, reload: &mut reload, say: &mut |text| complain(text) };
         match watch(config, &mut host, stop) {
             Ok(()) => Ok(ExitCode::SUCCESS),
@@ -104,9 +105,8 @@ mod present {
     }
 
     fn read(args: &MonitorArgs) -> anyhow::Result<Config> {
-        let spec = Document::load(&args.file)
-            .and_then(|document| document.monitor())
-            .map_err(UsageError::from)?;
+        let spec =
+            Document::load(&args.file).and_then(|document| document.monitor()).map_err(UsageError::from)?;
         let folder = args.file.parent().unwrap_or(Path::new("")).to_owned();
         let here = match args.here.clone().or_else(|| spec.here.clone()) {
             Some(here) => here,
@@ -115,7 +115,10 @@ mod present {
         if spec.hosts.iter().all(|host| host.id != here) {
             let known: Vec<&str> = spec.hosts.iter().map(|host| host.id.as_str()).collect();
             let file = args.file.display();
-            misuse!("{file}: no host is called \"{here}\": say which of {} this is, with --here", known.join(", "));
+            misuse!(
+                "{file}: no host is called \"{here}\": say which of {} this is, with --here",
+                known.join(", ")
+            );
         }
         let keys = args.key_file.clone().or_else(|| Some(folder.join(spec.keys.as_ref()?)));
         let keys = keys.map(|path| read_keys(&path)).transpose()?;

@@ -142,7 +142,10 @@ impl Engine {
         let [all, unknown] = self.states.get(&series).map_or([0; 2], |state| state.results);
         let results = [all + 1, unknown + u64::from(figures.is_none())];
         self.states.insert(series.clone(), State { time, figures, crossed, results });
-        let notices = changes.iter().filter(|_| self.has_webhook).filter_map(|change| notice::body(&series, time, change));
+        let notices = changes
+            .iter()
+            .filter(|_| self.has_webhook)
+            .filter_map(|change| notice::body(&series, time, change));
         Entry {
             time,
             notices: notices.collect(),
@@ -232,8 +235,12 @@ pub fn gap(last: Option<u64>, now: u64, longest: TimeDelta) -> Vec<Entry> {
     };
     let (kind, name) = (EventKind::Gap, String::new());
     let text = "the monitor did not run".to_owned();
-    let notes = [(last, Note::Began { kind, name: name.clone(), lasts: true, text }), (now, Note::Ended { kind, name })];
-    let entry = |(time, note)| Entry { series: None, time, sample: None, notes: vec![note], notices: Vec::new() };
+    let notes = [
+        (last, Note::Began { kind, name: name.clone(), lasts: true, text }),
+        (now, Note::Ended { kind, name }),
+    ];
+    let entry =
+        |(time, note)| Entry { series: None, time, sample: None, notes: vec![note], notices: Vec::new() };
     notes.map(entry).into()
 }
 

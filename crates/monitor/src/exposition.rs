@@ -30,7 +30,12 @@ const FAMILIES: [Family; 8] = [
     ("monitor_jitter_seconds", "Inter-arrival jitter (RFC 3550)", Metric::Jitter, 1e-3),
     ("monitor_mos", "Mean opinion score of voice", Metric::Mos, 1.0),
     ("monitor_received_bytes_per_second", "Received rate", Metric::Rate, 0.125),
-    ("monitor_one_way_delay_error_seconds", "Largest possible error of the one-way delay", Metric::DelayError, 1e-3),
+    (
+        "monitor_one_way_delay_error_seconds",
+        "Largest possible error of the one-way delay",
+        Metric::DelayError,
+        1e-3,
+    ),
     ("monitor_clock_offset_seconds", "The far clock less that of this host", Metric::ClockOffset, 1e-3),
     ("monitor_clock_error_seconds", "Largest possible error of the clock offset", Metric::ClockError, 1e-3),
     ("monitor_rtt_min_seconds", "Shortest round-trip time", Metric::RttMin, 1e-3),
@@ -53,7 +58,11 @@ pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: Stor
     for (series, state) in states {
         line(&mut text, "monitor_known", series, "", u8::from(state.figures.is_some()));
     }
-    text.family("monitor_result_time_seconds", "gauge", "When the interval of the newest result began, since the Unix epoch");
+    text.family(
+        "monitor_result_time_seconds",
+        "gauge",
+        "When the interval of the newest result began, since the Unix epoch",
+    );
     for (series, state) in states {
         line(&mut text, "monitor_result_time_seconds", series, "", state.time);
     }
@@ -77,7 +86,13 @@ pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: Stor
     for (series, state) in states {
         for bound in Bound::ALL {
             let label = format!(",bound=\"{}\"", bound.name());
-            line(&mut text, "monitor_bound_crossed", series, &label, u8::from(state.crossed.contains(&bound)));
+            line(
+                &mut text,
+                "monitor_bound_crossed",
+                series,
+                &label,
+                u8::from(state.crossed.contains(&bound)),
+            );
         }
     }
     text.family("monitor_results", "counter", "Results since the start, by what is known of them");
@@ -87,19 +102,36 @@ pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: Stor
             line(&mut text, "monitor_results_total", series, &format!(",result=\"{known}\""), count);
         }
     }
-    text.counter("monitor_missed_streams", "Streams whose time passed while the machine slept or was too busy", troubles.missed);
-    text.counter("monitor_overrun_streams", "Streams that were due while their predecessors were running", troubles.overrun);
-    text.counter("monitor_clock_steps", "How often the clock was set back by an interval or more", troubles.set_back);
-    text.gauge("monitor_writing", "1 where the last result could be written to the disk", u8::from(store.is_writing));
+    text.counter(
+        "monitor_missed_streams",
+        "Streams whose time passed while the machine slept or was too busy",
+        troubles.missed,
+    );
+    text.counter(
+        "monitor_overrun_streams",
+        "Streams that were due while their predecessors were running",
+        troubles.overrun,
+    );
+    text.counter(
+        "monitor_clock_steps",
+        "How often the clock was set back by an interval or more",
+        troubles.set_back,
+    );
+    text.gauge(
+        "monitor_writing",
+        "1 where the last result could be written to the disk",
+        u8::from(store.is_writing),
+    );
     text.gauge("monitor_waiting_results", "Results that wait in memory for room on the disk", store.waiting);
-    text.counter("monitor_dropped_results", "Results that were dropped because too many waited", store.dropped);
+    text.counter(
+        "monitor_dropped_results",
+        "Results that were dropped because too many waited",
+        store.dropped,
+    );
     text.finish()
 }
 
-fn values(
-    states: &BTreeMap<SeriesKey, State>,
-    metric: Metric,
-) -> impl Iterator<Item = (&SeriesKey, f64)> {
+fn values(states: &BTreeMap<SeriesKey, State>, metric: Metric) -> impl Iterator<Item = (&SeriesKey, f64)> {
     states.iter().filter_map(move |(series, state)| Some((series, state.figures?.of(metric)?)))
 }
 
@@ -121,7 +153,8 @@ mod tests {
         let up = State { time: 60, figures: Some(figures), crossed: vec![Bound::RttP99], results: [3, 1] };
         let down = State { time: 60, figures: None, crossed: vec![Bound::Reachable], results: [3, 3] };
         let states = BTreeMap::from([(series("b"), up), (series("c"), down)]);
-        let text = text(&states, Troubles::default(), StoreState { is_writing: true, ..StoreState::default() });
+        let text =
+            text(&states, Troubles::default(), StoreState { is_writing: true, ..StoreState::default() });
         for line in [
             "giusto_monitor_known{from=\"a\",to=\"b\",stream=\"s\"} 1",
             "giusto_monitor_known{from=\"a\",to=\"c\",stream=\"s\"} 0",

@@ -74,10 +74,13 @@ mod tests {
             reason: None,
         };
         let object: serde_json::Value = serde_json::from_str(&body(&series, 60, &change).unwrap()).unwrap();
-        assert_eq!(object, json!({
-            "event": "crossed", "bound": "loss", "from": "a", "to": "b", "stream": "voice",
-            "time": "1970-01-01T00:01:00Z", "value": 0.02, "limit": 0.01, "reason": null,
-        }));
+        assert_eq!(
+            object,
+            json!({
+                "event": "crossed", "bound": "loss", "from": "a", "to": "b", "stream": "voice",
+                "time": "1970-01-01T00:01:00Z", "value": 0.02, "limit": 0.01, "reason": null,
+            })
+        );
         assert_eq!(body(&series, 60, &Change::OutageEnded), None);
     }
 

@@ -98,7 +98,8 @@ fn stream(run: Option<&RunResult>, failure: Option<String>, to: &str) -> Sample 
         .with(Metric::Rate, run.rx_rate_bps)
         .with(Metric::ClockOffset, clock.offset_ms)
         .with(Metric::ClockError, clock.uncertainty_ms);
-    let gap_s = run.period_ns.map(|period| period as f64 / 1e9 / f64::from(run.packets_per_cycle.unwrap_or(1)));
+    let gap_s =
+        run.period_ns.map(|period| period as f64 / 1e9 / f64::from(run.packets_per_cycle.unwrap_or(1)));
     let longest = run.loss_bursts.map(|bursts| bursts.longest as f64);
     let received = run.received_packets.zip(run.lost_packets).map(|(received, lost)| received + lost);
     Sample::Measured(Box::new(Measured {
@@ -191,12 +192,14 @@ mod tests {
             ..RunResult::default()
         };
         let absolute = measured(run(DelayReference::Absolute)).all();
-        assert_eq!([Metric::Delay, Metric::DelayP99, Metric::DelayError].map(|m| absolute.of(m)), [
-            Some(7.0),
-            Some(9.0),
-            Some(0.5)
-        ]);
-        assert_eq!([Metric::ClockOffset, Metric::ClockError].map(|m| absolute.of(m)), [Some(-3.0), Some(0.5)]);
+        assert_eq!(
+            [Metric::Delay, Metric::DelayP99, Metric::DelayError].map(|m| absolute.of(m)),
+            [Some(7.0), Some(9.0), Some(0.5)]
+        );
+        assert_eq!(
+            [Metric::ClockOffset, Metric::ClockError].map(|m| absolute.of(m)),
+            [Some(-3.0), Some(0.5)]
+        );
         let relative = measured(run(DelayReference::Relative)).all();
         assert_eq!([Metric::Delay, Metric::Loss].map(|m| relative.of(m)), [None, None]);
     }

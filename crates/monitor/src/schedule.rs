@@ -60,7 +60,8 @@ impl Slots {
 
     /// When the next slot comes; `None` before the first look at the clock.
     pub fn due(&self) -> Option<Timestamp> {
-        self.next.map(|next| Timestamp::from_nanos(next.saturating_mul(self.interval).saturating_add(self.phase)))
+        self.next
+            .map(|next| Timestamp::from_nanos(next.saturating_mul(self.interval).saturating_add(self.phase)))
     }
 
     /// Slots whose time passed unused.

@@ -8,7 +8,8 @@ pub(crate) struct Date {
     pub(crate) day: u64,
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 impl Date {
     /// That of a time since the Unix epoch, in seconds: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.

@@ -174,7 +174,8 @@ impl Watch {
         changes.extend(measured.hole_s.map(Change::Hole));
         changes.extend(self.path_change(&measured.path).map(Change::Path));
         let figures = measured.all();
-        changes.extend(figures.of(Metric::RttMin).and_then(|shortest| self.shift(shortest)).map(Change::Path));
+        changes
+            .extend(figures.of(Metric::RttMin).and_then(|shortest| self.shift(shortest)).map(Change::Path));
         for bound in Bound::ALL {
             let judged = bound.judge(&figures, thresholds);
             let is_out = judged.is_some_and(|(_, _, is_out)| is_out);
@@ -192,7 +193,11 @@ impl Watch {
     }
 
     fn path_change(&mut self, new: &Path) -> Option<String> {
-        fn changed<T: PartialEq + ToString + Clone>(name: &str, old: &mut Option<T>, new: &Option<T>) -> Option<String> {
+        fn changed<T: PartialEq + ToString + Clone>(
+            name: &str,
+            old: &mut Option<T>,
+            new: &Option<T>,
+        ) -> Option<String> {
             let new = new.as_ref()?;
             let before = old.replace(new.clone())?;
             (before != *new).then(|| format!("{name} {} → {}", before.to_string(), new.to_string()))
@@ -216,10 +221,14 @@ impl Watch {
         }
         let all: Vec<f64> = self.shortest.iter().copied().collect();
         let (before, after) = all.split_at_checked(SHIFT).filter(|(_, after)| after.len() == SHIFT)?;
-        let ends = |of: &[f64]| of.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &x| (low.min(x), high.max(x)));
+        let ends = |of: &[f64]| {
+            of.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &x| (low.min(x), high.max(x)))
+        };
         let ((low, high), (new_low, new_high)) = (ends(before), ends(after));
         let step = if new_low > high { new_low - high } else { low - new_high };
-        if step <= SHIFT_MS.max(SHIFT_SHARE * low.min(new_low)) || step <= (high - low).max(new_high - new_low) {
+        if step <= SHIFT_MS.max(SHIFT_SHARE * low.min(new_low))
+            || step <= (high - low).max(new_high - new_low)
+        {
             return None;
         }
         // The next shift is one against the new path.
@@ -249,8 +258,14 @@ mod tests {
     use crate::sample::Measured;
 
     fn sample(sent: u64, lost: u64, rtt_ms: f64) -> Sample {
-        let figures = Figures::default().with(Metric::RttMin, Some(rtt_ms)).with(Metric::RttP99, Some(rtt_ms));
-        Sample::Measured(Box::new(Measured { sent: Some(sent), lost: Some(lost), figures, ..Measured::default() }))
+        let figures =
+            Figures::default().with(Metric::RttMin, Some(rtt_ms)).with(Metric::RttP99, Some(rtt_ms));
+        Sample::Measured(Box::new(Measured {
+            sent: Some(sent),
+            lost: Some(lost),
+            figures,
+            ..Measured::default()
+        }))
     }
 
     fn down() -> Sample {
@@ -315,10 +330,13 @@ mod tests {
             let Sample::Measured(mut measured) = sample(10, 0, rtt) else { unreachable!() };
             measured.path.ttl = Some(ttl);
             let changes = watch.on_sample(&Sample::Measured(measured), &none);
-            changes.into_iter().filter_map(|change| match change {
-                Change::Path(text) => Some(text),
-                _ => None,
-            }).collect::<Vec<_>>()
+            changes
+                .into_iter()
+                .filter_map(|change| match change {
+                    Change::Path(text) => Some(text),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
         };
         for rtt in [10.0, 10.2, 10.1, 10.3, 10.0] {
             assert_eq!(paths(rtt, 60), [] as [&str; 0], "{rtt}");

@@ -66,9 +66,10 @@ fn network(job: &Job) -> (Sample, Option<Sample>) {
     // The minutes of an hour differ: 10.00 to 10.59 ms.
     let minute = (job.time / 60 % 60) as f64;
     let rtt = if to_b && job.time >= LONGER { 30.0 } else { 10.0 } + minute / 100.0;
-    let figures = [(Metric::RttMin, rtt), (Metric::Rtt, rtt), (Metric::RttP99, rtt + 1.0), (Metric::Mos, 4.4)]
-        .into_iter()
-        .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
+    let figures =
+        [(Metric::RttMin, rtt), (Metric::Rtt, rtt), (Metric::RttP99, rtt + 1.0), (Metric::Mos, 4.4)]
+            .into_iter()
+            .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
     let measured = Measured { sent: Some(500), lost: Some(lost), figures, ..Measured::default() };
     let sample = Sample::Measured(Box::new(measured));
     (sample.clone(), both.then_some(sample))
@@ -192,7 +193,9 @@ fn assert_pages(reader: &Reader, site: &Site) {
     assert!(down.contains("a → c: unknown"), "{down:.600}");
     let asked = Asked::of("from=a&to=c&stream=voice&span=day");
     let charts = pair(site, reader, &asked, now).unwrap().unwrap().to_html();
-    assert!(charts.contains("Round-trip time") && charts.contains("\"outage\"") && charts.contains("no answer"));
+    assert!(
+        charts.contains("Round-trip time") && charts.contains("\"outage\"") && charts.contains("no answer")
+    );
     assert!(pair(site, reader, &Asked::of("from=a&to=nobody&stream=voice"), now).unwrap().is_none());
 }
 

@@ -50,8 +50,9 @@ fn sample(random: &mut Random, base: f64) -> Sample {
         (Metric::ClockOffset, 10.0 * random.next() - 5.0),
         (Metric::ClockError, random.next()),
     ];
-    let figures =
-        values.into_iter().fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
+    let figures = values
+        .into_iter()
+        .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
     let lost = if random.next() < 0.05 { (random.next() * 20.0) as u64 } else { 0 };
     Sample::Measured(Box::new(Measured { sent: Some(500), lost: Some(lost), figures, ..Measured::default() }))
 }
@@ -74,7 +75,8 @@ fn a_year_of_a_mesh_of_ten_hosts() {
     let database = folder.path().join("year.db");
     let mut store = Store::open(&database, spec.retention).unwrap();
     let mut random = Random(7);
-    let minutes: u64 = std::env::var("GIUSTO_YEAR_MINUTES").map_or(MINUTES, |minutes| minutes.parse().unwrap());
+    let minutes: u64 =
+        std::env::var("GIUSTO_YEAR_MINUTES").map_or(MINUTES, |minutes| minutes.parse().unwrap());
     for minute in 0..minutes {
         let time = START + minute * 60;
         // Results that are no longer kept at the end: one an hour makes as many figures of hours and days as sixty.
@@ -117,7 +119,9 @@ fn a_year_of_a_mesh_of_ten_hosts() {
     };
     for metric in [Metric::Loss, Metric::RttP99] {
         let asked = Asked { metric: Some(metric), ..Asked::default() };
-        time(&format!("matrix, {metric}"), &|reader| drop(overview(&site, reader, &asked, now).unwrap().to_html()));
+        time(&format!("matrix, {metric}"), &|reader| {
+            drop(overview(&site, reader, &asked, now).unwrap().to_html())
+        });
     }
     for span in Span::ALL {
         let asked = Asked { span: Some(span), ..Asked::of("from=h3&to=h4&stream=voice") };

@@ -81,7 +81,8 @@ loss = 0.5
             let end = Instant::now() + Duration::from_secs(60);
             loop {
                 let left = end.saturating_duration_since(Instant::now());
-                let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it does not say {part:?}"));
+                let line =
+                    self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it does not say {part:?}"));
                 if line.contains(part) {
                     return line;
                 }
@@ -177,8 +178,13 @@ loss = 0.5
         }
         fs::write(&file, FILE.replace("keys = \"keys\"\n", "")).unwrap();
         let nobody = run(&["monitor", file.to_str().unwrap(), "--here", "nobody"]);
-        assert!(text(&nobody.stderr).contains("no host is called \"nobody\": say which of near, far this is"));
-        assert_eq!(run(&["monitor", file.to_str().unwrap(), "--here", "far", "--check"]).status.code(), Some(0));
+        assert!(
+            text(&nobody.stderr).contains("no host is called \"nobody\": say which of near, far this is")
+        );
+        assert_eq!(
+            run(&["monitor", file.to_str().unwrap(), "--here", "far", "--check"]).status.code(),
+            Some(0)
+        );
     }
 
     /// A host that goes and comes, a monitor that is killed, reloaded and stopped.
@@ -193,8 +199,7 @@ loss = 0.5
             let told = || notices.recv_timeout(Duration::from_secs(60)).unwrap();
             let folder = folder(&url);
             let keys = folder.path().join("keys");
-            let receiver =
-                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+            let receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
 
             let mut monitor = Monitor::start(folder.path());
             monitor.shows(&known("near", "far", 1));
@@ -202,7 +207,10 @@ loss = 0.5
             let page = monitor.get("/");
             assert!(page.contains("giusto monitor") && page.contains("\"link\":\"pair?from=near&to=far"));
             let charts = monitor.get("/pair?from=near&to=far&stream=load&span=6h");
-            assert!(charts.contains("Round-trip time") && charts.contains("\"value\":\"0 %\""), "{charts:.1000}");
+            assert!(
+                charts.contains("Round-trip time") && charts.contains("\"value\":\"0 %\""),
+                "{charts:.1000}"
+            );
 
             // It is killed: what was written is there, and it goes on.
             let before = monitor.results();
@@ -224,8 +232,7 @@ loss = 0.5
                 assert_eq!((&notice["event"], &notice["bound"]), (&"crossed".into(), &"reachable".into()));
             }
             assert_ne!(first["from"], second["from"]);
-            let receiver =
-                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+            let receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
             monitor.shows(&known("near", "far", 1));
             assert_eq!(told()["event"], "kept");
 
@@ -259,7 +266,8 @@ loss = 0.5
         let mut lines = BufReader::new(client);
         let (mut line, mut length) = (String::new(), 0);
         while lines.read_line(&mut line).unwrap() > 2 {
-            length = line.strip_prefix("Content-Length: ").map_or(length, |text| text.trim().parse().unwrap());
+            length =
+                line.strip_prefix("Content-Length: ").map_or(length, |text| text.trim().parse().unwrap());
             line.clear();
         }
         let mut body = vec![0; length];
@@ -276,10 +284,8 @@ loss = 0.5
             let folder = folder("");
             let disk = folder.path().join("disk");
             fs::create_dir(&disk).unwrap();
-            let mounted = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"])
-                .arg(&disk)
-                .status();
+            let mounted =
+                Command::new("mount").args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"]).arg(&disk).status();
             if !mounted.is_ok_and(|status| status.success()) {
                 let _ = writeln!(std::io::stderr(), "SKIPPED a full disk: cannot mount a tmpfs");
                 return;
@@ -289,8 +295,7 @@ loss = 0.5
             fs::copy(folder.path().join("monitor.toml"), &file).unwrap();
             write_keys(&disk);
             let keys = folder.path().join("keys");
-            let _receiver =
-                far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
+            let _receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
             let monitor = Monitor::start(&disk);
             monitor.shows(&known("near", "far", 1));
 

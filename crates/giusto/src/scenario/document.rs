@@ -271,7 +271,7 @@ impl Document {
     pub fn monitor(&self) -> Result<MonitorSpec, ScenarioError> {
         self.read_with(&[], |root| {
             let (spec, pairs) = keys::monitor::monitor(root)?;
-            spec.with_pairs(&pairs).map_err(|found| problems(root, found))
+            validate::monitor::monitor(spec, &pairs).map_err(|found| problems(root, found))
         })
     }
 

@@ -3,6 +3,8 @@
 pub(super) mod city;
 mod expectation;
 mod media;
+#[cfg(feature = "monitor")]
+pub(super) mod monitor;
 
 use std::collections::BTreeSet;
 
@@ -83,7 +85,7 @@ fn is_folder_name(name: &str) -> bool {
 }
 
 /// Ids are used in paths of settings and in tables.
-pub(super) fn id(id: &str) -> Result<(), String> {
+fn id(id: &str) -> Result<(), String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     if !id.is_empty() && id.chars().all(fits) {
         return Ok(());

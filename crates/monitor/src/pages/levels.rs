@@ -56,7 +56,11 @@ pub(super) fn legend(metric: Metric, thresholds: &Thresholds) -> Vec<(Level, Str
     let [first, ..] = scale(metric);
     let words = match limited {
         Some(limit) => ["within bounds".to_owned(), format!("{sign} the bound, {}", show(limit))].to_vec(),
-        None => vec![if falls(metric) { format!("at least {}", show(first)) } else { format!("at most {}", show(first)) }],
+        None => vec![if falls(metric) {
+            format!("at least {}", show(first))
+        } else {
+            format!("at most {}", show(first))
+        }],
     };
     let mut legend = vec![(Level::Of(0), words.first().cloned().unwrap_or_default())];
     match words.get(1) {

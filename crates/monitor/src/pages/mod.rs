@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use giusto::{
     scenario::{MonitorSpec, WatchedStream},
-    view::html::{Cell, Column, Links, Report, Table},
+    view::html::{Block, Cell, Column, Links, Prose, Report, Section, Table},
 };
 use giusto_net::http::{Request, Response};
 
@@ -49,9 +49,9 @@ pub fn answer(site: &Site, request: &Request, now: u64) -> Response {
         _ => Ok(None),
     };
     match page {
-        Ok(Some(report)) => {
-            Response::page(report.to_html()).with_header("Refresh", REFRESH).with_header("Cache-Control", "no-store")
-        }
+        Ok(Some(report)) => Response::page(report.to_html())
+            .with_header("Refresh", REFRESH)
+            .with_header("Cache-Control", "no-store"),
         Ok(None) => Response::text("404 Not Found", "nothing here: see / and /metrics\n"),
         Err(error) => Response::text("500 Internal Server Error", format!("{error}\n")),
     }
@@ -116,7 +116,7 @@ fn links<T: PartialEq + Copy>(
 }
 
 /// A table of events; `name` says whose each is.
-fn events(events: &[StoredEvent], name: impl Fn(&StoredEvent) -> Option<String>) -> Table {
+fn events(events: &[StoredEvent], name: impl Fn(&StoredEvent) -> Option<String>) -> Section {
     let row = |event: &StoredEvent| {
         let whose = name(event)?;
         let lasted = match event.until {
@@ -128,13 +128,19 @@ fn events(events: &[StoredEvent], name: impl Fn(&StoredEvent) -> Option<String>)
         Some(cells.map(Cell::from).into())
     };
     let columns = ["time (UTC)", "direction", "event", "lasted", "what"];
-    Table {
+    let rows: Vec<_> = events.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        let none = "No outage, no change of the path, no crossed bound.".to_owned();
+        return Prose::new("Events", vec![Block::Paragraph(none)]).into();
+    }
+    let table = Table {
         title: "Events".to_owned(),
         caption: "Outages, changes of the path and crossed bounds, the newest first.".to_owned(),
         columns: columns.map(Column::words).into(),
-        rows: events.iter().filter_map(row).collect(),
+        rows,
         folded: false,
-    }
+    };
+    table.into()
 }
 
 /// A time in words, from whole minutes on.

@@ -34,7 +34,9 @@ const MAX_EVENTS: usize = 40;
 /// [`StoreError`](crate::store::StoreError) names the database.
 pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Report> {
     let metric = asked.metric.unwrap_or(Metric::Loss);
-    let Some(stream) = chosen(site, asked) else { return Ok(report("giusto monitor", "Nothing is watched.".to_owned())) };
+    let Some(stream) = chosen(site, asked) else {
+        return Ok(report("giusto monitor", "Nothing is watched.".to_owned()));
+    };
     let mut series = reader.series()?;
     let is_host = |id: &str| site.spec.hosts.iter().any(|host| host.id == id);
     let of = |key: &SeriesKey| site.spec.streams.iter().find(|stream| stream.id == key.stream);
@@ -42,7 +44,7 @@ pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<
     series.retain(|key, _| is_host(&key.from) && is_host(&key.to) && of(key).is_some());
     let names: BTreeMap<i64, &SeriesKey> = series.iter().map(|(key, id)| (*id, key)).collect();
     let oldest = site.spec.streams.iter().map(fresh_s).max().unwrap_or_default();
-    let mut latest = reader.latest(now.saturating_sub(oldest))?;
+    let mut latest = reader.latest(now.saturating_sub(oldest), now)?;
     latest.retain(|id, latest| {
         let stream = names.get(id).and_then(|key| of(key));
         stream.is_some_and(|stream| now.saturating_sub(latest.time) <= fresh_s(stream))
@@ -55,7 +57,13 @@ pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<
         let ids = site.spec.streams.iter().map(|stream| stream.id.as_str());
         page.push(links("Stream", ids, &*stream.id, str::to_owned, |id| address(id, metric)));
     }
-    page.push(links("Figure", METRICS, metric, |metric| metric.to_string(), |metric| address(&stream.id, metric)));
+    page.push(links(
+        "Figure",
+        METRICS,
+        metric,
+        |metric| metric.to_string(),
+        |metric| address(&stream.id, metric),
+    ));
     page.push(view.matrix(now));
     page.push(view.heat(&reader.hours(metric, begin(now))?, now));
     let recent = reader.events(None, now.saturating_sub(RECENT_S), MAX_EVENTS)?;
@@ -89,8 +97,10 @@ impl View<'_> {
     fn headline(&self, reader: &Reader, now: u64) -> Found<String> {
         let open = reader.events(None, now, MAX_EVENTS)?;
         let open = || open.iter().filter(|event| event.until.is_none());
-        let mut crossed: Vec<_> =
-            open().filter(|event| event.kind == crate::store::EventKind::Bound).filter_map(|event| event.series).collect();
+        let mut crossed: Vec<_> = open()
+            .filter(|event| event.kind == crate::store::EventKind::Bound)
+            .filter_map(|event| event.series)
+            .collect();
         crossed.sort_unstable();
         crossed.dedup();
         let known = |latest: &&Latest| latest.figures.of(Metric::Known) == Some(1.0);
@@ -117,7 +127,8 @@ impl View<'_> {
         Matrix {
             title: format!("{}, now", capitalised(self.metric)),
             caption: format!(
-                "The newest result of the stream `{}` from each row to each column, at {} UTC. A cell opens its charts.",
+                "The newest result of the stream `{}` from each row to each column, at {} UTC. A cell opens its charts; other hosts measure \
+                 what is empty.",
                 self.stream.id,
                 utc::time_of_day(now)
             ),
@@ -135,7 +146,8 @@ impl View<'_> {
         let link = pair_link(&key, Span::Day);
         let latest = self.latest.get(id);
         let name = direction(from, to);
-        let figures = latest.map(|latest| latest.figures).filter(|figures| figures.of(Metric::Known) == Some(1.0));
+        let figures =
+            latest.map(|latest| latest.figures).filter(|figures| figures.of(Metric::Known) == Some(1.0));
         let Some(figures) = figures else {
             let about = format!("{name}: unknown");
             return MatrixCell { text: "?".to_owned(), level: Level::Unknown, about, link };
@@ -167,7 +179,8 @@ impl View<'_> {
             let cells = times.iter().map(|time| self.hour(key, *time, hours.get(&(*id, *time))));
             (direction(&key.from, &key.to), cells.collect())
         });
-        let worst = if self.metric == Metric::Known { "The mean" } else { "The 99th percentile of the results" };
+        let worst =
+            if self.metric == Metric::Known { "The mean" } else { "The 99th percentile of the results" };
         let worst = if self.metric == Metric::Mos { "The lowest result" } else { worst };
         Matrix {
             title: format!("{}, hour by hour", capitalised(self.metric)),
@@ -183,7 +196,8 @@ impl View<'_> {
     }
 
     fn hour(&self, key: &SeriesKey, time: u64, summary: Option<&Summary>) -> MatrixCell {
-        let name = format!("{}, {} {}", direction(&key.from, &key.to), utc::day(time), utc::time_of_day(time));
+        let name =
+            format!("{}, {} {}", direction(&key.from, &key.to), utc::day(time), utc::time_of_day(time));
         let Some(summary) = summary else {
             let about = format!("{name}: unknown");
             return MatrixCell { text: String::new(), level: Level::Unknown, about, link: String::new() };

@@ -13,6 +13,17 @@ use crate::{
     utc,
 };
 
+const DAY_S: u64 = 86_400;
+const MONTH_S: u64 = 30 * DAY_S;
+const YEAR_S: u64 = 366 * DAY_S;
+
+/// Times from one tick to the next, in seconds, and the most ticks of an axis.
+const STEPS: [u64; 10] = [60, 300, 900, 3600, 4 * 3600, DAY_S, 2 * DAY_S, 7 * DAY_S, MONTH_S, 61 * DAY_S];
+const MAX_TICKS: u64 = 8;
+
+/// A bound is drawn if the highest value reaches this share of it: else it would hide the others.
+const NEAR: f64 = 0.2;
+
 /// Events that a page shows.
 const MAX_EVENTS: usize = 100;
 
@@ -29,13 +40,15 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
     let course = reader.course(id, span, now)?;
     let begin = now.saturating_sub(span.seconds());
     let happened = reader.events(Some(id), begin, MAX_EVENTS)?;
-    let thresholds = site.spec.streams.iter().find(|stream| stream.id == key.stream).map(|stream| stream.thresholds);
+    let thresholds =
+        site.spec.streams.iter().find(|stream| stream.id == key.stream).map(|stream| stream.thresholds);
     let thresholds = thresholds.unwrap_or_default();
 
     let title = format!("{}, {}", direction(&key.from, &key.to), key.stream);
     let mut page = report(&title, headline(&course, span));
     let back = SeriesKey { from: key.to.clone(), to: key.from.clone(), stream: key.stream.clone() };
-    let mut ways = links("Time", Span::ALL, span, |span| span.name().to_owned(), |span| pair_link(&key, span));
+    let mut ways =
+        links("Time", Span::ALL, span, |span| span.name().to_owned(), |span| pair_link(&key, span));
     ways.links.push(("way back".to_owned(), pair_link(&back, span), false));
     ways.links.push(("all hosts".to_owned(), format!("/?stream={}", key.stream), false));
     page.push(ways);
@@ -66,7 +79,8 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
             page.push(chart);
         }
     }
-    let whose = |event: &StoredEvent| Some(if event.series.is_some() { title.clone() } else { "monitor".to_owned() });
+    let whose =
+        |event: &StoredEvent| Some(if event.series.is_some() { title.clone() } else { "monitor".to_owned() });
     page.push(events(&happened, whose));
     Ok(Some(page))
 }
@@ -86,10 +100,10 @@ fn headline(course: &[Known], span: Span) -> String {
     };
     match (mean(course, Metric::Known), mean(course, Metric::Loss)) {
         (None, _) => format!("Nothing is known of {of}."),
-        (Some(known), None) => format!("Of {of}, {} is known.", show(Metric::Known, known)),
+        (Some(known), None) => format!("In {of}, {} of the results are known.", show(Metric::Known, known)),
         (Some(known), Some(loss)) => {
             let [known, loss] = [show(Metric::Known, known), show(Metric::Loss, loss)];
-            format!("In {of}, {loss} of the datagrams were lost; {known} of the time is known.")
+            format!("In {of}, {loss} of the datagrams were lost; {known} of the results are known.")
         }
     }
 }
@@ -105,10 +119,20 @@ fn cards(course: &[Known]) -> Vec<Card> {
     let card = |metric: Metric| {
         let value = newest.values.get(&metric)?.mean;
         let error = newest.values.get(&Metric::DelayError).filter(|_| metric == Metric::DelayP99);
-        let note = error.map_or_else(|| when.clone(), |error| format!("± {}", show(Metric::DelayError, error.max)));
+        let note =
+            error.map_or_else(|| when.clone(), |error| format!("± {}", show(Metric::DelayError, error.max)));
         Some(Card::new(metric.to_string(), show(metric, value), note))
     };
     shown.into_iter().filter_map(card).collect()
+}
+
+/// The highest value of a chart.
+fn top(chart: &Chart) -> f64 {
+    let values = chart.series.iter().flat_map(|series| match series {
+        Series::Line { points: Points::Inline { y, .. }, .. } => &y[..],
+        _ => &[],
+    });
+    values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max)
 }
 
 struct Drawing<'a> {
@@ -121,13 +145,26 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     /// A chart of metrics over time; `None` if there are none. A unit `s` is that of values in ms.
-    fn chart(&self, title: &str, unit: &'static str, metrics: &[Metric], limit: Option<f64>) -> Option<Chart> {
+    fn chart(
+        &self,
+        title: &str,
+        unit: &'static str,
+        metrics: &[Metric],
+        limit: Option<f64>,
+    ) -> Option<Chart> {
         let factor = if unit == "s" { 1e-3 } else { 1.0 };
+        let falls = metrics.contains(&Metric::Mos);
         if !metrics.iter().any(|metric| self.course.iter().any(|known| known.values.contains_key(metric))) {
             return None;
         }
-        let mut chart = Chart::new(title, self.caption(metrics)).with_axes("time (UTC)", title).with_full_width();
-        chart.x = Scale { title: "time (UTC)".to_owned(), range: Some((0.0, self.hours(self.now))), ticks: self.ticks(), ..Scale::default() };
+        let mut chart =
+            Chart::new(title, self.caption(metrics)).with_axes("time (UTC)", title).with_full_width();
+        chart.x = Scale {
+            title: "time (UTC)".to_owned(),
+            range: Some(self.range()),
+            ticks: self.ticks(),
+            ..Scale::default()
+        };
         (chart.y.unit, chart.y.from_zero) = (unit, !matches!(metrics, [Metric::Mos | Metric::ClockOffset]));
         let error = metrics.iter().find_map(|metric| match metric {
             Metric::Delay => Some(Metric::DelayError),
@@ -136,8 +173,10 @@ impl Drawing<'_> {
         });
         for metric in metrics {
             let place = chart.series.len();
-            let value = |values: &BTreeMap<Metric, Summary>| values.get(metric).map(|summary| summary.mean * factor);
-            let name = if self.span.level().is_some() { format!("{metric}, mean") } else { metric.to_string() };
+            let value =
+                |values: &BTreeMap<Metric, Summary>| values.get(metric).map(|summary| summary.mean * factor);
+            let name =
+                if self.span.level().is_some() { format!("{metric}, mean") } else { metric.to_string() };
             chart.series.push(Series::line(name, self.line(value)));
             // The error of what is estimated, or the range of an hour's or a day's results.
             let ends = |values: &BTreeMap<Metric, Summary>| {
@@ -148,7 +187,8 @@ impl Drawing<'_> {
                 }
                 Some((summary.min, summary.p99))
             };
-            let is_banded = matches!(metric, Metric::Delay | Metric::ClockOffset) || self.span.level().is_some();
+            let is_banded =
+                matches!(metric, Metric::Delay | Metric::ClockOffset) || self.span.level().is_some();
             if is_banded && self.course.iter().any(|known| ends(&known.values).is_some()) {
                 let low = self.line(|values| ends(values).map(|(low, _)| low * factor));
                 let high = self.line(|values| ends(values).map(|(_, high)| high * factor));
@@ -156,7 +196,8 @@ impl Drawing<'_> {
             }
         }
         chart.series.extend(self.marks(&chart));
-        if let Some(limit) = limit {
+        let is_near = |limit: f64| falls || top(&chart) >= NEAR * limit * factor;
+        if let Some(limit) = limit.filter(|limit| is_near(*limit)) {
             chart = chart.with_mark(Mark::AtY(limit * factor, "bound".to_owned()));
         }
         Some(chart)
@@ -165,12 +206,18 @@ impl Drawing<'_> {
     fn caption(&self, metrics: &[Metric]) -> String {
         let each = match self.span.level() {
             None => "Each result",
-            Some((_, 3600)) => "Each hour: the mean of its results, and in the band from the lowest to the 99th percentile",
-            Some(_) => "Each day: the mean of its results, and in the band from the lowest to the 99th percentile",
+            Some((_, 3600)) => {
+                "Each hour: the mean of its results, and in the band from the lowest to the 99th percentile"
+            }
+            Some(_) => {
+                "Each day: the mean of its results, and in the band from the lowest to the 99th percentile"
+            }
         };
         let error = match metrics {
             [Metric::Delay, ..] => "; the band is the possible error of the median",
-            [Metric::ClockOffset] => " of the far clock less that of this host; the band is the possible error",
+            [Metric::ClockOffset] => {
+                " of the far clock less that of this host; the band is the possible error"
+            }
             _ => "",
         };
         format!("{each}{error}. Where the line is broken, nothing is known.")
@@ -200,13 +247,10 @@ impl Drawing<'_> {
 
     /// Outages and changes of the path, at the height of the highest value.
     fn marks(&self, chart: &Chart) -> Option<Series> {
-        let values = chart.series.iter().flat_map(|series| match series {
-            Series::Line { points: Points::Inline { y, .. }, .. } => y.clone(),
-            _ => Vec::new(),
-        });
-        let top = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let top = top(chart);
         let shown = |event: &&StoredEvent| {
-            event.time >= self.begin && matches!(event.kind, EventKind::Outage | EventKind::Path | EventKind::Hole)
+            event.time >= self.begin
+                && matches!(event.kind, EventKind::Outage | EventKind::Path | EventKind::Hole)
         };
         let mut marks: Vec<Event> = self
             .events
@@ -220,23 +264,27 @@ impl Drawing<'_> {
             })
             .collect();
         marks.reverse();
-        (!marks.is_empty()).then(|| Series::Events { name: "outages and changes of the path".to_owned(), events: marks })
+        (!marks.is_empty())
+            .then(|| Series::Events { name: "outages and changes of the path".to_owned(), events: marks })
+    }
+
+    /// The time that charts show: from the first result on, if it is later than the beginning of the span.
+    fn range(&self) -> (f64, f64) {
+        let first = self.course.first().map_or(self.begin, |known| known.time.max(self.begin));
+        let (first, end) = (self.hours(first), self.hours(self.now));
+        ((first - (end - first) / 50.0).max(0.0), end)
     }
 
     /// Round times.
     fn ticks(&self) -> Vec<(f64, String)> {
-        let step = match self.span {
-            Span::SixHours => 3600,
-            Span::Day => 4 * 3600,
-            Span::Week => 86_400,
-            Span::Month => 7 * 86_400,
-            Span::Year => 61 * 86_400,
-        };
-        let first = self.begin.next_multiple_of(step);
-        let name = |time: u64| match self.span {
-            Span::SixHours | Span::Day if time % 86_400 != 0 => utc::time_of_day(time),
-            Span::Year => utc::month(time),
-            _ => utc::day(time),
+        let (first, end) = self.range();
+        let step = STEPS.into_iter().find(|step| (end - first) * 3600.0 <= (MAX_TICKS * step) as f64);
+        let step = step.unwrap_or(YEAR_S);
+        let first = (self.begin + (first * 3600.0) as u64).next_multiple_of(step);
+        let name = |time: u64| match step {
+            0..DAY_S if !time.is_multiple_of(DAY_S) => utc::time_of_day(time),
+            0..MONTH_S => utc::day(time),
+            _ => utc::month(time),
         };
         (first..=self.now).step_by(step as usize).map(|time| (self.hours(time), name(time))).collect()
     }

@@ -224,7 +224,10 @@ impl Service {
             let (client, port) = plan::client(&job, keys);
             let (there, back) = match hold(&*client, &job.target.address, port, stop) {
                 Ok((to, outcome)) => samples(outcome, &to.to_string()),
-                Err(error) => (Sample::Unknown(error.clone()), plan::is_both_ways(&job).then_some(Sample::Unknown(error))),
+                Err(error) => (
+                    Sample::Unknown(error.clone()),
+                    plan::is_both_ways(&job).then_some(Sample::Unknown(error)),
+                ),
             };
             // The monitor has ended.
             let _ = reports.send(Message::Result(Box::new(job), there, back));

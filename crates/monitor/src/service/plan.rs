@@ -45,8 +45,10 @@ pub(super) fn client(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Client>, u16)
         WatchedKind::Stamp { port, per_second } => {
             let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
             let size = DataSize::from_bytes(mode.base_bytes() as u64);
-            let stream = plan(Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)), Tempo::PerSecond(per_second));
-            let client = StampClient { stream, keys, format: TimestampFormat::Ntp, traffic_class, interval: None };
+            let stream =
+                plan(Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)), Tempo::PerSecond(per_second));
+            let client =
+                StampClient { stream, keys, format: TimestampFormat::Ntp, traffic_class, interval: None };
             return (Box::new(client), port);
         }
         WatchedKind::Voice(format) => plan(Media::Voice(format, Vec::new()), Tempo::Media),

@@ -13,6 +13,7 @@
 
 mod read;
 mod roll;
+mod row;
 mod schema;
 
 use std::{
@@ -50,7 +51,9 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// Another version has written it.
-    #[error("{path}: has version {found} of the tables, and this giusto knows {known}: use another file, or a newer giusto")]
+    #[error(
+        "{path}: has version {found} of the tables, and this giusto knows {known}: use another file, or a newer giusto"
+    )]
     Version {
         /// The file.
         path: String,
@@ -272,7 +275,10 @@ impl Store {
             rows.collect::<Result<Vec<_>, _>>()
         };
         let rows = read().map_err(failed)?;
-        Ok(rows.into_iter().filter_map(|(key, kind, name)| Some((key, EventKind::named(&kind)?, name))).collect())
+        Ok(rows
+            .into_iter()
+            .filter_map(|(key, kind, name)| Some((key, EventKind::named(&kind)?, name)))
+            .collect())
     }
 
     /// The time of the last result of a monitor that ran before.
@@ -369,7 +375,11 @@ fn columns(time: i64, series: i64, sample: &Sample) -> Vec<Value> {
     let whole = |value: Option<u64>| value.map_or(Value::Null, |value| Value::Integer(value as i64));
     let mut row = vec![Value::Integer(time), Value::Integer(series)];
     if let Sample::Measured(measured) = sample {
-        row.extend([Value::Integer(i64::from(!measured.doubts.is_empty())), whole(measured.sent), whole(measured.lost)]);
+        row.extend([
+            Value::Integer(i64::from(!measured.doubts.is_empty())),
+            whole(measured.sent),
+            whole(measured.lost),
+        ]);
         row.extend(Metric::STORED.map(|metric| {
             measured.figures.of(metric).map_or(Value::Null, |value| Value::Integer(metric.pack(value)))
         }));
@@ -382,7 +392,10 @@ fn columns(time: i64, series: i64, sample: &Sample) -> Vec<Value> {
 
 /// Opens the database for one who reads.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let db = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     db.busy_timeout(BUSY)?;
     Ok(db)
 }

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, path::Path};
 
 use rusqlite::{Connection, params};
 
-use super::{EventKind, StoreError, open_to_read, roll, schema};
+use super::{
+    EventKind, StoreError, open_to_read, roll,
+    row::{Row, row},
+    schema,
+};
 use crate::{
     metric::{Figures, Metric, Summary},
     sample::SeriesKey,
@@ -67,30 +71,6 @@ impl Span {
             Self::Year => Some(day),
         }
     }
-}
-
-/// A row of `result`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Row {
-    pub(super) time: u64,
-    pub(super) series: i64,
-    pub(super) doubtful: bool,
-    pub(super) figures: Figures,
-}
-
-/// Reads a row, whose columns are [`schema::result_columns`].
-pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    let [time, series] = [row.get::<_, i64>(0)?, row.get(1)?];
-    let doubtful: Option<bool> = row.get(2)?;
-    let [sent, lost] = [row.get::<_, Option<i64>>(3)?, row.get(4)?];
-    let loss = sent.zip(lost).filter(|(sent, _)| *sent > 0).map(|(sent, lost)| lost as f64 / sent as f64);
-    let known = if doubtful.is_some() { 1.0 } else { 0.0 };
-    let mut figures = Figures::default().with(Metric::Known, Some(known)).with(Metric::Loss, loss);
-    for (place, metric) in Metric::STORED.into_iter().enumerate() {
-        let value = row.get::<_, Option<i64>>(5 + place)?;
-        figures = figures.with(metric, value.map(|value| metric.unpack(value)));
-    }
-    Ok(Row { time: time as u64, series, doubtful: doubtful.unwrap_or(false), figures })
 }
 
 /// The newest result of a series.
@@ -161,15 +141,17 @@ impl Reader {
         rows.collect()
     }
 
-    /// The newest result of each series since `since`.
+    /// The newest result of each series from `since` to `now`.
     ///
     /// # Errors
     ///
     /// [`StoreError`] names the file.
-    pub fn latest(&self, since: u64) -> Result<BTreeMap<i64, Latest>, StoreError> {
-        let rows = self.rows(since, u64::MAX >> 1, None);
+    pub fn latest(&self, since: u64, now: u64) -> Result<BTreeMap<i64, Latest>, StoreError> {
+        let rows = self.rows(since, now + 1, None);
         let latest = |rows: Vec<Row>| {
-            let latest = |row: Row| (row.series, Latest { time: row.time, figures: row.figures, doubtful: row.doubtful });
+            let latest = |row: Row| {
+                (row.series, Latest { time: row.time, figures: row.figures, doubtful: row.doubtful })
+            };
             rows.into_iter().map(latest).collect()
         };
         self.named(rows.map(latest))
@@ -201,7 +183,8 @@ impl Reader {
         })?;
         let mut hours: BTreeMap<(i64, u64), Summary> = rows.collect::<rusqlite::Result<_>>()?;
         let rolled = self.rolled("hour")?.max(begin);
-        let newest = self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0))?;
+        let newest =
+            self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0))?;
         let newest = newest.unwrap_or_default() as u64;
         let mut hour = rolled - rolled % length;
         while hour <= newest {
@@ -269,11 +252,21 @@ impl Reader {
     /// # Errors
     ///
     /// [`StoreError`] names the file.
-    pub fn events(&self, series: Option<i64>, begin: u64, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
+    pub fn events(
+        &self,
+        series: Option<i64>,
+        begin: u64,
+        most: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         self.named(self.read_events(series, begin, most))
     }
 
-    fn read_events(&self, series: Option<i64>, begin: u64, most: usize) -> rusqlite::Result<Vec<StoredEvent>> {
+    fn read_events(
+        &self,
+        series: Option<i64>,
+        begin: u64,
+        most: usize,
+    ) -> rusqlite::Result<Vec<StoredEvent>> {
         let text = "SELECT series, kind, time, until, text FROM event \
                     WHERE (until IS NULL OR until >= ?1) AND (?2 IS NULL OR series IS NULL OR series = ?2) \
                     ORDER BY time DESC, id DESC LIMIT ?3";

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use giusto::scenario::Retention;
 use rusqlite::{Connection, Transaction, params};
 
-use super::read::{Row, row};
+use super::row::{Row, row};
 use super::schema;
 use crate::metric::{Metric, Summary};
 
@@ -77,8 +77,8 @@ fn one(db: &Transaction<'_>, table: &str, begin: u64, length: u64) -> rusqlite::
     );
     let mut into = db.prepare(&into)?;
     for ((series, metric), summary) in summaries(db, begin, begin + length)? {
-        let [low, mean, p50, p99, high] =
-            [summary.min, summary.mean, summary.p50, summary.p99, summary.max].map(|value| metric.pack(value));
+        let [low, mean, p50, p99, high] = [summary.min, summary.mean, summary.p50, summary.p99, summary.max]
+            .map(|value| metric.pack(value));
         let (time, count) = (begin as i64, summary.count as i64);
         into.execute(params![time, series, metric.number() as i64, count, low, mean, p50, p99, high])?;
     }
@@ -91,8 +91,7 @@ pub(super) fn summaries(
     begin: u64,
     end: u64,
 ) -> rusqlite::Result<BTreeMap<(i64, Metric), Summary>> {
-    let text =
-        format!("SELECT {} FROM result WHERE time >= ?1 AND time < ?2", schema::result_columns());
+    let text = format!("SELECT {} FROM result WHERE time >= ?1 AND time < ?2", schema::result_columns());
     let mut asked = db.prepare(&text)?;
     let mut rows = asked.query(params![begin as i64, end as i64])?;
     let mut values: BTreeMap<(i64, Metric), Vec<f64>> = BTreeMap::new();

@@ -73,7 +73,8 @@ pub fn post(url: &str, json: &str, timeout: TimeDelta) -> Result<(), PostError> 
 }
 
 fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH");
+    let wrong =
+        || io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH");
     let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());

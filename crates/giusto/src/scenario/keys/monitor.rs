@@ -36,11 +36,15 @@ keys! { PARTS {
     "retention", Table(&RETENTION), Unset, "How long results are kept";
 } }
 
-const PAIRS: Group = Group::new("pairs", &[]).with_kinds("kind", Some("mesh"), &[
-    variant("mesh", "each host to each other one", &[]),
-    variant("star", "one host to each other one, and back", &[STAR]),
-    variant("list", "these", &[LIST]),
-]);
+const PAIRS: Group = Group::new("pairs", &[]).with_kinds(
+    "kind",
+    Some("mesh"),
+    &[
+        variant("mesh", "each host to each other one", &[]),
+        variant("star", "one host to each other one, and back", &[STAR]),
+        variant("list", "these", &[LIST]),
+    ],
+);
 keys! { STAR { "centre", Name, Required("berlin"), "Host in the middle"; } }
 keys! { LIST { "list", List(&Pair(&Name, &Name)), Required("[[\"berlin\", \"oslo\"]]"), "Source and target of each pair"; } }
 
@@ -111,7 +115,8 @@ pub(in crate::scenario) fn monitor(root: &Node<'_>) -> Found<(MonitorSpec, Pairs
         let database = keys.value("database");
         let listen = keys.with("listen", |node| {
             let text = String::read(node)?;
-            let wanted = || format!("expected an address and a port, such as 127.0.0.1:{PORT}, found \"{text}\"");
+            let wanted =
+                || format!("expected an address and a port, such as 127.0.0.1:{PORT}, found \"{text}\"");
             text.parse().or_else(|_| wrong(node, wanted()))
         });
         let key_file = keys.optional("keys");
@@ -193,7 +198,10 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
     // The next one must not begin before the last one has its result.
     let longest = TimeDelta::from_nanos(interval.as_nanos() / 2);
     if duration > longest {
-        keys.wrong("duration", format_args!("duration: must be at most half of the interval, {longest}, found {duration}"));
+        keys.wrong(
+            "duration",
+            format_args!("duration: must be at most half of the interval, {longest}, found {duration}"),
+        );
     }
     let dscp = keys.value::<u32>("dscp") as u8;
     let thresholds = threshold(keys).unwrap_or(common);
