@@ -186,7 +186,7 @@ pub struct Troubles {
     pub missed: u64,
     /// Streams that were due while their predecessors were still running.
     pub overrun: u64,
-    /// How often the clock was set back by an interval or more.
+    /// How often the clock was set back by more than an interval.
     pub set_back: u64,
 }
 

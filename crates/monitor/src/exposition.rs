@@ -114,7 +114,7 @@ pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: Stor
     );
     text.counter(
         "monitor_clock_steps",
-        "How often the clock was set back by an interval or more",
+        "How often the clock was set back by more than an interval",
         troubles.set_back,
     );
     text.gauge(

@@ -7,7 +7,7 @@
 //! | [`schedule`] | when streams are due |
 //! | [`watch`] | outages, changes of the path, and bounds that are crossed |
 //! | [`engine`] | all of it for the pairs of a host, without input and output |
-//! | [`store`] | results, figures of hours and days, and events in SQLite |
+//! | [`store`] | results, figures of hours and days, and events in `SQLite` |
 //! | [`notice`] | what a webhook is told |
 //! | [`pages`] | the pages |
 //! | [`exposition`] | the state for Prometheus |

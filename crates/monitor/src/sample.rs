@@ -73,13 +73,13 @@ impl Measured {
 pub fn samples(outcome: Outcome, to: &str) -> (Sample, Option<Sample>) {
     let failure = outcome.failure;
     match outcome.results {
-        Results::Stamp(result) => match failure {
-            Some(failure) => (Sample::Unknown(failure.clone()), Some(Sample::Unknown(failure))),
-            None => {
-                let [forward, backward] = stamp(&result);
-                (forward, Some(backward))
+        Results::Stamp(result) => {
+            if let Some(failure) = failure {
+                return (Sample::Unknown(failure.clone()), Some(Sample::Unknown(failure)));
             }
-        },
+            let [forward, backward] = stamp(&result);
+            (forward, Some(backward))
+        }
         Results::Streams(runs) => (stream(runs.first(), failure, to), None),
     }
 }

@@ -25,7 +25,7 @@ pub struct Slots {
     next: Option<u64>,
     /// Slots whose time passed while the machine slept or was too busy.
     missed: u64,
-    /// How often the clock was set back by an interval or more.
+    /// How often the clock was set back by more than an interval.
     set_back: u64,
 }
 
@@ -44,7 +44,8 @@ impl Slots {
         // A slot is taken in the first half of its interval: a stream lasts at most for the other half.
         let in_time = late < self.interval / 2;
         let next = *self.next.get_or_insert(if in_time { number } else { number + 1 });
-        if number + 1 < next {
+        // A correction of the clock may lead into the slot before the last one.
+        if number + 2 < next {
             // The clock was set back: the results of that time are measured again.
             self.set_back += 1;
             self.next = Some(number + 1);
@@ -69,7 +70,7 @@ impl Slots {
         self.missed
     }
 
-    /// How often the clock was set back by an interval or more.
+    /// How often the clock was set back by more than an interval.
     pub fn set_back(&self) -> u64 {
         self.set_back
     }

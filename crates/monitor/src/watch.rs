@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use giusto::scenario::Thresholds;
+use giusto_units::TimeDelta;
 
 use crate::{
     metric::{Figures, Metric},
@@ -59,8 +60,8 @@ impl Bound {
         match self {
             Self::Reachable => None,
             Self::Loss => above(Metric::Loss, thresholds.loss),
-            Self::RttP99 => above(Metric::RttP99, thresholds.rtt_p99.map(|time| time.as_millis())),
-            Self::DelayP99 => above(Metric::DelayP99, thresholds.delay_p99.map(|time| time.as_millis())),
+            Self::RttP99 => above(Metric::RttP99, thresholds.rtt_p99.map(TimeDelta::as_millis)),
+            Self::DelayP99 => above(Metric::DelayP99, thresholds.delay_p99.map(TimeDelta::as_millis)),
             Self::Mos => {
                 let (value, limit) = figures.of(Metric::Mos).zip(thresholds.mos)?;
                 Some((value, limit, value < limit))
@@ -252,8 +253,6 @@ impl Bound {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::TimeDelta;
-
     use super::*;
     use crate::sample::Measured;
 

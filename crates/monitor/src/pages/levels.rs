@@ -1,6 +1,7 @@
 //! The colours of values.
 
 use giusto::{scenario::Thresholds, view::html::Level};
+use giusto_units::TimeDelta;
 
 use crate::metric::Metric;
 
@@ -27,8 +28,8 @@ fn falls(metric: Metric) -> bool {
 pub(super) fn limit(metric: Metric, thresholds: &Thresholds) -> Option<f64> {
     match metric {
         Metric::Loss => thresholds.loss,
-        Metric::RttP99 => thresholds.rtt_p99.map(|time| time.as_millis()),
-        Metric::DelayP99 => thresholds.delay_p99.map(|time| time.as_millis()),
+        Metric::RttP99 => thresholds.rtt_p99.map(TimeDelta::as_millis),
+        Metric::DelayP99 => thresholds.delay_p99.map(TimeDelta::as_millis),
         Metric::Mos => thresholds.mos,
         _ => None,
     }
@@ -63,12 +64,11 @@ pub(super) fn legend(metric: Metric, thresholds: &Thresholds) -> Vec<(Level, Str
         }],
     };
     let mut legend = vec![(Level::Of(0), words.first().cloned().unwrap_or_default())];
-    match words.get(1) {
-        Some(beyond) => legend.push((Level::Of(3), beyond.clone())),
-        None => {
-            let bounds = scale(metric).into_iter().zip(1..);
-            legend.extend(bounds.map(|(bound, level)| (Level::Of(level), format!("{sign} {}", show(bound)))));
-        }
+    if let Some(beyond) = words.get(1) {
+        legend.push((Level::Of(3), beyond.clone()));
+    } else {
+        let bounds = scale(metric).into_iter().zip(1..);
+        legend.extend(bounds.map(|(bound, level)| (Level::Of(level), format!("{sign} {}", show(bound)))));
     }
     legend.push((Level::Unknown, "unknown".to_owned()));
     legend

@@ -112,7 +112,7 @@ impl View<'_> {
             bad => format!("{all}, {bad} out of bounds"),
         };
         if unknown > 0 {
-            text += &format!(", {unknown} unknown");
+            text.extend([", ", &unknown.to_string(), " unknown"]);
         }
         Ok(text + ".")
     }

@@ -54,7 +54,7 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
     page.push(ways);
     page.push(cards(&course));
     let drawing = Drawing { course: &course, span, begin, now, events: &happened };
-    for chart in [
+    let charts = [
         drawing.chart("Loss", "ratio", &[Metric::Loss], levels::limit(Metric::Loss, &thresholds)),
         drawing.chart(
             "Round-trip time",
@@ -73,12 +73,9 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
         drawing.chart("Received rate", "bit/s", &[Metric::Rate], None),
         drawing.chart("Clock offset", "s", &[Metric::ClockOffset], None),
         drawing.chart("Availability", "ratio", &[Metric::Known], None),
-    ] {
-        // What this stream does not measure is left out.
-        if let Some(chart) = chart {
-            page.push(chart);
-        }
-    }
+    ];
+    // What this stream does not measure is left out.
+    charts.into_iter().flatten().for_each(|chart| page.push(chart));
     let whose =
         |event: &StoredEvent| Some(if event.series.is_some() { title.clone() } else { "monitor".to_owned() });
     page.push(events(&happened, whose));

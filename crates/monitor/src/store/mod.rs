@@ -1,4 +1,4 @@
-//! Results, figures of hours and days, and events in SQLite.
+//! Results, figures of hours and days, and events in a file of `SQLite`.
 //!
 //! | table | holds |
 //! |---|---|
@@ -42,12 +42,12 @@ const BUSY: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// SQLite.
+    /// What `SQLite` found.
     #[error("{path}: {source}{}", fix(source))]
     Database {
         /// The file.
         path: String,
-        /// What SQLite says.
+        /// Its words.
         source: rusqlite::Error,
     },
     /// Another version has written it.
@@ -216,7 +216,9 @@ impl Store {
     /// [`StoreError`]: why they wait.
     pub fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
         if self.pending.is_empty() && write(&mut self.db, &mut self.ids, &entries).is_ok() {
-            entries.iter().for_each(|entry| self.rolled.on_result(entry.time));
+            for entry in &entries {
+                self.rolled.on_result(entry.time);
+            }
             return Ok(());
         }
         self.ids.clear();

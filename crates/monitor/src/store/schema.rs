@@ -17,7 +17,7 @@ pub(super) fn prepare(db: &Connection) -> rusqlite::Result<i64> {
         return Ok(version);
     }
     // Rows in the order of time are appended, and the oldest go together.
-    let columns: String = stored().map(|name| format!(", {name} INTEGER")).collect();
+    let columns: String = stored().flat_map(|name| [", ", name, " INTEGER"]).collect();
     let rolled = ["hour", "day"].map(|table| {
         format!(
             "CREATE TABLE {table} (time INTEGER, series INTEGER, metric INTEGER, count INTEGER, low INTEGER, mean INTEGER, \
