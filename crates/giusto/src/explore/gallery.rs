@@ -40,13 +40,16 @@ pub struct Guide {
     pub speed: f64,
     /// What the reader can turn.
     pub knobs: Vec<Turn>,
-    /// What the reader can try, in order: a text, the settings as in a [`Side`](super::Side), and what is seen then.
-    pub steps: Vec<(String, Vec<(String, String)>, String)>,
+    /// What the reader can try, in order: a text, the settings, and what is seen then.
+    pub steps: Vec<(String, Settings, String)>,
     /// What the charts show, and why.
     pub answer: String,
     /// A command for the reader's own network.
     pub command: String,
 }
+
+/// Paths and values, as in a [`Side`](super::Side).
+pub type Settings = Vec<(String, String)>;
 
 /// A knob of a lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,13 +57,13 @@ pub struct Turn {
     /// A few words.
     pub name: String,
     /// Its positions: a text, and the settings.
-    pub positions: Vec<(String, Vec<(String, String)>)>,
+    pub positions: Vec<(String, Settings)>,
 }
 
 impl From<Lesson> for Guide {
     fn from(lesson: Lesson) -> Self {
         // What a step expects is for `giusto sim` and tests.
-        let settings = |step: &Step| -> Vec<(String, String)> {
+        let settings = |step: &Step| -> Settings {
             let own = step.settings.iter().filter(|setting| setting.path != "expect");
             own.map(|Setting { path, value }| (path.clone(), value.clone())).collect()
         };
