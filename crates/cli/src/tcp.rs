@@ -18,7 +18,7 @@ use giusto::{
         RunError,
         tcp::{Responsiveness, TcpInterval, TcpLoad, TcpResult, TcpServed, TcpServer},
     },
-    view::format::{UNKNOWN, count, or_unknown, plural, rate},
+    view::format::{count, or_unknown, plural, rate, time_us},
 };
 
 #[derive(Debug, Args)]
@@ -113,13 +113,13 @@ fn first_that_answers(
 
 fn line(interval: &TcpInterval) -> String {
     let TcpInterval { start_s, end_s, rtt_ms, .. } = *interval;
-    let rate = or_unknown(interval.rate_bps, rate);
+    let (rate, rtt) = (or_unknown(interval.rate_bps, rate), time_us(rtt_ms * 1e3));
     let (resent, window) = (count(interval.retransmitted_segments), count(interval.window_segments));
-    format!("{start_s:5.1} to {end_s:5.1} {rate:>13} {rtt_ms:8.2} ms {resent:>8} {window:>8}")
+    format!("{start_s:5.1} to {end_s:5.1} {rate:>13} {rtt:>11} {resent:>8} {window:>8}")
 }
 
 fn text(result: &TcpResult) -> String {
-    let ms = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:.2} ms"));
+    let ms = |value: Option<f64>| or_unknown(value, |millis| time_us(millis * 1e3));
     let mut lines = vec![
         format!(
             "rate     {} acknowledged, {}",

@@ -36,4 +36,4 @@ pub use socket::{
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};
-pub use tcp::TcpFigures;
+pub use tcp::{TcpFigures, await_readable};

@@ -1,8 +1,12 @@
 //! What the kernel knows of a TCP connection.
 
-use std::{io, os::fd::AsFd};
+use std::{io, os::fd::AsFd, time::Duration};
 
 use giusto_units::{DataSize, TimeDelta};
+use nix::{
+    poll::{PollFd, PollFlags, ppoll},
+    sys::time::TimeSpec,
+};
 
 use crate::sys::tcp::tcp_info;
 
@@ -19,6 +23,13 @@ pub struct TcpFigures {
     pub retransmitted_segments: u32,
     /// Data that the peer has acknowledged.
     pub acked: Option<DataSize>,
+}
+
+/// Waits until something can be read or accepted, at most for `limit`. A signal ends it early.
+pub fn await_readable(socket: impl AsFd, limit: Duration) {
+    let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    // The next read finds out.
+    let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(limit)), None);
 }
 
 impl TcpFigures {

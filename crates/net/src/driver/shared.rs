@@ -3,6 +3,7 @@
 use std::{fs::File, os::unix::fs::FileExt};
 
 use giusto_units::{TimeDelta, Timestamp};
+use nix::unistd::{SysconfVar, sysconf};
 
 /// The longest tick: a datagram leaves late by up to a tick. With longer ones a thread has more to do at each, exceeds its share of
 /// the processor (EEVDF) and is woken late: in a test beside 20 busy loops on two processors, 50 µs of work each 2 ms were late by
@@ -66,7 +67,9 @@ impl Contention {
     const LOOK: TimeDelta = TimeDelta::from_millis(100);
 
     fn new(wanted: bool) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        // All of the machine, as the count of runnable threads, not only those that this process may use.
+        let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+        let processors = online.and_then(|count| u64::try_from(count).ok()).unwrap_or(1).max(1);
         let source = if wanted { File::open("/proc/loadavg").ok() } else { None };
         Self { source, processors, next_look: Timestamp::ZERO, state: Runnable::default() }
     }

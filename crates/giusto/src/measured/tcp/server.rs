@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_net::Clock;
+use giusto_net::{Clock, await_readable};
 use giusto_session::probe::Prefixes;
 use serde::Serialize;
 
@@ -79,19 +79,27 @@ impl TcpServer {
                         continue;
                     }
                     open.fetch_add(1, Ordering::Relaxed);
-                    let (ended, open, halt) = (ended.clone(), Arc::clone(&open), &halt);
-                    scope.spawn(move || {
+                    let (ended, halt) = (ended.clone(), &halt);
+                    let open_there = Arc::clone(&open);
+                    let serving = thread::Builder::new().spawn_scoped(scope, move || {
                         if let Some(served) = serve(stream, from, halt) {
                             // The receiver lives as long as this thread.
                             let _ = ended.send(served);
                         }
-                        open.fetch_sub(1, Ordering::Relaxed);
+                        open_there.fetch_sub(1, Ordering::Relaxed);
                     });
+                    if serving.is_err() {
+                        // Without a thread the connection is closed.
+                        open.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
-                goes_on = match served.recv_timeout(Duration::from_millis(2)) {
-                    Ok(served) => on_turn(Some(served)),
-                    Err(_) => on_turn(None),
-                };
+                while let Ok(one) = served.try_recv() {
+                    goes_on &= on_turn(Some(one));
+                }
+                goes_on = goes_on && on_turn(None);
+                if goes_on {
+                    await_readable(&self.listener, LOOK);
+                }
             }
             halt.store(true, Ordering::Relaxed);
         });
