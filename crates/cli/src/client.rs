@@ -219,10 +219,10 @@ pub(crate) fn measure(
     Ok(console::status(results.doubts().next().is_some()))
 }
 
-pub(crate) fn first_that_answers(
+pub(crate) fn first_that_answers<T>(
     FarEnd { name, addresses, .. }: &FarEnd,
-    mut run: impl FnMut(SocketAddr) -> Result<Outcome, RunError>,
-) -> anyhow::Result<(SocketAddr, Outcome)> {
+    mut run: impl FnMut(SocketAddr) -> Result<T, RunError>,
+) -> anyhow::Result<(SocketAddr, T)> {
     let mut silent: Vec<String> = Vec::new();
     for (index, to) in addresses.iter().copied().enumerate() {
         match run(to) {

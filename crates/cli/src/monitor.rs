@@ -57,7 +57,7 @@ mod present {
     use std::{path::Path, process::ExitCode, sync::atomic::AtomicBool};
 
     use giusto::scenario::Document;
-    use giusto_monitor::service::{Config, Host, ServiceError, run as watch};
+    use giusto_monitor::service::{Config, Host, ServiceError, Session, run as watch};
     use giusto_net::Hangups;
 
     use super::MonitorArgs;
@@ -81,7 +81,7 @@ mod present {
             return Ok(ExitCode::SUCCESS);
         }
         let hangups = Hangups::block()?;
-        let hold = |client: &dyn giusto::measured::live::Client, target: &str, port, stop: &AtomicBool| {
+        let hold = |session: &dyn Session, target: &str, port, stop: &AtomicBool| {
             let addresses = resolve_all(target, None, port).map_err(|error| error.to_string())?;
             let far_end = FarEnd {
                 name: "far end",
@@ -90,8 +90,8 @@ mod present {
                 is_list: false,
                 text: TextArgs::default(),
             };
-            first_that_answers(&far_end, |to| client.run(to, stop, &mut |_| {}))
-                .map_err(|error| format!("{error:#}"))
+            let held = first_that_answers(&far_end, |to| session.hold(to, stop));
+            held.map(|(_, samples)| samples).map_err(|error| format!("{error:#}"))
         };
         let mut reload = || hangups.take().then(|| read(args).map_err(|error| error.to_string()));
         let mut host = Host { hold: &hold, reload: &mut reload, say: &mut |text| complain(text) };

@@ -3,6 +3,7 @@
 use giusto::measured::{
     live::{Outcome, Results},
     result::{DelayReference, OneWayDelay, RunResult, StampResult},
+    tcp::TcpResult,
 };
 
 use crate::metric::{Figures, Metric};
@@ -110,6 +111,19 @@ fn stream(run: Option<&RunResult>, failure: Option<String>, to: &str) -> Sample 
         hole_s: longest.zip(gap_s).map(|(longest, gap)| longest * gap).filter(|hole| *hole >= HOLE_S),
         doubts: run.doubts.clone(),
     }))
+}
+
+/// What came of a load by TCP: the kernel's round-trip time and the acknowledged rate. Loss is not known, for TCP repairs it.
+pub fn of_tcp(result: &TcpResult, to: &str) -> Sample {
+    if let Some(failure) = &result.failure {
+        return Sample::Unknown(failure.clone());
+    }
+    let figures = Figures::default()
+        .with(Metric::RttMin, result.rtt_min_ms)
+        .with(Metric::Rtt, result.rtt_p50_ms)
+        .with(Metric::Rate, result.rate_bps);
+    let path = Path { address: Some(to.to_owned()), ..Path::default() };
+    Sample::Measured(Box::new(Measured { figures, path, ..Measured::default() }))
 }
 
 /// Both directions of a STAMP session. Where the reflector does not count packets, the losses of a direction are unknown, and those of the

@@ -103,6 +103,11 @@ pub enum WatchedKind {
         /// Packets in a second.
         per_second: u64,
     },
+    /// Load by the kernel's TCP: rate and round-trip time.
+    Tcp {
+        /// Simultaneous connections.
+        connections: usize,
+    },
 }
 
 /// Where the results of a stream are out of bounds. `None`: nowhere.

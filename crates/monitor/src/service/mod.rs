@@ -14,10 +14,7 @@ use std::{
     thread::{self, Scope},
 };
 
-use giusto::{
-    measured::live::{Client, Outcome},
-    scenario::MonitorSpec,
-};
+use giusto::scenario::MonitorSpec;
 use giusto_net::{
     Clock,
     http::{Limits, Request, Response, TextServer, post},
@@ -30,7 +27,7 @@ use crate::{
     exposition::{self, StoreState},
     notice::Attempts,
     pages::{self, Site},
-    sample::{Sample, samples},
+    sample::Sample,
     store::{Store, StoreError},
 };
 
@@ -42,6 +39,8 @@ const MAINTENANCE: TimeDelta = TimeDelta::from_seconds(30);
 const MAX_STREAMS: usize = 64;
 /// The time for each step of telling a webhook.
 const NOTICE: TimeDelta = TimeDelta::from_seconds(5);
+
+pub use plan::{Samples, Session};
 
 /// A configuration and what it refers to.
 #[derive(Debug, Clone)]
@@ -56,9 +55,8 @@ pub struct Config {
     pub keys: Option<KeyRing>,
 }
 
-/// Holds a session with a host: the name or address, and the port if the name has none. Gives the address that answered.
-pub type Hold<'a> =
-    dyn Fn(&dyn Client, &str, u16, &AtomicBool) -> Result<(SocketAddr, Outcome), String> + Sync + 'a;
+/// Holds a session with a host: the name or address, and the port if the name has none.
+pub type Hold<'a> = dyn Fn(&dyn Session, &str, u16, &AtomicBool) -> Result<Samples, String> + Sync + 'a;
 
 /// What the one who runs a monitor does for it.
 pub struct Host<'a> {
@@ -221,14 +219,10 @@ impl Service {
         self.running += 1;
         let (keys, reports) = (self.config.keys.clone(), reports.clone());
         let run = move || {
-            let (client, port) = plan::client(&job, keys);
-            let (there, back) = match hold(&*client, &job.target.address, port, stop) {
-                Ok((to, outcome)) => samples(outcome, &to.to_string()),
-                Err(error) => (
-                    Sample::Unknown(error.clone()),
-                    plan::is_both_ways(&job).then_some(Sample::Unknown(error)),
-                ),
-            };
+            let (session, port) = plan::session(&job, keys);
+            let (there, back) = hold(&*session, plan::target(&job), port, stop).unwrap_or_else(|error| {
+                (Sample::Unknown(error.clone()), plan::is_both_ways(&job).then_some(Sample::Unknown(error)))
+            });
             // The monitor has ended.
             let _ = reports.send(Message::Result(Box::new(job), there, back));
         };

@@ -1,12 +1,16 @@
 //! The session that measures a stream.
 
+use std::{net::SocketAddr, sync::atomic::AtomicBool};
+
 use giusto::{
     measured::{
+        RunError,
         live::Client,
         plan::{Layout, Media, Pacing, StreamPlan, Tempo},
         send::Destination,
         stamp::StampClient,
         streams::{Direction, Streams},
+        tcp::TcpLoad,
     },
     scenario::WatchedKind,
 };
@@ -17,20 +21,61 @@ use giusto_session::{
     probe::payload::PayloadSizes,
     stamp::{packet::Mode, time::TimestampFormat},
 };
-use giusto_units::DataSize;
+use giusto_units::{DataSize, TimeDelta};
 
-use crate::engine::Job;
+use crate::{
+    engine::Job,
+    sample::{Sample, of_tcp, samples},
+};
 
 /// The port of `giusto recv`.
 const PORT: u16 = 5005;
+
+/// What came of a session: of the direction that was asked for, and of the way back where it is measured as well.
+pub type Samples = (Sample, Option<Sample>);
+
+/// A session that measures a stream with any far end.
+pub trait Session {
+    /// Holds it with the far end at `to`.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] where it could not begin.
+    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError>;
+}
+
+impl<C: Client> Session for C {
+    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError> {
+        Ok(samples(self.run(to, stop, &mut |_| {})?, &to.to_string()))
+    }
+}
+
+/// Load by TCP.
+struct Tcp(TcpLoad);
+
+impl Session for Tcp {
+    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError> {
+        Ok((of_tcp(&self.0.run(to, stop, |_| {})?, &to.to_string()), None))
+    }
+}
 
 /// Whether a session measures the way back as well.
 pub(super) fn is_both_ways(job: &Job) -> bool {
     matches!(job.stream.kind, WatchedKind::Stamp { .. })
 }
 
+/// The host, with the port of its address except for STAMP, whose port is that of the stream.
+pub(super) fn target(job: &Job) -> &str {
+    let address = job.target.address.as_str();
+    let bare = address.trim_start_matches('[').trim_end_matches(']');
+    if !is_both_ways(job) || bare.parse::<std::net::IpAddr>().is_ok() {
+        return address;
+    }
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
 /// The session, and the port of the far end where its address has none.
-pub(super) fn client(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Client>, u16) {
+pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u16) {
     let traffic_class = TrafficClass::from_byte(job.stream.dscp << 2);
     let plan = |media, tempo| StreamPlan {
         media,
@@ -42,6 +87,10 @@ pub(super) fn client(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Client>, u16)
         seed: 1,
     };
     let plan = match job.stream.kind {
+        WatchedKind::Tcp { connections } => {
+            let (duration, interval) = (job.stream.duration, TimeDelta::from_seconds(1));
+            return (Box::new(Tcp(TcpLoad { connections, duration, interval, under_load: false })), PORT);
+        }
         WatchedKind::Stamp { port, per_second } => {
             let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
             let size = DataSize::from_bytes(mode.base_bytes() as u64);

@@ -58,6 +58,7 @@ const STREAM: Group = Group::new("stream", &[STREAM_KEYS]).with_kinds("kind", No
     variant("voice", "RTP as a codec sends it, with R and MOS; `giusto recv` with keys also needs `--accept-unauthenticated`", &[VOICE]),
     variant("cbr", "datagrams at a constant bit rate", &[CBR]),
     variant("stamp", "STAMP (RFC 8762), both directions at once; the hosts run `giusto recv --accept stamp`", &[STAMP]),
+    variant("tcp", "as much as the kernel's TCP sends, with its own RTT; the hosts run `giusto recv --accept tcp`", &[TCP]),
 ]);
 keys! { STREAM_KEYS {
     "id", Name, Required("voice"), "Name on pages and in metrics";
@@ -78,6 +79,8 @@ keys! { STAMP {
     "port", Whole(within(1.0, 65_535.0)), Is("862"), "Port of the reflector";
     "rate", Whole(within(1.0, 10_000.0)), Is("10"), "Packets in a second";
 } }
+
+keys! { TCP { "connections", Whole(within(1.0, 128.0)), Is("1"), "Simultaneous connections"; } }
 
 const THRESHOLD: Group = Group::new("threshold", &[BOUNDS]);
 keys! { BOUNDS, bounds(to: Thresholds) {
@@ -215,6 +218,7 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
             size: keys.value("size"),
             reverse: keys.value("reverse"),
         },
+        "tcp" => WatchedKind::Tcp { connections: keys.value("connections") },
         _ => {
             let port: u32 = keys.value("port");
             WatchedKind::Stamp { port: port as u16, per_second: keys.value("rate") }
