@@ -9,8 +9,11 @@ use crate::keys::{KeyId, MacKey};
 /// The first bytes of each datagram of ours. The first is outside the ranges of STUN, ZRTP, DTLS, TURN and RTP (RFC 7983 §7).
 pub(crate) const MAGIC: [u8; 3] = *b"giu";
 
-/// Maximum size of a control message, padding included.
+/// Maximum size of a control message that is sent, padding included, but for probes of the path's MTU.
 pub const MAX_MESSAGE_BYTES: usize = 1200;
+
+/// The same of a datagram that arrives: probes of the path's MTU are padded to their size.
+const MAX_PROBE_BYTES: usize = 65_507;
 
 /// The bytes of a control message before the encoded message.
 pub(crate) const CONTROL_HEADER_BYTES: usize = 8;
@@ -87,7 +90,7 @@ pub(crate) fn seal(
 ///
 /// [`WireError`] if it is too long, damaged or no such message.
 pub(crate) fn decode<M: DeserializeOwned>(datagram: &[u8]) -> Result<M, WireError> {
-    if datagram.len() > MAX_MESSAGE_BYTES {
+    if datagram.len() > MAX_PROBE_BYTES {
         return Err(WireError::Malformed);
     }
     let (_, checked) = datagram.split_first_chunk::<4>().ok_or(WireError::Malformed)?;
@@ -123,7 +126,7 @@ impl<'a, const KIND: u8> Sealed<'a, KIND> {
     ///
     /// [`WireError`] if it is not one, or too short or too long.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, WireError> {
-        if datagram.len() > MAX_MESSAGE_BYTES {
+        if datagram.len() > MAX_PROBE_BYTES {
             return Err(WireError::Malformed);
         }
         let (head, rest) = datagram.split_first_chunk::<16>().ok_or(WireError::Malformed)?;

@@ -9,6 +9,7 @@ mod host;
 pub mod iperf3;
 pub mod keys;
 pub mod media;
+pub mod path_mtu;
 mod prefixes;
 pub mod probe;
 mod replay;

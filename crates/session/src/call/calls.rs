@@ -22,6 +22,7 @@ use crate::{
     envelope::MAX_MESSAGE_BYTES,
     handshakes::Handshakes,
     keys::KeyRing,
+    path_mtu::{PathMtuFigures, PathMtuSearch},
     probe::LocalClock,
 };
 
@@ -47,6 +48,8 @@ pub struct CallsConfig {
     pub silence_timeout: TimeDelta,
     /// Maximum time to wait for the confirmation of the end. Default 2 s.
     pub finish_timeout: TimeDelta,
+    /// Finds the MTU of the path of each call that is made from here; its datagrams must not be fragmented. Default: none.
+    pub path_mtu: Option<PathMtuSearch>,
 }
 
 impl CallsConfig {
@@ -62,6 +65,7 @@ impl CallsConfig {
             ping_interval: TimeDelta::from_millis(500),
             silence_timeout: TimeDelta::from_seconds(15),
             finish_timeout: TimeDelta::from_seconds(2),
+            path_mtu: None,
         }
     }
 
@@ -171,6 +175,7 @@ impl<M: CallMedia> Calls<M> {
             return Err(CallRefusal::Offer(problem));
         }
         let mut end = End::new(now, to, nonce, Box::new(offer), true);
+        end.path_mtu.clone_from(&self.config.path_mtu);
         let longest = Cookie { issued_ns: u64::MAX, proof: [u8::MAX; 16] };
         end.opening = self.config.keys.clone().and_then(|ring| {
             let first = ring.signing();
@@ -286,6 +291,11 @@ impl<M: CallMedia> Calls<M> {
     /// The round-trip times of a call's Pings.
     pub fn rtts(&self, id: CallId) -> Option<&ErrorHistogram> {
         self.ends.get(&id).map(End::rtts)
+    }
+
+    /// What was found of the MTU of the path of a call; `None` where it is not looked for.
+    pub fn path_mtu(&self, id: CallId) -> Option<PathMtuFigures> {
+        self.ends.get(&id)?.path_mtu.as_ref().map(PathMtuSearch::figures)
     }
 
     /// How often an address of a call has changed.

@@ -14,6 +14,8 @@ use super::{
 use crate::{
     cookie::{Cookie, StreamToken},
     keys::{KeyId, KeyRing, MacKey},
+    path_mtu::PathMtuSearch,
+    probe::wire::SEAL_BYTES,
 };
 
 /// Time for which media that are on their way may arrive after the last was sent, before the end is announced. Chosen by us.
@@ -112,6 +114,9 @@ pub(super) struct End<M> {
     pub(super) same_clock: Option<TimeDelta>,
     pub(super) clocks: ClockEstimator,
     pings: VecDeque<u64>,
+    pub(super) path_mtu: Option<PathMtuSearch>,
+    /// The send times and the sizes of the latest probes of the MTU.
+    probes: VecDeque<(u64, u64)>,
     pub(super) began: Timestamp,
     pub(super) last_heard: Timestamp,
     /// Since when its host says that nothing listens there, unless something has come since.
@@ -155,6 +160,8 @@ impl<M: CallMedia> End<M> {
             same_clock: None,
             clocks: ClockEstimator::new(),
             pings: VecDeque::new(),
+            path_mtu: None,
+            probes: VecDeque::new(),
             began: now,
             last_heard: now,
             refused_since: None,
@@ -223,7 +230,7 @@ impl<M: CallMedia> End<M> {
     pub(super) fn next_timeout(&self) -> Timestamp {
         let media = self.media.as_ref().filter(|_| !matches!(self.stage, Stage::Over(_)));
         let media = media.and_then(CallMedia::poll_timeout).map(|at| self.zero + (at - Timestamp::ZERO));
-        media.map_or(self.next, |at| at.min(self.next))
+        [media, self.next_mtu_probe()].into_iter().flatten().fold(self.next, Timestamp::min)
     }
 
     /// Does what is due.
@@ -240,6 +247,7 @@ impl<M: CallMedia> End<M> {
         {
             media.handle_timeout(media_time);
         }
+        self.probe_mtu(now);
         if now < self.next {
             return;
         }
@@ -306,6 +314,29 @@ impl<M: CallMedia> End<M> {
         self.offer.duration.filter(|_| self.is_caller).map(|duration| self.zero + duration)
     }
 
+    /// The next time of the search for the path's MTU.
+    fn next_mtu_probe(&self) -> Option<Timestamp> {
+        self.path_mtu
+            .as_ref()
+            .filter(|_| matches!(self.stage, Stage::Running))
+            .map(PathMtuSearch::poll_timeout)
+    }
+
+    /// Looks for the MTU of the path.
+    fn probe_mtu(&mut self, now: Timestamp) {
+        let Some(token) = self.token.filter(|_| matches!(self.stage, Stage::Running)) else { return };
+        let Some(search) = &mut self.path_mtu else { return };
+        search.handle_timeout(now);
+        let Some(size) = search.poll_probe(now) else { return };
+        if self.probes.len() >= MAX_PINGS {
+            self.probes.pop_front();
+        }
+        self.probes.push_back((now.as_nanos(), size));
+        let seal = if self.keys.is_some() { SEAL_BYTES as u64 } else { 0 };
+        let size = u16::try_from(size.saturating_sub(seal)).unwrap_or(u16::MAX);
+        self.say(&Message::MtuProbe { token, sent_ns: now.as_nanos(), size });
+    }
+
     fn ping(&mut self, now: Timestamp) {
         let Some(token) = self.token else { return };
         if self.pings.len() >= MAX_PINGS {
@@ -367,6 +398,21 @@ impl<M: CallMedia> End<M> {
                 let at = now.as_nanos();
                 self.say(&Message::Pong { token, ping_sent_ns: sent_ns, received_ns: at, sent_ns: at });
                 self.on_clock(now);
+            }
+            Message::MtuProbe { token, sent_ns, .. } => {
+                let at = now.as_nanos();
+                self.say(&Message::Pong { token, ping_sent_ns: sent_ns, received_ns: at, sent_ns: at });
+            }
+            Message::Pong { ping_sent_ns, .. }
+                if self.probes.iter().any(|(sent, _)| *sent == ping_sent_ns)
+                    && !self.pings.contains(&ping_sent_ns) =>
+            {
+                let size = self.probes.iter().find(|(sent, _)| *sent == ping_sent_ns).map(|(_, size)| *size);
+                self.probes.retain(|(sent, _)| *sent != ping_sent_ns);
+                if let Some((search, size)) = self.path_mtu.as_mut().zip(size) {
+                    search.on_rtt(now.saturating_since(Timestamp::from_nanos(ping_sent_ns)));
+                    search.on_acknowledged(now, size);
+                }
             }
             Message::Pong { ping_sent_ns, received_ns, sent_ns, .. }
                 if self.pings.contains(&ping_sent_ns) =>

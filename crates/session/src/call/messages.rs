@@ -248,6 +248,8 @@ pub(super) enum Message {
     Finished { token: StreamToken, figures: EndFigures },
     /// Both: the answer to that, with the final figures.
     Closed { token: StreamToken, figures: EndFigures },
+    /// Caller: looks for the MTU of the path; padded to so many bytes. The answer is a Pong.
+    MtuProbe { token: StreamToken, sent_ns: u64, size: u16 },
 }
 
 impl Message {
@@ -270,6 +272,7 @@ impl Message {
         match self {
             Self::Hello { .. } | Self::Offer { .. } => OPENING_BYTES,
             Self::Ping { .. } | Self::Proof { .. } => PING_BYTES,
+            Self::MtuProbe { size, .. } => *size as usize,
             _ => 0,
         }
     }
@@ -283,6 +286,7 @@ impl Message {
             | Self::Proof { token, .. }
             | Self::Moved { token }
             | Self::Unknown { token }
+            | Self::MtuProbe { token, .. }
             | Self::Finish { token, .. }
             | Self::Finished { token, .. }
             | Self::Closed { token, .. } => Some(token),

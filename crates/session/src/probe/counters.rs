@@ -19,6 +19,8 @@ pub struct Counters {
     pub other_source: u64,
     /// RTP that no announcement precedes, before a second datagram in sequence confirmed the stream.
     pub probation: u64,
+    /// Of a stream to a multicast group, before its announcement came.
+    pub unannounced: u64,
     /// From an address that is not allowed, or denied.
     pub denied: u64,
     /// For a stream that has ended.
@@ -32,7 +34,7 @@ pub struct Counters {
 impl Counters {
     /// Why datagrams belong to no stream: the name of the reason, the datagrams in words, and how many there were. Rejected streams
     /// are none.
-    pub const fn reasons(&self) -> [(&'static str, &'static str, u64); 11] {
+    pub const fn reasons(&self) -> [(&'static str, &'static str, u64); 12] {
         [
             ("foreign", "foreign", self.foreign),
             ("malformed", "malformed", self.malformed),
@@ -42,6 +44,7 @@ impl Counters {
             ("unauthenticated", "not authenticated", self.unauthenticated),
             ("other_source", "of another RTP source", self.other_source),
             ("probation", "of RTP not confirmed yet", self.probation),
+            ("unannounced", "of streams not announced yet", self.unannounced),
             ("denied", "from addresses not allowed", self.denied),
             ("late", "late", self.late),
             ("unanswered_handshakes", "of too many handshakes", self.unanswered_handshakes),

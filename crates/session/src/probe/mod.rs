@@ -17,16 +17,23 @@
 //!     | <-- Report (final) ---------------- |
 //! ```
 //!
+//! Datagrams and Pings of a stream that come from another address are answered there by a `PathProbe` with a cookie; once a `PathProof`
+//! returns it, the stream goes on at this address, and counts what has come from there meanwhile.
+//!
+//! A stream to a multicast group has receivers that do not answer: its [`Announcer`] repeats what comes, and then the end.
+//!
 //! Until an address is verified, it gets one answer per datagram, which is shorter than the datagram.
 //! Afterwards a stream gets at most as many bytes as it has sent.
 
 mod admission;
+mod announcer;
 mod auth;
 mod bursts;
 mod clock;
 mod counters;
 mod far_end;
 pub mod g711;
+mod greeting;
 mod inbound;
 mod media_clock;
 mod outgoing;
@@ -43,13 +50,15 @@ pub mod wire;
 pub use crate::handshakes::HandshakeFlood;
 pub use crate::prefixes::Prefixes;
 pub use admission::StreamLimits;
+pub use announcer::Announcer;
 pub use clock::LocalClock;
 pub use counters::Counters;
 pub use far_end::{FarEndReport, FarEndReports};
+pub use greeting::Greeting;
 pub use inbound::Inbound;
 pub use outgoing::{Content, Filled, Lengths, Outgoing, RTP_CLOCK_HZ};
 pub use receiver::{Passive, Receiver, ReceiverConfig, ReceiverEvent, ReverseStream, StreamId};
 pub use reports::{MediaTiming, SenderReports};
 pub use sender::{Sender, SenderConfig, SenderError, SenderEvent};
-pub use stream::{Ended, Stream};
+pub use stream::{Ended, Stream, StreamPath};
 pub use transmit::Transmit;

@@ -1,6 +1,8 @@
 //! The receiving endpoint: many streams, each measured separately.
 
+mod group;
 mod messages;
+mod moves;
 mod slots;
 
 use std::{
@@ -28,6 +30,8 @@ use super::{
         StreamToken, WireError,
     },
 };
+use moves::{Move, token_of};
+
 use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
@@ -65,6 +69,8 @@ pub struct ReceiverConfig {
     pub idle_timeout: TimeDelta,
     /// Interval of reports to a stream's sender. Default 500 ms.
     pub report_interval: TimeDelta,
+    /// The datagrams were sent to a multicast group: streams are announced by their senders, and nothing is answered. Default: false.
+    pub group: bool,
     /// How unannounced datagrams are treated; `None`: they are only counted. With keys they need `accept_unauthenticated`, too.
     /// Default: `None`.
     pub passive: Option<Passive>,
@@ -97,6 +103,7 @@ impl ReceiverConfig {
             limits: StreamLimits::default(),
             idle_timeout: TimeDelta::from_seconds(5),
             report_interval: TimeDelta::from_millis(500),
+            group: false,
             passive: None,
         }
     }
@@ -116,6 +123,8 @@ pub struct StreamId(pub u64);
 pub enum ReceiverEvent {
     /// A stream began; it can be found by its id.
     Opened(StreamId),
+    /// A stream goes on at another address of its sender, which has proved that it receives.
+    Moved(StreamId),
     /// A stream ended, with all its measurements.
     Closed(StreamId, Box<Stream>),
     /// A stream is asked for: see [`Receiver::reverse_ended`].
@@ -178,6 +187,10 @@ pub struct Receiver {
     /// By source address: datagrams from one address never count for another stream.
     streams: BTreeMap<SocketAddr, (StreamId, Stream)>,
     lingering: BTreeMap<SocketAddr, Lingering>,
+    /// The addresses of announced streams, by their tokens.
+    homes: BTreeMap<StreamToken, SocketAddr>,
+    /// Addresses that are to prove that a stream has moved to them.
+    moves: BTreeMap<SocketAddr, Move>,
     /// The tokens of streams whose cookies are still valid: until when, and whose they are.
     used: BTreeMap<StreamToken, (Timestamp, IpAddr)>,
     /// The last RTP datagram of addresses without a stream.
@@ -208,6 +221,8 @@ impl Receiver {
             config,
             streams: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            moves: BTreeMap::new(),
             used: BTreeMap::new(),
             probation: BTreeMap::new(),
             reverse: BTreeMap::new(),
@@ -335,6 +350,9 @@ impl Receiver {
 
     /// The next datagram to send from the port of RTCP.
     pub fn poll_rtcp_transmit(&mut self) -> Option<Transmit> {
+        if self.config.group {
+            self.rtcp_outbox.clear();
+        }
         self.rtcp_outbox.pop_front()
     }
 
@@ -358,6 +376,7 @@ impl Receiver {
         self.latest = self.latest.max(now);
         let now = self.latest;
         self.lingering.retain(|_, lingering| lingering.forget_at > now);
+        self.forget_moves(now);
         let (mut silent, mut over, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
             if let Some(bytes) = stream.poll_rtcp(now, &self.reporter) {
@@ -407,6 +426,9 @@ impl Receiver {
 
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        if self.config.group {
+            self.outbox.clear();
+        }
         self.outbox.pop_front()
     }
 
@@ -432,11 +454,16 @@ impl Receiver {
             // Data without a stream, or of a stream that has been forgotten.
             Ok(Kind::Data) => match DataHeader::parse(datagram) {
                 Ok(_) if self.lingering.contains_key(&from) => self.counters.late += 1,
+                Ok(_) if self.config.group => self.counters.unannounced += 1,
+                Ok(header) if self.handle_moving_data(now, header.token, datagram, inbound) => {}
                 Ok(_) => self.counters.forged += 1,
                 Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
             },
             Ok(Kind::SealedData) if self.lingering.contains_key(&from) => self.counters.late += 1,
+            Ok(Kind::SealedData)
+                if token_of(datagram)
+                    .is_some_and(|token| self.handle_moving_data(now, token, datagram, inbound)) => {}
             Ok(Kind::SealedData) | Err(WireError::Unauthenticated) => self.counters.unauthenticated += 1,
             Err(WireError::Corrupt) => self.counters.corrupt += 1,
             Err(WireError::Version(_)) => self.counters.other_version += 1,
@@ -533,7 +560,10 @@ impl Receiver {
         self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
     }
 
-    fn end(&self, stream: &mut Stream, why: Ended, figures: Option<SenderFigures>) {
+    fn end(&mut self, stream: &mut Stream, why: Ended, figures: Option<SenderFigures>) {
+        if let Some(token) = stream.token {
+            self.homes.remove(&token);
+        }
         stream.end(why, figures);
         stream.flood = self.handshakes.flood().since(stream.flood);
     }
@@ -542,6 +572,9 @@ impl Receiver {
         stream.flood = self.handshakes.flood();
         let id = StreamId(self.next_id);
         self.next_id += 1;
+        if let Some(token) = stream.token {
+            self.homes.insert(token, from);
+        }
         self.streams.insert(from, (id, stream));
         self.events.push_back(ReceiverEvent::Opened(id));
     }

@@ -10,12 +10,14 @@ use super::{
     clock::LocalClock,
     wire::{
         self, ClockIdentity, Cookie, FINISH_BYTES, Kind, LastReport, Message, OPENING_BYTES, PathEstimate,
-        Refusal, Report, Sealed, SenderFigures, StreamLimit, StreamRequest, StreamToken, WireError,
+        Refusal, Report, SEAL_BYTES, Sealed, SenderFigures, StreamLimit, StreamRequest, StreamToken,
+        WireError,
     },
 };
 use crate::{
     Session,
     keys::{KeyId, KeyRing, MacKey},
+    path_mtu::{PathMtuFigures, PathMtuSearch},
 };
 
 /// Configuration of a [`Sender`].
@@ -39,6 +41,8 @@ pub struct SenderConfig {
     pub silence_timeout: TimeDelta,
     /// Maximum time to wait for the final report. Default 2 s.
     pub finish_timeout: TimeDelta,
+    /// Finds the MTU of the path once the stream is accepted; the datagrams of the socket must not be fragmented. Default: none.
+    pub path_mtu: Option<PathMtuSearch>,
 }
 
 impl SenderConfig {
@@ -54,6 +58,7 @@ impl SenderConfig {
             ping_interval: TimeDelta::from_millis(250),
             silence_timeout: TimeDelta::from_seconds(3),
             finish_timeout: TimeDelta::from_seconds(2),
+            path_mtu: None,
         }
     }
 }
@@ -170,6 +175,9 @@ pub struct Sender {
     hint: Option<SenderError>,
     /// The send times of the latest pings that have not been answered.
     pings: VecDeque<u64>,
+    path_mtu: Option<PathMtuSearch>,
+    /// The send times and the sizes of the latest probes that have not been answered.
+    probes: VecDeque<(u64, u64)>,
     events: VecDeque<SenderEvent>,
 }
 
@@ -204,12 +212,25 @@ impl Session for Sender {
             ) if token == ours && self.pings.contains(&ping_sent_ns) => {
                 self.pings.retain(|sent_ns| *sent_ns != ping_sent_ns);
                 self.on_receiver_message(now);
+                if let Some(search) = &mut self.path_mtu {
+                    search.on_rtt(at.saturating_since(Timestamp::from_nanos(ping_sent_ns)));
+                }
                 self.clocks.on_sample(&ClockSample {
                     client_sent: Timestamp::from_nanos(ping_sent_ns),
                     server_received: PeerTimestamp::from_nanos(received_ns),
                     server_sent: PeerTimestamp::from_nanos(sent_ns),
                     client_received: at,
                 });
+            }
+            (Message::Pong { token, ping_sent_ns, .. }, State::Running(ours)) if token == ours => {
+                self.handle_probe_answer(now, ping_sent_ns);
+            }
+            (Message::PathProbe { token, cookie }, State::Running(ours) | State::Finishing(ours))
+                if token == ours =>
+            {
+                self.on_receiver_message(now);
+                let proof = self.encode(&Message::PathProof { token, cookie }, 0);
+                self.outbox.push_back(proof);
             }
             (Message::Report { token, report }, State::Running(ours) | State::Finishing(ours))
                 if token == ours =>
@@ -239,6 +260,9 @@ impl Session for Sender {
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
+        if let Some(search) = self.path_mtu.as_mut().filter(|_| matches!(self.state, State::Running(_))) {
+            search.handle_timeout(now);
+        }
         if now < self.next_timeout {
             return;
         }
@@ -287,13 +311,16 @@ impl Session for Sender {
                 let ping = Message::Ping { token, sent_ns: now.as_nanos(), path: self.path() };
                 Some(self.encode(&ping, PONG_BYTES))
             }
+            State::Running(token) => self.probe(now, token),
             _ => None,
         }
     }
 
     /// `None` after the end.
     fn poll_timeout(&self) -> Option<Timestamp> {
-        (self.state != State::Over).then_some(self.next_timeout)
+        let probe = self.path_mtu.as_ref().filter(|_| matches!(self.state, State::Running(_)));
+        let next = probe.map_or(self.next_timeout, |search| self.next_timeout.min(search.poll_timeout()));
+        (self.state != State::Over).then_some(next)
     }
 }
 
@@ -306,6 +333,7 @@ impl Sender {
         let mut sender = Self {
             seal: config.keys.clone().map(Seal::new),
             hint: None,
+            path_mtu: config.path_mtu.clone(),
             config,
             state: State::Greeting,
             began: now,
@@ -319,6 +347,7 @@ impl Sender {
             outbox: VecDeque::new(),
             ping_due: false,
             pings: VecDeque::new(),
+            probes: VecDeque::new(),
             events: VecDeque::new(),
         };
         sender.handle_timeout(now);
@@ -333,6 +362,60 @@ impl Sender {
     /// The round-trip times of all clock requests.
     pub fn rtts(&self) -> &ErrorHistogram {
         self.clocks.rtts()
+    }
+
+    /// Whether a receiver has answered; `None` while it may still answer.
+    pub(super) fn is_greeted(&self) -> Option<bool> {
+        match self.state {
+            State::Greeting => None,
+            State::Opening(_) | State::Running(_) | State::Finishing(_) => Some(true),
+            State::Over => Some(self.events.iter().any(|event| {
+                use SenderError::{NoAnswer, PortUnreachable};
+                !matches!(event, SenderEvent::Ended(Err(NoAnswer(_) | PortUnreachable)))
+            })),
+        }
+    }
+
+    /// How long the receiver has been silent.
+    pub fn silence(&self, now: Timestamp) -> TimeDelta {
+        now.saturating_since(self.last_heard)
+    }
+
+    /// What was found of the MTU of the path; `None` where it is not looked for.
+    pub fn path_mtu(&self) -> Option<PathMtuFigures> {
+        self.path_mtu.as_ref().map(PathMtuSearch::figures)
+    }
+
+    /// Handles a router's report of a smaller MTU: see [`PathMtuSearch::on_packet_too_big`].
+    pub fn handle_packet_too_big(&mut self, now: Timestamp, mtu: u64) {
+        if let Some(search) = &mut self.path_mtu {
+            search.on_packet_too_big(now, mtu);
+        }
+    }
+
+    /// A ping that is padded to the size in question.
+    fn probe(&mut self, now: Timestamp, token: StreamToken) -> Option<Vec<u8>> {
+        let size = self.path_mtu.as_mut()?.poll_probe(now)?;
+        // A ping may have been sent at the same time.
+        let latest = self.pings.back().copied();
+        let sent_ns = if latest == Some(now.as_nanos()) { now.as_nanos() + 1 } else { now.as_nanos() };
+        if self.probes.len() >= Self::MAX_PINGS {
+            self.probes.pop_front();
+        }
+        self.probes.push_back((sent_ns, size));
+        let seal = if self.seal.is_some() { SEAL_BYTES } else { 0 };
+        let ping = Message::Ping { token, sent_ns, path: None };
+        Some(self.encode(&ping, usize::try_from(size).unwrap_or(0).saturating_sub(seal)))
+    }
+
+    fn handle_probe_answer(&mut self, now: Timestamp, sent_ns: u64) {
+        let Some(&(_, size)) = self.probes.iter().find(|(sent, _)| *sent == sent_ns) else { return };
+        self.probes.retain(|(sent, _)| *sent != sent_ns);
+        self.on_receiver_message(now);
+        if let Some(search) = &mut self.path_mtu {
+            search.on_rtt(now.saturating_since(Timestamp::from_nanos(sent_ns)));
+            search.on_acknowledged(now, size);
+        }
     }
 
     fn path(&self) -> Option<PathEstimate> {

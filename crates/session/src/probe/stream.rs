@@ -1,5 +1,6 @@
 //! One stream at the receiver: converts datagrams to arrivals.
 
+mod moves;
 mod rtp;
 
 use std::{iter::Peekable, net::SocketAddr};
@@ -28,6 +29,8 @@ use super::{
     },
 };
 use crate::handshakes::HandshakeFlood;
+pub(super) use moves::Held;
+pub use moves::StreamPath;
 
 /// Why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Stream {
     from: SocketAddr,
+    former: Vec<StreamPath>,
     /// The local clock.
     clock: LocalClock,
     pub(super) token: Option<StreamToken>,
@@ -80,6 +84,8 @@ pub struct Stream {
     their_origin: Option<u64>,
     /// Sequence numbers below this one are known to be plausible.
     plausible_below: u64,
+    /// The first datagram of a stream to a group that we joined after its beginning: those before count neither as sent nor as lost.
+    joined_at: Option<u64>,
     media: MediaStreamState,
     playout: Option<Playout>,
     bursts: BurstCounter,
@@ -120,13 +126,36 @@ impl Stream {
         ours: &LocalClock,
         their_origin: Option<u64>,
     ) -> Self {
+        Self::announced(now, from, request, ours, (their_origin, Some(0)))
+    }
+
+    /// A stream to a group that we joined after its beginning: its first datagram here may have any number.
+    pub(super) fn joined(
+        now: Timestamp,
+        from: SocketAddr,
+        request: StreamRequest,
+        ours: &LocalClock,
+        their_origin: Option<u64>,
+    ) -> Self {
+        let stream = Self::announced(now, from, request, ours, (their_origin, None));
+        Self { plausible_below: u64::MAX, joined_at: Some(u64::MAX), ..stream }
+    }
+
+    fn announced(
+        now: Timestamp,
+        from: SocketAddr,
+        request: StreamRequest,
+        ours: &LocalClock,
+        (their_origin, first): (Option<u64>, Option<u64>),
+    ) -> Self {
         let (clocks, epoch_shift) = match request.format {
             StreamFormat::Giusto => relation(&request.clock, their_origin, ours),
             // An RTP timestamp starts at a random value (RFC 3550 §5.1): only sender reports relate it to a clock.
             StreamFormat::Rtp { .. } | StreamFormat::Raw => (ClockRelation::Unknown, 0),
         };
-        let mut stream =
-            Self::new(now, from, request.format, meter_config(&request, from).with_clocks(clocks));
+        let config = meter_config(&request, from).with_clocks(clocks);
+        let config = config.with_sequence(config.sequence.with_first(first));
+        let mut stream = Self::new(now, from, request.format, config);
         stream.epoch_shift = epoch_shift;
         stream.clock = *ours;
         stream.their_origin = their_origin;
@@ -150,10 +179,13 @@ impl Stream {
         let clock_rate_hz =
             if let StreamFormat::Rtp { clock_rate_hz, .. } = format { clock_rate_hz } else { 0 };
         // RTP sequence numbers start at a random value (RFC 3550 §5.1).
-        let first = if matches!(format, StreamFormat::Rtp { .. }) { None } else { Some(0) };
-        let config = config.with_sequence(config.sequence.with_first(first));
+        let config = match format {
+            StreamFormat::Rtp { .. } => config.with_sequence(config.sequence.with_first(None)),
+            _ => config,
+        };
         Self {
             from,
+            former: Vec::new(),
             clock: LocalClock::default(),
             token: None,
             keys: None,
@@ -173,6 +205,7 @@ impl Stream {
             epoch_shift: 0,
             their_origin: None,
             plausible_below: 0,
+            joined_at: None,
             media: MediaStreamState {
                 clock: MediaClock::new(clock_rate_hz),
                 ssrc: None,
@@ -320,13 +353,17 @@ impl Stream {
             self.meter.on_implausible();
             return Verdict::Measured;
         }
-        let size = DataSize::from_bytes(datagram.len() as u64);
-        let arrival = Arrival::new(inbound.at, header.sequence, size)
+        self.joined_at = self.joined_at.map(|first| first.min(header.sequence));
+        let held = Held { header, length: datagram.len(), at: inbound.at, tos: inbound.tos };
+        run.take(self.arrival(&held), &mut self.meter);
+        Verdict::Measured
+    }
+
+    fn arrival(&self, Held { header, length, at, tos }: &Held) -> Arrival {
+        Arrival::new(*at, header.sequence, DataSize::from_bytes(*length as u64))
             .with_scheduled(self.in_our_epoch(header.scheduled_ns))
             .with_sent(self.in_our_epoch(header.sent_ns))
-            .with_tos(inbound.tos);
-        run.take(arrival, &mut self.meter);
-        Verdict::Measured
+            .with_tos(*tos)
     }
 
     fn on_raw(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
@@ -391,7 +428,8 @@ impl Stream {
     pub(super) fn end(&mut self, why: Ended, sender: Option<SenderFigures>) {
         if self.ended.is_none() {
             self.ended = Some(why);
-            if let Some(figures) = sender {
+            if let Some(mut figures) = sender {
+                figures.packets = figures.packets.saturating_sub(self.joined_at.unwrap_or(0));
                 self.meter.finish(figures.packets);
                 self.sender = Some(figures);
             }

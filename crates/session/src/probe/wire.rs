@@ -302,6 +302,29 @@ pub enum Message {
         /// The sender's statistics.
         figures: SenderFigures,
     },
+    /// Sender to a multicast group: announces a stream, which nobody answers.
+    Announce {
+        /// Random; included in every datagram.
+        token: StreamToken,
+        /// The sequence number of the next datagram.
+        next: u64,
+        /// The announced stream.
+        request: StreamRequest,
+    },
+    /// Receiver: asks an address from which datagrams of a stream come, but did not come before, to prove that it receives.
+    PathProbe {
+        /// The stream.
+        token: StreamToken,
+        /// To be returned in the proof.
+        cookie: Cookie,
+    },
+    /// Sender: the proof, from there.
+    PathProof {
+        /// The stream.
+        token: StreamToken,
+        /// From the probe.
+        cookie: Cookie,
+    },
 }
 
 impl Message {

@@ -77,7 +77,9 @@ impl Receiver {
                 }
                 self.handle_open(now, Opening { from, length, nonce, cookie, request, keys: None });
             }
-            Message::Ping { token, .. } | Message::Finish { token, .. }
+            Message::Ping { token, .. }
+            | Message::Finish { token, .. }
+            | Message::PathProof { token, .. }
                 if self.keys_of(from, token).is_some() =>
             {
                 self.counters.unauthenticated += 1;
@@ -121,7 +123,9 @@ impl Receiver {
                     None => self.counters.unauthenticated += 1,
                 }
             }
-            Message::Ping { token, .. } | Message::Finish { token, .. }
+            Message::Ping { token, .. }
+            | Message::Finish { token, .. }
+            | Message::PathProof { token, .. }
                 if !self.keys_of(from, token).is_some_and(|keys| keys.admits_to_receiver(&sealed)) =>
             {
                 self.counters.unauthenticated += 1;
@@ -151,6 +155,10 @@ impl Receiver {
             Message::Finish { token, figures } => {
                 self.handle_finish(now, inbound.from, length, token, figures);
             }
+            Message::Announce { token, next, request } if self.config.group => {
+                self.handle_announcement(now, inbound.from, (token, next), request);
+            }
+            Message::PathProof { token, cookie } => self.handle_proof(now, token, &cookie, inbound.from),
             // The first two are handled before; only a receiver sends the others.
             Message::Hello { .. }
             | Message::Open { .. }
@@ -158,12 +166,17 @@ impl Receiver {
             | Message::Accepted { .. }
             | Message::Refused { .. }
             | Message::Pong { .. }
-            | Message::Report { .. } => self.counters.foreign += 1,
+            | Message::Report { .. }
+            | Message::Announce { .. }
+            | Message::PathProbe { .. } => self.counters.foreign += 1,
         }
     }
 
-    /// The keys of the stream with this token from this address, present or past.
+    /// The keys of the stream with this token from this address, present or past, or from another one.
     fn keys_of(&mut self, from: SocketAddr, token: StreamToken) -> Option<&mut StreamKeys> {
+        if self.stream_elsewhere(from, token).is_some() {
+            return self.stream_elsewhere(from, token)?.keys.as_mut();
+        }
         let present = self.streams.get_mut(&from).filter(|(_, stream)| stream.token == Some(token));
         if let Some((_, stream)) = present {
             return stream.keys.as_mut();
@@ -276,6 +289,9 @@ impl Receiver {
     ) {
         let stream = self.streams.get_mut(&inbound.from).map(|(_, stream)| stream);
         let Some(stream) = stream.filter(|stream| stream.token == Some(token)) else {
+            if self.ask_for_proof(now, token, length, inbound.from) {
+                return;
+            }
             // Who asked for a stream in the reverse direction begins to measure the path before it listens.
             let asked = self.reverse.get(&inbound.from) == Some(&token);
             if !asked && !self.repeat_report(inbound.from, length, token) {
@@ -308,7 +324,8 @@ impl Receiver {
         }
         let stream = self.streams.get_mut(&from).map(|(_, stream)| stream);
         let Some(stream) = stream.filter(|stream| stream.token == Some(token)) else {
-            self.counters.forged += 1;
+            let moves = self.ask_for_proof(now, token, length, from);
+            self.counters.forged += u64::from(!moves);
             return;
         };
         // If the path reorders, missing datagrams may still arrive; the sender asks again.

@@ -119,6 +119,24 @@ pub struct StreamRequest {
     pub clock: ClockIdentity,
 }
 
+impl StreamRequest {
+    /// The request of a sender that only asks whether there is a receiver: it is not sent.
+    pub fn nothing() -> Self {
+        Self {
+            format: StreamFormat::Giusto,
+            rate_bps: None,
+            layer: HeaderLayer::default(),
+            size: None,
+            gap: None,
+            packets: None,
+            ssrc: None,
+            pacing: PacingNote::default(),
+            reverse: None,
+            clock: ClockIdentity::default(),
+        }
+    }
+}
+
 /// When a stream in the reverse direction ends, beside its number of datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReverseLimits {
