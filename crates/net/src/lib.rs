@@ -31,8 +31,8 @@ pub use giusto_pace::SleepMode;
 pub use hangups::Hangups;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
-    Grouping, Launch, LaunchError, MESSAGE_BYTES, ReceiveBatch, Received, SEGMENTS, SendCounters, SendError,
-    SocketConfig, SocketError, TrafficClass, UdpSocket, Wait, is_passing,
+    Grouping, Launch, LaunchError, MESSAGE_BYTES, PathOptions, ReceiveBatch, Received, SEGMENTS,
+    SendCounters, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait, is_passing,
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};

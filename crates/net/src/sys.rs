@@ -10,8 +10,8 @@
 
 use std::{
     io, mem,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
-    os::fd::{AsRawFd, BorrowedFd},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
 use nix::errno::Errno;
@@ -324,18 +324,113 @@ pub(crate) fn receive_buffer(fd: BorrowedFd<'_>) -> io::Result<ReceiveBuffer> {
 
 /// Has the system refuse what does not fit the path MTU of an IPv4 path, or lets it and every router fragment that: ip(7).
 pub(crate) fn forbid_fragments(fd: BorrowedFd<'_>, forbid: bool) -> io::Result<()> {
-    let mode: libc::c_int = if forbid { libc::IP_PMTUDISC_DO } else { libc::IP_PMTUDISC_DONT };
-    // SAFETY: the kernel reads `len` bytes of `mode`, which is that long.
+    let mode = if forbid { libc::IP_PMTUDISC_DO } else { libc::IP_PMTUDISC_DONT };
+    set_integer(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, mode)
+}
+
+/// Has the flow label of each IPv6 destination be sent: ipv6(7). Since Linux 5.3 a label needs no registration unless a program on the
+/// machine holds one exclusively.
+pub(crate) fn send_flow_labels(socket: &impl AsFd) -> io::Result<()> {
+    set_integer(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)
+}
+
+/// `struct group_source_req` of RFC 3678 §5.1.2.
+#[repr(C)]
+struct GroupSourceRequest {
+    interface: u32,
+    group: Storage,
+    source: Storage,
+}
+
+/// `struct sockaddr_storage`.
+#[repr(C)]
+struct Storage {
+    aligned: [usize; 0],
+    bytes: [u8; mem::size_of::<libc::sockaddr_storage>()],
+}
+
+impl Storage {
+    fn of(ip: IpAddr) -> Self {
+        let name = Name::of(SocketAddr::new(ip, 0), false);
+        let mut storage = Self { aligned: [], bytes: [0; mem::size_of::<libc::sockaddr_storage>()] };
+        storage.bytes.iter_mut().zip(name.bytes).for_each(|(place, byte)| *place = byte);
+        storage
+    }
+}
+
+/// Joins a multicast group for what one source sends; interface 0 is that of the route to the group.
+pub(crate) fn join_source_group(
+    socket: &impl AsFd,
+    group: IpAddr,
+    source: IpAddr,
+    interface: u32,
+) -> io::Result<()> {
+    // RFC 3678 §5.1.3; the number is that of linux/in.h, which `libc` does not have for every system.
+    const MCAST_JOIN_SOURCE_GROUP: libc::c_int = 46;
+    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
+    let request = GroupSourceRequest { interface, group: Storage::of(group), source: Storage::of(source) };
+    set_option(socket.as_fd(), level, MCAST_JOIN_SOURCE_GROUP, &request)
+}
+
+fn set_integer(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    set_option(fd, level, option, &value)
+}
+
+fn set_option<T>(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads `len` bytes of `value`, which is that long.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_MTU_DISCOVER,
-            (&raw const mode).cast(),
-            mem::size_of_val(&mode) as libc::socklen_t,
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of_val(value) as libc::socklen_t,
         )
     };
     Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Dissolves the association of a connected socket, and with it its local address: connect(2).
+pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: `sockaddr` is integers and characters; all of them may be zero.
+    let mut nobody: libc::sockaddr = unsafe { mem::zeroed() };
+    nobody.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+    let len = mem::size_of_val(&nobody) as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `nobody`, which is that long.
+    let result = unsafe { libc::connect(fd.as_raw_fd(), &raw const nobody, len) };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Has the system send without fragments, and without regard to what it believes of the path's MTU: ip(7), ipv6(7).
+pub(crate) fn probe_path(fd: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+    set_integer(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+    if v6 {
+        set_integer(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        set_integer(fd, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
+    }
+    Ok(())
+}
+
+/// The MTU of an interface: netdevice(7).
+pub(crate) fn interface_mtu(fd: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
+    // SAFETY: `ifreq` is integers, characters and a union of these and pointers; all of them may be zero.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // The last character stays 0.
+    let room = request.ifr_name.len() - 1;
+    for (place, byte) in request.ifr_name.iter_mut().take(room).zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    // SAFETY: the kernel reads the name of `request`, which ends with 0, and writes its MTU.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
+    Errno::result(result)?;
+    // SAFETY: the call has succeeded, so that the field was written; any bits are an integer.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).map_err(io::Error::other)
 }
 
 /// The path MTU of a socket that is connected over IPv6: ipv6(7).

@@ -9,13 +9,19 @@ use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_session::{
     Session,
     keys::MacKey,
+    path_mtu::PathMtuFigures,
     probe::{
         Sender, SenderConfig, SenderError, SenderEvent,
         wire::{SenderFigures, StreamToken},
     },
 };
+use giusto_units::{DataSize, TimeDelta};
 
-use super::{Driver, Link};
+use super::{
+    Driver, Link, Resolver,
+    resolve::Question,
+    roam::{LONG_SILENCE, Roam},
+};
 use crate::{Clock, UdpSocket};
 
 /// Maximum time between two checks of the stop flag.
@@ -36,6 +42,11 @@ pub struct Conversation<'a> {
     clock: Clock,
     driver: Driver,
     talks: Vec<Link<'a, Sender>>,
+    /// The MTU of each path as the system knew it last.
+    mtus: Vec<u64>,
+    roams: Vec<Roam>,
+    /// How the far end is found again.
+    question: Option<Question>,
 }
 
 impl<'a> Conversation<'a> {
@@ -44,7 +55,17 @@ impl<'a> Conversation<'a> {
         const LONGEST: usize = 2048;
         let now = clock.now();
         let talk = |(socket, config)| Link::new(socket, Sender::new(now, config));
-        Self { clock, driver: Driver::new(clock, LONGEST), talks: streams.into_iter().map(talk).collect() }
+        let talks: Vec<_> = streams.into_iter().map(talk).collect();
+        let mtus = talks.iter().map(|talk| talk.socket().path_mtu().map_or(u64::MAX, DataSize::as_bytes));
+        let (mtus, roams) = (mtus.collect(), vec![Roam::default(); talks.len()]);
+        Self { clock, driver: Driver::new(clock, LONGEST), talks, mtus, roams, question: None }
+    }
+
+    /// Resolves the name of the far end again while this is silent; where it has moved, the streams follow.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Option<Resolver>) -> Self {
+        self.question = resolver.map(Question::new);
+        self
     }
 
     /// Exchanges messages until every stream is accepted; returns their tokens.
@@ -104,6 +125,23 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Exchanges messages until the MTU of each path is known, as far as it is looked for; not for long where nothing comes back.
+    pub fn find_path_mtu(&mut self, stop: &AtomicBool, mut on_event: impl FnMut(ConversationEvent)) {
+        const PATIENCE: TimeDelta = TimeDelta::from_seconds(10);
+        let end = self.clock.now() + PATIENCE;
+        let is_known =
+            |talk: &Link<'_, Sender>| talk.session.path_mtu().is_none_or(|found| found.is_complete);
+        while !self.talks.iter().all(is_known) && !stop.load(Ordering::Relaxed) && self.clock.now() < end {
+            self.turn().into_iter().for_each(&mut on_event);
+            self.wait();
+        }
+    }
+
+    /// What was found of the MTU of the path of one stream; `None` where it is not looked for.
+    pub fn path_mtu(&self, stream: usize) -> Option<PathMtuFigures> {
+        self.talks.get(stream).and_then(|talk| talk.session.path_mtu())
+    }
+
     /// The key that authenticates the datagrams of one stream, once it is accepted; `None` without keys.
     pub fn data_key(&self, stream: usize) -> Option<MacKey> {
         self.talks.get(stream).and_then(|talk| talk.session.data_key().cloned())
@@ -125,6 +163,26 @@ impl<'a> Conversation<'a> {
         for (stream, talk) in self.talks.iter_mut().enumerate() {
             // Socket errors appear as silence of the receiver.
             let _ = self.driver.turn(talk);
+            if let Some(roam) = self.roams.get_mut(stream) {
+                let now = self.clock.now();
+                let silence = talk.session.silence(now);
+                let has_moved = roam.look(now, talk.socket(), silence);
+                if silence >= LONG_SILENCE
+                    && !has_moved
+                    && let Some((question, peer)) = self.question.as_mut().zip(talk.socket().peer())
+                    && let Some(another) = question.another(now, peer)
+                {
+                    // Where there is no route, the next look may find one.
+                    let _ = talk.socket().reconnect(another);
+                }
+            }
+            // What routers report, the system has checked to be about a datagram of this socket.
+            if let Some(before) = self.mtus.get_mut(stream).filter(|_| talk.session.path_mtu().is_some())
+                && let Some(mtu) = talk.socket().path_mtu().map(DataSize::as_bytes)
+                && std::mem::replace(before, mtu) > mtu
+            {
+                talk.session.handle_packet_too_big(self.clock.now(), mtu);
+            }
             while let Some(event) = talk.session.poll_event() {
                 events.push(ConversationEvent { stream, event });
             }

@@ -20,6 +20,8 @@ mod gather;
 mod nap;
 mod receive;
 mod reflect;
+mod resolve;
+mod roam;
 mod session;
 mod shared;
 mod transmit;
@@ -31,6 +33,7 @@ pub use flow::{Flow, FlowEnd, FlowOutcome};
 pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict, pass_on};
 pub use reflect::{ReflectDriver, stamp_clock};
+pub use resolve::Resolver;
 pub use session::{Driver, Link};
 pub use transmit::{rehearse, transmit};
 

@@ -33,6 +33,11 @@ impl<'a, S> Link<'a, S> {
         Self { socket, session, unreachable: 0, idle: Cell::new(false) }
     }
 
+    /// The socket.
+    pub(super) const fn socket(&self) -> &'a UdpSocket {
+        self.socket
+    }
+
     /// How many messages the socket has dropped until now. It runs ahead of the datagrams that wait.
     pub fn dropped(&self) -> u64 {
         self.socket.dropped_messages().unwrap_or(0).into()

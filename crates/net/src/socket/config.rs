@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use giusto_units::DataSize;
 
+use super::PathOptions;
+
 /// The configuration of a [`UdpSocket`](super::UdpSocket). The defaults suit measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(
@@ -19,6 +21,8 @@ pub struct SocketConfig {
     pub receive_buffer: Option<DataSize>,
     /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
     pub traffic_class: TrafficClass,
+    /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
+    pub path: PathOptions,
     /// Forbid fragments: a datagram that exceeds the path MTU is an error (`IP_PMTUDISC_DO`, `IPV6_DONTFRAG`). Default: no, the
     /// system fragments such a datagram.
     pub dont_fragment: bool,
@@ -46,6 +50,7 @@ impl Default for SocketConfig {
             send_buffer: Some(DataSize::from_bytes(1_000_000)),
             receive_buffer: Some(DataSize::from_bytes(4_000_000)),
             traffic_class: TrafficClass::default(),
+            path: PathOptions::default(),
             dont_fragment: false,
             gro: false,
             kernel_timestamps: true,

@@ -6,12 +6,16 @@
 mod config;
 mod errors;
 mod launch;
+mod mtu;
+mod multicast;
+mod path;
 mod receive;
+mod reconnect;
 mod send;
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -20,6 +24,7 @@ pub use config::{SocketConfig, TrafficClass};
 use giusto_units::DataSize;
 pub use launch::{Launch, LaunchError, LaunchTime};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+pub use path::PathOptions;
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -57,11 +62,29 @@ pub enum SocketError {
         /// The requested address.
         address: SocketAddr,
     },
+    /// The group cannot be joined.
+    #[error(
+        "cannot join {group}: {source}: is there a route to the group, or an interface to choose with --interface?"
+    )]
+    Join {
+        /// The group.
+        group: IpAddr,
+        /// The system's error.
+        source: io::Error,
+    },
     /// There is no route to the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// The requested address.
         address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The interface does not exist, or may not be chosen.
+    #[error("cannot use the interface {name}: {source}: `ip link` lists those of this machine")]
+    Interface {
+        /// Its name.
+        name: String,
         /// The system's error.
         source: io::Error,
     },
@@ -90,7 +113,7 @@ impl SocketError {
 /// a firewall returned, and the next one may pass. A queue was full, the interface or the route is away, a filter refused, a host or a
 /// router answered with ICMP.
 pub fn is_passing(error: &io::Error) -> bool {
-    const PASSING: [i32; 18] = [
+    const PASSING: [i32; 20] = [
         libc::EINTR,
         libc::ENOBUFS,
         libc::ENOMEM,
@@ -98,6 +121,9 @@ pub fn is_passing(error: &io::Error) -> bool {
         libc::ENETDOWN,
         libc::ENODEV,
         libc::EADDRNOTAVAIL,
+        // The same of a connected socket, until it is connected again from another address, and meanwhile.
+        libc::EINVAL,
+        libc::EDESTADDRREQ,
         libc::ENETUNREACH,
         libc::EHOSTUNREACH,
         libc::EHOSTDOWN,
@@ -146,6 +172,15 @@ impl UdpSocket {
     /// `shared`: the port may be that of a socket that permits it at this moment.
     fn bind_shared(address: SocketAddr, config: &SocketConfig, shared: bool) -> Result<Self, SocketError> {
         SocketError::refuse_multicast(address)?;
+        let (socket, granted) = Self::unbound(address, config)?;
+        if shared {
+            share_port(&socket, true)?;
+        }
+        Self::bound(socket, address, config, granted)
+    }
+
+    /// A socket for addresses of the family of `address`, with what is set before it has one.
+    fn unbound(address: SocketAddr, config: &SocketConfig) -> Result<(Socket, Granted), SocketError> {
         let v6 = address.is_ipv6();
         let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
@@ -157,14 +192,20 @@ impl UdpSocket {
                 .map_err(|source| SocketError::Option { option: "dual stack", source })?;
         }
         let granted = configure(&socket, v6, config)?;
-        if shared {
-            share_port(&socket, true)?;
-        }
+        Ok((socket, granted))
+    }
+
+    fn bound(
+        socket: Socket,
+        address: SocketAddr,
+        config: &SocketConfig,
+        granted: Granted,
+    ) -> Result<Self, SocketError> {
         socket.bind(&SockAddr::from(address)).map_err(|source| SocketError::Bind { address, source })?;
         let local = local_address(&socket).map_err(|source| SocketError::Bind { address, source })?;
         let socket = Self {
             socket,
-            v6,
+            v6: address.is_ipv6(),
             local,
             config: config.clone(),
             granted,
@@ -184,11 +225,11 @@ impl UdpSocket {
     ///
     /// As [`bind`](Self::bind) and [`connect`](Self::connect).
     pub fn connected(peer: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
-        let any = match peer {
-            SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
-            SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+        let any: IpAddr = match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let mut socket = Self::bind(any, config)?;
+        let mut socket = Self::bind((config.path.source.unwrap_or(any), 0).into(), config)?;
         socket.connect(peer)?;
         Ok(socket)
     }
@@ -210,26 +251,34 @@ impl UdpSocket {
         Ok(beside)
     }
 
-    /// Sends to `peer` and receives only from `peer`.
+    /// Sends to `peer`, which may be a multicast group, and receives only from `peer`.
     ///
     /// # Errors
     ///
-    /// [`SocketError::Connect`] if there is no route to it, [`SocketError::Multicast`] if it is a group.
+    /// [`SocketError::Connect`] if there is no route to it.
     pub fn connect(&mut self, peer: SocketAddr) -> Result<(), SocketError> {
-        SocketError::refuse_multicast(peer)?;
         let failed = |source| SocketError::Connect { address: peer, source };
-        let target = match peer {
-            SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
-            other => other,
-        };
-        self.socket.connect(&SockAddr::from(target)).map_err(failed)?;
+        self.connect_to(peer).map_err(failed)?;
         self.local = local_address(&self.socket).map_err(failed)?;
         Ok(())
     }
 
+    fn connect_to(&self, peer: SocketAddr) -> io::Result<()> {
+        let target = match peer {
+            SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+            SocketAddr::V4(_) => peer,
+            SocketAddr::V6(mut v6) => {
+                v6.set_flowinfo(self.config.path.flow_info());
+                v6.into()
+            }
+        };
+        self.socket.connect(&SockAddr::from(target))
+    }
+
     /// The local address; of a connected socket, the source address of its datagrams.
-    pub const fn local_addr(&self) -> SocketAddr {
-        self.local
+    pub fn local_addr(&self) -> SocketAddr {
+        // That of a connected socket may have changed.
+        local_address(&self.socket).unwrap_or(self.local)
     }
 
     /// What the kernel granted. The fields about the thread are not known to a socket.
@@ -252,7 +301,10 @@ impl UdpSocket {
         let byte = u32::from(class.byte());
         // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
         self.socket.set_tos_v4(byte).map_err(failed)?;
-        if self.v6 { self.socket.set_tclass_v6(byte).map_err(failed) } else { Ok(()) }
+        if self.v6 {
+            self.socket.set_tclass_v6(byte).map_err(failed)?;
+        }
+        self.config.path.prioritise(&self.socket)
     }
 
     /// Forbids fragments of the datagrams that are sent from now on, as [`SocketConfig::dont_fragment`] does; or lets this machine and
@@ -350,6 +402,7 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
         socket.set_tclass_v6(class).map_err(failed)?;
         granted.receive_traffic_class &= socket.set_recv_tclass_v6(true).is_ok();
     }
+    config.path.apply(socket, v6)?;
     if config.report_unreachable {
         // Where the kernel refuses, silence tells.
         let _ = setsockopt(socket, sockopt::Ipv4RecvErr, &true);

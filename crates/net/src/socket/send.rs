@@ -19,7 +19,7 @@ use nix::{
 };
 use serde::Serialize;
 
-use super::{TrafficClass, UdpSocket, is_passing};
+use super::{SocketError, TrafficClass, UdpSocket, is_passing};
 use crate::{
     clock,
     sys::{self, Name, SendOption},
@@ -92,6 +92,12 @@ pub enum SendError {
         /// Datagrams of this call that were sent before the error.
         accepted: usize,
     },
+    /// The local address of a connected socket is away, or is being exchanged for another one.
+    #[error("the local address is no longer of this machine")]
+    NoAddress {
+        /// Datagrams of this call that were sent before the error.
+        accepted: usize,
+    },
     /// Any other error of the system.
     #[error("cannot send: {source}")]
     Io {
@@ -110,15 +116,24 @@ impl SendError {
             | Self::AbovePathMtu { accepted, .. }
             | Self::TooLong { accepted, .. }
             | Self::Full { accepted, .. }
+            | Self::NoAddress { accepted }
             | Self::Io { accepted, .. } => *accepted,
         }
+    }
+
+    fn of_option(error: SocketError) -> Self {
+        let source = match error {
+            SocketError::Option { source, .. } => source,
+            other => io::Error::other(other),
+        };
+        Self::Io { source, accepted: 0 }
     }
 
     /// Whether a later datagram may be sent: the port was closed, a queue was full, the interface or the route is away for now, or a
     /// filter refused this one ([`is_passing`]).
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { .. } | Self::Full { .. } => true,
+            Self::Refused { .. } | Self::Full { .. } | Self::NoAddress { .. } => true,
             Self::Io { source, .. } => is_passing(source),
             Self::AbovePathMtu { .. } | Self::TooLong { .. } => false,
         }
@@ -137,6 +152,7 @@ impl Cause {
         match self {
             Self::Kernel(Errno::ECONNREFUSED) => SendError::Refused { accepted },
             Self::Kernel(Errno::EMSGSIZE) => SendError::TooLong { bytes, accepted },
+            Self::Kernel(Errno::EINVAL | Errno::EDESTADDRREQ) => SendError::NoAddress { accepted },
             Self::Kernel(errno) => SendError::Io { source: errno.into(), accepted },
             Self::Full(waited) => SendError::Full { waited, accepted },
         }
@@ -177,7 +193,7 @@ pub(super) struct Sending {
     offload_refusals: AtomicU64,
     unreachable: AtomicU64,
     /// The minimum segment size that the kernel has rejected.
-    refused_segment: AtomicU32,
+    pub(super) refused_segment: AtomicU32,
 }
 
 impl Default for Sending {
@@ -293,7 +309,7 @@ impl UdpSocket {
         if segment == 0 {
             return Ok(0);
         }
-        let name = to.map(|to| Name::of(to, self.v6));
+        let name = to.map(|to| self.name(to));
         let count = bytes.len().div_ceil(segment);
         let mut accepted = 0;
         if let Some((group, size)) =
@@ -347,7 +363,11 @@ impl UdpSocket {
         bytes: &[u8],
         lengths: &[usize],
     ) -> Result<usize, SendError> {
-        let option = if class == self.config.traffic_class {
+        let option = if self.config.path.priority.is_some() && to.ip().to_canonical().is_ipv4() {
+            // A traffic class of single datagrams changes their priority (`ip_cmsg_send` of Linux); that of the socket does not.
+            self.set_traffic_class(class).map_err(SendError::of_option)?;
+            None
+        } else if class == self.config.traffic_class {
             None
         } else if to.ip().to_canonical().is_ipv4() {
             Some(SendOption::ClassV4(class.byte()))
@@ -364,7 +384,7 @@ impl UdpSocket {
         bytes: &[u8],
         lengths: &[usize],
     ) -> Result<usize, SendError> {
-        let name = to.map(|to| Name::of(to, self.v6));
+        let name = to.map(|to| self.name(to));
         let (accepted, outcome) = self.hand_over(name.as_ref(), option, |taken| {
             let (before, after) = lengths.split_at_checked(taken).unwrap_or((lengths, &[]));
             let mut at: usize = before.iter().sum();
@@ -392,8 +412,20 @@ impl UdpSocket {
         }
     }
 
+    /// `to` as the kernel takes it, with the flow label of this socket.
+    fn name(&self, to: SocketAddr) -> Name {
+        let to = match to {
+            SocketAddr::V6(mut v6) if self.config.path.flow_label.is_some() => {
+                v6.set_flowinfo(self.config.path.flow_info());
+                v6.into()
+            }
+            to => to,
+        };
+        Name::of(to, self.v6)
+    }
+
     fn send_one(&self, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), SendError> {
-        let name = to.map(|to| Name::of(to, self.v6));
+        let name = to.map(|to| self.name(to));
         let one = [bytes];
         let (accepted, outcome) =
             self.hand_over(name.as_ref(), None, |taken| one.iter().copied().skip(taken));
