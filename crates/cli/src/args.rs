@@ -235,6 +235,19 @@ pub(crate) fn resolve_all(
     asked: Option<u16>,
     default: u16,
 ) -> Result<Vec<SocketAddr>, UsageError> {
+    resolve_any(target, asked, default)?.into_iter().map(unicast).collect()
+}
+
+/// The same, where a multicast group is welcome.
+///
+/// # Errors
+///
+/// As [`resolve_all`].
+pub(crate) fn resolve_any(
+    target: &str,
+    asked: Option<u16>,
+    default: u16,
+) -> Result<Vec<SocketAddr>, UsageError> {
     let bare = target.trim_start_matches('[').trim_end_matches(']');
     let (host, port) = match target.rsplit_once(':') {
         _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),
@@ -256,8 +269,7 @@ pub(crate) fn resolve_all(
         |why: &str| UsageError::new(format!("unknown host in \"{target}\" ({why}): check the name"));
     let found = (host, port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
-    for address in found.map(unicast) {
-        let address = address?;
+    for address in found {
         if !addresses.contains(&address) {
             addresses.push(address);
         }

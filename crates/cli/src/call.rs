@@ -50,6 +50,7 @@ use crate::{
     command_line,
     console::{self, TableArgs, complain, print_json, print_text},
     live::{Awaits, LiveArgs, LivePage},
+    path::PathArgs,
     run::Run,
     usage::{UsageError, misuse},
 };
@@ -251,6 +252,13 @@ pub(crate) struct CallerArgs {
     seed: Option<u64>,
 
     #[command(flatten)]
+    path: PathArgs,
+
+    /// Find the MTU of the path by probes (RFC 8899) while the call lasts; no datagram of this end is fragmented
+    #[arg(long)]
+    mtu_discovery: bool,
+
+    #[command(flatten)]
     peer: PeerArgs,
 
     #[command(flatten)]
@@ -396,7 +404,9 @@ fn call(
     page: &mut Option<LivePage>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let to = args::resolve_first(&args.target, None, CALL_PORT)?;
+    let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
+    let addresses = args.path.reachable(&args.target, addresses)?;
+    let Some(&to) = addresses.first() else { misuse!("unknown host in \"{}\": check the name", args.target) };
     let plan = plan(args)?;
     let trace = open_trace(args.end.trace.as_deref())?;
     let log = match (&args.media.session_log, plan.session_info()) {
@@ -409,7 +419,12 @@ fn call(
             misuse!("--session-log: this end sends no media with --reverse: leave out one of them")
         }
     };
-    let settings = CallSettings { session_log: log.clone(), ..settings };
+    let settings = CallSettings {
+        session_log: log.clone(),
+        path: args.path.options(),
+        mtu_discovery: args.mtu_discovery,
+        ..settings
+    };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
     let stopped = || stop.load(Ordering::Relaxed);
     let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, |live| complain(&live_line(live)));

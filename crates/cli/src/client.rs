@@ -19,7 +19,7 @@ use giusto_session::probe::payload::PayloadSizes;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 
 use crate::{
-    args::{PacingArgs, RateOrMax, ecn, port, quantity, resolve_all, time_above_zero, whole},
+    args::{PacingArgs, RateOrMax, ecn, port, quantity, resolve_all, resolve_any, time_above_zero, whole},
     console::{self, Progress},
     live::{self, LivePage},
     output::{Output, OutputArgs, TextArgs},
@@ -123,6 +123,16 @@ fn bytes_above_zero(text: &str) -> Result<DataSize, String> {
 }
 
 impl ClientArgs {
+    /// The port of --port.
+    pub(crate) const fn asked_port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// The same, where a multicast group is welcome.
+    pub(crate) fn addresses_or_group(&self, default: u16) -> Result<Vec<SocketAddr>, UsageError> {
+        resolve_any(&self.target, self.port, default)
+    }
+
     /// Every address of the far end; `default` is the port of its protocol.
     pub(crate) fn addresses(&self, default: u16) -> Result<Vec<SocketAddr>, UsageError> {
         resolve_all(&self.target, self.port, default)
@@ -159,6 +169,7 @@ impl ClientArgs {
             layer: self.layer,
             pacing: self.pacing.pacing(self.strategy),
             dont_fragment: self.dont_fragment,
+            mtu_discovery: false,
             seed: self.seed,
         }
     }

@@ -23,6 +23,7 @@ mod merge;
 mod monitor;
 mod opener;
 mod output;
+mod path;
 mod printer;
 mod recv;
 mod replay;

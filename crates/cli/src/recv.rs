@@ -2,14 +2,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::Args;
-use giusto_net::http::TextServer;
+use giusto_net::{PathOptions, http::TextServer};
 use giusto_session::probe::{
     Counters, Ended, Passive, Receiver, ReceiverConfig, ReceiverEvent, Stream, StreamLimits,
 };
@@ -47,6 +47,8 @@ const LIVE: TimeDelta = TimeDelta::from_millis(250);
   giusto recv -i 1                        prints a line a second
   giusto recv 127.0.0.1:5005 --once --json
   giusto recv 0.0.0.0:6000 --accept rtp   measures RTP from any program
+  giusto recv 239.1.2.3 --interface eth1  joins a multicast group
+  giusto recv 232.1.2.3 --ssm 192.0.2.7   the same, of one source
   giusto recv --accept iperf3             serves `iperf3 -u -c` on port 5201
   giusto recv --accept stamp              reflects STAMP, TWAMP Light; port 862
   giusto recv --metrics 127.0.0.1:9105    serves metrics for Prometheus
@@ -57,6 +59,14 @@ pub(crate) struct RecvArgs {
 
     #[command(flatten)]
     streams: StreamsArgs,
+
+    /// Receive and send by this interface alone
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+
+    /// With the address of a multicast group: receive only what these hosts send to it (SSM, RFC 4607), comma-separated
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    ssm: Vec<IpAddr>,
 
     /// File of keys that both ends share, one line "ID KEY" for each: only authenticated datagrams count
     #[arg(long, value_name = "FILE")]
@@ -96,14 +106,16 @@ impl Run for RecvArgs {
         let StreamsArgs { once, idle, no_offload, text, .. } = self.streams;
         let receiver = self.config()?;
         let config = ReceptionConfig {
+            sources: self.sources()?,
+            path: PathOptions { interface: self.interface.clone(), ..PathOptions::default() },
             offload: !no_offload,
             rtcp: receiver.passive == Some(Passive::Rtp),
             receiver,
             ..ReceptionConfig::default()
         };
-        let mut reception = self
-            .server
-            .open(DEFAULT_PORT, |address| Reception::open(&ReceptionConfig { address, ..config.clone() }))?;
+        let mut reception = self.server.open_any(DEFAULT_PORT, |address| {
+            Reception::open(&ReceptionConfig { address, ..config.clone() })
+        })?;
         let mut monitoring = self.metrics.map(Monitoring::start).transpose()?;
 
         let mut feed = self.live.start("giusto recv", Awaits::Others("streams"), page)?;
@@ -139,6 +151,17 @@ impl Run for RecvArgs {
                     first.get_or_insert(id);
                     if let Some(stream) = receiver.stream(id) {
                         service.printer.note(format!("{}: {}", stream.from(), describe(stream)));
+                    }
+                }
+                Some(ReceiverEvent::Moved(id)) => {
+                    if let Some(stream) = receiver.stream(id) {
+                        let before = stream
+                            .former_paths()
+                            .last()
+                            .map_or_else(String::new, |path| path.from.to_string());
+                        service
+                            .printer
+                            .note(format!("{before}: the stream now comes from {}", stream.from()));
                     }
                 }
                 Some(ReceiverEvent::Reverse(asked)) => {
@@ -208,6 +231,26 @@ impl Run for RecvArgs {
 }
 
 impl RecvArgs {
+    /// The sources of a group that are received.
+    fn sources(&self) -> Result<Vec<IpAddr>, UsageError> {
+        let (address, _) = self.server.listen_address(DEFAULT_PORT)?;
+        let group = address.ip();
+        if let Some(source) = self.ssm.first().filter(|_| !group.is_multicast()) {
+            misuse!(
+                "--ssm {source}: {group} is no multicast group: give one, such as 232.1.2.3, or use --allow"
+            );
+        }
+        if let Some(source) = self.ssm.iter().find(|source| source.is_ipv4() != group.is_ipv4()) {
+            misuse!("--ssm {source}: it must be of the same address family as the group {group}");
+        }
+        if group.is_multicast() && self.key_file.is_some() {
+            misuse!(
+                "--key-file: {group} is a multicast group, whose streams carry no authentication: leave it out"
+            );
+        }
+        Ok(self.ssm.clone())
+    }
+
     fn config(&self) -> Result<ReceiverConfig, UsageError> {
         let passive = match self.server.accept.as_deref() {
             None => None,

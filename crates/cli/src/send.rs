@@ -2,12 +2,14 @@
 
 use std::{
     io::{self, ErrorKind, Read},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use clap::Args;
+use giusto_net::driver::Resolver;
 use giusto_pace::Limits;
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
@@ -17,16 +19,19 @@ use giusto_session::probe::{
 use giusto_units::{DataSize, TimeDelta};
 
 use crate::{
-    args::{DEFAULT_PORT, quantity, read_keys, time, whole},
+    args::{DEFAULT_PORT, quantity, read_keys, resolve_any, time, time_from_100_ms, whole},
     client::{self, ClientArgs, FarEnd, SENDS},
     live::{Awaits, LiveArgs, LivePage},
     output::TextArgs,
+    path::PathArgs,
     run::Run,
     usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
+        RunError,
         plan::{Layout, Media},
+        race,
         script::{Role, Script},
         send::Destination,
         streams::{Direction, Streams},
@@ -34,6 +39,30 @@ use giusto::{
     watch::SharedFeed,
     whole_file::unreadable,
 };
+
+/// The address whose receiver answers first.
+///
+/// # Errors
+///
+/// Where none does, as it would be for each of them.
+fn race(
+    addresses: &[SocketAddr],
+    destination: &Destination,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let in_turns = race::in_turns(addresses);
+    match race::first_to_answer(&in_turns, destination, stop)? {
+        Some(first) => Ok(vec![first]),
+        None if stop.load(Ordering::Relaxed) => Err(RunError::Interrupted.into()),
+        None => {
+            let all: Vec<_> = in_turns.iter().map(SocketAddr::to_string).collect();
+            anyhow::bail!(
+                "no giusto receiver answered at {}: start `giusto recv` there, or check addresses, port and firewall",
+                all.join(", ")
+            )
+        }
+    }
+}
 
 /// The time between two reports of a receiver.
 const REPORTS: TimeDelta = TimeDelta::from_millis(500);
@@ -51,11 +80,15 @@ const FORWARD: [&str; 10] =
   giusto send 192.0.2.7 --reverse -b 5M -t 5  the far end sends
   giusto send 192.0.2.7 --protocol iperf3 -b 5M --reverse
   giusto send 192.0.2.7 -P 20 -t 60 --live    shows the streams in a browser
+  giusto send 239.1.2.3 --interface eth1 --ttl 8   to a multicast group
   giusto send 192.0.2.7 --protocol stamp      10 packets a second for 10 s")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     client: ClientArgs,
+
+    #[command(flatten)]
+    path: PathArgs,
 
     /// UDP payload of each datagram
     #[arg(short = 'l', long, default_value = "1200", value_name = "BYTES", value_parser = quantity::<DataSize>,
@@ -115,6 +148,15 @@ pub(crate) struct SendArgs {
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     streams: u16,
 
+    /// End the run after this time without any message of the receiver; with a longer --idle there, a stream outlasts an interface
+    /// that goes away, or comes back with another address
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = time_from_100_ms, conflicts_with_all = ["one_way", "reverse"])]
+    silence: TimeDelta,
+
+    /// Find the MTU of the path by probes (RFC 8899), before the stream and while it lasts; no datagram is fragmented
+    #[arg(long, conflicts_with_all = ["one_way", "reverse", "dont_fragment"])]
+    mtu_discovery: bool,
+
     /// Send without asking the receiver: for receivers other than giusto
     #[arg(long)]
     one_way: bool,
@@ -151,7 +193,12 @@ impl Run for SendArgs {
         if interval.is_some_and(|interval| interval < REPORTS && reported) {
             misuse!("--interval: must be at least {REPORTS}, the time between two reports of the receiver");
         }
-        let addresses = self.client.addresses(DEFAULT_PORT)?;
+        let addresses = self.client.addresses_or_group(DEFAULT_PORT)?;
+        let addresses = self.path.reachable(&self.client.target, addresses)?;
+        let group = addresses.iter().find(|address| address.ip().to_canonical().is_multicast());
+        if let Some(group) = group {
+            self.check_group(*group)?;
+        }
         let (media, content) = self.media()?;
         let mut plan = self.client.plan(media, None);
         if let Some(content) = &content
@@ -161,18 +208,27 @@ impl Run for SendArgs {
         }
         plan.content = content;
         plan.pacing.by_kernel = self.pace == "kernel";
+        plan.mtu_discovery = self.mtu_discovery;
         let keys = self.key_file.as_deref().map(read_keys).transpose()?;
         let feed = self.live.start("giusto send", Awaits::Answer(&self.client.target), page)?;
         let destination = Destination {
             streams: self.streams.into(),
-            one_way: self.one_way,
+            one_way: self.one_way || group.is_some(),
             traffic_class: self.client.traffic_class(),
+            path: self.path.options(),
+            silence: self.silence,
+            resolver: self.resolver(),
             keys,
             buffers: self.window,
             interval,
             feed: feed.map(SharedFeed::from),
             // Each address of the host has its turn.
             ..Destination::new(([0; 4], 0).into())
+        };
+        let addresses = if addresses.len() > 1 && !destination.one_way {
+            race(&addresses, &destination, stop)?
+        } else {
+            addresses
         };
         let session = Streams { plan, direction, destination };
         let far_end = FarEnd {
@@ -187,6 +243,29 @@ impl Run for SendArgs {
 }
 
 impl SendArgs {
+    /// Resolves the name of the far end again.
+    fn resolver(&self) -> Option<Resolver> {
+        let client = self.client.target.clone();
+        let port = self.client.asked_port();
+        // An address stays what it is.
+        let is_name = client.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| Resolver::new(move || resolve_any(&client, port, DEFAULT_PORT).unwrap_or_default()))
+    }
+
+    /// A group has many receivers, which do not answer.
+    fn check_group(&self, group: SocketAddr) -> Result<(), UsageError> {
+        let flags = [
+            ("--reverse", self.reverse),
+            ("--bidir", self.bidir),
+            ("--key-file", self.key_file.is_some()),
+            ("--mtu-discovery", self.mtu_discovery),
+        ];
+        if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
+            misuse!("{flag}: {group} is a multicast group, whose receivers do not answer: leave it out");
+        }
+        Ok(())
+    }
+
     /// The contents of the datagrams, and the bytes of a file if they are to be in them.
     fn media(&self) -> Result<(Media, Option<PayloadContent>), UsageError> {
         if let Some(profile) = self.profile {

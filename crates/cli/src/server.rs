@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::{Clock, driver::Verdict};
+use giusto_net::{Clock, SocketError, driver::Verdict};
 use giusto_session::probe::Prefixes;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use ipnet::IpNet;
@@ -112,12 +112,25 @@ impl ServerArgs {
         default: u16,
         open: impl Fn(SocketAddr) -> Result<T, RunError>,
     ) -> anyhow::Result<T> {
+        args::unicast(self.listen_address(default)?.0)?;
+        self.open_any(default, open)
+    }
+
+    /// The same, where a multicast group is welcome.
+    pub(crate) fn open_any<T>(
+        &self,
+        default: u16,
+        open: impl Fn(SocketAddr) -> Result<T, RunError>,
+    ) -> anyhow::Result<T> {
         let (address, any) = self.listen_address(default)?;
-        let mut opened = open(args::unicast(address)?);
+        let mut opened = open(address);
         if opened.is_err() && any {
             opened = open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
         }
         opened.map_err(|error| match error {
+            RunError::Socket(error @ (SocketError::Join { .. } | SocketError::Interface { .. })) => {
+                UsageError::new(error).into()
+            }
             RunError::Socket(_) | RunError::Listen { .. } => {
                 let fix = "choose another port, or port 0 for any free port; ports below 1024 need privilege";
                 UsageError::new(format!("{error}: {fix}")).into()
@@ -127,7 +140,7 @@ impl ServerArgs {
     }
 
     /// The address to listen on, and whether any address of this machine will do.
-    fn listen_address(&self, default: u16) -> Result<(SocketAddr, bool), UsageError> {
+    pub(crate) fn listen_address(&self, default: u16) -> Result<(SocketAddr, bool), UsageError> {
         let any = |port| (SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true);
         let without_port = self.port.unwrap_or(default);
         let Some(text) = self.address.as_deref() else { return Ok(any(without_port)) };

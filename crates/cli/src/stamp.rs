@@ -25,6 +25,7 @@ use crate::{
     client::{self, ClientArgs, FarEnd},
     live::LivePage,
     output::TextArgs,
+    path::PathArgs,
     run::Run,
     server::{ServerArgs, Service},
     usage::misuse,
@@ -44,6 +45,9 @@ const SHOWN_SESSIONS: u64 = 100;
 pub(crate) struct SenderArgs {
     #[command(flatten)]
     client: ClientArgs,
+
+    #[command(flatten)]
+    path: PathArgs,
 
     /// UDP payload of each packet [default: 44, or 112 with --key-file]
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = quantity::<DataSize>)]
@@ -65,7 +69,7 @@ fn format(name: &str) -> TimestampFormat {
 
 impl Run for SenderArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
-        let addresses = self.client.addresses(STAMP_PORT)?;
+        let addresses = self.path.reachable(&self.client.target, self.client.addresses(STAMP_PORT)?)?;
         let keys = self.key_file.as_deref().map(read_keys).transpose()?;
         let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };
         let size = self.size.unwrap_or(DataSize::from_bytes(mode.base_bytes() as u64));
@@ -75,6 +79,7 @@ impl Run for SenderArgs {
             keys,
             format: self.timestamps,
             traffic_class: self.client.traffic_class(),
+            path: self.path.options(),
             interval: self.client.output.interval,
         };
         let far_end = FarEnd {

@@ -268,15 +268,11 @@ fn flags_without_effect_are_refused() {
 #[test]
 fn multicast_groups_are_refused_by_name() {
     for args in [
-        &["recv", "239.1.1.1"][..],
-        &["recv", "[ff02::1]:5005", "--accept", "rtp"],
-        &["recv", "239.1.1.1:5201", "--accept", "iperf3"],
+        &["recv", "239.1.1.1:5201", "--accept", "iperf3"][..],
         &["recv", "239.1.1.1", "--accept", "stamp"],
         &["recv", "127.0.0.1:0", "--metrics", "239.1.1.1:9105"],
         &["call", "--listen", "239.1.1.1"],
         &["call", "[::ffff:239.1.1.1]:5008"],
-        &["send", "239.1.1.1:5005"],
-        &["send", "239.1.1.1", "--reverse"],
         &["send", "239.1.1.1", "--protocol", "iperf3"],
         &["send", "239.1.1.1", "--protocol", "stamp"],
     ] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
-    Clock, UdpSocket,
+    Clock, PathOptions, UdpSocket,
     driver::{CallDriver, local_clock},
     emulate::StartSignal,
 };
@@ -37,6 +37,10 @@ use crate::{
 pub struct CallSettings {
     /// Keys shared with the far end. Default: none.
     pub keys: Option<KeyRing>,
+    /// Where datagrams leave, and what routers and switches read of them. Default: all is left to the system.
+    pub path: PathOptions,
+    /// A caller finds the MTU of the path by probes (RFC 8899) while the call lasts; then its datagrams are not fragmented. Default: no.
+    pub mtu_discovery: bool,
     /// Time without any datagram of the far end after which a call ends. Default 15 s.
     pub silence: TimeDelta,
     /// The record over time. Default: none.
@@ -61,6 +65,8 @@ impl Default for CallSettings {
     fn default() -> Self {
         Self {
             keys: None,
+            path: PathOptions::default(),
+            mtu_discovery: false,
             silence: TimeDelta::from_seconds(15),
             timeline: None,
             interval: TimeDelta::from_seconds(1),
@@ -368,6 +374,8 @@ impl LocalEnd {
             read_latency_us: distribution_of(&report.read_latency, 1e3),
             cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
             address_changes: calls.moves(id).unwrap_or(0),
+            mtu_bytes: calls.path_mtu(id).and_then(|found| found.mtu_bytes),
+            mtu_discovery: calls.path_mtu(id).as_ref().map(Into::into),
             unsent_packets: report.unsent,
             unsent_reason: report.unsent_reason,
             socket_dropped_packets: driver.dropped() - open.dropped_before,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{save::SavedVideo, video::SentVideo};
 use crate::{
-    measured::own_loss,
+    measured::{own_loss, result::MtuFigures},
     record::{Distribution, RunRecord},
     trust::{self, Late},
 };
@@ -47,6 +47,12 @@ pub struct CallFigures {
     pub cpu_ratio: f64,
     /// How often an address changed.
     pub address_changes: u32,
+    /// The MTU of the path, in bytes, where it was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<u64>,
+    /// How it was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_discovery: Option<MtuFigures>,
     /// Datagrams that the system of this end did not send.
     pub unsent_packets: u64,
     /// The latest reason.

@@ -6,12 +6,16 @@ use std::{
 };
 
 use giusto_net::{
-    Clock, SocketConfig, SocketError, UdpSocket,
+    Clock, PathOptions, SocketConfig, SocketError, UdpSocket,
     driver::{ReceiveError, Verdict},
     encoder::EncoderError,
 };
-use giusto_session::call::{
-    Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, MAX_NAME_BYTES, Offer,
+use giusto_session::{
+    call::{
+        Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES,
+        Offer,
+    },
+    path_mtu::PathMtuSearch,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{
@@ -27,6 +31,7 @@ use super::{
     video::VideoInput,
 };
 use crate::{
+    measured::path_mtu::DEFAULT_LINK_MTU,
     run::Taps,
     trace::{TraceFile, TraceFileError, TraceNames},
 };
@@ -78,9 +83,13 @@ pub enum CallRunError {
     Interrupted,
 }
 
-fn socket_config() -> SocketConfig {
-    let receive_buffer = Some(RECEIVE_BUFFER);
-    SocketConfig { receive_buffer, report_unreachable: true, ..SocketConfig::default() }
+fn socket_config(path: &PathOptions) -> SocketConfig {
+    SocketConfig {
+        receive_buffer: Some(RECEIVE_BUFFER),
+        report_unreachable: true,
+        path: path.clone(),
+        ..SocketConfig::default()
+    }
 }
 
 /// Names of the flows in a trace.
@@ -119,8 +128,19 @@ impl Caller {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let clock = Clock::start();
-        let socket = UdpSocket::bind((any, 0).into(), &socket_config())?;
+        let source = settings.path.source.unwrap_or(any);
+        let socket = UdpSocket::bind((source, 0).into(), &socket_config(&settings.path))?;
+        if settings.mtu_discovery {
+            socket.probe_path()?;
+        }
         Ok(Self { socket, local: LocalEnd::new(clock, settings), to, plan })
+    }
+
+    fn mtu_search(&self) -> PathMtuSearch {
+        // Which interface it is shows at a connected socket.
+        let link = UdpSocket::connected(self.to, self.socket.config()).ok();
+        let mtu = link.and_then(|socket| socket.link_mtu()).map_or(DEFAULT_LINK_MTU, DataSize::as_bytes);
+        PathMtuSearch::new(self.local.clock.now(), self.to.ip().to_canonical().is_ipv6(), mtu)
     }
 
     /// Makes `count` calls at the same time, and returns the record of each. `trace` records the first one; `taps` sees the
@@ -136,7 +156,8 @@ impl Caller {
         is_over: impl Fn() -> bool,
         mut on_live: impl FnMut(&Live),
     ) -> Result<Vec<CallRecord>, CallRunError> {
-        let config = self.local.config(0)?;
+        let path_mtu = self.local.settings.mtu_discovery.then(|| self.mtu_search());
+        let config = CallsConfig { path_mtu, ..self.local.config(0)? };
         let mut calls = Calls::new(config);
         let mut planned = BTreeMap::new();
         for number in 0..count {
@@ -302,7 +323,7 @@ impl Listener {
         settings: CallSettings,
     ) -> Result<Self, CallRunError> {
         let clock = Clock::start();
-        let socket = UdpSocket::bind(address, &socket_config())?;
+        let socket = UdpSocket::bind(address, &socket_config(&settings.path))?;
         Ok(Self { socket, local: LocalEnd::new(clock, settings), max_calls, max_rate })
     }
 

@@ -73,6 +73,29 @@ pub enum RunError {
     /// The datagrams vary in size or are no plain filler.
     #[error("iperf3 needs datagrams of one size, without RTP or voice: give one --size")]
     VaryingSize,
+    /// The datagrams are longer than the path carries.
+    #[error(
+        "--size: {payload} B do not fit the MTU of {mtu} B that was found on the path to {to}: use at most {most} B, or leave out \
+         --mtu-discovery"
+    )]
+    AboveFoundMtu {
+        /// The receiver's address.
+        to: SocketAddr,
+        /// The payload of the plan, in bytes.
+        payload: u64,
+        /// The MTU of the path, in bytes.
+        mtu: u64,
+        /// The longest payload that fits, in bytes.
+        most: u64,
+    },
+    /// The MTU of the path was not found.
+    #[error(
+        "{to}: no probe of the path's MTU was answered: use the same version of giusto at both ends, or leave out --mtu-discovery"
+    )]
+    NoMtu {
+        /// The receiver's address.
+        to: SocketAddr,
+    },
     /// There are keys, but no room for authentication in the datagrams.
     #[error("datagrams of Layout::Giusto carry no authentication: use Layout::Authenticated with keys")]
     Layout,

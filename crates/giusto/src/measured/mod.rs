@@ -10,6 +10,7 @@
 //! | [`stamp`] | STAMP: a session sender and a session reflector |
 //! | [`streams`] | streams to and from a giusto receiver, in one direction or both |
 //! | [`reverse`] | streams that the listening end sends, because it was asked to |
+//! | [`race`] | which of several addresses answers first |
 //! | [`peer`] | other programs, measured by the same meter |
 //! | [`iperf3`] | iperf3 at the far end |
 //! | [`live`] | what a session of any protocol shows while it lasts, and leaves at its end |
@@ -18,6 +19,8 @@
 //! | [`result`] | the result of a run, and reasons to doubt it |
 //! | [`median`] | the result of several runs |
 
+#[cfg(feature = "system")]
+mod announce;
 #[cfg(feature = "system")]
 mod departures;
 mod doubt;
@@ -35,9 +38,13 @@ pub mod median;
 #[cfg(feature = "system")]
 pub mod metrics;
 #[cfg(feature = "system")]
+pub(crate) mod path_mtu;
+#[cfg(feature = "system")]
 pub mod peer;
 #[cfg(feature = "system")]
 pub mod plan;
+#[cfg(feature = "system")]
+pub mod race;
 #[cfg(feature = "system")]
 pub mod recv;
 pub mod result;

@@ -124,6 +124,8 @@ pub struct StreamPlan {
     pub limits: Limits,
     /// Whether fragments are forbidden: then a datagram that exceeds the path MTU ends the run.
     pub dont_fragment: bool,
+    /// Whether the MTU of the path is found by probes (RFC 8899), before the stream and during it: then too, no datagram is fragmented.
+    pub mtu_discovery: bool,
     /// Seed of random sizes, of filler, and of RTP's initial sequence number and timestamp.
     pub seed: u64,
 }
@@ -223,6 +225,7 @@ impl StreamPlan {
             pacing: Pacing::default(),
             limits,
             dont_fragment: false,
+            mtu_discovery: false,
             seed: 1,
         }
     }

@@ -1,13 +1,14 @@
 //! The receiving end of a run: a socket and a receiver behind it.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::atomic::AtomicBool,
     thread,
 };
 
+use giusto_measure::StreamSummary;
 use giusto_net::{
-    Clock, Granted, SocketConfig, UdpSocket,
+    Clock, Granted, PathOptions, SocketConfig, UdpSocket,
     driver::{Conversation, ReceiveDriver, Verdict, local_clock},
 };
 use giusto_session::probe::{
@@ -23,7 +24,8 @@ use crate::measured::{
     interval::Counts,
     plan::ResolvedPlan,
     result::{
-        FarEndFigures, FloodFigures, Histograms, LiveFigures, Quantiles, RunResult, SystemGranted, classes,
+        FarEndFigures, FloodFigures, Histograms, LiveFigures, PathFigures, Quantiles, RunResult,
+        SystemGranted, classes,
     },
     reverse::ReverseRuns,
     send::Destination,
@@ -33,8 +35,12 @@ use crate::watch::{DelayState, Feed, StreamState};
 /// The configuration of a receiving end.
 #[derive(Debug, Clone)]
 pub struct ReceptionConfig {
-    /// The address to listen on. Default: any free port of 127.0.0.1.
+    /// The address to listen on, or the multicast group to join. Default: any free port of 127.0.0.1.
     pub address: SocketAddr,
+    /// Of a group, only what these sources send is received (SSM). Default: none, which means all.
+    pub sources: Vec<IpAddr>,
+    /// Where the socket receives and sends. Default: all is left to the system.
+    pub path: PathOptions,
     /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
     pub offload: bool,
     /// Listens for RTCP at the port above `address`, too, if that is even and the other one is free (RFC 3550 §11). Default: false.
@@ -47,6 +53,8 @@ impl Default for ReceptionConfig {
     fn default() -> Self {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            sources: Vec::new(),
+            path: PathOptions::default(),
             offload: true,
             rtcp: false,
             receiver: ReceiverConfig::new([0; 32], LocalClock::default()),
@@ -75,11 +83,22 @@ impl Reception {
     ///
     /// [`RunError`] where the address is not available.
     pub fn open(config: &ReceptionConfig) -> Result<Self, RunError> {
-        let socket_config = SocketConfig { gro: config.offload, ..SocketConfig::default() };
-        let socket = UdpSocket::bind(config.address, &socket_config)?;
-        let rtcp = config.rtcp.then(|| rtcp_socket(socket.local_addr())).flatten();
-        let clock = Clock::start();
-        Ok(Self { rtcp, ..Self::over(socket, clock, config.receiver.clone())? })
+        let socket_config =
+            SocketConfig { gro: config.offload, path: config.path.clone(), ..SocketConfig::default() };
+        let is_group = config.address.ip().is_multicast();
+        let open = |address, socket_config: &SocketConfig| {
+            if is_group {
+                UdpSocket::join(address, &config.sources, socket_config)
+            } else {
+                UdpSocket::bind(address, socket_config)
+            }
+        };
+        let socket = open(config.address, &socket_config)?;
+        let rtcp_address = config.rtcp.then(|| rtcp_address(socket.local_addr())).flatten();
+        let rtcp_config = SocketConfig { path: config.path.clone(), ..SocketConfig::default() };
+        let rtcp = rtcp_address.and_then(|address| open(address, &rtcp_config).ok());
+        let receiver = ReceiverConfig { group: is_group, ..config.receiver.clone() };
+        Ok(Self { rtcp, ..Self::over(socket, Clock::start(), receiver)? })
     }
 
     fn over(socket: UdpSocket, clock: Clock, config: ReceiverConfig) -> Result<Self, RunError> {
@@ -95,7 +114,7 @@ impl Reception {
     ///
     /// [`RunError`] if it does not answer, or refuses. [`RunError::Unplanned`] where the sizes of the plan vary.
     pub fn ask(plan: &ResolvedPlan, destination: &Destination, stop: &AtomicBool) -> Result<Self, RunError> {
-        let config = SocketConfig { gro: true, ..SocketConfig::default() };
+        let config = SocketConfig { gro: true, path: destination.path.clone(), ..SocketConfig::default() };
         let socket = UdpSocket::connected(destination.to, &config)?;
         let clock = Clock::start();
         let limits = &plan.plan().limits;
@@ -153,11 +172,11 @@ impl Reception {
     }
 }
 
-/// The socket of RTCP for media at `media`: "RTP SHOULD use an even destination port number and the corresponding RTCP stream
+/// The address of RTCP for media at `media`: "RTP SHOULD use an even destination port number and the corresponding RTCP stream
 /// SHOULD use the next higher (odd) destination port number" (RFC 3550 §11).
-fn rtcp_socket(media: SocketAddr) -> Option<UdpSocket> {
+fn rtcp_address(media: SocketAddr) -> Option<SocketAddr> {
     let port = media.port().checked_add(1).filter(|port| port % 2 == 1)?;
-    UdpSocket::bind(SocketAddr::new(media.ip(), port), &SocketConfig::default()).ok()
+    Some(SocketAddr::new(media.ip(), port))
 }
 
 /// How the streams of a receiver are shown.
@@ -207,6 +226,23 @@ pub fn live(receiver: &Receiver) -> LiveFigures {
     let mut all = LiveFigures::default();
     for (_, stream) in receiver.streams() {
         all.add(Some(stream.meter()), stream.kernel_dropped_packets());
+    }
+    all
+}
+
+/// The addresses from which a stream came, if there was more than one.
+fn paths(stream: &Stream, summary: &StreamSummary) -> Vec<PathFigures> {
+    let former = stream.former_paths();
+    let mut before = 0;
+    let mut path = |from: SocketAddr, until: Option<Timestamp>, received: u64| PathFigures {
+        from: from.to_string(),
+        until_s: until.zip(summary.first_arrival).map(|(until, first)| (until - first).as_seconds()),
+        received_packets: received - std::mem::replace(&mut before, received).min(received),
+    };
+    let mut all: Vec<_> =
+        former.iter().map(|past| path(past.from, Some(past.until), past.received_packets)).collect();
+    if !all.is_empty() {
+        all.push(path(stream.from(), summary.last_arrival, summary.received_packets));
     }
     all
 }
@@ -270,6 +306,7 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
             stream.sender_report().map(|(source, packets)| FarEndFigures::sender(source, packets));
     }
     result.from = Some(stream.from().to_string());
+    result.paths = paths(stream, &report.summary);
     result.system = Some(system);
     result.doubts = result.find_doubts();
     result

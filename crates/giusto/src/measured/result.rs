@@ -13,8 +13,8 @@ use giusto_units::{DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
 pub use figures::{
-    ClockFigures, DelayReference, EcnFigures, FarEndFigures, FloodFigures, LossBursts, OneWayDelay,
-    Quantiles, RtcpFigures, SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
+    ClockFigures, DelayReference, EcnFigures, FarEndFigures, FloodFigures, LossBursts, MtuFigures,
+    OneWayDelay, PathFigures, Quantiles, RtcpFigures, SlipFigures, SystemGranted, VoiceFigures, VoipFigures,
 };
 pub(in crate::measured) use histogram::classes;
 pub use histogram::{HistogramClass, Histograms};
@@ -121,12 +121,16 @@ pub struct RunResult {
     pub system: Option<SystemGranted>,
     /// The MTU of the path at the end of the run, as far as the sender's system knows it, in bytes.
     pub mtu_bytes: Option<u64>,
+    /// How the MTU of the path was found by probes (RFC 8899); `None` where it was not looked for.
+    pub mtu_discovery: Option<MtuFigures>,
     /// The number of IP packets in which each datagram was sent; `None` where sizes vary.
     pub fragments_per_packet: Option<u64>,
     /// Why the run ended, such as `all sent` or `interrupted`.
     pub ended: Option<String>,
     /// The sender's address and port, as the receiver saw them.
     pub from: Option<String>,
+    /// The addresses from which the stream came, in their order, where there was more than one.
+    pub paths: Vec<PathFigures>,
     /// Whether every datagram that counts was authenticated with a shared key.
     pub authenticated: Option<bool>,
     /// The receiver's address and port, where this end is a server that sends.
@@ -381,9 +385,11 @@ mod tests {
           "voice": null,
           "system": null,
           "mtu_bytes": null,
+          "mtu_discovery": null,
           "fragments_per_packet": null,
           "ended": null,
           "from": null,
+          "paths": [],
           "authenticated": null,
           "to": null,
           "far_end": null,

@@ -135,6 +135,7 @@ impl ReverseRuns {
             content: None,
             seed: 1,
             dont_fragment: false,
+            mtu_discovery: false,
         };
         plan.resolve(IpVersion::of(asked.to.ip())).map_err(|_| RunError::Unplanned)
     }

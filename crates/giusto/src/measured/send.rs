@@ -12,15 +12,17 @@ use std::{
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
-    Clock, Granted, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
+    Clock, Granted, PathOptions, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu,
+    TrafficClass, UdpSocket,
     driver::{
-        Conversation, ConversationEvent, Driver, Flow, FlowEnd, FlowOutcome, Link, local_clock, rehearse,
-        transmit,
+        Conversation, ConversationEvent, Driver, Flow, FlowEnd, FlowOutcome, Link, Resolver, local_clock,
+        rehearse, transmit,
     },
 };
 use giusto_pace::WakePlanner;
 use giusto_session::{
     keys::KeyRing,
+    path_mtu::PathMtuFigures,
     probe::{
         FarEndReports, SenderConfig, SenderError, SenderEvent, SenderReports,
         wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
@@ -31,9 +33,11 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    announce::Announcements,
     departures::Departures,
     interval::{Counts, IntervalFigures, ReportClock, SentCounts, TransmissionIntervals},
     live::{Arrived, Live},
+    path_mtu,
     plan::{Opened, Pacing, ResolvedPlan, StreamPlanError},
     result::{FarEndFigures, Histograms, LiveFigures, Quantiles, RunResult, SystemGranted, classes},
 };
@@ -42,6 +46,9 @@ use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
 /// The time before the first datagram in which the sending thread practises waking, so that the first datagram is as punctual
 /// as the others.
 pub(super) const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
+
+/// Time without any message of the receiver after which it counts as lost.
+pub const DEFAULT_SILENCE: TimeDelta = TimeDelta::from_seconds(3);
 
 /// The receiver, and how it is addressed.
 #[derive(Debug, Clone)]
@@ -54,6 +61,12 @@ pub struct Destination {
     pub one_way: bool,
     /// DSCP and ECN of every datagram.
     pub traffic_class: TrafficClass,
+    /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
+    pub path: PathOptions,
+    /// Time without any message of the receiver after which the run ends. Default: 3 s.
+    pub silence: TimeDelta,
+    /// Finds the receiver again where it has another address. Default: none.
+    pub resolver: Option<Resolver>,
     /// Keys shared with the receiver: with them, only authenticated datagrams are sent and accepted.
     pub keys: Option<KeyRing>,
     /// The send and receive buffers of each socket; `None`: those of [`SocketConfig`].
@@ -67,26 +80,27 @@ pub struct Destination {
 impl Destination {
     /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
     pub fn new(to: SocketAddr) -> Self {
-        let traffic_class = TrafficClass::default();
         Self {
             to,
             streams: 1,
             one_way: false,
-            traffic_class,
+            traffic_class: TrafficClass::default(),
+            path: PathOptions::default(),
+            silence: DEFAULT_SILENCE,
+            resolver: None,
             keys: None,
             buffers: None,
             interval: None,
             feed: None,
         }
     }
-}
 
-impl Destination {
     /// The configuration of its sockets.
     pub(super) fn socket_config(&self) -> SocketConfig {
         let default = SocketConfig::default();
         SocketConfig {
             traffic_class: self.traffic_class,
+            path: self.path.clone(),
             send_buffer: self.buffers.or(default.send_buffer),
             receive_buffer: self.buffers.or(default.receive_buffer),
             ..default
@@ -109,6 +123,8 @@ pub struct StreamOutcome {
     pub far_end: Option<FarEndFigures>,
     /// The MTU of the path at the end, as far as the system knows it.
     pub path_mtu: Option<DataSize>,
+    /// How it was found by probes, where it was looked for.
+    pub mtu_discovery: Option<PathMtuFigures>,
     /// The error that ended the stream, if one did.
     pub error: Option<SenderError>,
 }
@@ -190,6 +206,7 @@ impl Transmission {
         let is_giusto = plan.request(None).format == StreamFormat::Giusto;
         result.authenticated = Some(self.authenticated && is_giusto);
         result.mtu_bytes = stream.path_mtu.map(DataSize::as_bytes);
+        result.mtu_discovery = stream.mtu_discovery.as_ref().map(Into::into);
         result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
         result.system = Some(self.system(plan));
         result.clock = stream.clock.as_ref().map(Into::into);
@@ -258,28 +275,21 @@ pub(super) fn over(
     mut on_live: impl FnMut(&Live),
 ) -> Result<Transmission, RunError> {
     let clock = Clock::start();
-    let mut configs = Vec::with_capacity(sockets.len());
-    let mut sources = Vec::with_capacity(sockets.len());
-    for _ in sockets {
-        let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
-        // Who cannot read the announcement must not guess the source.
-        let ssrc = SysRng.try_next_u32().map_err(RunError::Random)?;
-        sources.push(ssrc);
-        configs.push(SenderConfig {
-            clock: local_clock(clock),
-            keys: destination.keys.clone(),
-            ..SenderConfig::new(plan.request(Some(ssrc)), nonce)
-        });
-    }
-    let asked = if destination.one_way { 0 } else { sockets.len() };
-    let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked));
+    let (configs, sources) = sender_configs(plan, destination, sockets, clock)?;
+    let is_group = destination.to.ip().is_multicast();
+    let asked = if destination.one_way || is_group { 0 } else { sockets.len() };
+    let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked))
+        .with_resolver(destination.resolver.clone());
     let mut tokens = conversation.open(stop).map_err(|error| match error {
         Some(reason) => RunError::Refused { to: destination.to, reason },
         None => RunError::Interrupted,
     })?;
+    let (mut announcements, random) = Announcements::new(clock, sockets, plan, destination.to)?;
+    tokens.extend(random);
     tokens.resize(sockets.len(), StreamToken(0));
 
-    forbid_fragments(plan, sockets)?;
+    path_mtu::forbid_fragments(plan, sockets)?;
+    let early = path_mtu::find(plan, destination.to, &mut conversation, stop)?;
     let departures = Departures::new(plan, destination.to.ip(), sockets);
     let start = clock.now() + RUN_UP;
     let mut flows = Vec::with_capacity(sockets.len());
@@ -299,6 +309,9 @@ pub(super) fn over(
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
     });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
+    for event in early {
+        replies.add(event);
+    }
     let mut watched = Watched::new(destination, plan.header(), sockets.len());
     let sent = thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -316,19 +329,21 @@ pub(super) fn over(
                 halt.store(true, Ordering::Relaxed);
             }
             far_ends.read();
+            announcements.turn(sockets);
             let sent = count();
             let interval = intervals.as_mut().and_then(|intervals| intervals.on_turn(clock.now(), sent));
             on_live(&replies.live(sent.packets, interval));
         });
         sending.join().map_err(|_| RunError::Thread("sending"))
     })?;
-    permit_fragments(sockets);
+    path_mtu::permit_fragments(sockets);
     let sleeper = sent.sleeper.report();
     conversation.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio, &sleeper)), |event| {
         note_report(&mut intervals, clock, &event);
         watched.note_report(clock.now(), &event);
         replies.add(event);
     });
+    announcements.finish(sent.flows.iter().map(|flow| figures(flow, sent.cpu_ratio, &sleeper)));
     watched.show(clock.now(), sockets, true);
     if let Some(interval) = intervals.and_then(|mut intervals| intervals.finish(sent.ended, count())) {
         on_live(&replies.live(count().packets, Some(interval)));
@@ -341,7 +356,11 @@ pub(super) fn over(
     let streams = streams.map(|(index, ((sent, report), error))| StreamOutcome {
         sent,
         report,
-        path_mtu: sockets.get(index).and_then(UdpSocket::path_mtu),
+        path_mtu: match conversation.path_mtu(index) {
+            Some(found) => found.mtu_bytes.map(DataSize::from_bytes),
+            None => sockets.get(index).and_then(UdpSocket::path_mtu),
+        },
+        mtu_discovery: conversation.path_mtu(index),
         clock: conversation.clock_estimate(index),
         rtts: conversation.rtts(index),
         far_end: far_ends.figures(index),
@@ -359,7 +378,7 @@ pub(super) fn over(
     })
 }
 
-/// What all streams have sent so far.
+/// What the sockets have sent of the streams.
 fn sent_counts(sockets: &[UdpSocket]) -> SentCounts {
     let counters = sockets.iter().map(UdpSocket::send_counters);
     counters.fold(SentCounts::default(), |all, counters| SentCounts {
@@ -368,20 +387,29 @@ fn sent_counts(sockets: &[UdpSocket]) -> SentCounts {
     })
 }
 
-/// Forbids fragments of the stream, as planned. Messages meanwhile fit every path: they have less than 200 bytes.
-fn forbid_fragments(plan: &ResolvedPlan, sockets: &[UdpSocket]) -> Result<(), RunError> {
-    if plan.plan().dont_fragment {
-        sockets.iter().try_for_each(|socket| socket.forbid_fragments(true))?;
-    }
-    Ok(())
-}
-
-/// After the stream: its last message passes whatever the MTU of the path is.
-fn permit_fragments(sockets: &[UdpSocket]) {
+/// The configurations of the streams, and the sources of their RTP.
+fn sender_configs(
+    plan: &ResolvedPlan,
+    destination: &Destination,
+    sockets: &[UdpSocket],
+    clock: Clock,
+) -> Result<(Vec<SenderConfig>, Vec<u32>), RunError> {
+    let mut configs = Vec::with_capacity(sockets.len());
+    let mut sources = Vec::with_capacity(sockets.len());
     for socket in sockets {
-        // Where the system refuses, the message may be too long for the path.
-        let _ = socket.forbid_fragments(false);
+        let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
+        // Who cannot read the announcement must not guess the source.
+        let ssrc = SysRng.try_next_u32().map_err(RunError::Random)?;
+        sources.push(ssrc);
+        configs.push(SenderConfig {
+            clock: local_clock(clock),
+            keys: destination.keys.clone(),
+            path_mtu: path_mtu::search(plan, clock, socket, destination.to),
+            silence_timeout: destination.silence,
+            ..SenderConfig::new(plan.request(Some(ssrc)), nonce)
+        });
     }
+    Ok((configs, sources))
 }
 
 /// The RTCP that comes back to RTP streams whose receiver was not asked.
@@ -577,6 +605,7 @@ impl Sent {
             rtts: ErrorHistogram::new(),
             far_end: None,
             path_mtu: None,
+            mtu_discovery: None,
             error: None,
         });
         Transmission {

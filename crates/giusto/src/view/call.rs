@@ -3,7 +3,10 @@
 use crate::{
     call::CallRecord,
     record::{Distribution, FlowRecord},
-    view::format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_range_us},
+    view::{
+        figures::found_mtu,
+        format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_range_us},
+    },
 };
 
 /// Four lines for each direction with media, those that this end sent first. Lines have at most 80 characters.
@@ -28,7 +31,9 @@ pub fn text(record: &CallRecord) -> String {
         ];
         lines.into_iter().fold(title.to_owned(), |text, (name, line)| text + &format!("{name:<8} {line}\n"))
     };
-    sent.iter().map(of_flow).collect()
+    let mtu = record.call.mtu_discovery.map(|found| found_mtu(record.call.mtu_bytes, found));
+    let mtu = mtu.map(|mtu| format!("{:<8} {mtu}\n", "MTU"));
+    sent.iter().map(of_flow).chain(mtu).collect()
 }
 
 /// Whether this end sent the media of `flow`.

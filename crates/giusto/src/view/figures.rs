@@ -3,7 +3,7 @@
 use giusto_units::TimeDelta;
 
 use crate::{
-    measured::result::RunResult,
+    measured::result::{MtuFigures, PathFigures, RunResult},
     statistics::RUN,
     view::format::{asked_rate, count, or_unknown, plural},
 };
@@ -33,7 +33,7 @@ fn stream(run: &RunResult) -> [(&'static str, Option<String>); 11] {
     ]
 }
 
-fn circumstances(run: &RunResult) -> [(&'static str, Option<String>); 10] {
+fn circumstances(run: &RunResult) -> [(&'static str, Option<String>); 12] {
     let ecn = run.ecn.map(|ecn| {
         let [not_ect, ect0, ect1, ce] =
             [ecn.not_ect_packets, ecn.ect0_packets, ecn.ect1_packets, ecn.ce_packets].map(count);
@@ -54,6 +54,8 @@ fn circumstances(run: &RunResult) -> [(&'static str, Option<String>); 10] {
         ("layer", run.layer.clone()),
         ("basis of the one-way delay", run.one_way_delay_ms.basis.clone()),
         ("voice scale", run.voice.as_ref().and_then(|voice| voice.scale.clone())),
+        ("path MTU", path_mtu(run)),
+        ("paths", paths(run).map(|paths| paths.join("; "))),
         ("fragments", fragments(run)),
         ("ECN", ecn),
         ("DSCP", run.dscp.map(|dscp| dscp.to_string())),
@@ -61,6 +63,37 @@ fn circumstances(run: &RunResult) -> [(&'static str, Option<String>); 10] {
         ("ended", run.ended.clone()),
         ("median of", run.repeats.map(|runs| plural(runs.into(), "run", "runs"))),
     ]
+}
+
+/// The addresses from which the stream came, if there was more than one: the first ones.
+pub(super) fn paths(run: &RunResult) -> Option<Vec<String>> {
+    const SHOWN: usize = 8;
+    let path = |path: &PathFigures| {
+        let until = path.until_s.map_or_else(String::new, |until| format!(" until {until:.1} s"));
+        format!("from {}: {}{until}", path.from, plural(path.received_packets, "datagram", "datagrams"))
+    };
+    let mut paths: Vec<_> = run.paths.iter().take(SHOWN).map(path).collect();
+    let more = run.paths.len().saturating_sub(SHOWN);
+    paths.extend((more > 0).then(|| format!("{more} more")));
+    (!paths.is_empty()).then_some(paths)
+}
+
+/// The MTU of the path that was found by probes, if it was looked for.
+pub(super) fn path_mtu(run: &RunResult) -> Option<String> {
+    run.mtu_discovery.map(|found| found_mtu(run.mtu_bytes, found))
+}
+
+/// An MTU, and what it took to find it.
+pub(super) fn found_mtu(mtu_bytes: Option<u64>, found: MtuFigures) -> String {
+    let size = |size: Option<u64>| or_unknown(size, |size| size.to_string());
+    let (mtu, payload) = (size(mtu_bytes), size(found.payload_bytes));
+    let complete = if found.complete { "" } else { ", or more" };
+    let changes = match found.changes {
+        0 => String::new(),
+        changes => format!(", became smaller {}", plural(changes, "time", "times")),
+    };
+    let probes = plural(found.probes, "probe", "probes");
+    format!("{mtu} B{complete}: UDP payload of {payload} B; found by {probes}{changes}")
 }
 
 /// That datagrams were fragmented, if they were.

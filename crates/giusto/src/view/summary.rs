@@ -3,7 +3,7 @@
 use crate::{
     measured::result::{DelayReference, FarEndFigures, RtcpFigures, RunResult, VoiceFigures, VoipFigures},
     view::{
-        figures::fragments,
+        figures::{fragments, path_mtu, paths},
         format::{UNKNOWN, asked_rate, count, or_unknown, percent, rate, time_us},
     },
 };
@@ -28,6 +28,9 @@ pub fn text(runs: &[RunResult]) -> String {
         ("delay", Some(delay(runs))),
         ("voice", voice(runs)),
         ("packets", runs.iter().find_map(fragments)),
+        ("MTU", runs.iter().find_map(path_mtu)),
+        // The names have eight characters, and a space.
+        ("path", runs.iter().find_map(paths).map(|paths| paths.join("\n         "))),
         ("far end", far_end(runs)),
         ("", far_end_voice(runs)),
         ("pacing", runs.iter().find_map(departures)),
@@ -210,7 +213,7 @@ mod tests {
     use crate::{
         measured::{
             interval::{Interval, IntervalFigures},
-            result::{OneWayDelay, Quantiles},
+            result::{MtuFigures, OneWayDelay, PathFigures, Quantiles},
         },
         view::intervals,
     };
@@ -235,6 +238,33 @@ mod tests {
             ended: Some("all sent".to_owned()),
             ..RunResult::default()
         }
+    }
+
+    #[test]
+    fn the_mtu_and_each_path_have_a_line() {
+        let path = |from: &str, until_s, received_packets| PathFigures {
+            from: from.to_owned(),
+            until_s: Some(until_s),
+            received_packets,
+        };
+        let run = RunResult {
+            mtu_bytes: Some(1300),
+            mtu_discovery: Some(MtuFigures {
+                payload_bytes: Some(1272),
+                complete: true,
+                probes: 14,
+                changes: 1,
+                ..MtuFigures::default()
+            }),
+            paths: vec![path("10.9.0.1:40000", 3.24, 1_300), path("[fd00:9::77]:5000", 9.0, 1)],
+            ..run()
+        };
+        let text = text(&[run]);
+        insta::assert_snapshot!(text.split_once("RTT 90.2 µs\n").unwrap().1, @r"
+        MTU      1300 B: UDP payload of 1272 B; found by 14 probes, became smaller 1 time
+        path     from 10.9.0.1:40000: 1,300 datagrams until 3.2 s
+                 from [fd00:9::77]:5000: 1 datagram until 9.0 s
+        ");
     }
 
     #[test]

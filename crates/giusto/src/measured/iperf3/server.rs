@@ -434,6 +434,7 @@ fn plan(parameters: &Parameters) -> StreamPlan {
         content: None,
         seed: 1,
         dont_fragment: false,
+        mtu_discovery: false,
     }
 }
 

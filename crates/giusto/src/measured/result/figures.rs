@@ -3,9 +3,12 @@
 use giusto_measure::{ClockEstimate, DelayBasis, DelaySummary};
 use giusto_pace::LateCycles;
 use giusto_rtp::rtcp::VoipMetrics;
-use giusto_session::probe::{
-    FarEndReports,
-    wire::{VoiceReport, WakeLatency},
+use giusto_session::{
+    path_mtu::PathMtuFigures,
+    probe::{
+        FarEndReports,
+        wire::{VoiceReport, WakeLatency},
+    },
 };
 use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -96,6 +99,47 @@ pub struct FloodFigures {
     pub unanswered_handshakes: u64,
     /// Datagrams of any sender that the receiver's full socket buffer dropped meanwhile.
     pub dropped_packets: u64,
+}
+
+/// One of the addresses from which a stream came, while it came from there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathFigures {
+    /// The address and port.
+    pub from: String,
+    /// The last arrival from there, in seconds since the first one of the stream.
+    pub until_s: Option<f64>,
+    /// Datagrams that arrived from there.
+    pub received_packets: u64,
+}
+
+/// How the MTU of a path was found by probes (RFC 8899).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MtuFigures {
+    /// The largest UDP payload that arrives whole, in bytes.
+    pub payload_bytes: Option<u64>,
+    /// Whether the search came to its end: then nothing larger arrives.
+    pub complete: bool,
+    /// Probes sent.
+    pub probes: u64,
+    /// Of these, those without an answer.
+    pub lost_probes: u64,
+    /// Reports of routers that were used.
+    pub packets_too_big: u64,
+    /// How often a size that had arrived no longer did.
+    pub changes: u64,
+}
+
+impl From<&PathMtuFigures> for MtuFigures {
+    fn from(found: &PathMtuFigures) -> Self {
+        Self {
+            payload_bytes: found.payload_bytes,
+            complete: found.is_complete,
+            probes: found.probes,
+            lost_probes: found.lost_probes,
+            packets_too_big: found.packets_too_big,
+            changes: found.changes,
+        }
+    }
 }
 
 /// The far clock against ours.

@@ -1,6 +1,6 @@
 //! What a Session-Sender sends.
 
-use giusto_net::TrafficClass;
+use giusto_net::{PathOptions, TrafficClass};
 use giusto_pace::IpVersion;
 use giusto_session::{
     keys::KeyRing,
@@ -21,6 +21,8 @@ pub struct StampClient {
     pub format: TimestampFormat,
     /// DSCP and ECN of every packet.
     pub traffic_class: TrafficClass,
+    /// Where the packets leave, and what routers and switches read of them.
+    pub path: PathOptions,
     /// The length of the intervals; `None`: there are none.
     pub interval: Option<TimeDelta>,
 }

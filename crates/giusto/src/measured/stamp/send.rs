@@ -75,6 +75,7 @@ fn run(
 ) -> Result<Outcome, RunError> {
     let config = SocketConfig {
         traffic_class: asked.traffic_class,
+        path: asked.path.clone(),
         dont_fragment: plan.stream().plan().dont_fragment,
         ..SocketConfig::default()
     };

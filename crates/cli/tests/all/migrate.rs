@@ -1,0 +1,138 @@
+//! A sender whose address changes, or whose interface goes away: the stream goes on, what could not be sent is not lost, and the receiver
+//! shows each address.
+
+use std::{
+    process::{Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::common::{
+    giusto, json,
+    namespace::{Far, Routed, in_namespace, ip, with_hosts},
+    process::{Listener, Running},
+};
+
+/// 100 datagrams a second for 6 s, to a receiver that is patient.
+fn send(to: &str) -> Running {
+    let words = ["-b", "800k", "-l", "1000", "-t", "6", "--silence", "20s", "--json"];
+    let mut sender = giusto(&[&["send", to], &words[..]].concat());
+    Running(sender.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+const RECEIVER: [&str; 4] = ["--idle", "20s", "--once", "--json"];
+
+fn pause(millis: u64) {
+    thread::sleep(Duration::from_millis(millis));
+}
+
+/// Checks the counts of both ends; returns the number of datagrams that were not sent.
+#[track_caller]
+fn assert_moved(output: &Output, receiver: Listener, paths: [&str; 2], most_lost: u64) -> u64 {
+    let sent = json(output);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{sent}");
+    let (received, _) = receiver.result();
+    let count =
+        |result: &Value, name: &str| result[name].as_u64().unwrap_or_else(|| panic!("{name}: {result}"));
+    let [accepted, unsent, lost] =
+        ["sent_packets", "unsent_packets", "lost_packets"].map(|name| count(&sent, name));
+    // A busy machine may skip some.
+    let skipped = count(&sent["slips"], "skipped_packets");
+    assert_eq!(accepted + unsent + skipped, 600, "{sent}");
+    assert!(lost <= most_lost, "{lost} lost: {sent}");
+    assert_eq!(count(&received, "received_packets") + lost, accepted, "{received}");
+    assert_eq!(count(&received, "unsent_packets"), unsent, "{received}");
+    let of_paths = received["paths"].as_array().unwrap();
+    let from: Vec<_> = of_paths.iter().map(|path| path["from"].as_str().unwrap()).collect();
+    assert!(from.len() == 2 && from.iter().zip(paths).all(|(from, path)| from.starts_with(path)), "{from:?}");
+    let each: Vec<u64> = of_paths.iter().map(|path| count(path, "received_packets")).collect();
+    assert_eq!(each.iter().sum::<u64>(), count(&received, "received_packets"), "{received}");
+    assert!(each.iter().all(|packets| *packets > 50), "{received}");
+    unsent
+}
+
+#[test]
+fn a_stream_goes_on_from_another_address_after_one_is_lost() {
+    in_namespace("a stream whose address changes", 65_536, || {
+        let far = Far::behind(1500);
+        let receiver = far.listener(&[&["recv", "10.9.0.2:5005"], &RECEIVER[..]].concat());
+        let sender = send("10.9.0.2:5005");
+        pause(1_500);
+        ip(&["address", "del", "10.9.0.1/24", "dev", "near"]);
+        pause(1_500);
+        ip(&["address", "add", "10.9.0.77/24", "dev", "near"]);
+        let unsent = assert_moved(&sender.output(), receiver, ["10.9.0.1:", "10.9.0.77:"], 0);
+        // 1.5 s without an address, and at most a second until that is noticed.
+        assert!((130..300).contains(&unsent), "{unsent}");
+    });
+}
+
+#[test]
+fn a_stream_goes_on_by_another_interface_when_one_goes_away() {
+    in_namespace("a stream whose interface goes away", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["link", "add", "near2", "type", "veth", "peer", "name", "far2"]);
+        let pid = far.pid();
+        ip(&["link", "set", "far2", "netns", &pid]);
+        ip(&["address", "add", "10.8.0.1/24", "dev", "near2"]);
+        ip(&["link", "set", "near2", "up"]);
+        for words in [
+            "link set lo up",
+            "address add 10.9.9.9/32 dev lo",
+            "address add 10.8.0.2/24 dev far2",
+            "link set far2 up",
+        ] {
+            assert!(far.enter("ip").args(words.split(' ')).status().unwrap().success());
+        }
+        ip(&["route", "add", "10.9.9.9", "via", "10.9.0.2", "metric", "10"]);
+        ip(&["route", "add", "10.9.9.9", "via", "10.8.0.2", "metric", "20"]);
+        let receiver = far.listener(&[&["recv", "10.9.9.9:5005"], &RECEIVER[..]].concat());
+        let sender = send("10.9.9.9:5005");
+        pause(1_500);
+        ip(&["link", "set", "near", "down"]);
+        // The former address is still known: datagrams leave with it by the other interface, and arrive.
+        assert_moved(&sender.output(), receiver, ["10.9.0.1:", "10.8.0.1:"], 250);
+    });
+}
+
+#[test]
+fn a_stream_follows_the_name_of_its_receiver() {
+    in_namespace("a receiver whose address changes", 65_536, || {
+        let far = Far::behind(1500);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "10.9.0.2 receiver\n").unwrap();
+        let receiver = far.listener(&[&["recv", "0.0.0.0:5005"], &RECEIVER[..]].concat());
+        let words = ["send", "receiver", "-b", "800k", "-l", "1000", "-t", "7", "--silence", "20s", "--json"];
+        let mut sender = with_hosts(hosts.path(), &words);
+        let sender = Running(sender.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        pause(1_500);
+        far.run("ip address del 10.9.0.2/24 dev far\nip address add 10.9.0.3/24 dev far");
+        std::fs::write(hosts.path(), "10.9.0.3 receiver\n").unwrap();
+        let sent = json(&sender.output());
+        let (received, _) = receiver.result();
+        let [got, lost] = ["received_packets", "lost_packets"].map(|name| sent[name].as_u64().unwrap());
+        // What went to the former address is lost: nobody said that it is away.
+        assert!(got > 200 && (50..450).contains(&lost), "{sent}");
+        assert_eq!(received["received_packets"], got, "{received}");
+        assert_eq!(received["paths"].as_array().map(Vec::len), Some(2), "{received}");
+    });
+}
+
+#[test]
+fn a_stream_survives_a_new_mapping_of_a_nat() {
+    in_namespace("a stream whose mapping changes", 65_536, || {
+        let path = Routed::with_mtu(1500);
+        if !path.masquerade("a stream whose mapping changes") {
+            return;
+        }
+        let receiver = path.far.listener(&[&["recv", "10.9.1.3:5005"], &RECEIVER[..]].concat());
+        let sender = send("10.9.1.3:5005");
+        pause(2_000);
+        // The mapping goes with the address. The sender knows nothing of it.
+        path.router.run("ip address del 10.9.1.2/24 dev outer\nip address add 10.9.1.4/24 dev outer");
+        let unsent = assert_moved(&sender.output(), receiver, ["10.9.1.2:", "10.9.1.4:"], 60);
+        assert_eq!(unsent, 0);
+    });
+}

@@ -1,0 +1,176 @@
+//! Streams to multicast groups: of any source and of one, over IPv4 and IPv6, to several receivers. Beside ours, a plain socket of this
+//! test counts what the group gets.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::common::{
+    assert_measured, giusto, json,
+    namespace::{Far, in_namespace, ip},
+    process::{Listener, Running},
+    run, text,
+};
+
+/// A receiver in the far namespace, once it has joined.
+fn receiver(far: &Far, words: &[&str]) -> Listener {
+    far.listener(&[&["recv", "--json", "--once", "--interface", "far"], words].concat())
+}
+
+fn figures(result: &Value) -> [&Value; 3] {
+    ["sent_packets", "received_packets", "lost_packets"].map(|name| &result[name])
+}
+
+/// The far end's namespace has a second address of ours to tell sources apart, and IPv6.
+fn far() -> Far {
+    let far = Far::behind(1500);
+    ip(&["address", "add", "10.9.0.5/24", "dev", "near"]);
+    for address in ["fd00:9::1/64", "fd00:9::5/64"] {
+        ip(&["address", "add", address, "dev", "near", "nodad"]);
+    }
+    let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
+    assert!(far.enter("ip").args(words).status().unwrap().success());
+    far
+}
+
+#[test]
+fn several_receivers_of_a_group_measure_one_stream() {
+    in_namespace("a stream to several receivers of a group", 65_536, || {
+        let far = far();
+        let two = [(); 2].map(|()| receiver(&far, &["239.5.5.5:5005"]));
+        let plain = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
+        plain.set_reuse_address(true).unwrap();
+        plain.bind(&SocketAddr::from((Ipv4Addr::new(239, 5, 5, 5), 5005)).into()).unwrap();
+        plain.join_multicast_v4(&Ipv4Addr::new(239, 5, 5, 5), &Ipv4Addr::new(10, 9, 0, 1)).unwrap();
+        let words =
+            ["239.5.5.5:5005", "--interface", "near", "-b", "2M", "--count", "60", "-l", "1000", "--json"];
+        let output = run(&[&["send"], &words[..]].concat());
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        assert_eq!(figures(&sent), [&Value::from(60), &Value::Null, &Value::Null], "{sent}");
+        plain.set_nonblocking(true).unwrap();
+        let plain = std::net::UdpSocket::from(plain);
+        let (mut buffer, mut data, mut messages) = ([0; 2000], 0, 0);
+        while let Ok(length) = plain.recv(&mut buffer) {
+            if length == 1000 { data += 1 } else { messages += 1 }
+        }
+        // Announcements at the beginning, each half second and at the end: few beside the stream.
+        assert!(data == 60 && (4..20).contains(&messages), "{data} {messages}");
+        for receiver in two {
+            let (received, code) = receiver.result();
+            assert_measured(Some(code), &received);
+            assert_eq!(figures(&received), [&60.into(), &60.into(), &Value::from(0)], "{received}");
+            assert_eq!(received["rate_bps"], 2_000_000, "{received}");
+            assert!(received["from"].as_str().unwrap().starts_with("10.9.0.1:"), "{received}");
+            // Both ends are on this machine, so that the delay is known without a clock request.
+            let delay = &received["one_way_delay_ms"];
+            assert!(delay["p50"].as_f64().is_some_and(|ms| (0.0..50.0).contains(&ms)), "{received}");
+        }
+    });
+}
+
+#[test]
+fn of_a_group_with_one_source_nothing_else_is_received() {
+    in_namespace("source-specific multicast", 65_536, || {
+        let far = far();
+        for (group, [other, wanted]) in [
+            ("232.5.5.5:5005", ["10.9.0.5", "10.9.0.1"]),
+            ("[ff3e::8000:5]:5005", ["fd00:9::5", "fd00:9::1"]),
+            ("[ff02::5]:5005", ["fd00:9::5", "fd00:9::1"]),
+        ] {
+            let listener = receiver(&far, &[group, "--ssm", wanted]);
+            let any = receiver(&far, &[group]);
+            for source in [other, wanted] {
+                let words =
+                    [group, "--interface", "near", "--source", source, "-b", "2M", "--count", "50", "--json"];
+                let output = run(&[&["send"], &words[..]].concat());
+                assert_measured(output.status.code(), &json(&output));
+            }
+            let (received, code) = listener.result();
+            assert_measured(Some(code), &received);
+            let expected = [&Value::from(50), &Value::from(50), &Value::from(0)];
+            assert_eq!(figures(&received), expected, "{group} {received}");
+            let is_from = |result: &Value, source: &str| {
+                let from: SocketAddr = result["from"].as_str().unwrap().parse().unwrap();
+                from.ip().to_string() == source
+            };
+            assert!(is_from(&received, wanted), "{received}");
+            assert_eq!(received["unmeasured_datagrams"], Value::Null, "{received}");
+            // Without a source filter it would have been the other one.
+            let (received, _) = any.result();
+            assert!(is_from(&received, other), "{received}");
+        }
+    });
+}
+
+#[test]
+fn who_joins_late_counts_from_there_on() {
+    in_namespace("a late receiver of a group", 65_536, || {
+        let far = far();
+        let words =
+            ["239.5.5.5:5005", "--interface", "near", "-b", "800k", "-l", "1000", "-t", "4", "--json"];
+        let mut sender = giusto(&[&["send"], &words[..]].concat());
+        let sender = Running(sender.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        thread::sleep(Duration::from_millis(1_500));
+        let receiver = receiver(&far, &["239.5.5.5:5005"]);
+        let output = sender.output();
+        assert_eq!(json(&output)["sent_packets"], 400);
+        let (received, code) = receiver.result();
+        assert_measured(Some(code), &received);
+        let [sent, got, lost] = figures(&received).map(|count| count.as_u64().unwrap());
+        assert!(lost == 0 && sent == got && (50..300).contains(&got), "{received}");
+    });
+}
+
+#[test]
+fn rtp_to_a_group_is_measured_as_to_a_host() {
+    in_namespace("RTP to a group", 65_536, || {
+        let far = far();
+        let receiver = receiver(&far, &["239.5.5.5:6000", "--accept", "rtp", "--idle", "1s"]);
+        let words =
+            ["239.5.5.5:6000", "--interface", "near", "--rtp", "-b", "1M", "--count", "100", "--json"];
+        let output = run(&[&["send"], &words[..]].concat());
+        assert_measured(output.status.code(), &json(&output));
+        let (received, _) = receiver.result();
+        // The first datagram makes the stream known.
+        assert_eq!(received["received_packets"], 99, "{received}");
+    });
+}
+
+#[test]
+fn what_a_group_cannot_do_is_said() {
+    let keys = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(keys.path(), format!("1 {}\n", "07".repeat(32))).unwrap();
+    let keys = keys.path().to_str().unwrap();
+    for (words, complaint) in [
+        (&["send", "239.1.1.1", "--reverse"][..], "--reverse: 239.1.1.1:5005 is a multicast group"),
+        (&["send", "[ff15::1]:5", "--bidir"], "--bidir: [ff15::1]:5 is a multicast group"),
+        (&["send", "239.1.1.1", "--key-file", keys], "--key-file: 239.1.1.1:5005 is a multicast group"),
+        (&["recv", "239.1.1.1", "--key-file", keys], "--key-file: 239.1.1.1 is a multicast group"),
+        (&["recv", "127.0.0.1", "--ssm", "192.0.2.7"], "--ssm 192.0.2.7: 127.0.0.1 is no multicast group"),
+        (&["recv", "232.1.1.1", "--ssm", "::1"], "--ssm ::1: it must be of the same address family"),
+        (&["recv", "239.1.1.1", "--interface", "nonsense7"], "cannot use the interface nonsense7"),
+    ] {
+        let output = run(words);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        assert!(error.contains(complaint), "{words:?}: {error}");
+    }
+    in_namespace("a group without a route", 65_536, || {
+        let none = Command::new("ip").args(["link", "set", "lo", "down"]).status();
+        assert!(none.unwrap().success());
+        let output = run(&["recv", "239.1.1.1"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains("cannot join 239.1.1.1: No such device") && error.contains("--interface"),
+            "{error}"
+        );
+    });
+}

@@ -1,0 +1,165 @@
+//! The path that is chosen: interface, source, TTL, priority, flow label. What leaves is counted by nftables, and seen by the far end.
+
+use serde_json::Value;
+
+use crate::common::{
+    assert_measured, json,
+    namespace::{Counted, Far, in_namespace, ip, with_hosts},
+    run, text,
+};
+
+/// Short runs that need no answer.
+const SHORT: [&str; 6] = ["-b", "1M", "--count", "20", "--json", "--one-way"];
+
+#[test]
+fn datagrams_leave_as_asked_by_ttl_priority_and_flow_label() {
+    in_namespace("TTL, priority and flow label", 65_536, || {
+        let _far = Far::behind(1500);
+        ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
+        let name = "TTL, priority and flow label";
+        let wanted = [
+            "udp dport 5005 ip ttl 9 meta priority 0:5",
+            "udp dport 5006 ip6 hoplimit 9 ip6 flowlabel 0x12345 meta priority 0:5",
+            "udp dport 5007 ip ttl 64 meta priority 0:0",
+            "udp dport 5008 ip dscp 46 meta priority 0:5",
+        ];
+        let Some(counted) = Counted::sent(name, &wanted) else { return };
+        let send = |words: &[&str]| {
+            let output = run(&[&["send"], words, &SHORT].concat());
+            assert_measured(output.status.code(), &json(&output));
+        };
+        let marks = ["--ttl", "9", "--priority", "5"];
+        send(&[&["10.9.0.2:5005"], &marks[..]].concat());
+        send(&[&["[fd00:9::2]:5006", "--flow-label", "0x12345"], &marks[..]].concat());
+        send(&["10.9.0.2:5007"]);
+        // DSCP 46 alone makes it 6.
+        send(&["10.9.0.2:5008", "--dscp", "46", "--priority", "5"]);
+        assert_eq!(counted.packets(), [20, 20, 20, 20]);
+    });
+}
+
+#[test]
+fn a_call_has_the_path_that_is_asked_for_also_where_it_marks_ecn() {
+    in_namespace("the path of a call", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "10.9.0.5/24", "dev", "near"]);
+        let all = "udp dport 5004 ip saddr 10.9.0.5";
+        let others = [all.to_owned(), format!("{all} meta priority 0:4"), format!("{all} ip ecn ect1")];
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        let Some(counted) = Counted::sent("the path of a call", &others) else { return };
+        let listener = far.listener(&["call", "--listen", "10.9.0.2:5004", "--once", "--json"]);
+        let words = ["-t", "2", "--ecn", "ect1", "--source", "10.9.0.5", "--priority", "4", "--json"];
+        let output = run(&[&["call", "10.9.0.2"][..], &words].concat());
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+        let (answered, _) = listener.result();
+        assert!(
+            answered["call"]["far_end"].as_str().is_some_and(|from| from.starts_with("10.9.0.5:")),
+            "{answered}"
+        );
+        let [sent, prioritised, marked] = counted.packets()[..] else { panic!("three counters") };
+        assert!(sent > 50 && prioritised == sent, "{prioritised} of {sent}");
+        assert!(marked > sent / 2 && marked < sent, "{marked} of {sent}: control messages have no mark");
+    });
+}
+
+#[test]
+fn a_stream_uses_one_interface_and_one_source() {
+    in_namespace("interface and source", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "10.9.0.5/24", "dev", "near"]);
+        // A second way to the far end, which the system would not choose.
+        ip(&["link", "add", "other", "type", "veth", "peer", "name", "beyond"]);
+        ip(&["address", "add", "10.8.0.1/24", "dev", "other"]);
+        ip(&["link", "set", "other", "up"]);
+        ip(&["link", "set", "beyond", "up"]);
+        let receiver = far.listener(&["recv", "10.9.0.2:5005", "--json", "--interface", "far"]);
+        let send = |words: &[&str]| {
+            let limits = ["10.9.0.2:5005", "-b", "1M", "--count", "20", "--json"];
+            run(&[&["send"], &limits[..], words].concat())
+        };
+        for (words, from) in [
+            (&["--interface", "near"][..], "10.9.0.1:"),
+            (&["--source", "10.9.0.5"], "10.9.0.5:"),
+            (&["--reverse", "--source", "10.9.0.5"], "10.9.0.2:"),
+        ] {
+            let output = send(words);
+            let sent = json(&output);
+            assert_measured(output.status.code(), &sent);
+            assert_eq!(sent["received_packets"], 20, "{words:?} {sent}");
+            let is_here = |from: &Value| {
+                from.is_null() || from.as_str().is_some_and(|text| text.starts_with("10.9.0.2:"))
+            };
+            assert!(is_here(&sent["from"]), "{from} {sent}");
+        }
+        // By the other interface nothing reaches the far end.
+        let output = send(&["--interface", "other"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("no giusto receiver answered"), "{error}");
+        receiver.process.signal("INT");
+        let (received, _) = receiver.result();
+        let runs = received["runs"].as_array().unwrap();
+        let sources: Vec<_> = runs.iter().filter_map(|run| run["from"].as_str()).collect();
+        assert_eq!(sources.len(), 2, "{received}");
+        assert!(sources[0].starts_with("10.9.0.1:") && sources[1].starts_with("10.9.0.5:"), "{sources:?}");
+    });
+}
+
+/// The first address is that of nobody. Without a race it would cost 3 s.
+#[test]
+fn a_host_is_reached_by_the_address_that_answers_first() {
+    in_namespace("a host with two addresses", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "fd00:9::2 twofold\n10.9.0.2 twofold\n").unwrap();
+        let _receiver = far.listener(&["recv", "[::]:5005"]);
+        let send = |words: &[&str]| {
+            let limits = ["send", "twofold", "-b", "1M", "--count", "10", "--json"];
+            let began = std::time::Instant::now();
+            let output = with_hosts(hosts.path(), &[&limits[..], words].concat()).output().unwrap();
+            (output, began.elapsed().as_secs_f64())
+        };
+        let (output, took) = send(&[]);
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        assert_eq!((&sent["received_packets"], took < 2.5), (&Value::from(10), true), "{took} {sent}");
+        // With an address of IPv6 there, that is the first.
+        let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
+        assert!(far.enter("ip").args(words).status().unwrap().success());
+        let (output, _) = send(&["--flow-label", "7"]);
+        assert_eq!(json(&output)["received_packets"], 10);
+        let (output, _) = send(&["-p", "5006"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("no giusto receiver answered at [fd00:9::2]:5006, 10.9.0.2:5006"), "{error}");
+    });
+}
+
+#[test]
+fn what_cannot_be_reached_by_the_flags_is_said() {
+    for (words, complaint) in [
+        (
+            &["send", "127.0.0.1", "--interface", "nonsense7"][..],
+            "cannot use the interface nonsense7: No such device",
+        ),
+        (&["send", "127.0.0.1", "--source", "::1"], "--source ::1: 127.0.0.1 has no IPv6 address"),
+        (&["send", "127.0.0.1", "--source", "192.0.2.77"], "cannot bind to 192.0.2.77:0: "),
+        (&["send", "127.0.0.1", "--flow-label", "1"], "--flow-label: only IPv6 has flow labels"),
+        (&["send", "::1", "--flow-label", "0x100000"], "must be a number of at most 20 bits"),
+        (&["call", "127.0.0.1", "--source", "::1"], "--source ::1: 127.0.0.1 has no IPv6 address"),
+        (
+            &["recv", "127.0.0.1:0", "--interface", "nonsense7"],
+            "cannot use the interface nonsense7: No such device",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "iperf3", "--ttl", "3"],
+            "--ttl: not supported with --protocol iperf3",
+        ),
+    ] {
+        let output = run(words);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        assert!(error.contains(complaint), "{words:?}: {error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Which of several addresses answers first: "happy eyeballs", RFC 8305.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use giusto_net::{
+    Clock, SocketConfig, UdpSocket,
+    driver::{Driver, Link},
+};
+use giusto_session::probe::{Greeting, SenderConfig, wire::StreamRequest};
+use giusto_units::{TimeDelta, Timestamp};
+use rand::{TryRng, rngs::SysRng};
+
+use crate::measured::{RunError, send::Destination};
+
+/// "Connection Attempt Delay" of RFC 8305 §5: "One recommended value for a default delay is 250 milliseconds".
+const ATTEMPT_DELAY: TimeDelta = TimeDelta::from_millis(250);
+/// The longest answer to a greeting.
+const LONGEST: usize = 2048;
+
+/// The addresses in the order in which they are tried: the families take turns, beginning with that of the first address (RFC 8305 §4,
+/// with a "First Address Family Count" of 1). Within a family the order is that of the system (RFC 6724).
+pub fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<&SocketAddr>, Vec<&SocketAddr>) =
+        addresses.iter().partition(|address| address.is_ipv6() == is_v6);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut all = Vec::with_capacity(addresses.len());
+    while all.len() < addresses.len() {
+        all.extend(first.next().copied());
+        all.extend(second.next().copied());
+    }
+    all
+}
+
+/// The address whose receiver answers first. Each gets its greeting 250 ms after the one before, or at once where that one has failed.
+/// `None` if none answers, or `stop` is set.
+///
+/// # Errors
+///
+/// [`RunError::Random`].
+pub fn first_to_answer(
+    addresses: &[SocketAddr],
+    destination: &Destination,
+    stop: &AtomicBool,
+) -> Result<Option<SocketAddr>, RunError> {
+    let clock = Clock::start();
+    let config = SocketConfig { path: destination.path.clone(), ..SocketConfig::default() };
+    // An address to which there is no route has failed already.
+    let open = |to: &SocketAddr| Some((*to, UdpSocket::connected(*to, &config).ok()?));
+    let sockets: Vec<_> = addresses.iter().filter_map(open).collect();
+    if sockets.is_empty() {
+        // The run itself says why there is no socket.
+        return Ok(addresses.first().copied());
+    }
+    let mut waiting = sockets.iter();
+    let mut driver = Driver::new(clock, LONGEST);
+    let mut tried: Vec<(SocketAddr, Link<'_, Greeting>)> = Vec::new();
+    let mut next_at = Timestamp::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let all_failed = tried.iter().all(|(_, link)| link.session.is_answered() == Some(false));
+        if all_failed || clock.now() >= next_at {
+            match waiting.next() {
+                Some((to, socket)) => {
+                    let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
+                    let greeting = SenderConfig {
+                        keys: destination.keys.clone(),
+                        ..SenderConfig::new(StreamRequest::nothing(), nonce)
+                    };
+                    tried.push((*to, Link::new(socket, Greeting::new(clock.now(), greeting))));
+                    next_at = clock.now() + ATTEMPT_DELAY;
+                }
+                None if all_failed => return Ok(None),
+                None => next_at = Timestamp::MAX,
+            }
+        }
+        for (to, link) in &mut tried {
+            // A socket that fails is silent.
+            let _ = driver.turn(link);
+            if link.session.is_answered() == Some(true) {
+                return Ok(Some(*to));
+            }
+        }
+        driver.wait(tried.iter().map(|(_, link)| link), Duration::from_millis(20));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::recv::{Reception, ReceptionConfig};
+
+    #[test]
+    fn the_families_take_turns() {
+        let parse =
+            |words: &str| words.split(' ').map(|word| word.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let all = parse("[::1]:1 [::2]:1 [::3]:1 1.1.1.1:1 1.1.1.2:1");
+        assert_eq!(in_turns(&all), parse("[::1]:1 1.1.1.1:1 [::2]:1 1.1.1.2:1 [::3]:1"));
+        let all = parse("1.1.1.1:1 [::1]:1 1.1.1.2:1");
+        assert_eq!(in_turns(&all), parse("1.1.1.1:1 [::1]:1 1.1.1.2:1"));
+        assert!(in_turns(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_silent_address_costs_a_quarter_of_a_second() {
+        let silent = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
+        let mut reception = Reception::open(&ReceptionConfig::default()).unwrap();
+        let answers = reception.socket.local_addr();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| reception.run(&over, |_, _| giusto_net::driver::Verdict::Continue).unwrap());
+            let destination = Destination::new(answers);
+            let clock = Clock::start();
+            let found = first_to_answer(&[silent.local_addr(), answers], &destination, &over).unwrap();
+            let took = clock.now() - Timestamp::ZERO;
+            // The first has its head start; without a race it would take 3 s.
+            assert_eq!(found, Some(answers));
+            assert!(took >= ATTEMPT_DELAY && took < TimeDelta::from_millis(2_500), "{took}");
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+}
