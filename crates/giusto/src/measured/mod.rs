@@ -23,6 +23,7 @@
 mod announce;
 #[cfg(feature = "system")]
 mod departures;
+#[cfg(feature = "system")]
 mod doubt;
 #[cfg(feature = "system")]
 mod error;
@@ -57,6 +58,7 @@ pub mod send;
 pub mod stamp;
 #[cfg(feature = "system")]
 pub mod streams;
+#[cfg(feature = "system")]
 pub mod tcp;
 
 #[cfg(feature = "system")]
