@@ -45,26 +45,91 @@ const fn optional(name: &'static str, meaning: &'static str, of: &'static str, v
 
 /// All columns, in order.
 pub(super) const COLUMNS: [Column; 21] = [
-    required("time_ns", "since the start of the run, ns", "all", Values::Integer(|row| Some(row.at.as_nanos() as i64))),
+    required(
+        "time_ns",
+        "since the start of the run, ns",
+        "all",
+        Values::Integer(|row| Some(row.at.as_nanos() as i64)),
+    ),
     required("event", "see above", "all", Values::Text(|row| Some(row.event()))),
     required("flow", "name; answers are the flow `NAME:back`", "all", Values::Flow),
     optional("link", "name", "queue events", Values::Link),
-    required("sequence", "within the flow from 0; decisions and frames count separately", "all", Values::Integer(|row| Some(row.sequence()))),
-    required("size_bytes", "on the wire; of a frame, payload; of a decision, 0", "all", Values::Integer(|row| Some(row.size_bytes() as i64))),
-    required("ecn", "after the event: `not-ect`, `ect0`, `ect1`, `ce`", "packets", Values::Text(|row| Some(row.ecn()))),
+    required(
+        "sequence",
+        "within the flow from 0; decisions and frames count separately",
+        "all",
+        Values::Integer(|row| Some(row.sequence())),
+    ),
+    required(
+        "size_bytes",
+        "on the wire; of a frame, payload; of a decision, 0",
+        "all",
+        Values::Integer(|row| Some(row.size_bytes() as i64)),
+    ),
+    required(
+        "ecn",
+        "after the event: `not-ect`, `ect0`, `ect1`, `ce`",
+        "packets",
+        Values::Text(|row| Some(row.ecn())),
+    ),
     optional("reason", "`overflow`, `aqm`, `loss`", "`dropped`", Values::Text(Row::reason)),
-    optional("sojourn_ns", "time in this queue, ns", "`dequeued`", Values::Integer(|row| row.sojourn().map(TimeDelta::as_nanos))),
-    optional("delay_ns", "one-way delay; of a frame, frame delay if known, ns", "`delivered`, `frame`", Values::Integer(|row| row.delay().map(TimeDelta::as_nanos))),
-    optional("queue_packets", "queue length after the event, packets", "`queued`, `dequeued`", Values::Integer(|row| Some(row.queue()?.packets as i64))),
-    optional("queue_bytes", "the same, bytes", "`queued`, `dequeued`", Values::Integer(|row| Some(row.queue()?.size.as_bytes() as i64))),
-    optional("from_bps", "target before, bit/s", "`decided`", Values::Integer(|row| Some(bps(row.decision()?.from)))),
-    optional("to_bps", "target after, bit/s", "`decided`", Values::Integer(|row| Some(bps(row.decision()?.to)))),
-    optional("cause", "cause of the decision", "`decided`", Values::Text(|row| Some(cause_name(&row.decision()?.cause)))),
-    optional("signal", "`normal`, `over-use`, `under-use`", "cause `delay`", Values::Text(|row| Some(signal_name(row.trend()?.0)))),
+    optional(
+        "sojourn_ns",
+        "time in this queue, ns",
+        "`dequeued`",
+        Values::Integer(|row| row.sojourn().map(TimeDelta::as_nanos)),
+    ),
+    optional(
+        "delay_ns",
+        "one-way delay; of a frame, frame delay if known, ns",
+        "`delivered`, `frame`",
+        Values::Integer(|row| row.delay().map(TimeDelta::as_nanos)),
+    ),
+    optional(
+        "queue_packets",
+        "queue length after the event, packets",
+        "`queued`, `dequeued`",
+        Values::Integer(|row| Some(row.queue()?.packets as i64)),
+    ),
+    optional(
+        "queue_bytes",
+        "the same, bytes",
+        "`queued`, `dequeued`",
+        Values::Integer(|row| Some(row.queue()?.size.as_bytes() as i64)),
+    ),
+    optional(
+        "from_bps",
+        "target before, bit/s",
+        "`decided`",
+        Values::Integer(|row| Some(bps(row.decision()?.from))),
+    ),
+    optional(
+        "to_bps",
+        "target after, bit/s",
+        "`decided`",
+        Values::Integer(|row| Some(bps(row.decision()?.to))),
+    ),
+    optional(
+        "cause",
+        "cause of the decision",
+        "`decided`",
+        Values::Text(|row| Some(cause_name(&row.decision()?.cause))),
+    ),
+    optional(
+        "signal",
+        "`normal`, `over-use`, `under-use`",
+        "cause `delay`",
+        Values::Text(|row| Some(signal_name(row.trend()?.0))),
+    ),
     optional("trend_ms", "delay trend", "cause `delay`", Values::Number(|row| Some(row.trend()?.1))),
     optional("threshold_ms", "its threshold", "cause `delay`", Values::Number(|row| Some(row.trend()?.2))),
     optional("ratio", "share lost or marked", "causes `loss`, `marks`", Values::Number(Row::ratio)),
-    optional("rate_bps", "acknowledged or probed rate, bit/s", "causes `acknowledged-rate`, `probe`", Values::Number(Row::rate_bps)),
+    optional(
+        "rate_bps",
+        "acknowledged or probed rate, bit/s",
+        "causes `acknowledged-rate`, `probe`",
+        Values::Number(Row::rate_bps),
+    ),
     optional("ssrc", "RTP source of the stream", "`frame`", Values::Integer(Row::ssrc)),
 ];
 
@@ -207,8 +272,9 @@ mod tests {
 
     #[test]
     fn the_reference_is_that_of_the_columns() {
-        let row = |Column { name, about: [meaning, of], .. }: &Column| format!("| `{name}` | {meaning} | {of} |\n");
-        let rows: String = COLUMNS.iter().map(row).collect();
+        let row =
+            |Column { name, about: [meaning, of], .. }: &Column| format!("| `{name}` | {meaning} | {of} |\n");
+        let rows = COLUMNS.each_ref().map(row).concat();
         let table = format!("| column | meaning, unit | present for |\n|---|---|---|\n{rows}");
         crate::generated::table_is_current("traces.md", "crates/giusto/src/trace/row.rs", &table);
     }
