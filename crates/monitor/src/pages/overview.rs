@@ -26,6 +26,8 @@ const LABELS: u64 = 6;
 /// Events of this time are shown, in seconds, and at most so many.
 const RECENT_S: u64 = 86_400;
 const MAX_EVENTS: usize = 40;
+/// More than can go on: an outage and a few bounds of each series.
+const MAX_OPEN: usize = 10_000;
 
 /// The page at `now`.
 ///
@@ -95,12 +97,13 @@ struct View<'a> {
 impl View<'_> {
     /// The finding, in one sentence.
     fn headline(&self, reader: &Reader, now: u64) -> Found<String> {
-        let open = reader.events(None, now, MAX_EVENTS)?;
+        let open = reader.events(None, now, MAX_OPEN)?;
         let open = || open.iter().filter(|event| event.until.is_none());
         let mut crossed: Vec<_> = open()
             .filter(|event| event.kind == crate::store::EventKind::Bound)
             .filter_map(|event| event.series)
             .collect();
+        crossed.retain(|id| self.series.values().any(|own| own == id));
         crossed.sort_unstable();
         crossed.dedup();
         let known = |latest: &&Latest| latest.figures.of(Metric::Known) == Some(1.0);

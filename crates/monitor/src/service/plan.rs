@@ -6,7 +6,7 @@ use giusto::{
     measured::{
         RunError,
         live::Client,
-        plan::{Layout, Media, Pacing, StreamPlan, Tempo},
+        plan::{Layout, Media, StreamPlan, Tempo},
         send::Destination,
         stamp::StampClient,
         streams::{Direction, Streams},
@@ -14,8 +14,8 @@ use giusto::{
     },
     scenario::WatchedKind,
 };
-use giusto_net::TrafficClass;
-use giusto_pace::{HeaderLayer, Limits};
+use giusto_net::{PathOptions, TrafficClass};
+use giusto_pace::Limits;
 use giusto_session::{
     keys::KeyRing,
     probe::payload::PayloadSizes,
@@ -80,11 +80,11 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
     let plan = |media, tempo| StreamPlan {
         media,
         tempo,
-        layer: HeaderLayer::Payload,
-        pacing: Pacing::default(),
-        limits: Limits::default().with_duration(Some(job.stream.duration)),
-        dont_fragment: false,
-        seed: 1,
+        ..StreamPlan::constant(
+            None,
+            DataSize::ZERO,
+            Limits::default().with_duration(Some(job.stream.duration)),
+        )
     };
     let plan = match job.stream.kind {
         WatchedKind::Tcp { connections } => {
@@ -96,8 +96,14 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
             let size = DataSize::from_bytes(mode.base_bytes() as u64);
             let stream =
                 plan(Media::Filler(Layout::Raw, PayloadSizes::Fixed(size)), Tempo::PerSecond(per_second));
-            let client =
-                StampClient { stream, keys, format: TimestampFormat::Ntp, traffic_class, interval: None };
+            let client = StampClient {
+                stream,
+                keys,
+                format: TimestampFormat::Ntp,
+                traffic_class,
+                path: PathOptions::default(),
+                interval: None,
+            };
             return (Box::new(client), port);
         }
         WatchedKind::Voice(format) => plan(Media::Voice(format, Vec::new()), Tempo::Media),
