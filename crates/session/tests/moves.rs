@@ -74,6 +74,8 @@ fn without_a_proof_nothing_moves_and_nothing_counts() {
     for (from, token) in [(stranger, token), (address(7000), token), (address(8000), elsewhere)] {
         net.deliver(from, &Message::PathProof { token, cookie }.encode(0));
     }
+    // Its own sender goes on.
+    net.send(home, token, [100]);
     net.wait(TimeDelta::from_seconds(4));
     let streams: Vec<_> = net.receiver.streams().map(|(_, stream)| stream.from()).collect();
     assert_eq!(streams, [home, address(7000)]);
