@@ -132,6 +132,7 @@ fn outside(counters: Counters) -> u64 {
         unauthenticated,
         other_source,
         probation,
+        unannounced,
         denied,
         late,
         refused,
@@ -145,6 +146,7 @@ fn outside(counters: Counters) -> u64 {
         + unauthenticated
         + other_source
         + probation
+        + unannounced
         + denied
         + late
         + refused
