@@ -120,6 +120,14 @@ impl MacKey {
     /// Bytes of a MAC: HMAC-SHA-256 cut to 128 bits, as in RFC 4868 §2.6 and RFC 8762 §4.1.2.
     pub const MAC_BYTES: usize = 16;
 
+    /// The key for one purpose that is derived from `secret`.
+    pub(crate) fn derived(id: KeyId, secret: &[u8], purpose: &[u8]) -> Option<Self> {
+        let mut of_secret = Hmac::<Sha256>::new_from_slice(secret).ok()?;
+        of_secret.update(purpose);
+        let keyed = Hmac::new_from_slice(&of_secret.finalize().into_bytes()).ok()?;
+        Some(Self { id, keyed })
+    }
+
     /// The shared key that it was derived from.
     pub fn id(&self) -> KeyId {
         self.id
@@ -131,8 +139,8 @@ impl MacKey {
         whole.first_chunk().copied().unwrap_or_default()
     }
 
-    /// Whether `mac` is that of `parts`; in constant time.
-    pub fn verify(&self, parts: &[&[u8]], mac: &[u8; Self::MAC_BYTES]) -> bool {
+    /// Whether `mac` is the beginning of that of `parts`; in constant time. An empty one never is.
+    pub fn verify(&self, parts: &[&[u8]], mac: &[u8]) -> bool {
         self.keyed(parts).verify_truncated_left(mac).is_ok()
     }
 

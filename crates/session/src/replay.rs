@@ -17,6 +17,11 @@ impl<const WORDS: usize> Default for ReplayWindow<WORDS> {
 impl<const WORDS: usize> ReplayWindow<WORDS> {
     const SIZE: u64 = 64 * WORDS as u64;
 
+    /// The highest number so far; 0 before there is one.
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
     /// Records a number; false if it was received before, or may have been. Numbers begin at 1.
     pub(crate) fn admits(&mut self, number: u64) -> bool {
         if number == 0 || self.highest.saturating_sub(number) >= Self::SIZE {

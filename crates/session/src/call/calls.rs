@@ -13,9 +13,9 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
     event::{CallEvent, CallId},
-    keys::opening_key,
+    keys::{MakeCipher, opening_key},
     media::CallMedia,
-    messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound},
+    messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound, Protection},
 };
 use crate::{
     cookie::{Cookie, CookieJar, StreamToken},
@@ -33,6 +33,11 @@ pub struct CallsConfig {
     pub secret: [u8; 32],
     /// Keys shared with the far ends: with them, only authenticated datagrams are sent and accepted. Default: none.
     pub keys: Option<KeyRing>,
+    /// Encrypts media. Default: none; encrypted calls are refused.
+    pub cipher: Option<MakeCipher>,
+    /// The protection of media that offers of others must have; all others are refused, but with [`Protection::Authenticated`]
+    /// encryption is accepted too, and with [`Protection::Insecure`] everything. Default: authenticated.
+    pub protection: Protection,
     /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
     pub max_calls: usize,
     /// Our clock. Default: one that the far end cannot compare with its own.
@@ -58,6 +63,8 @@ impl CallsConfig {
         Self {
             secret,
             keys: None,
+            cipher: None,
+            protection: Protection::Authenticated,
             max_calls: 0,
             clock: LocalClock::default(),
             retry_interval: TimeDelta::from_millis(200),
@@ -173,6 +180,11 @@ impl<M: CallMedia> Calls<M> {
         let now = self.advance(now);
         if let Some(problem) = offer.problem() {
             return Err(CallRefusal::Offer(problem));
+        }
+        if offer.protection == Protection::Encrypted
+            && (self.config.cipher.is_none() || self.config.keys.is_none())
+        {
+            return Err(CallRefusal::NoSrtp);
         }
         let mut end = End::new(now, to, nonce, Box::new(offer), true);
         end.path_mtu.clone_from(&self.config.path_mtu);
@@ -362,8 +374,9 @@ impl<M: CallMedia> Calls<M> {
                 if let Some(datagram) = media.and_then(|media| media.poll_transmit(media_time)) {
                     let start = buffer.len();
                     datagram.write_to(buffer);
-                    if let Some(keys) = &mut end.keys {
-                        keys.seal_media(buffer, start);
+                    if !end.guard.as_mut().is_some_and(|guard| guard.protect(buffer, start)) {
+                        buffer.truncate(start);
+                        continue;
                     }
                     return Some(Outgoing { to: end.peer, ecn: datagram.ecn });
                 }

@@ -7,7 +7,7 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     event::CallError,
-    keys::{CallKeys, opening_key},
+    keys::{CallKeys, Guard, opening_key},
     media::CallMedia,
     messages::{Answer, EndFigures, Message, Offer, Outbound, sources_of},
 };
@@ -105,6 +105,8 @@ pub(super) struct End<M> {
     pub(super) their_sources: Option<u32>,
     pub(super) opening: Option<OpeningKeys>,
     pub(super) keys: Option<CallKeys>,
+    /// What protects the media, once the call is offered here or accepted there.
+    pub(super) guard: Option<Guard>,
     pub(super) media: Option<M>,
     /// The beginning of the call, on our clock.
     pub(super) zero: Timestamp,
@@ -154,6 +156,7 @@ impl<M: CallMedia> End<M> {
             offer,
             opening: None,
             keys: None,
+            guard: None,
             media: None,
             zero: now,
             their_zero_ns: None,

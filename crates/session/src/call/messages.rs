@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
+use super::keys::SEAL_TRAILER_BYTES;
 use crate::{
     cookie::{Cookie, StreamToken},
     envelope::{self, MAGIC, WireError},
@@ -48,6 +49,33 @@ pub struct Offer {
     pub measured: Option<[TimeDelta; 2]>,
     /// A name for the session, for its record; may be empty.
     pub name: String,
+    /// How the media are protected in both directions.
+    pub protection: Protection,
+}
+
+/// How the RTP and RTCP of a call are protected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Protection {
+    /// Each datagram is authenticated: by the shared key, or else by the numbers of the handshake, which only those know who read it.
+    /// Default.
+    #[default]
+    Authenticated,
+    /// Not at all.
+    Insecure,
+    /// Each datagram is encrypted and authenticated by the shared key, as SRTP (RFC 3711, RFC 7714).
+    Encrypted,
+}
+
+impl Protection {
+    /// The bytes that it adds to an RTP packet.
+    pub const fn overhead_bytes(self) -> usize {
+        match self {
+            Self::Authenticated => SEAL_TRAILER_BYTES,
+            Self::Insecure => 0,
+            // The tag of AEAD_AES_128_GCM (RFC 7714 §13.2).
+            Self::Encrypted => 16,
+        }
+    }
 }
 
 /// The answer of a listener.
@@ -209,6 +237,17 @@ pub enum CallRefusal {
         "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
     )]
     Key,
+    /// The caller asks for media without authentication.
+    #[error(
+        "it accepts only media that are authenticated: leave out --insecure, or give it to the listener too"
+    )]
+    Insecure,
+    /// The caller asks for encrypted media, which the listener cannot decrypt.
+    #[error("it has no SRTP: use a listener that is built with it, or leave out --srtp")]
+    NoSrtp,
+    /// The listener takes encrypted media only.
+    #[error("it accepts only encrypted media: give the caller --srtp too")]
+    SrtpRequired,
     /// Another call from this address has the same synchronisation sources.
     #[error("another call from this address has the same synchronisation sources: try again")]
     Sources,

@@ -22,9 +22,12 @@
 //! The upper 24 bits of all synchronisation sources of one end are one random number, which the Offer or the answer names: a
 //! datagram belongs to the call of its address and of this number, and is dropped if there is none.
 //!
-//! Between ends that share keys, each RTP or RTCP datagram is followed by its number (64 bit) and a MAC (128 bit) over all bytes
-//! before, and messages are authenticated as in [`probe::wire`](crate::probe::wire). The numbers of one end's datagrams count up;
-//! a replay window drops copies. Nothing is encrypted.
+//! # Protection
+//!
+//! Each RTP or RTCP datagram is followed by the lower 32 bits of its number and by a MAC (80 bit) over all bytes before and the upper
+//! 32 bits. The numbers of one end's datagrams count up; a replay window drops copies. Its key is derived from the shared key, and between
+//! ends that share none from the numbers of the handshake, which those see who read its datagrams: nobody else can forge media then.
+//! Messages are authenticated as in [`probe::wire`](crate::probe::wire) between ends that share keys. [`Protection`] has the choices.
 //!
 //! # A change of the address
 //!
@@ -45,11 +48,11 @@ mod messages;
 pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
 pub use end::CallStatus;
 pub use event::{CallError, CallEvent, CallId};
-pub use keys::SEAL_TRAILER_BYTES;
+pub use keys::{MakeCipher, MediaCipher, SEAL_TRAILER_BYTES};
 pub use media::CallMedia;
 pub use messages::{
     Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
-    MediaOffer, Offer, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
+    MediaOffer, Offer, Protection, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
 };
 
 #[cfg(test)]

@@ -138,10 +138,19 @@ struct Network {
 const AHEAD: TimeDelta = TimeDelta::from_seconds(5);
 
 impl Network {
-    fn new(keys: [Option<KeyRing>; 2], offer: Offer) -> Self {
-        let [ours, theirs] = keys;
-        let mut caller = Calls::new(CallsConfig { keys: ours, ..CallsConfig::new([1; 32]) });
-        let listener = Calls::new(CallsConfig { keys: theirs, max_calls: 3, ..CallsConfig::new([2; 32]) });
+    fn new([ours, theirs]: [Option<KeyRing>; 2], offer: Offer) -> Self {
+        let mut keys = [ours, theirs].into_iter();
+        Self::with(offer, |config| config.keys = keys.next().flatten())
+    }
+
+    /// `set` is called for the caller, then for the listener.
+    fn with(offer: Offer, mut set: impl FnMut(&mut CallsConfig)) -> Self {
+        let [mut ours, mut theirs] =
+            [CallsConfig::new([1; 32]), CallsConfig { max_calls: 3, ..CallsConfig::new([2; 32]) }];
+        set(&mut ours);
+        set(&mut theirs);
+        let mut caller = Calls::new(ours);
+        let listener = Calls::new(theirs);
         let call = caller.call(Timestamp::ZERO, address(2), 77, offer).unwrap();
         Self {
             now: Timestamp::ZERO,
@@ -460,25 +469,109 @@ fn changed_media_are_not_believed_between_ends_with_keys() {
     assert_eq!(counters.unauthenticated + counters.unknown_source, 100);
 }
 
-#[test]
-fn datagrams_of_others_are_not_believed() {
-    let mut network = Network::new([None, None], offer(None));
+/// Feeds a listener forged media of its caller, and returns how many it believes of: RTP of 112 bytes from another address, from the
+/// right one with another source, and with all bits right, of which a stranger must guess 24.
+fn forged(protection: Protection) -> [usize; 3] {
+    let mut network = Network::with(Offer { protection, ..offer(None) }, |config| config.protection = protection);
     network.run(at(1000));
-    let before = network.received();
-    let mut forged = vec![0x80, 96, 0, 1, 0, 0, 0, 0];
-    forged.extend((CALLER | 2).to_be_bytes());
-    forged.resize(112, 0);
     let now = at(1000) + AHEAD;
-    // Another address; another source; RTCP of another source.
-    network.listener.handle_datagram(now, address(3), &forged, Ecn::NotEct);
-    forged[8] ^= 1;
-    network.listener.handle_datagram(now, address(1), &forged, Ecn::NotEct);
-    network.listener.handle_datagram(now, address(1), &[0x80, 201, 0, 1, 9, 9, 9, 9], Ecn::NotEct);
-    assert_eq!((network.received(), network.listener.counters().unknown_source), (before, 3));
-    // The right one is.
-    forged[8] ^= 1;
-    network.listener.handle_datagram(now, address(1), &forged, Ecn::NotEct);
-    assert_eq!(network.received(), before + 1);
+    let rtp = |sources: u32| {
+        let mut bytes = vec![0x80, 96, 0, 1, 0, 0, 0, 0];
+        bytes.extend((sources | 2).to_be_bytes());
+        bytes.resize(112, 0);
+        bytes
+    };
+    [(3, CALLER), (1, CALLER ^ 0x100), (1, CALLER)].map(|(host, sources)| {
+        let before = network.received();
+        // Once as it is, and once as long as an authenticated one.
+        for more in [0, SEAL_TRAILER_BYTES] {
+            let mut bytes = rtp(sources);
+            bytes.resize(112 + more, 0);
+            if protection == Protection::Authenticated || more == 0 {
+                network.listener.handle_datagram(now, address(host), &bytes, Ecn::NotEct);
+            }
+        }
+        network.received() - before
+    })
+}
+
+#[test]
+fn media_of_others_are_not_believed() {
+    assert_eq!(forged(Protection::Authenticated), [0, 0, 0]);
+    // What a guess of 24 bits could do without.
+    assert_eq!(forged(Protection::Insecure), [0, 0, 1]);
+}
+
+#[test]
+fn changed_media_are_not_believed_between_ends_without_keys() {
+    let mut network = Network::new([None, None], offer(Some(1000)));
+    let mut count = 0_usize;
+    network.fate = Box::new(move |_, _, _, bytes| {
+        if bytes[0] == 0x80 {
+            assert_eq!(bytes.len(), 112 + SEAL_TRAILER_BYTES);
+            count += 1;
+            let bit = 16 + count * 7 % (bytes.len() * 8 - 16);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        vec![MILLI * 20, MILLI * 25]
+    });
+    network.run(at(3000));
+    assert_eq!((network.ended(true), network.received()), (Some(&Ok(())), 0));
+}
+
+#[test]
+fn the_listener_says_which_protection_it_requires() {
+    let outcome = |asked, required, keys: Option<KeyRing>| {
+        let offer = Offer { protection: asked, ..offer(Some(500)) };
+        let mut network = Network::with(offer, |config| {
+            config.keys.clone_from(&keys);
+            config.cipher = Some(Flip::make);
+            config.protection = required;
+        });
+        network.run(at(3000));
+        (network.ended(true).cloned().unwrap(), network.served.first().map(|_| network.received()))
+    };
+    let refused = |why| (Err(CallError::Refused(why)), None);
+    use Protection::{Authenticated, Encrypted, Insecure};
+    assert_eq!(outcome(Insecure, Authenticated, None), refused(CallRefusal::Insecure));
+    assert_eq!(outcome(Authenticated, Encrypted, Some(ring("11"))), refused(CallRefusal::SrtpRequired));
+    for (asked, required) in [
+        (Authenticated, Authenticated),
+        (Encrypted, Authenticated),
+        (Encrypted, Encrypted),
+        (Insecure, Insecure),
+        (Authenticated, Insecure),
+    ] {
+        assert_eq!(outcome(asked, required, Some(ring("11"))), (Ok(()), Some(50)), "{asked:?}");
+    }
+    // Nothing is encrypted without a key or a cipher.
+    let mut calls: Calls<Ticks> = Calls::new(CallsConfig { keys: Some(ring("11")), ..CallsConfig::new([0; 32]) });
+    let offer = Offer { protection: Encrypted, ..offer(None) };
+    assert_eq!(calls.call(Timestamp::ZERO, address(2), 1, offer), Err(CallRefusal::NoSrtp));
+}
+
+/// A cipher that only its far end opens: each byte after the source is changed by the secret.
+#[derive(Debug)]
+struct Flip([u8; 2]);
+
+impl Flip {
+    fn make(outgoing: &[u8; 32], incoming: &[u8; 32]) -> Option<Box<dyn MediaCipher>> {
+        assert_ne!(outgoing, incoming);
+        Some(Box::new(Self([outgoing[0], incoming[0]])))
+    }
+}
+
+impl MediaCipher for Flip {
+    fn protect(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        let flip = |(place, byte): (usize, &u8)| if place < 12 { *byte } else { byte ^ self.0[0] };
+        Some(datagram.iter().enumerate().map(flip).collect())
+    }
+
+    fn open(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        let flip = |(place, byte): (usize, &u8)| if place < 12 { *byte } else { byte ^ self.0[1] };
+        let clear: Vec<u8> = datagram.iter().enumerate().map(flip).collect();
+        (clear.last() == Some(&7)).then_some(clear)
+    }
 }
 
 #[test]

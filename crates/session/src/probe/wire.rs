@@ -197,7 +197,7 @@ impl DataHeader {
         let header: &[u8; SEALED_DATA_HEADER_BYTES] = datagram.first_chunk().ok_or(WireError::Malformed)?;
         let (covered, mac) = header.split_first_chunk::<SEALED_DATA_BYTES>().ok_or(WireError::Malformed)?;
         let (_, id) = covered.split_last_chunk().ok_or(WireError::Malformed)?;
-        let mac = mac.first_chunk().ok_or(WireError::Malformed)?;
+        let mac = mac.first_chunk::<{ MacKey::MAC_BYTES }>().ok_or(WireError::Malformed)?;
         if u32::from_be_bytes(*id) != key.id().0 || !key.verify(&[covered, &datagram_length(datagram)], mac) {
             return Err(WireError::Unauthenticated);
         }

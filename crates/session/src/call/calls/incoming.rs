@@ -9,9 +9,9 @@ use crate::{
     call::{
         end::{CallStatus, End, OpeningKeys, Stage},
         event::{CallError, CallEvent},
-        keys::{CallKeys, opening_key},
+        keys::{CallKeys, Guard, MediaKeys, opening_key},
         media::CallMedia,
-        messages::{CallRefusal, Message, Offer, Sealed, sources_of},
+        messages::{CallRefusal, Message, Offer, Protection, Sealed, sources_of},
     },
     cookie::Cookie,
     envelope::WireError,
@@ -33,11 +33,7 @@ impl<M: CallMedia> Calls<M> {
             self.counters.unknown_source += 1;
             return;
         };
-        let opened = match &mut end.keys {
-            Some(keys) => keys.open_media(bytes),
-            None => Some(bytes),
-        };
-        let Some(bytes) = opened else {
+        let Some(bytes) = end.guard.as_mut().and_then(|guard| guard.open(bytes)) else {
             self.counters.unauthenticated += 1;
             return;
         };
@@ -47,7 +43,7 @@ impl<M: CallMedia> Calls<M> {
         end.last_heard = end.last_heard.max(now);
         let media_time = end.media_time(now);
         if let Some(media) = &mut end.media {
-            media.handle_datagram(media_time, bytes, ecn);
+            media.handle_datagram(media_time, &bytes, ecn);
         }
         self.touch(id);
     }
@@ -223,9 +219,12 @@ impl<M: CallMedia> Calls<M> {
                 self.touch(id);
             }
             Message::Accepted { nonce, token, answer, clock, zero_ns } => {
-                let local = self.config.clock;
+                let (local, cipher) = (self.config.clock, self.config.cipher);
                 let Some((id, end)) = self.opening(from, nonce) else { return };
                 let Stage::Offering(cookie) = end.stage else { return };
+                end.guard = Guard::new(end.offer.protection, end.keys.as_ref(), cipher, || {
+                    MediaKeys::of_handshake(true, nonce, &cookie, token)
+                });
                 end.stage = Stage::Waiting;
                 end.token = Some(token);
                 end.last_heard = now;
@@ -303,6 +302,17 @@ impl<M: CallMedia> Calls<M> {
         }
     }
 
+    /// Why media with this protection are refused, if they are.
+    fn unprotected(&self, offered: Protection) -> Option<CallRefusal> {
+        match (self.config.protection, offered) {
+            (Protection::Authenticated, Protection::Insecure) => Some(CallRefusal::Insecure),
+            (Protection::Encrypted, Protection::Insecure | Protection::Authenticated) => {
+                Some(CallRefusal::SrtpRequired)
+            }
+            _ => None,
+        }
+    }
+
     fn handle_offer(&mut self, now: Timestamp, from: SocketAddr, mut opening: Opening) {
         let (nonce, cookie) = (opening.nonce, opening.cookie);
         let Some(token) = self.jar.verify(now, from, nonce, &cookie, opening.keys.is_some()) else {
@@ -323,8 +333,15 @@ impl<M: CallMedia> Calls<M> {
         let sources = sources_of(opening.offer.sources);
         let served =
             self.ends.values().filter(|end| !end.is_caller && end.status() != CallStatus::Over).count();
+        let guard = Guard::new(opening.offer.protection, opening.keys.as_ref(), self.config.cipher, || {
+            MediaKeys::of_handshake(false, nonce, &cookie, token)
+        });
         let refusal = if let Some(problem) = opening.offer.problem() {
             Some(CallRefusal::Offer(problem))
+        } else if let Some(why) = self.unprotected(opening.offer.protection) {
+            Some(why)
+        } else if guard.is_none() {
+            Some(CallRefusal::NoSrtp)
         } else if served >= self.config.max_calls {
             Some(CallRefusal::Full)
         } else if self.by_source.contains_key(&(from, sources)) {
@@ -340,6 +357,7 @@ impl<M: CallMedia> Calls<M> {
         let mut end = End::new(now, from, nonce, opening.offer, false);
         end.token = Some(token);
         end.keys = opening.keys;
+        end.guard = guard;
         end.cookie = Some(cookie);
         end.same_clock = same_clock(&self.config.clock, &opening.clock, nonce, &cookie);
         end.next = now + self.config.open_timeout;
