@@ -34,6 +34,9 @@ class CallFigures:
         Why the call ended; None if it ended in good order.
     authenticated : bool
         Whether the two ends shared keys.
+    protection : str
+        How the media were protected: ``"handshake"`` (authenticated against those who do not read the packets), ``"key"``
+        (authenticated by a shared key), ``"srtp"`` (encrypted) or ``"none"``.
     round_trip_ms : Distribution
         Round-trip time of the handshake's Pings.
     schedule_error_us : Distribution
@@ -63,6 +66,7 @@ class CallFigures:
     unsent_packets: int
     socket_dropped_packets: int
     ignored: dict[str, int]
+    protection: str = "none"
     unsent_reason: str | None = None
     round_trip_ms: Distribution = Distribution()
     schedule_error_us: Distribution = Distribution()

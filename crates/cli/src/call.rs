@@ -2,6 +2,7 @@
 
 #[cfg(feature = "browser")]
 mod browser;
+mod protection;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -41,10 +42,11 @@ use giusto_net::{
     driver::Verdict,
     encoder::{EncoderConfig, EncoderProcess},
 };
-use giusto_session::media::RateRange;
+use giusto_session::{call::Protection, media::RateRange};
 use giusto_units::{DataRate, Ecn, TimeDelta};
 use serde_json::json;
 
+use self::protection::ProtectionArgs;
 use crate::{
     args::{self, ecn, quantity, time_above_zero, whole},
     command_line,
@@ -104,11 +106,10 @@ struct PeerArgs {
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time_above_zero)]
     silence: TimeDelta,
 
-    /// File of keys that both ends share, one line "ID KEY" for each: every datagram is authenticated; nothing is encrypted
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    protection: ProtectionArgs,
 
-    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without the MAC of --key-file
+    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without their MACs; SRTP as it is
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
@@ -212,7 +213,7 @@ pub(crate) struct CallerArgs {
     audio: bool,
 
     /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
-    #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = REAL)]
+    #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = ["media", "encoder_command"])]
     encoder: Encoder,
 
     /// Explicit congestion notification of the media: ect0 for classic ECN, ect1 for L4S (RFC 9331)
@@ -339,13 +340,16 @@ fn with_peer(
     run: impl FnOnce(CallSettings, &mut Option<LivePage>) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     end.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
-    let keys = peer.key_file.as_deref().map(args::read_keys).transpose()?;
+    let protection = peer.protection.take(matches!(awaits, Awaits::Answer(_)))?;
     let feed = peer.live.start("giusto call", awaits, page)?;
     let capture = peer.pcap.as_deref().map(CallCapture::create).transpose();
     let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
     let save = save.map(SaveTarget::create).transpose();
     let settings = CallSettings {
-        keys,
+        keys: protection.keys,
+        protection: protection.media,
+        #[cfg(feature = "browser")]
+        identity: protection.identity,
         silence: peer.silence,
         timeline: end.out.as_ref().map(|_| TimelineOptions::default()),
         interval: end.interval,
@@ -391,9 +395,7 @@ impl Run for BrowserArgs {
         #[cfg(not(feature = "browser"))]
         {
             let _ = stop;
-            misuse!(
-                "--browser: this giusto was built without WebRTC: build it with `cargo install --locked --path crates/cli --features browser`"
-            );
+            misuse!("--browser: {}", protection::NO_WEBRTC);
         }
     }
 }
@@ -450,12 +452,16 @@ fn listen(
     let address = args::unicast(listen_address(&args.listen, CALL_PORT)?)?;
     let trace = open_trace(args.end.trace.as_deref())?;
     let max_rate = args.end.max_rate.unwrap_or(MediaPlan::default().max_rate);
-    let sealed = settings.keys.is_some();
+    let sealed = match (&settings.keys, settings.protection) {
+        (_, Protection::Encrypted) => ", encrypted",
+        (Some(_), _) => ", authenticated",
+        (None, Protection::Insecure) => ", insecure",
+        (None, _) => "",
+    };
     let save = settings.save.clone();
     let mut listener =
         Listener::open(address, usize::from(args.max_calls), max_rate, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
-    let sealed = if sealed { ", authenticated" } else { "" };
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
     let (mut printed, mut doubtful) = (Ok(()), false);
@@ -488,6 +494,7 @@ fn listen(
                         }
                     }
                     ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
+                    ListenerEvent::NotAuthentic { from, why } => complain(&format!("{from}: refused: {why}")),
                     ListenerEvent::Live(live) => complain(&live_line(&live)),
                     ListenerEvent::Ended(record) => {
                         doubtful |= !record.call.doubts.is_empty();

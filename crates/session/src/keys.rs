@@ -74,6 +74,24 @@ impl KeyRing {
         Ok(Self { signing: signing.ok_or(KeyError::Empty)?, keys })
     }
 
+    /// A ring with this key, which signs.
+    pub fn with_key(id: KeyId, key: &[u8]) -> Self {
+        let mut ring = Self { signing: id, keys: BTreeMap::new() };
+        ring.insert(id, key);
+        ring
+    }
+
+    /// Adds a key, which verifies.
+    pub fn insert(&mut self, id: KeyId, key: &[u8]) {
+        self.keys
+            .insert(id, Hmac::new_from_slice(key).expect("an HMAC takes keys of every length (RFC 2104 §2)"));
+    }
+
+    /// Removes a key.
+    pub fn remove(&mut self, id: KeyId) {
+        self.keys.remove(&id);
+    }
+
     /// The key to sign with.
     pub fn signing(&self) -> KeyId {
         self.signing

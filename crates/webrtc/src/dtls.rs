@@ -2,6 +2,10 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -31,7 +35,7 @@ pub enum DtlsError {
     Handshake(String),
     /// The other end's certificate is not the one of its description.
     #[error(
-        "the certificate of the DTLS connection has the fingerprint {found}, the offer has {expected}: refused"
+        "the certificate of the DTLS connection has the fingerprint {found}, expected was {expected}: refused"
     )]
     Fingerprint {
         /// Of the certificate.
@@ -68,6 +72,36 @@ impl Certificate {
         }))
     }
 
+    /// The certificate and the private key of a file that [`generate_in`](Self::generate_in) has written.
+    ///
+    /// # Errors
+    ///
+    /// The text says what is wrong with the file.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let part = |name: &str| {
+            let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            found.and_then(bytes_of).ok_or_else(|| {
+                format!("no line \"{name}\" with hexadecimal digits: not a file of --certificate; remove it, and it is made anew")
+            })
+        };
+        Ok(Self(DtlsCertificate { certificate: part("certificate")?, private_key: part("key")? }))
+    }
+
+    /// A new certificate, written with its private key to a new file that only its owner may read.
+    ///
+    /// # Errors
+    ///
+    /// The text says what failed.
+    pub fn generate_in(path: &Path) -> Result<Self, String> {
+        let made = Self::generate().map_err(|error| error.to_string())?;
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let text = format!("certificate {}\nkey {}\n", hex(&made.0.certificate), hex(&made.0.private_key));
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())?;
+        Ok(made)
+    }
+
     /// Its fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.0.certificate)
@@ -91,10 +125,12 @@ pub struct Dtls {
     inner: dimpl::Dtls,
     /// Time 0.
     origin: Instant,
-    expected: Fingerprint,
+    expected: Option<Fingerprint>,
     is_verified: bool,
     is_client: bool,
     keys: Option<MasterKeys>,
+    /// What the keys are made of.
+    material: Vec<u8>,
     state: DtlsState,
     timeout: Option<Timestamp>,
     queue: VecDeque<Vec<u8>>,
@@ -103,8 +139,13 @@ pub struct Dtls {
 
 impl Dtls {
     /// An end that waits for the other (server), or opens the connection (client), whose certificate must have the fingerprint
-    /// `expected`. `origin` is time 0.
-    pub fn new(certificate: &Certificate, expected: Fingerprint, is_client: bool, origin: Instant) -> Self {
+    /// `expected`; without one any certificate is accepted. `origin` is time 0.
+    pub fn new(
+        certificate: &Certificate,
+        expected: Option<Fingerprint>,
+        is_client: bool,
+        origin: Instant,
+    ) -> Self {
         let mut inner = dimpl::Dtls::new_auto(Arc::new(Config::default()), certificate.0.clone(), origin);
         inner.set_active(is_client);
         Self {
@@ -114,6 +155,7 @@ impl Dtls {
             is_verified: false,
             is_client,
             keys: None,
+            material: Vec::new(),
             state: DtlsState::Handshake,
             timeout: None,
             queue: VecDeque::new(),
@@ -138,6 +180,12 @@ impl Dtls {
     /// The keys, once connected; they are handed over once.
     pub fn take_keys(&mut self) -> Option<MasterKeys> {
         if self.state == DtlsState::Connected { self.keys.take() } else { None }
+    }
+
+    /// The exported material that both ends share, once connected (RFC 5705); it is handed over once.
+    pub(crate) fn take_material(&mut self) -> Option<Vec<u8>> {
+        let is_there = self.state == DtlsState::Connected && !self.material.is_empty();
+        is_there.then(|| std::mem::take(&mut self.material))
     }
 
     /// Handles a received datagram.
@@ -202,13 +250,14 @@ impl Dtls {
                 }
                 Output::PeerCert(certificate) => {
                     let found = Fingerprint::of(certificate);
-                    if found != self.expected {
-                        return Err(DtlsError::Fingerprint { found, expected: self.expected });
+                    if let Some(expected) = self.expected.filter(|expected| *expected != found) {
+                        return Err(DtlsError::Fingerprint { found, expected });
                     }
                     self.is_verified = true;
                 }
                 Output::KeyingMaterial(material, profile) => {
                     self.keys = Some(MasterKeys::split(&material, profile, self.is_client)?);
+                    self.material = material.to_vec();
                 }
                 Output::CloseNotify => self.state = DtlsState::Closed,
                 // Data channels are not offered.
@@ -220,6 +269,15 @@ impl Dtls {
             }
         }
     }
+}
+
+/// The bytes of hexadecimal digits; at least one.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.trim().as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
+    bytes.filter(|bytes| !bytes.is_empty())
 }
 
 fn failed(error: &dimpl::Error) -> DtlsError {

@@ -24,6 +24,16 @@ impl Fingerprint {
         serial
     }
 
+    /// Reads its bytes such as `0A:1B:…`, with or without `sha-256 ` before them.
+    ///
+    /// # Errors
+    ///
+    /// [`FingerprintError`] if it is none.
+    pub fn parse(text: &str) -> Result<Self, FingerprintError> {
+        let text = text.trim();
+        if text.contains(' ') { text.parse() } else { format!("sha-256 {text}").parse() }
+    }
+
     /// The fingerprint of a certificate in DER.
     pub fn of(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())

@@ -12,12 +12,14 @@
 //! | [`ice`] | ICE-lite: answers checks, holds the browser's consent |
 //! | [`dtls`] | DTLS 1.2 and 1.3, and the check of the certificate's fingerprint |
 //! | [`srtp`] | SRTP and SRTCP |
+//! | [`exchange`] | DTLS between two giusto ends |
 //! | [`peer`] | the call as a state machine, without clock and socket |
 //! | [`call`] | the loop that gives a call a clock, a socket and a web page |
 //! | [`result`] | what a call was like, at both ends |
 
 pub mod call;
 pub mod dtls;
+pub mod exchange;
 mod fingerprint;
 pub mod ice;
 mod key_frames;

@@ -283,7 +283,7 @@ impl BrowserPeer {
         let is_client = offer.setup == Setup::Passive;
         let peer = Self {
             ice: IceLite::new(credentials.clone(), &offer.ufrag),
-            dtls: Dtls::new(certificate, offer.fingerprint, is_client, origin),
+            dtls: Dtls::new(certificate, Some(offer.fingerprint), is_client, origin),
             config,
             offer,
             feedback,

@@ -1,6 +1,7 @@
 //! SRTP and SRTCP with the keys of a DTLS connection (RFC 3711, RFC 5764 §4.2, RFC 7714).
 
 use dimpl::SrtpProfile;
+use giusto_session::call::MediaCipher;
 use rtc_srtp::{
     context::Context,
     crypto::default_provider,
@@ -144,6 +145,29 @@ impl Srtp {
             self.incoming.decrypt_rtp(packet)
         };
         clear.map(Into::into).map_err(refused)
+    }
+}
+
+/// The cipher of a call between two giusto ends: AEAD_AES_128_GCM (RFC 7714), whose master keys and salts are the first 28 bytes of the
+/// secrets.
+pub fn cipher(outgoing: &[u8; 32], incoming: &[u8; 32]) -> Option<Box<dyn MediaCipher>> {
+    let profile = ProtectionProfile::AeadAes128Gcm;
+    let part = |secret: &[u8; 32]| {
+        let (key, rest) = secret.split_at_checked(profile.key_len())?;
+        Some((key.to_vec(), rest.get(..profile.salt_len())?.to_vec()))
+    };
+    let name = SrtpProfile::AEAD_AES_128_GCM.to_string();
+    let keys = MasterKeys { profile, name, local: part(outgoing)?, remote: part(incoming)? };
+    Some(Box::new(Srtp::new(&keys).ok()?))
+}
+
+impl MediaCipher for Srtp {
+    fn protect(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        Self::protect(self, datagram).ok()
+    }
+
+    fn open(&mut self, datagram: &[u8]) -> Option<Vec<u8>> {
+        self.unprotect(datagram).ok()
     }
 }
 

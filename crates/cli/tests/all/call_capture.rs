@@ -35,14 +35,18 @@ impl Shark {
 #[test]
 fn tshark_dissects_the_captures_of_both_ends() {
     const KEY: &str = "1 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
-    for (controller, feedback, keyed) in
-        [("gcc:libwebrtc", 15, false), ("scream:v2", 11, true), ("gcc:libwebrtc", 15, true)]
+    for (controller, feedback, protection) in
+        [("gcc:libwebrtc", 15, "--insecure"), ("scream:v2", 11, "--key-file"), ("gcc:libwebrtc", 15, "")]
     {
         let folder = Folder::with("");
         fs::write(folder.path("keys"), KEY).unwrap();
         let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
         let (keys, there, here) = (path("keys"), path("listener.pcapng"), path("caller.pcapng"));
-        let keys: &[&str] = if keyed { &["--key-file", &keys] } else { &[] };
+        let keys: &[&str] = match protection {
+            "--key-file" => &["--key-file", &keys],
+            "" => &[],
+            flag => &[flag],
+        };
         let listen = ["call", "--listen", "127.0.0.1:0", "--once", "--json", "--pcap", &there];
         let listener = Listener::of(&[&listen[..], keys].concat());
         let to = listener.address.to_string();
@@ -68,7 +72,7 @@ fn tshark_dissects_the_captures_of_both_ends() {
             assert_eq!((ours + media, shark.count("rtp.version == 1")), (all, ours), "{controller}");
             assert!((8..60).contains(&ours), "{controller}: {ours}");
             let left_out = shark.count("frame.comment contains \"without its number and MAC\"");
-            assert_eq!(left_out, if keyed { media } else { 0 }, "{controller}");
+            assert_eq!(left_out, if protection == "--insecure" { 0 } else { media }, "{controller}");
             // The record counts media and the sender's reports; only media have its ECN codepoint.
             let towards = format!("udp.dstport == {port}");
             let of_sender = shark.count(&format!("{towards} && (rtp.version == 2 || rtcp)"));

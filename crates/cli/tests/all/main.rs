@@ -12,6 +12,7 @@ mod call_browser;
 mod call_capture;
 mod call_faults;
 mod call_media;
+mod call_protection;
 mod city;
 mod command;
 mod compare;

@@ -453,6 +453,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             },
             video: result.connected.then(|| self.video.figures(lasted)),
             authenticated: result.connected,
+            protection: if result.connected { "srtp" } else { "none" }.to_owned(),
             round_trip_ms: rtts(&browser),
             schedule_error_us: distribution_of(&schedule_error, 1e3),
             cpu_ratio: result.sender_cpu_ratio,

@@ -9,7 +9,7 @@ use giusto_net::{
     emulate::StartSignal,
 };
 use giusto_session::{
-    call::{CallError, CallId, Calls, CallsConfig},
+    call::{CallError, CallId, Calls, CallsConfig, MakeCipher, Protection},
     keys::KeyRing,
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -41,6 +41,11 @@ pub struct CallSettings {
     pub path: PathOptions,
     /// A caller finds the MTU of the path by probes (RFC 8899) while the call lasts; then its datagrams are not fragmented. Default: no.
     pub mtu_discovery: bool,
+    /// How the media are protected; at a listener, how they must be at least. Default: authenticated.
+    pub protection: Protection,
+    /// Who this end is to far ends with which it shares no key: keys come from DTLS. Default: none.
+    #[cfg(feature = "browser")]
+    pub identity: Option<giusto_webrtc::exchange::Identity>,
     /// Time without any datagram of the far end after which a call ends. Default 15 s.
     pub silence: TimeDelta,
     /// The record over time. Default: none.
@@ -67,6 +72,9 @@ impl Default for CallSettings {
             keys: None,
             path: PathOptions::default(),
             mtu_discovery: false,
+            protection: Protection::default(),
+            #[cfg(feature = "browser")]
+            identity: None,
             silence: TimeDelta::from_seconds(15),
             timeline: None,
             interval: TimeDelta::from_seconds(1),
@@ -185,6 +193,8 @@ impl LocalEnd {
         SysRng.try_fill_bytes(&mut secret)?;
         Ok(CallsConfig {
             keys: self.settings.keys.clone(),
+            protection: self.settings.protection,
+            cipher: own_cipher(),
             max_calls,
             clock: local_clock(self.clock),
             silence_timeout: self.settings.silence,
@@ -242,7 +252,7 @@ impl LocalEnd {
     pub(super) fn driver<'a>(&mut self, socket: &'a UdpSocket) -> CallDriver<'a> {
         let mut driver = CallDriver::new(socket, self.clock);
         if let Some(capture) = self.settings.capture.take() {
-            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.keys.is_some()));
+            driver.set_tap(capture.tap(socket.local_addr(), self.clock, self.settings.protection));
         }
         driver
     }
@@ -368,7 +378,14 @@ impl LocalEnd {
             role: if open.config.is_caller { "caller" } else { "listener" }.to_owned(),
             far_end: peer.to_string(),
             error: outcome.as_ref().err().map(ToString::to_string),
-            authenticated: self.settings.keys.is_some(),
+            authenticated: self.settings.keys.is_some() || self.settings.protection == Protection::Encrypted,
+            protection: match (self.settings.protection, &self.settings.keys) {
+                (Protection::Insecure, _) => "none",
+                (Protection::Encrypted, _) => "srtp",
+                (Protection::Authenticated, None) => "handshake",
+                (Protection::Authenticated, Some(_)) => "key",
+            }
+            .to_owned(),
             round_trip_ms: calls.rtts(id).and_then(|all| distribution_of(all, 1.0)),
             schedule_error_us: distribution_of(&report.schedule_error, 1e3),
             read_latency_us: distribution_of(&report.read_latency, 1e3),
@@ -399,6 +416,14 @@ impl LocalEnd {
         }
         Some(Outcome { record: CallRecord { run, call }, trace })
     }
+}
+
+/// The cipher of this build.
+fn own_cipher() -> Option<MakeCipher> {
+    #[cfg(feature = "browser")]
+    return Some(giusto_webrtc::srtp::cipher);
+    #[cfg(not(feature = "browser"))]
+    None
 }
 
 impl Shown {

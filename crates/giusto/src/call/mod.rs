@@ -20,6 +20,9 @@ pub mod save;
 pub mod side;
 pub mod video;
 
+#[cfg(feature = "browser")]
+pub use giusto_webrtc::{Fingerprint, dtls::Certificate, exchange::Identity};
+
 pub use end::{CallSettings, Live, LiveSide};
 pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallRecord};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_session::{
-    call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, RepairOffer, VideoOffer},
+    call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, Protection, RepairOffer, VideoOffer},
     media::{ParityRatio, RateRange},
 };
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
@@ -370,7 +370,7 @@ impl CallPlan {
         (start + self.warmup, stop.min(Timestamp::ZERO + self.duration))
     }
 
-    pub(crate) fn offer(&self, sources: u32) -> Offer {
+    pub(crate) fn offer(&self, sources: u32, protection: Protection) -> Offer {
         let media = || Some(offered(&self.media));
         let mut name = self.name.clone();
         while name.len() > MAX_NAME_BYTES {
@@ -383,6 +383,7 @@ impl CallPlan {
             duration: Some(self.duration),
             measured: Some(<[Timestamp; 2]>::from(self.measured()).map(|at| at - Timestamp::ZERO)),
             name,
+            protection,
         }
     }
 }
@@ -478,7 +479,7 @@ fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, Pla
     let videos = offer.videos.iter().map(|video| {
         VideoStream::new(video.id.clone(), model.clone()).with_priority(f64::from(video.priority))
     });
-    let audio = offer.audio.map(|AudioOffer { rate, packet_time, clock_rate }| AudioConfig {
+    let audio = offer.audio.map(|AudioOffer { rate, packet_time, clock_rate, .. }| AudioConfig {
         rate,
         packet_time,
         clock: clock_rate,
@@ -504,10 +505,9 @@ fn check(spec: &MediaSpec, duration: TimeDelta) -> Result<(), ScenarioError> {
 }
 
 /// The header bytes of a datagram below RTP: IPv4 20 B (RFC 791 §3.1) or IPv6 40 B (RFC 8200 §3), UDP 8 B (RFC 768), and the
-/// authentication.
-pub(crate) fn overhead(v6: bool, sealed: bool) -> DataSize {
-    let seal = if sealed { giusto_session::call::SEAL_TRAILER_BYTES as u64 } else { 0 };
-    DataSize::from_bytes(if v6 { 48 } else { 28 } + seal)
+/// protection.
+pub(crate) fn overhead(v6: bool, protection: Protection) -> DataSize {
+    DataSize::from_bytes(if v6 { 48 } else { 28 } + protection.overhead_bytes() as u64)
 }
 
 #[cfg(test)]
@@ -520,7 +520,7 @@ mod tests {
     fn an_offer_describes_the_media_of_the_plan() {
         let media = MediaPlan { videos: 2, audio: true, ecn: Ecn::Ect1, ..MediaPlan::default() };
         let plan = CallPlan::new(&media, Direction::Both, TimeDelta::from_seconds(8), 1).unwrap();
-        let offer = plan.offer(0x0100);
+        let offer = plan.offer(0x0100, Protection::Authenticated);
         assert_eq!((offer.sends.is_some(), offer.wants.is_some(), offer.sources), (true, true, 0x0100));
         let there = spec_of(&offer.sends.unwrap(), offer.duration, &[]).unwrap();
         let here = media.spec();
@@ -534,7 +534,7 @@ mod tests {
     fn offers_that_cannot_be_served_are_refused_by_name() {
         let plan =
             CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
-        let media = plan.offer(0).sends.unwrap();
+        let media = plan.offer(0, Protection::Authenticated).sends.unwrap();
         let error = |media: &MediaOffer| spec_of(media, None, &[]).unwrap_err().to_string();
         assert!(error(&MediaOffer { controller: "vegas".to_owned(), ..media.clone() }).contains("vegas"));
         assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
@@ -568,7 +568,7 @@ mod tests {
             );
             let scenario = Scenario::parse(&text, "s.toml").unwrap();
             let plan = CallPlan::from_scenario(&scenario, None, 1).unwrap();
-            assert_eq!(plan.offer(0).sends.unwrap().encoder, name);
+            assert_eq!(plan.offer(0, Protection::Authenticated).sends.unwrap().encoder, name);
         }
     }
 
@@ -580,7 +580,7 @@ mod tests {
             let own = Algorithm::custom("ours", needs, |limits, _| Box::new(Fixed::new(limits.start)));
             let media = MediaPlan { controller: own, ..MediaPlan::default() };
             let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
-            let offer = plan.offer(0).sends.unwrap();
+            let offer = plan.offer(0, Protection::Authenticated).sends.unwrap();
             let there = received(&offer, None).unwrap();
             assert_eq!((there.controller.as_str(), there.spec.reported()), ("ours", kind));
             // It cannot send by what it does not know.

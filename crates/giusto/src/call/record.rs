@@ -36,6 +36,10 @@ pub struct CallFigures {
     pub error: Option<String>,
     /// Whether the two ends shared keys.
     pub authenticated: bool,
+    /// How the media were protected: `handshake` (authenticated against those who do not read the packets), `key` (authenticated by a
+    /// shared key), `srtp` (encrypted) or `none`.
+    #[serde(default)]
+    pub protection: String,
     /// The round-trip time of the handshake's Pings; `None` without an answer.
     pub round_trip_ms: Option<Distribution>,
     /// The time from each deadline of this end until its datagrams were sent, once for each of them.

@@ -17,6 +17,8 @@ use giusto_session::{
     },
     path_mtu::PathMtuSearch,
 };
+#[cfg(feature = "browser")]
+use giusto_session::keys::{KeyId, KeyRing};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{
     TryRng,
@@ -62,6 +64,24 @@ pub enum CallRunError {
         to: SocketAddr,
         /// Why.
         reason: CallError,
+    },
+    /// There is no key.
+    #[cfg(feature = "browser")]
+    #[error("{to}: {reason}")]
+    Exchange {
+        /// The address of the listener.
+        to: SocketAddr,
+        /// Why.
+        reason: giusto_webrtc::exchange::ExchangeError,
+    },
+    /// The listener did not accept the certificate of this end.
+    #[cfg(feature = "browser")]
+    #[error("{to}: the listener did not accept this end's certificate: give it --fingerprint \"{own}\"")]
+    Certificate {
+        /// The address of the listener.
+        to: SocketAddr,
+        /// Its fingerprint.
+        own: String,
     },
     /// The offer is invalid.
     #[error("the call cannot be offered: {0}")]
@@ -156,13 +176,15 @@ impl Caller {
         is_over: impl Fn() -> bool,
         mut on_live: impl FnMut(&Live),
     ) -> Result<Vec<CallRecord>, CallRunError> {
+        #[cfg(feature = "browser")]
+        let own = self.exchange_keys(&is_over)?;
         let path_mtu = self.local.settings.mtu_discovery.then(|| self.mtu_search());
         let config = CallsConfig { path_mtu, ..self.local.config(0)? };
         let mut calls = Calls::new(config);
         let mut planned = BTreeMap::new();
         for number in 0..count {
             let sources = self.local.sources()?;
-            let offer = self.plan.offer(sources);
+            let offer = self.plan.offer(sources, self.local.settings.protection);
             let nonce = SysRng.try_next_u64()?;
             let id =
                 calls.call(self.local.clock.now(), self.to, nonce, offer).map_err(CallRunError::Offer)?;
@@ -178,7 +200,6 @@ impl Caller {
                 match event {
                     CallEvent::Accepted { id, answer } => {
                         let (sources, number) = planned.get(&id).copied().unwrap_or_default();
-                        let sealed = local.settings.keys.is_some();
                         let config = SideConfig {
                             name: plan.name.clone(),
                             seed: plan.seed.wrapping_add(number),
@@ -193,7 +214,7 @@ impl Caller {
                                 controller: plan.media.controller.to_string(),
                             }),
                             sources: (sources, answer.sources),
-                            overhead: overhead(to.ip().to_canonical().is_ipv6(), sealed),
+                            overhead: overhead(to.ip().to_canonical().is_ipv6(), local.settings.protection),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
                             video: plan.video.as_ref().map(VideoInput::of_another_call),
@@ -218,6 +239,11 @@ impl Caller {
                             }
                             None => {
                                 failed = Some(match outcome {
+                                    // It has forgotten the key that was exchanged: it was not accepted.
+                                    #[cfg(feature = "browser")]
+                                    Err(CallError::Unauthenticated(CallRefusal::Key)) if own.is_some() => {
+                                        CallRunError::Certificate { to, own: own.clone().unwrap_or_default() }
+                                    }
                                     Err(reason) => CallRunError::Refused { to, reason },
                                     Ok(()) => CallRunError::Interrupted,
                                 });
@@ -249,6 +275,25 @@ impl Caller {
             return Err(video_error.map_or(error, CallRunError::Video));
         }
         records(outcomes.into_values(), video_error.as_ref())
+    }
+}
+
+#[cfg(feature = "browser")]
+impl Caller {
+    /// Agrees with the listener on a key, if this end has a certificate for that. Returns its fingerprint.
+    fn exchange_keys(&mut self, is_over: impl Fn() -> bool) -> Result<Option<String>, CallRunError> {
+        let Some(identity) = &self.local.settings.identity else { return Ok(None) };
+        let exchanged = giusto_webrtc::exchange::with_listener(
+            &self.socket,
+            self.local.clock,
+            self.to,
+            identity,
+            is_over,
+        );
+        let own = identity.certificate.fingerprint().to_string();
+        let (id, key) = exchanged.map_err(|reason| CallRunError::Exchange { to: self.to, reason })?;
+        self.local.settings.keys = Some(KeyRing::with_key(id, &key));
+        Ok(Some(own))
     }
 }
 
@@ -293,6 +338,13 @@ pub enum ListenerEvent {
         from: SocketAddr,
         /// Why.
         why: CallRefusal,
+    },
+    /// A caller is not the expected one.
+    NotAuthentic {
+        /// The caller.
+        from: SocketAddr,
+        /// Why.
+        why: String,
     },
     /// A call has ended, with its record.
     Ended(Box<CallRecord>),
@@ -349,7 +401,20 @@ impl Listener {
         let Self { socket, local, max_calls, max_rate } = self;
         local.forget_calls();
         let config = local.config(if once { 1 } else { *max_calls })?;
+        #[cfg(feature = "browser")]
+        let (mut config, identity) = (config, local.settings.identity.clone());
+        #[cfg(feature = "browser")]
+        if identity.is_some() {
+            // A key that nobody has: each caller exchanges its own.
+            let mut key = [0; 32];
+            SysRng.try_fill_bytes(&mut key)?;
+            config.keys = Some(KeyRing::with_key(KeyId(0), &key));
+        }
         let mut calls = Calls::new(config);
+        #[cfg(feature = "browser")]
+        if let Some(identity) = identity {
+            calls.set_exchange(Box::new(giusto_webrtc::exchange::DtlsListener::new(identity, local.clock)));
+        }
         let mut driver = local.driver(socket);
         let (mut ended_at, mut stopping, mut failed) = (None, false, None);
         driver.run(&mut calls, |now, calls, driver| {
@@ -381,6 +446,7 @@ impl Listener {
                             }
                         }
                     }
+                    CallEvent::NotAuthentic { from, why } => Some(ListenerEvent::NotAuthentic { from, why }),
                     CallEvent::Ended { id, outcome } => {
                         let result = local.result(now, id, &outcome, calls, driver);
                         result.map(|Outcome { record, trace }| {
@@ -461,7 +527,7 @@ fn answer(
         sends,
         receives: receives.transpose().map_err(refused)?,
         sources: (sources, offer.sources),
-        overhead: overhead(from.ip().to_canonical().is_ipv6(), local.settings.keys.is_some()),
+        overhead: overhead(from.ip().to_canonical().is_ipv6(), offer.protection),
         timeline: local.settings.timeline,
         session_log: None,
         video: None,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use giusto_net::{Clock, SocketConfig, UdpSocket, driver::Tap};
-use giusto_session::call::SEAL_TRAILER_BYTES;
+use giusto_session::call::{Protection, SEAL_TRAILER_BYTES};
 use giusto_units::{Ecn, Timestamp};
 
 use super::pcapng::{Capture, Direction, UdpDatagram};
@@ -23,7 +23,7 @@ const MESSAGE: &str = "giusto: a message of the call, neither RTP nor RTCP";
 /// All datagrams of one end's socket, as pcapng.
 ///
 /// The number and the MAC at the end of an authenticated RTP or RTCP packet are left out, because RTCP has no place for them; a
-/// comment says so. The messages that open, keep and end a call are no RTP, and have a comment too.
+/// comment says so; encrypted ones are left as they are. The messages that open, keep and end a call are no RTP, and have a comment too.
 #[derive(Debug, Clone)]
 pub struct CallCapture(Arc<Mutex<Option<Capture>>>);
 
@@ -48,11 +48,12 @@ impl CallCapture {
         capture.map(Capture::finish).transpose()
     }
 
-    /// What shows the datagrams of a socket at `own`, on `clock`, to this capture; `sealed`: they are authenticated.
-    pub(crate) fn tap(&self, own: SocketAddr, clock: Clock, sealed: bool) -> Box<dyn Tap> {
+    /// What shows the datagrams of a socket at `own`, on `clock`, to this capture.
+    pub(crate) fn tap(&self, own: SocketAddr, clock: Clock, protection: Protection) -> Box<dyn Tap> {
         if let Some(capture) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             capture.set_zero(clock.origin_realtime_nanos());
         }
+        let sealed = protection == Protection::Authenticated;
         Box::new(SocketTap { capture: self.clone(), own, sealed, routes: BTreeMap::new() })
     }
 }

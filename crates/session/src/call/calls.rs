@@ -13,6 +13,7 @@ use giusto_units::{Ecn, TimeDelta, Timestamp};
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
     event::{CallEvent, CallId},
+    exchange::KeyExchange,
     keys::{MakeCipher, opening_key},
     media::CallMedia,
     messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound, Protection},
@@ -21,7 +22,7 @@ use crate::{
     cookie::{Cookie, CookieJar, StreamToken},
     envelope::MAX_MESSAGE_BYTES,
     handshakes::Handshakes,
-    keys::KeyRing,
+    keys::{KeyId, KeyRing},
     path_mtu::{PathMtuFigures, PathMtuSearch},
     probe::LocalClock,
 };
@@ -35,8 +36,7 @@ pub struct CallsConfig {
     pub keys: Option<KeyRing>,
     /// Encrypts media. Default: none; encrypted calls are refused.
     pub cipher: Option<MakeCipher>,
-    /// The protection of media that offers of others must have; all others are refused, but with [`Protection::Authenticated`]
-    /// encryption is accepted too, and with [`Protection::Insecure`] everything. Default: authenticated.
+    /// The protection of the media of others' calls; offers of another are refused. Default: authenticated.
     pub protection: Protection,
     /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
     pub max_calls: usize,
@@ -124,6 +124,9 @@ pub struct Outgoing {
 #[derive(Debug)]
 pub struct Calls<M> {
     config: CallsConfig,
+    exchange: Option<Box<dyn KeyExchange>>,
+    /// The keys that were exchanged, the oldest first.
+    exchanged: VecDeque<KeyId>,
     jar: CookieJar,
     handshakes: Handshakes,
     ends: BTreeMap<CallId, End<M>>,
@@ -151,6 +154,8 @@ impl<M: CallMedia> Calls<M> {
             // Each message of the opening is repeated at least once.
             handshakes: Handshakes::new(config.max_calls.max(8).saturating_mul(2)),
             config,
+            exchange: None,
+            exchanged: VecDeque::new(),
             ends: BTreeMap::new(),
             next_id: 0,
             by_source: BTreeMap::new(),
@@ -163,6 +168,11 @@ impl<M: CallMedia> Calls<M> {
             counters: CallCounters::default(),
             now: Timestamp::ZERO,
         }
+    }
+
+    /// From now on keys that callers exchange count as shared ones, in addition to those of the configuration, which must have one.
+    pub fn set_exchange(&mut self, exchange: Box<dyn KeyExchange>) {
+        self.exchange = Some(exchange);
     }
 
     /// Calls `to`. `nonce` identifies the request; use random bytes of the system.
@@ -184,7 +194,7 @@ impl<M: CallMedia> Calls<M> {
         if offer.protection == Protection::Encrypted
             && (self.config.cipher.is_none() || self.config.keys.is_none())
         {
-            return Err(CallRefusal::NoSrtp);
+            return Err(CallRefusal::NoKeysToEncrypt);
         }
         let mut end = End::new(now, to, nonce, Box::new(offer), true);
         end.path_mtu.clone_from(&self.config.path_mtu);
@@ -337,12 +347,19 @@ impl<M: CallMedia> Calls<M> {
 
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|&(at, _)| at)
+        let exchange = self.exchange.as_ref().and_then(|exchange| exchange.poll_timeout());
+        self.deadlines.first().map(|&(at, _)| at).into_iter().chain(exchange).min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance(now);
+        if let Some(exchange) = &mut self.exchange
+            && exchange.poll_timeout().is_some_and(|at| at <= now)
+        {
+            exchange.handle_timeout(now);
+            self.drain_exchange();
+        }
         while let Some(&(at, id)) = self.deadlines.first()
             && at <= now
         {
@@ -397,6 +414,13 @@ impl<M: CallMedia> Calls<M> {
                 Err(_) => self.counters.damaged += 1,
             },
             Kind::SealedControl => self.handle_sealed(now, from, bytes),
+            Kind::Exchange => match &mut self.exchange {
+                Some(exchange) => {
+                    exchange.handle_datagram(now, from, bytes);
+                    self.drain_exchange();
+                }
+                None => self.counters.foreign += 1,
+            },
             Kind::Version(version) => self.handle_version(from, version),
             Kind::Foreign => self.counters.foreign += 1,
         }
@@ -416,6 +440,33 @@ impl<M: CallMedia> Calls<M> {
         }
         for id in ended {
             self.touch(id);
+        }
+    }
+
+    /// Sends what the key exchange has to send, and takes its keys.
+    fn drain_exchange(&mut self) {
+        /// Exchanged keys beyond this number are forgotten. A call keeps its own.
+        const MAX_EXCHANGED: usize = 1024;
+        while let Some((to, bytes)) = self.exchange.as_mut().and_then(|exchange| exchange.poll_transmit()) {
+            self.answer(to, bytes);
+        }
+        while let Some((from, result)) = self.exchange.as_mut().and_then(|exchange| exchange.poll_result()) {
+            match (result, &mut self.config.keys) {
+                (Ok((id, key)), Some(ring)) => {
+                    ring.insert(id, &key);
+                    self.exchanged.push_back(id);
+                    if self.exchanged.len() > MAX_EXCHANGED
+                        && let Some(oldest) = self.exchanged.pop_front()
+                    {
+                        ring.remove(oldest);
+                    }
+                }
+                (Err(why), _) => {
+                    self.counters.unauthenticated += 1;
+                    self.events.push_back(CallEvent::NotAuthentic { from, why });
+                }
+                (Ok(_), None) => {}
+            }
         }
     }
 

@@ -32,6 +32,13 @@ pub enum CallEvent {
         /// The answer.
         answer: Answer,
     },
+    /// At the listener: the key exchange with a caller failed.
+    NotAuthentic {
+        /// The caller.
+        from: SocketAddr,
+        /// Why.
+        why: String,
+    },
     /// The far end has proved another address, or this end's own address has changed.
     Moved {
         /// The call.

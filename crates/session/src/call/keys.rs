@@ -193,7 +193,12 @@ impl MediaKeys {
 
     /// The keys of a call between ends that share none, from what only those see who see its handshake: 64 random bits of the caller,
     /// and 128 and 64 of the listener.
-    pub(super) fn of_handshake(is_caller: bool, nonce: u64, cookie: &Cookie, token: StreamToken) -> Option<Self> {
+    pub(super) fn of_handshake(
+        is_caller: bool,
+        nonce: u64,
+        cookie: &Cookie,
+        token: StreamToken,
+    ) -> Option<Self> {
         let [nonce, issued, token] = [nonce, cookie.issued_ns, token.0].map(u64::to_be_bytes);
         let secret = [&nonce[..], &issued, &cookie.proof, &token].concat();
         Self::new(is_caller, |purpose| MacKey::derived(KeyId(0), &secret, purpose))

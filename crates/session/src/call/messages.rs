@@ -66,6 +66,16 @@ pub enum Protection {
     Encrypted,
 }
 
+impl std::fmt::Display for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Authenticated => "authenticated",
+            Self::Insecure => "insecure",
+            Self::Encrypted => "encrypted",
+        })
+    }
+}
+
 impl Protection {
     /// The bytes that it adds to an RTP packet.
     pub const fn overhead_bytes(self) -> usize {
@@ -237,17 +247,12 @@ pub enum CallRefusal {
         "it does not have this key, or another one under its id: give both ends the same keys (--key-file)"
     )]
     Key,
-    /// The caller asks for media without authentication.
-    #[error(
-        "it accepts only media that are authenticated: leave out --insecure, or give it to the listener too"
-    )]
-    Insecure,
-    /// The caller asks for encrypted media, which the listener cannot decrypt.
-    #[error("it has no SRTP: use a listener that is built with it, or leave out --srtp")]
-    NoSrtp,
-    /// The listener takes encrypted media only.
-    #[error("it accepts only encrypted media: give the caller --srtp too")]
-    SrtpRequired,
+    /// The listener protects media in this way, and the caller in another.
+    #[error("its media are {0}: give both ends --srtp, or both --insecure, or none of them")]
+    Protection(Protection),
+    /// Encrypted media need keys and a cipher.
+    #[error("media are encrypted only between ends with keys (--key-file, --fingerprint)")]
+    NoKeysToEncrypt,
     /// Another call from this address has the same synchronisation sources.
     #[error("another call from this address has the same synchronisation sources: try again")]
     Sources,
@@ -341,6 +346,8 @@ pub(super) enum Kind {
     Media(u32),
     Control,
     SealedControl,
+    /// Of a key exchange.
+    Exchange,
     /// Of another version of giusto.
     Version(u8),
     Foreign,
@@ -355,6 +362,7 @@ impl Kind {
                 let source = datagram.get(at..).and_then(|rest| rest.first_chunk());
                 source.map_or(Self::Foreign, |source| Self::Media(sources_of(u32::from_be_bytes(*source))))
             }
+            [20..=63, ..] => Self::Exchange,
             [a, b, c, CONTROL, ..] if [*a, *b, *c] == MAGIC => Self::Control,
             [a, b, c, SEALED_CONTROL, ..] if [*a, *b, *c] == MAGIC => Self::SealedControl,
             [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kind >> 4 != CONTROL >> 4 => {

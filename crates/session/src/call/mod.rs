@@ -41,6 +41,7 @@
 mod calls;
 mod end;
 mod event;
+mod exchange;
 mod keys;
 mod media;
 mod messages;
@@ -48,6 +49,7 @@ mod messages;
 pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
 pub use end::CallStatus;
 pub use event::{CallError, CallEvent, CallId};
+pub use exchange::KeyExchange;
 pub use keys::{MakeCipher, MediaCipher, SEAL_TRAILER_BYTES};
 pub use media::CallMedia;
 pub use messages::{

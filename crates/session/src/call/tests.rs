@@ -472,7 +472,8 @@ fn changed_media_are_not_believed_between_ends_with_keys() {
 /// Feeds a listener forged media of its caller, and returns how many it believes of: RTP of 112 bytes from another address, from the
 /// right one with another source, and with all bits right, of which a stranger must guess 24.
 fn forged(protection: Protection) -> [usize; 3] {
-    let mut network = Network::with(Offer { protection, ..offer(None) }, |config| config.protection = protection);
+    let mut network =
+        Network::with(Offer { protection, ..offer(None) }, |config| config.protection = protection);
     network.run(at(1000));
     let now = at(1000) + AHEAD;
     let rtp = |sources: u32| {
@@ -531,23 +532,20 @@ fn the_listener_says_which_protection_it_requires() {
         network.run(at(3000));
         (network.ended(true).cloned().unwrap(), network.served.first().map(|_| network.received()))
     };
-    let refused = |why| (Err(CallError::Refused(why)), None);
-    use Protection::{Authenticated, Encrypted, Insecure};
-    assert_eq!(outcome(Insecure, Authenticated, None), refused(CallRefusal::Insecure));
-    assert_eq!(outcome(Authenticated, Encrypted, Some(ring("11"))), refused(CallRefusal::SrtpRequired));
-    for (asked, required) in [
-        (Authenticated, Authenticated),
-        (Encrypted, Authenticated),
-        (Encrypted, Encrypted),
-        (Insecure, Insecure),
-        (Authenticated, Insecure),
-    ] {
-        assert_eq!(outcome(asked, required, Some(ring("11"))), (Ok(()), Some(50)), "{asked:?}");
+    let all = [Protection::Authenticated, Protection::Insecure, Protection::Encrypted];
+    for (asked, required) in all.into_iter().flat_map(|asked| all.map(|required| (asked, required))) {
+        let expected = if asked == required {
+            (Ok(()), Some(50))
+        } else {
+            (Err(CallError::Refused(CallRefusal::Protection(required))), None)
+        };
+        assert_eq!(outcome(asked, required, Some(ring("11"))), expected, "{asked}, {required}");
     }
     // Nothing is encrypted without a key or a cipher.
-    let mut calls: Calls<Ticks> = Calls::new(CallsConfig { keys: Some(ring("11")), ..CallsConfig::new([0; 32]) });
-    let offer = Offer { protection: Encrypted, ..offer(None) };
-    assert_eq!(calls.call(Timestamp::ZERO, address(2), 1, offer), Err(CallRefusal::NoSrtp));
+    let mut calls: Calls<Ticks> =
+        Calls::new(CallsConfig { keys: Some(ring("11")), ..CallsConfig::new([0; 32]) });
+    let offer = Offer { protection: Protection::Encrypted, ..offer(None) };
+    assert_eq!(calls.call(Timestamp::ZERO, address(2), 1, offer), Err(CallRefusal::NoKeysToEncrypt));
 }
 
 /// A cipher that only its far end opens: each byte after the source is changed by the secret.

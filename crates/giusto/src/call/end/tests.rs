@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use giusto_congestion::Cause;
 use giusto_net::SocketConfig;
-use giusto_session::call::{Answer, CallEvent};
+use giusto_session::call::{Answer, CallEvent, Protection};
 use giusto_units::Ecn;
 
 use super::*;
@@ -36,7 +36,7 @@ fn side(plan: CallPlan, is_caller: bool) -> SideConfig {
         sends: is_caller.then_some(plan.media),
         receives: (!is_caller).then_some(received),
         sources: if is_caller { (CALLER, LISTENER) } else { (LISTENER, CALLER) },
-        overhead: overhead(false, false),
+        overhead: overhead(false, Protection::Insecure),
         timeline: Some(TimelineOptions::default()),
         session_log: None,
         video: None,

@@ -11,7 +11,7 @@ use crate::{
         event::{CallError, CallEvent},
         keys::{CallKeys, Guard, MediaKeys, opening_key},
         media::CallMedia,
-        messages::{CallRefusal, Message, Offer, Protection, Sealed, sources_of},
+        messages::{CallRefusal, Message, Offer, Sealed, sources_of},
     },
     cookie::Cookie,
     envelope::WireError,
@@ -302,17 +302,6 @@ impl<M: CallMedia> Calls<M> {
         }
     }
 
-    /// Why media with this protection are refused, if they are.
-    fn unprotected(&self, offered: Protection) -> Option<CallRefusal> {
-        match (self.config.protection, offered) {
-            (Protection::Authenticated, Protection::Insecure) => Some(CallRefusal::Insecure),
-            (Protection::Encrypted, Protection::Insecure | Protection::Authenticated) => {
-                Some(CallRefusal::SrtpRequired)
-            }
-            _ => None,
-        }
-    }
-
     fn handle_offer(&mut self, now: Timestamp, from: SocketAddr, mut opening: Opening) {
         let (nonce, cookie) = (opening.nonce, opening.cookie);
         let Some(token) = self.jar.verify(now, from, nonce, &cookie, opening.keys.is_some()) else {
@@ -338,10 +327,10 @@ impl<M: CallMedia> Calls<M> {
         });
         let refusal = if let Some(problem) = opening.offer.problem() {
             Some(CallRefusal::Offer(problem))
-        } else if let Some(why) = self.unprotected(opening.offer.protection) {
-            Some(why)
+        } else if opening.offer.protection != self.config.protection {
+            Some(CallRefusal::Protection(self.config.protection))
         } else if guard.is_none() {
-            Some(CallRefusal::NoSrtp)
+            Some(CallRefusal::NoKeysToEncrypt)
         } else if served >= self.config.max_calls {
             Some(CallRefusal::Full)
         } else if self.by_source.contains_key(&(from, sources)) {

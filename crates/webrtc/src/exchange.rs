@@ -1,0 +1,212 @@
+//! DTLS between two giusto ends: the keys of their calls.
+//!
+//! The caller is the client. One connection serves all calls of a caller: their keys are derived from what the two ends export, as from a
+//! shared key.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use giusto_net::{Clock, ReceiveBatch, SendError, UdpSocket, Wait, is_passing};
+use giusto_session::{call::KeyExchange, keys::KeyId};
+use giusto_units::{TimeDelta, Timestamp};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    dtls::{Certificate, Dtls, DtlsError},
+    fingerprint::Fingerprint,
+};
+
+/// Handshakes at the same time; more are ignored.
+const MAX_PEERS: usize = 64;
+/// Time after which a handshake is forgotten, whether it has ended or not: until then its last flight is repeated where it was lost.
+const LIFE: TimeDelta = TimeDelta::from_seconds(10);
+/// Time within which a caller must be connected.
+const TIMEOUT: TimeDelta = TimeDelta::from_seconds(5);
+
+/// Who this end is, and whom it accepts.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// The fingerprint that the far end's certificate must have; `None`: any.
+    pub expected: Option<Fingerprint>,
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The far end has another certificate, or the handshake failed.
+    #[error(transparent)]
+    Dtls(#[from] DtlsError),
+    /// No answer, or no whole handshake.
+    #[error(
+        "no DTLS handshake within {TIMEOUT}: start `giusto call --listen ADDR --srtp` there, or check the address and the firewall"
+    )]
+    NoAnswer,
+    /// The socket failed.
+    #[error("cannot receive: {0}")]
+    Receive(#[from] io::Error),
+    /// The socket failed.
+    #[error("cannot send: {0}")]
+    Send(#[from] SendError),
+    /// It was interrupted.
+    #[error("interrupted before the call began")]
+    Interrupted,
+}
+
+/// The key and its id, which both ends derive.
+fn key_of(material: Vec<u8>) -> (KeyId, Vec<u8>) {
+    let hash = Sha256::new().chain_update(b"giusto 3 key id").chain_update(&material).finalize();
+    (KeyId(hash.iter().take(4).fold(0, |id, &byte| id << 8 | u32::from(byte))), material)
+}
+
+/// Agrees on a key with the listener at `to`.
+///
+/// # Errors
+///
+/// [`ExchangeError`] says why there is none.
+pub fn with_listener(
+    socket: &UdpSocket,
+    clock: Clock,
+    to: SocketAddr,
+    identity: &Identity,
+    is_over: impl Fn() -> bool,
+) -> Result<(KeyId, Vec<u8>), ExchangeError> {
+    /// Maximum time between two checks of the stop flag.
+    const LOOK: TimeDelta = TimeDelta::from_millis(50);
+    let began = clock.now();
+    let origin =
+        Instant::now().checked_sub(Duration::from_nanos(began.as_nanos())).unwrap_or_else(Instant::now);
+    let mut dtls = Dtls::new(&identity.certificate, identity.expected, true, origin);
+    let mut batch = ReceiveBatch::new(8, 2048);
+    dtls.handle_timeout(began)?;
+    loop {
+        while let Some(bytes) = dtls.poll_transmit() {
+            match socket.send_to(&bytes, to) {
+                // The answer of a host to an earlier datagram; this one is repeated.
+                Ok(()) | Err(SendError::Refused { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(material) = dtls.take_material() {
+            return Ok(key_of(material));
+        }
+        let now = clock.now();
+        if now - began >= TIMEOUT {
+            return Err(ExchangeError::NoAnswer);
+        }
+        if is_over() {
+            return Err(ExchangeError::Interrupted);
+        }
+        let wait = dtls.poll_timeout().map_or(LOOK, |at| (at - now).clamp(TimeDelta::from_millis(1), LOOK));
+        match socket.recv_batch(&mut batch, Wait::For(Duration::from_nanos(wait.as_nanos().unsigned_abs()))) {
+            Ok(_) => {}
+            Err(error) if is_passing(&error) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let now = clock.now();
+        for received in batch.iter().filter(|received| received.from == to && !received.truncated) {
+            if matches!(received.bytes.first(), Some(20..=63)) {
+                dtls.handle(now, received.bytes)?;
+            }
+        }
+        if dtls.poll_timeout().is_some_and(|at| at <= now) {
+            dtls.handle_timeout(now)?;
+        }
+    }
+}
+
+/// The listening end, for [`Calls::set_exchange`](giusto_session::call::Calls::set_exchange).
+#[derive(Debug)]
+pub struct DtlsListener {
+    identity: Identity,
+    /// Time 0.
+    origin: Instant,
+    peers: BTreeMap<SocketAddr, Peer>,
+    queue: VecDeque<(SocketAddr, Vec<u8>)>,
+    results: VecDeque<(SocketAddr, Result<(KeyId, Vec<u8>), String>)>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    dtls: Dtls,
+    until: Timestamp,
+    has_failed: bool,
+}
+
+impl DtlsListener {
+    /// A listener on this clock.
+    pub fn new(identity: Identity, clock: Clock) -> Self {
+        let now = Duration::from_nanos(clock.now().as_nanos());
+        let origin = Instant::now().checked_sub(now).unwrap_or_else(Instant::now);
+        Self { identity, origin, peers: BTreeMap::new(), queue: VecDeque::new(), results: VecDeque::new() }
+    }
+
+    /// Takes what a connection has to send, and its key.
+    fn drain(&mut self, of: SocketAddr, outcome: Result<(), DtlsError>) {
+        let Some(peer) = self.peers.get_mut(&of) else { return };
+        while let Some(bytes) = peer.dtls.poll_transmit() {
+            self.queue.push_back((of, bytes));
+        }
+        if let Err(error) = outcome {
+            // The place is kept until it expires, so that repeated datagrams do not begin it again.
+            if !std::mem::replace(&mut peer.has_failed, true) {
+                self.results.push_back((of, Err(error.to_string())));
+            }
+        } else if let Some(material) = peer.dtls.take_material() {
+            self.results.push_back((of, Ok(key_of(material))));
+        }
+    }
+}
+
+impl KeyExchange for DtlsListener {
+    fn handle_datagram(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8]) {
+        if !self.peers.contains_key(&from) && self.peers.len() >= MAX_PEERS {
+            return;
+        }
+        let (identity, origin) = (&self.identity, self.origin);
+        let peer = self.peers.entry(from).or_insert_with(|| Peer {
+            dtls: Dtls::new(&identity.certificate, identity.expected, false, origin),
+            until: now + LIFE,
+            has_failed: false,
+        });
+        if peer.has_failed {
+            return;
+        }
+        let outcome = peer.dtls.handle(now, bytes);
+        self.drain(from, outcome);
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.peers.retain(|_, peer| peer.until > now);
+        let due = self.peers.iter().filter(|(_, peer)| peer.next_timeout() <= now).map(|(&of, _)| of);
+        for of in due.collect::<Vec<_>>() {
+            let outcome = self.peers.get_mut(&of).map_or(Ok(()), |peer| peer.dtls.handle_timeout(now));
+            self.drain(of, outcome);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        self.peers.values().map(Peer::next_timeout).min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.queue.pop_front()
+    }
+
+    fn poll_result(&mut self) -> Option<(SocketAddr, Result<(KeyId, Vec<u8>), String>)> {
+        self.results.pop_front()
+    }
+}
+
+impl Peer {
+    fn next_timeout(&self) -> Timestamp {
+        let dtls = self.dtls.poll_timeout().filter(|_| !self.has_failed);
+        dtls.map_or(self.until, |at| at.min(self.until))
+    }
+}
