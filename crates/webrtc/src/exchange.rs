@@ -80,9 +80,7 @@ pub fn with_listener(
     /// Maximum time between two checks of the stop flag.
     const LOOK: TimeDelta = TimeDelta::from_millis(50);
     let began = clock.now();
-    let origin =
-        Instant::now().checked_sub(Duration::from_nanos(began.as_nanos())).unwrap_or_else(Instant::now);
-    let mut dtls = Dtls::new(&identity.certificate, identity.expected, true, origin);
+    let mut dtls = Dtls::new(&identity.certificate, identity.expected, true, clock.origin_instant());
     let mut batch = ReceiveBatch::new(8, 2048);
     dtls.handle_timeout(began)?;
     loop {
@@ -142,8 +140,7 @@ struct Peer {
 impl DtlsListener {
     /// A listener on this clock.
     pub fn new(identity: Identity, clock: Clock) -> Self {
-        let now = Duration::from_nanos(clock.now().as_nanos());
-        let origin = Instant::now().checked_sub(now).unwrap_or_else(Instant::now);
+        let origin = clock.origin_instant();
         Self { identity, origin, peers: BTreeMap::new(), queue: VecDeque::new(), results: VecDeque::new() }
     }
 
