@@ -16,7 +16,8 @@ use super::{
     exchange::KeyExchange,
     keys::{MakeCipher, opening_key},
     media::CallMedia,
-    messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound, Protection},
+    messages::{Answer, CallRefusal, EndFigures, Kind, Message, Offer, Outbound},
+    protection::Protection,
 };
 use crate::{
     cookie::{Cookie, CookieJar, StreamToken},

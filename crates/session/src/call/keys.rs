@@ -8,14 +8,10 @@ use crate::{
     replay::ReplayWindow,
 };
 
-use super::messages::{Message, Protection, Sealed};
-
-/// Bytes that authentication adds to an RTP or RTCP datagram: its number and its MAC, as in SRTCP (RFC 3711 §3.4).
-pub const SEAL_TRAILER_BYTES: usize = NUMBER_BYTES + TAG_BYTES;
-
-const NUMBER_BYTES: usize = 4;
-/// 80 bits (RFC 3711 §5.2).
-const TAG_BYTES: usize = 10;
+use super::{
+    messages::{Message, Sealed},
+    protection::{NUMBER_BYTES, Protection, TAG_BYTES},
+};
 
 /// The purpose of keys that authenticate the messages before a call has its own keys: Hello, Challenge, Unknown.
 const OPENING: &[u8] = b"giusto 3 call opening";
@@ -234,7 +230,7 @@ fn halves(number: u64) -> [[u8; NUMBER_BYTES]; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::protection::SEAL_TRAILER_BYTES, *};
 
     const COOKIE: Cookie = Cookie { issued_ns: 5, proof: [3; 16] };
 

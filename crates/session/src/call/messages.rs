@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 use serde::{Deserialize, Serialize};
 
-use super::keys::SEAL_TRAILER_BYTES;
+use super::protection::Protection;
 use crate::{
     cookie::{Cookie, StreamToken},
     envelope::{self, MAGIC, WireError},
@@ -51,41 +51,6 @@ pub struct Offer {
     pub name: String,
     /// How the media are protected in both directions.
     pub protection: Protection,
-}
-
-/// How the RTP and RTCP of a call are protected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Protection {
-    /// Each datagram is authenticated: by the shared key, or else by the numbers of the handshake, which only those know who read it.
-    /// Default.
-    #[default]
-    Authenticated,
-    /// Not at all.
-    Insecure,
-    /// Each datagram is encrypted and authenticated by the shared key, as SRTP (RFC 3711, RFC 7714).
-    Encrypted,
-}
-
-impl std::fmt::Display for Protection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Authenticated => "authenticated",
-            Self::Insecure => "insecure",
-            Self::Encrypted => "encrypted",
-        })
-    }
-}
-
-impl Protection {
-    /// The bytes that it adds to an RTP packet.
-    pub const fn overhead_bytes(self) -> usize {
-        match self {
-            Self::Authenticated => SEAL_TRAILER_BYTES,
-            Self::Insecure => 0,
-            // The tag of AEAD_AES_128_GCM (RFC 7714 §13.2).
-            Self::Encrypted => 16,
-        }
-    }
 }
 
 /// The answer of a listener.

@@ -45,17 +45,20 @@ mod exchange;
 mod keys;
 mod media;
 mod messages;
+mod protection;
 
 pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
 pub use end::CallStatus;
 pub use event::{CallError, CallEvent, CallId};
 pub use exchange::KeyExchange;
-pub use keys::{MakeCipher, MediaCipher, SEAL_TRAILER_BYTES};
+pub use keys::{MakeCipher, MediaCipher};
 pub use media::CallMedia;
 pub use messages::{
     Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
-    MediaOffer, Offer, Protection, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
+    MediaOffer, Offer, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,
 };
+
+pub use protection::{Protection, SEAL_TRAILER_BYTES};
 
 #[cfg(test)]
 mod tests;
