@@ -60,10 +60,11 @@ struct Pair {
 
 impl Pair {
     fn new(plan: CallPlan, settings: CallSettings) -> Self {
+        let offer = plan.offer(CALLER, settings.protection);
         let local = LocalEnd::new(Clock::start(), settings);
         let listener = CallsConfig { max_calls: 1, ..CallsConfig::new([2; 32]) };
         let mut caller = Calls::new(CallsConfig::new([1; 32]));
-        let id = caller.call(Timestamp::ZERO, address(1), 7, plan.offer(CALLER)).unwrap();
+        let id = caller.call(Timestamp::ZERO, address(1), 7, offer).unwrap();
         Self {
             plan,
             local,
