@@ -78,7 +78,7 @@ mod tests {
             let mut question = Question::new(Resolver::new(move || addresses.clone()));
             assert_eq!(question.another(at(0), parse("10.0.0.1:5")), None, "it is asked");
             while question.answer.lock().unwrap().is_empty() {
-                thread::sleep(Duration::from_millis(1));
+                thread::park_timeout(Duration::from_millis(1));
             }
             question.another(at(1), parse("10.0.0.1:5"))
         };
