@@ -12,9 +12,10 @@ use crate::{
     constants::{self, Constant, ConstantError, Setter},
     controller::Controller,
     entry::Entry,
+    gcc::receive_side,
     limits::{Limits, Options},
     requirements::Requirements,
-    table::TABLE,
+    table::{self, TABLE},
 };
 
 /// A congestion control algorithm, from which controllers are built: a small handle that is compared, ordered and hashed by name.
@@ -196,6 +197,12 @@ impl Algorithm {
     /// What its controllers require of the sender and the receiver.
     pub const fn requirements(self) -> Requirements {
         self.0.requirements
+    }
+
+    /// The estimator at the receiver for which it was designed, if its feedback is
+    /// [`ReceiverEstimate`](crate::FeedbackKind::ReceiverEstimate); otherwise that of libwebrtc.
+    pub fn receive_side(self) -> receive_side::Config {
+        table::receive_side(self.name())
     }
 
     /// Makes a controller with default options. Inconsistent limits are put in order ([`Limits::ordered`]).

@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_copy_has_the_whole_state_and_shares_nothing() {
         for algorithm in Algorithm::all() {
-            let reports_only = algorithm.name() == "gcc:remb";
+            let reports_only = ["gcc:remb", "gcc:rmcat-02"].contains(&algorithm.name());
             let scenario =
                 closed_loop::Scenario { seconds: 10, reports_only, ..closed_loop::Scenario::default() };
             let build = || algorithm.build(scenario.limits);

@@ -22,7 +22,7 @@ const WIDE: Limits = limits(30, 300, 5000);
 
 /// All controllers that react to packet feedback.
 fn adaptive() -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(|algorithm| !["fixed", "gcc:remb"].contains(&algorithm.name()))
+    Algorithm::all().filter(|algorithm| !["fixed", "gcc:remb", "gcc:rmcat-02"].contains(&algorithm.name()))
 }
 
 #[test]

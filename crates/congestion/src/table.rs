@@ -13,6 +13,7 @@ use crate::{
     gcc::{
         draft::{self, Draft},
         libwebrtc::{self, Libwebrtc},
+        receive_side,
         receiver_driven::{self, ReceiverDriven},
     },
     limits::Options,
@@ -79,6 +80,14 @@ pub(crate) static TABLE: &[Entry] = &[
         requirements: ReceiverDriven::REQUIREMENTS,
         build: &|limits, _, set| {
             Box::new(ReceiverDriven::new(tuned(receiver_driven::Config::within(limits), set)))
+        },
+    },
+    Entry {
+        name: "gcc:rmcat-02",
+        summary: "receiver-side Google Congestion Control of February 2014, as in draft-alvestrand-rmcat-congestion-02",
+        requirements: ReceiverDriven::REQUIREMENTS,
+        build: &|limits, _, set| {
+            Box::new(ReceiverDriven::new(tuned(receiver_driven::Config::rmcat_02(limits), set)))
         },
     },
     #[cfg(feature = "thesis")]
@@ -158,6 +167,15 @@ pub(crate) static TABLE: &[Entry] = &[
         build: &|limits, _, set| Box::new(Tempo::new(tuned(tempo::Config::within(limits), set))),
     },
 ];
+
+/// The estimator at the receiver for which the controller of this name was designed.
+pub(crate) fn receive_side(name: &str) -> receive_side::Config {
+    if name == "gcc:rmcat-02" || name.starts_with("gcc:rmcat-02+") {
+        receive_side::Config::rmcat_02()
+    } else {
+        receive_side::Config::libwebrtc()
+    }
+}
 
 /// The configuration with the constants that are wanted.
 fn tuned<C: Tunable>(mut config: C, set: &mut Setter) -> C {

@@ -6,7 +6,7 @@
 //! | `gcc:libwebrtc`, `gcc:libwebrtc+giusto` | [`libwebrtc`] |
 //! | `gcc:draft-02`, `gcc:draft-02+giusto` | [`draft`] |
 //! | `gcc:thesis` | `thesis`, with the feature of that name |
-//! | `gcc:remb` | [`receiver_driven`], with [`receive_side`] at the other end |
+//! | `gcc:remb`, `gcc:rmcat-02` | [`receiver_driven`], with [`receive_side`] at the other end |
 //!
 //! Their parts are over-use detection from delays (`delay`), rate control and probing (`rate`), and loss-based estimates (`loss`);
 //! [`config`] has the constants.

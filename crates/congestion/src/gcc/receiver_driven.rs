@@ -1,4 +1,4 @@
-//! `gcc:remb`: sender of congestion control whose delay-based estimator is at the receiver.
+//! `gcc:remb` and `gcc:rmcat-02`: sender of congestion control whose delay-based estimator is at the receiver.
 
 use alloc::boxed::Box;
 
@@ -6,7 +6,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     arithmetic::scaled,
-    loss::{ByReport, ReportConfig},
+    loss::{ByReport, Increase, ReportConfig},
     rate::RttConfig,
     settled::Settled,
 };
@@ -36,12 +36,28 @@ pub struct Config {
     /// Pacing rate as a multiple of the target; above 0. Default 2.5: as libwebrtc before the first packet
     /// feedback (`goog_cc_network_control.cc`).
     pub pacing: f64,
+    /// Whether a decrease by losses ends at the rate of TCP.
+    pub(crate) tcp_friendly: bool,
 }
 
 impl Config {
     /// With libwebrtc's loss rule.
     pub fn within(limits: Limits) -> Self {
-        Self { limits, reports: ReportConfig::libwebrtc(), silence: RttConfig::default(), pacing: 2.5 }
+        Self { limits, reports: ReportConfig::libwebrtc(), silence: RttConfig::default(), pacing: 2.5, tcp_friendly: false }
+    }
+
+    /// draft-alvestrand-rmcat-congestion-02 (February 2014), whose text is not to be had whole. Growth by 5 % with each report: as in its
+    /// successor, draft-ietf-rmcat-gcc-02 §6. The other constants are those of libwebrtc of April 2014
+    /// (`modules/bitrate_controller/send_side_bandwidth_estimation.cc`; its growth is 8 % at most each second; pacing:
+    /// `video_engine/vie_encoder.cc`). The reaction to missing feedback is ours.
+    pub(crate) fn rmcat_02(limits: Limits) -> Self {
+        let reports = ReportConfig {
+            increase: Increase::PerReport { factor: 1.05, plus: DataRate::from_bps(1000) },
+            report_valid: TimeDelta::MAX,
+            start_phase: TimeDelta::ZERO,
+            ..ReportConfig::libwebrtc()
+        };
+        Self { reports, tcp_friendly: true, ..Self::within(limits) }
     }
 }
 
@@ -77,9 +93,10 @@ impl ReceiverDriven {
     pub fn new(config: Config) -> Self {
         let limits = config.limits.ordered();
         let reports = ReportConfig { min: limits.min, max: limits.max, ..config.reports };
+        let rule = ByReport::new(reports, limits.start);
         Self {
             config: Config { limits, ..config },
-            reports: ByReport::new(reports, limits.start),
+            reports: if config.tcp_friendly { rule.tcp_friendly() } else { rule },
             settled: Settled::new(limits, config.silence),
             estimate: None,
             reported: false,

@@ -148,13 +148,13 @@ impl Kalman {
 
 /// Factor by which an average decays per group, if `share` is lost at 30 groups per second and groups come
 /// every `interval_ms` (draft-ietf-rmcat-gcc-02 §5.3, `alpha`; libwebrtc, `overuse_estimator.cc`).
-pub(super) fn kept_share(share: f64, interval_ms: f64) -> f64 {
+pub(in crate::gcc) fn kept_share(share: f64, interval_ms: f64) -> f64 {
     math::pow(1.0 - share, interval_ms * 30.0 / 1000.0)
 }
 
 /// Minimum of the latest intervals above zero, in milliseconds.
 #[derive(Debug, Clone)]
-pub(super) struct LeastInterval {
+pub(in crate::gcc) struct LeastInterval {
     /// Intervals that are or may become the minimum, with their number, in increasing order.
     candidates: VecDeque<(u64, f64)>,
     count: u64,
@@ -162,13 +162,13 @@ pub(super) struct LeastInterval {
 }
 
 impl LeastInterval {
-    pub(super) fn new(length: usize) -> Self {
+    pub(in crate::gcc) fn new(length: usize) -> Self {
         let length = length.max(1);
         Self { candidates: VecDeque::with_capacity(length), count: 0, length: length as u64 }
     }
 
     /// Adds an interval and returns the minimum; `None` before any interval was above zero.
-    pub(super) fn push(&mut self, interval_ms: f64) -> Option<f64> {
+    pub(in crate::gcc) fn push(&mut self, interval_ms: f64) -> Option<f64> {
         if interval_ms > 0.0 {
             self.count += 1;
             let oldest = self.count.saturating_sub(self.length) + 1;

@@ -2,8 +2,8 @@
 //!
 //! A larger group takes longer on a link. The delay variation is therefore modelled as
 //! `slope · size difference + offset`. The slope is the inverse of the capacity, and the offset is the growth
-//! of the queue per group. libwebrtc uses this filter at the receiver (`overuse_estimator.cc`), as did the
-//! drafts before draft-ietf-rmcat-gcc, such as draft-alvestrand-rmcat-congestion-02.
+//! of the queue per group. libwebrtc uses this filter at the receiver (`overuse_estimator.cc`). In February 2014 it
+//! had other constants: `gcc:rmcat-02`.
 //!
 //! | here | libwebrtc, `overuse_estimator.h` |
 //! |---|---|
@@ -169,16 +169,16 @@ impl KalmanTwoState {
 
 /// The covariance of slope and offset.
 #[derive(Debug, Clone, Copy)]
-struct Covariance {
-    slope: f64,
-    offset: f64,
-    mixed: f64,
+pub(in crate::gcc) struct Covariance {
+    pub(in crate::gcc) slope: f64,
+    pub(in crate::gcc) offset: f64,
+    pub(in crate::gcc) mixed: f64,
 }
 
 impl Covariance {
     /// Processes a measurement of `slope · size + offset` with noise variance `noise`. Returns the gains of
     /// slope and offset.
-    fn update(&mut self, size: f64, noise: f64) -> [f64; 2] {
+    pub(in crate::gcc) fn update(&mut self, size: f64, noise: f64) -> [f64; 2] {
         let Self { slope, offset, mixed } = *self;
         let slope_seen = slope * size + mixed;
         let offset_seen = mixed * size + offset;

@@ -33,9 +33,14 @@ pub use kalman::KalmanConfig;
 pub use kalman_two_state::KalmanTwoStateConfig;
 pub use trend_line::TrendLineConfig;
 
+pub(in crate::gcc) use {
+    detector::Detection,
+    kalman::{LeastInterval, kept_share},
+    kalman_two_state::Covariance,
+};
 #[cfg(feature = "thesis")]
 pub(crate) use {
-    detector::{Detection, Detector},
+    detector::Detector,
     grouping::GroupDelta,
     kalman_two_state::KalmanTwoState,
 };

@@ -158,6 +158,8 @@ pub(crate) struct ByReport {
     /// Rates and their times, both increasing from front to back: the front is the minimum of the window.
     recent: VecDeque<(Timestamp, DataRate)>,
     cause: Option<Cause>,
+    /// Whether a decrease ends at the rate of TCP.
+    tcp_friendly: bool,
 }
 
 impl ByReport {
@@ -179,9 +181,15 @@ impl ByReport {
             may_increase: false,
             recent: VecDeque::new(),
             cause: None,
+            tcp_friendly: false,
         };
         this.move_to(rate);
         this
+    }
+
+    /// A decrease ends at the rate of TCP at least (libwebrtc of April 2014, `send_side_bandwidth_estimation.cc`).
+    pub(crate) fn tcp_friendly(self) -> Self {
+        Self { tcp_friendly: true, ..self }
     }
 
     /// Sets new limits, and moves the rate within them.
@@ -344,7 +352,9 @@ impl ByReport {
         }
         self.last_decrease = Some(now);
         let factor = 1.0 - config.decrease * self.loss;
-        self.move_to(DataRate::from_bps((self.rate.as_bps() as f64 * factor) as u64));
+        let lowered = DataRate::from_bps((self.rate.as_bps() as f64 * factor) as u64);
+        let tcp = if self.tcp_friendly { tcp_rate(self.loss, self.rtt) } else { DataRate::ZERO };
+        self.move_to(lowered.max(tcp));
         self.cause = Some(Cause::Loss { ratio: self.loss });
     }
 
@@ -352,6 +362,16 @@ impl ByReport {
         let delay_based = self.delay_based.filter(|_| self.config.capped_by_delay).unwrap_or(UNLIMITED);
         self.rate = rate.min(delay_based).min(self.config.max).max(self.config.min);
     }
+}
+
+/// The rate of TCP with packets of 1000 bytes (RFC 3448 §3.1, `b` = 1, `t_RTO` = 4 RTT); zero without a loss or an RTT.
+fn tcp_rate(loss: f64, rtt: TimeDelta) -> DataRate {
+    if loss <= 0.0 || rtt <= TimeDelta::ZERO {
+        return DataRate::ZERO;
+    }
+    let timeouts = 4.0 * 3.0 * math::sqrt(3.0 * loss / 8.0) * loss * (1.0 + 32.0 * loss * loss);
+    let time = rtt.as_seconds() * (math::sqrt(2.0 * loss / 3.0) + timeouts);
+    DataRate::from_bps((8000.0 / time) as u64)
 }
 
 #[cfg(test)]
@@ -393,6 +413,19 @@ mod tests {
             }
             assert_eq!(rule.rate().as_bps(), rate, "after {lost} of 1000");
         }
+    }
+
+    /// RFC 3448 §3.1 by hand: 1000 bytes in 0.1 s · (√(2 · 0.25 / 3) + 12 · √(3 · 0.25 / 8) · 0.25 · 3) = 0.3164 s.
+    #[test]
+    fn a_decrease_ends_at_the_rate_of_tcp_if_that_is_wanted() {
+        let rate = |rule: ByReport| {
+            let mut rule = rule;
+            rule.on_report(at(0), &report(250.0, 1000), Some(TimeDelta::from_millis(100)));
+            rule.rate().as_bps()
+        };
+        let rule = |from| ByReport::new(ReportConfig::draft(), from);
+        assert_eq!((rate(rule(kbps(20))), rate(rule(kbps(100)))), (17_500, 87_500));
+        assert_eq!((rate(rule(kbps(20)).tcp_friendly()), rate(rule(kbps(100)).tcp_friendly())), (25_280, 87_500));
     }
 
     /// `send_side_bandwidth_estimation_unittest.cc`, `DoesntReapplyBitrateDecreaseWithoutFollowingRemb`.

@@ -40,6 +40,10 @@ pub struct Config {
     /// Maximum interval at which estimates are sent, even unchanged ones. draft-ietf-rmcat-gcc-02 §4: "at
     /// least once per second".
     pub max_send_interval: TimeDelta,
+    /// Whether the estimator is that of draft-alvestrand-rmcat-congestion-02 (February 2014), as of `gcc:rmcat-02`. It groups the packets of
+    /// videos by frame, and has constants of its own: of the other fields here only the range of `aimd` and those of sending apply. Default
+    /// `false`.
+    pub rmcat_02: bool,
 }
 
 impl Config {
@@ -58,6 +62,19 @@ impl Config {
             min_send_interval: TimeDelta::from_millis(200),
             fallen: 1.03,
             max_send_interval: TimeDelta::from_seconds(1),
+            rmcat_02: false,
+        }
+    }
+
+    /// draft-alvestrand-rmcat-congestion-02. The intervals are those of libwebrtc in April 2014 (`video_engine/vie_remb.cc`), the minimum
+    /// that of its callers.
+    pub(crate) fn rmcat_02() -> Self {
+        Self {
+            aimd: AimdConfig { min: DataRate::from_bps(30_000), ..AimdConfig::libwebrtc() },
+            min_send_interval: TimeDelta::from_seconds(1),
+            fallen: 1.0 / 0.97,
+            rmcat_02: true,
+            ..Self::libwebrtc()
         }
     }
 }

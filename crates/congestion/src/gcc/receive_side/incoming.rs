@@ -91,6 +91,13 @@ impl IncomingRate {
         if too_little { None } else { DataRate::of(DataSize::from_bytes(self.sum), time) }
     }
 
+    /// Data received in the last window, divided by `time` however short the time since the first arrival is.
+    pub(super) fn over(&mut self, now: Timestamp, time: TimeDelta) -> DataRate {
+        let now = self.latest(now);
+        self.forget(now);
+        DataRate::of(DataSize::from_bytes(self.sum), time).unwrap_or_default()
+    }
+
     /// The millisecond of `now`, or of the latest arrival if that is later.
     fn latest(&self, now: Timestamp) -> u64 {
         let now = now.as_nanos() / BUCKET.as_nanos().unsigned_abs();

@@ -7,10 +7,12 @@
 //! | received rate | [`IncomingRate`] |
 //! | detection of initial probes | `probes` |
 //! | rate control | `rate` |
+//! | all of it as in February 2014 | `rmcat_02` |
 
 mod config;
 mod incoming;
 mod probes;
+mod rmcat_02;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -20,12 +22,14 @@ mod vectors;
 pub use config::Config;
 pub use incoming::IncomingRate;
 
+use alloc::boxed::Box;
+
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use probes::Probes;
 
 use super::{
     delay::{DelayConfigError, DelayEstimator, ReceivedPacket},
-    rate::{Aimd, DelayReading, Observation},
+    rate::{Aimd, AimdConfig, DelayReading, Observation},
 };
 use crate::target::{Cause, Decision, Signal};
 
@@ -73,6 +77,8 @@ pub struct ReceiveSide {
     looked: Option<Timestamp>,
     decision: Decision,
     last_sent: Option<(Timestamp, DataRate)>,
+    /// The estimator that replaces all of the above but the clock and the sending.
+    rmcat_02: Option<Box<rmcat_02::Estimator>>,
 }
 
 impl ReceiveSide {
@@ -100,14 +106,24 @@ impl ReceiveSide {
             looked: None,
             decision,
             last_sent: None,
+            rmcat_02: config.rmcat_02.then(|| Box::new(rmcat_02::Estimator::new(&config))),
         })
     }
 
-    /// Handles the arrival of a packet that was `sent` at this time on the sender's clock.
-    pub fn on_packet(&mut self, now: Timestamp, sent: PeerTimestamp, size: DataSize) {
+    /// Handles the arrival of a packet that was `sent` at this time on the sender's clock. With `None` it counts towards the received rate
+    /// only. With [`rmcat_02`](Config::rmcat_02) the time should be that of the first packet of its video frame, and `None` for all but
+    /// videos.
+    pub fn on_packet(&mut self, now: Timestamp, sent: impl Into<Option<PeerTimestamp>>, size: DataSize) {
         self.now = self.now.max(now);
-        let now = self.now;
+        let (now, sent) = (self.now, sent.into());
+        if let Some(estimator) = &mut self.rmcat_02 {
+            if let Some(decision) = estimator.on_packet(now, sent, size) {
+                self.decision = decision;
+            }
+            return;
+        }
         self.incoming.on_packet(now, size);
+        let Some(sent) = sent else { return };
         let probed = self.probed(now, sent, size);
         let before = self.delay.signal();
         // The estimator's local clock is the one by which packets are sent. Here that is the remote clock.
@@ -138,10 +154,17 @@ impl ReceiveSide {
     /// Sets the RTT.
     pub fn on_rtt(&mut self, rtt: TimeDelta) {
         self.aimd.on_rtt(rtt);
+        if let Some(estimator) = &mut self.rmcat_02 {
+            estimator.on_rtt(rtt);
+        }
     }
 
     /// The estimate, if there is one.
     pub fn estimate(&self) -> Option<DataRate> {
+        if let Some(estimator) = &self.rmcat_02 {
+            let AimdConfig { min, max, .. } = self.config.aimd;
+            return estimator.estimate().map(|rate| rate.min(max).max(min));
+        }
         self.known.then(|| self.aimd.rate())
     }
 
@@ -152,14 +175,14 @@ impl ReceiveSide {
 
     /// The estimate to send now, if one is due: at once after a decrease, otherwise at intervals.
     pub fn poll_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
-        self.now = self.now.max(now);
-        self.next_timeout().filter(|due| *due <= self.now)?;
+        self.advance(now);
+        self.sending().filter(|due| *due <= self.now)?;
         self.take_estimate(now)
     }
 
     /// The estimate, if there is one, to send now with a report that is sent anyway. Counts as sent.
     pub fn take_estimate(&mut self, now: Timestamp) -> Option<DataRate> {
-        self.now = self.now.max(now);
+        self.advance(now);
         let estimate = self.estimate()?;
         self.last_sent = Some((self.now, estimate));
         Some(estimate)
@@ -167,6 +190,12 @@ impl ReceiveSide {
 
     /// Time at which [`poll_estimate`](Self::poll_estimate) should be called next.
     pub fn next_timeout(&self) -> Option<Timestamp> {
+        let update = self.rmcat_02.as_ref().and_then(|estimator| estimator.next_timeout());
+        [update, self.sending()].into_iter().flatten().min()
+    }
+
+    /// Time at which the estimate should be sent next.
+    fn sending(&self) -> Option<Timestamp> {
         let estimate = self.estimate()?;
         let Some((at, last_sent)) = self.last_sent else { return Some(self.now) };
         let fell = estimate.as_bps() as f64 * self.config.fallen <= last_sent.as_bps() as f64;
@@ -177,6 +206,13 @@ impl ReceiveSide {
             (false, false) => at + self.config.min_send_interval.max(soon),
             (_, true) => at + self.config.max_send_interval.max(soon),
         })
+    }
+
+    fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        if let Some(decision) = self.rmcat_02.as_mut().and_then(|estimator| estimator.advance(self.now)) {
+            self.decision = decision;
+        }
     }
 
     /// Whether a probe has given an estimate.

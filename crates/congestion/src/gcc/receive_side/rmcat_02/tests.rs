@@ -1,0 +1,106 @@
+//! Replays packets that were also given to libwebrtc of April 2014, and small cases by hand.
+
+use super::*;
+
+/// What the code of that time estimated of the same packets: case, time in ms, bit/s.
+const RECORDED: &str = include_str!("../../../../tests/vectors/rmcat_02.csv");
+
+/// Steps of the estimate's arithmetic: it had single precision there, and here double.
+const SINGLE_PRECISION: f64 = 1e-4;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+/// A sender of 30 frames per second and a link, in whole milliseconds as the code of that time needs them.
+struct Case {
+    name: &'static str,
+    seconds: u64,
+    /// At a time in ms, in kbit/s; 0: no frame.
+    rate: fn(u64) -> u64,
+    capacity: fn(u64) -> u64,
+    jitter_ms: u64,
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "steady", seconds: 40, rate: |_| 500, capacity: |_| 2000, jitter_ms: 2 },
+    Case { name: "ramp", seconds: 60, rate: |ms| 200 + ms * 1400 / 60_000, capacity: |_| 1000, jitter_ms: 5 },
+    Case {
+        name: "dip and pause",
+        seconds: 60,
+        rate: |ms| if (30_000..33_500).contains(&ms) { 0 } else { 600 },
+        capacity: |ms| if (10_000..12_000).contains(&ms) { 400 } else { 1500 },
+        jitter_ms: 10,
+    },
+    Case {
+        name: "saw",
+        seconds: 60,
+        rate: |_| 800,
+        capacity: |ms| if ms / 4000 % 2 == 1 { 700 } else { 1200 },
+        jitter_ms: 20,
+    },
+];
+
+impl Case {
+    /// Arrival and send time in ms, and size, of each packet.
+    fn packets(&self) -> Vec<(u64, u64, u64)> {
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let (mut link_us, mut before) = (0, 0);
+        let mut packets = Vec::new();
+        for sent in (0..self.seconds * 1000).step_by(33) {
+            let rate = (self.rate)(sent);
+            if rate == 0 {
+                continue;
+            }
+            let mut left = rate * 33 / 8 * (80 + draw(41)) / 100;
+            while left > 0 {
+                let size = left.min(1200);
+                left -= size;
+                link_us = link_us.max(sent * 1000) + size * 8000 / (self.capacity)(sent);
+                before = before.max(link_us / 1000 + draw(self.jitter_ms + 1));
+                packets.push((before, sent, size));
+            }
+        }
+        packets
+    }
+}
+
+#[test]
+fn libwebrtc_of_2014_has_the_same_estimates() {
+    for case in CASES {
+        let mut estimator = Estimator::new(&Config::rmcat_02());
+        let mut ours = Vec::new();
+        for (arrival, sent, size) in case.packets() {
+            let (now, size) = (at(arrival), DataSize::from_bytes(size));
+            // The updates at intervals come before a packet of the same millisecond, as when they were recorded.
+            while let Some(due) = estimator.next_timeout().filter(|&due| due <= now) {
+                estimator.advance(due);
+                ours.extend(estimator.estimate().map(|rate| (due, rate)));
+            }
+            let updated = estimator.rate.last_update();
+            estimator.on_packet(now, Some(PeerTimestamp::from_nanos(sent * 1_000_000)), size);
+            if estimator.rate.last_update() != updated {
+                ours.extend(estimator.estimate().map(|rate| (now, rate)));
+            }
+        }
+        let recorded: Vec<(Timestamp, f64)> = RECORDED
+            .lines()
+            .filter_map(|line| line.strip_prefix(case.name)?.strip_prefix(',')?.split_once(','))
+            .map(|(ms, rate)| (at(ms.parse().unwrap()), rate.parse().unwrap()))
+            .collect();
+        assert!(recorded.len() > 30, "{}", case.name);
+        for (place, (&(at, rate), &(recorded_at, recorded))) in ours.iter().zip(&recorded).enumerate() {
+            let error = (rate.as_bps() as f64 - recorded).abs() / recorded;
+            assert!(
+                at == recorded_at && error < SINGLE_PRECISION,
+                "{} {place}: {at} {rate}, recorded {recorded_at} {recorded}",
+                case.name
+            );
+        }
+        assert_eq!(ours.len(), recorded.len(), "{}", case.name);
+    }
+}
