@@ -82,7 +82,7 @@ pub(crate) struct BenchmarkArgs {
     scale: f64,
 
     /// Congestion controllers, comma-separated, or all; nada+kappa=0.4 or a file tuned.toml set constants; with --replay also a bound, such
-    /// as bound:causal [default: all but fixed]
+    /// as bound:causal [default: all but fixed and gcc:rmcat-02]
     #[arg(long, visible_alias = "controllers", value_name = "A,B,C", value_parser = judged_of)]
     controller: Option<Judged>,
 

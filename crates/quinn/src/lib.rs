@@ -13,7 +13,8 @@
 //! | has no timer and no probes | the application calls [`Media::tick`] and sends [`Media::padding`] |
 //! | counts payloads of UDP | 28 bytes of UDP and IPv4 are added |
 //!
-//! Controllers also get the loss ratio and the RTT of each second, as from receiver reports. `gcc:remb` has no other input.
+//! Controllers also get the loss ratio and the RTT of each second, as from receiver reports. `gcc:remb` and `gcc:rmcat-02` have no
+//! other input.
 #![warn(unnameable_types)]
 
 mod budget;

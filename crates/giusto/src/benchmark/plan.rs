@@ -112,9 +112,10 @@ impl Plan {
         Ok(Self { seeds, scenarios, recordings, controllers, references, shard })
     }
 
-    /// The controllers that are judged unless others are named: all but the constant rate.
+    /// The controllers that are judged unless others are named: all but the constant rate, and GCC of 2014, which is there for a comparison
+    /// of that year.
     pub fn default_controllers() -> Vec<Algorithm> {
-        Algorithm::all().filter(|algorithm| algorithm.name() != "fixed").collect()
+        Algorithm::all().filter(|algorithm| !["fixed", "gcc:rmcat-02"].contains(&algorithm.name())).collect()
     }
 
     /// What its runs depend on, in one line: the name of its journal.

@@ -233,6 +233,7 @@ pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, 
         payloads,
         repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frame_request(spec.codec) },
         playout_deadline: repair.playout_deadline,
+        receive_side: spec.controller.receive_side(),
         quench_above: spec.receiver_limit,
         overhead: ends.overhead,
         ..MediaReceiverConfig::new(ends.receiver, "receiver", spec.reported())

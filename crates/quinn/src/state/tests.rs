@@ -75,6 +75,8 @@ fn every_controller_finds_the_capacity_from_acknowledgements() {
             "gcc:thesis" => assert!((1e6..3.3e6).contains(&rate), "{rate}"),
             // Without arrival times it sees no queue, and there is no loss: it goes beyond the capacity.
             "gcc:remb" => assert!(rate > 4.5e6, "{rate}"),
+            // The same, at 5 % a second.
+            "gcc:rmcat-02" => assert!(rate > 2.5e6, "{rate}"),
             name => assert!((1.5e6..3.3e6).contains(&rate), "{name}: {rate}"),
         }
     }

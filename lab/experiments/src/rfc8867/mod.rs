@@ -68,14 +68,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Every case with every controller; quick, a few cases with one seed of each part.
+    /// Every case with every controller but GCC of 2014, which is older than these cases; quick, a few cases with one seed of each part.
     pub fn new(quick: bool) -> Self {
         let seeds = |seeds: &[u64]| seeds.iter().copied().take(if quick { 1 } else { seeds.len() }).collect();
         let variants = Variant::ALL.map(|variant| (Part::HeldOutVariant(variant), vec![VARIANT_SEED]));
         let mut parts =
             vec![(Part::Tuning, seeds(&TUNING_SEEDS)), (Part::HeldOutSeeds, seeds(&HELD_OUT_SEEDS))];
         parts.extend(variants);
-        Self { quick, controllers: Algorithm::all().collect(), parts }
+        let controllers = Algorithm::all().filter(|controller| controller.name() != "gcc:rmcat-02").collect();
+        Self { quick, controllers, parts }
     }
 
     /// The cases, each with the expectations of its file and its own.

@@ -36,7 +36,7 @@ const TEXT: &str = include_str!("page.md");
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Controllers that the draft does not have.
-const TODAY: [&str; 3] = ["gcc:libwebrtc", "scream:rfc8298", "scream:v2"];
+const TODAY: [&str; 4] = ["gcc:remb", "gcc:libwebrtc", "scream:rfc8298", "scream:v2"];
 
 /// The runs to make.
 #[derive(Debug, Clone, PartialEq, Eq)]

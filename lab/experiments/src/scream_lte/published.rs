@@ -57,10 +57,10 @@ impl Published {
         }
     }
 
-    /// The controller that stands for it: receiver-side GCC with REMB as in early 2014, and SCReAM of draft -00.
+    /// The controller that stands for it: that of draft-alvestrand-rmcat-congestion-02, to which the draft refers, and SCReAM of draft -00.
     pub(super) const fn controller(self) -> &'static str {
         match self {
-            Self::Gcc => "gcc:remb",
+            Self::Gcc => "gcc:rmcat-02",
             Self::Scream => "scream:d00",
         }
     }

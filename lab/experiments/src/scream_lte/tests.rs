@@ -110,7 +110,7 @@ fn a_plan_makes_each_run_once() {
         tasks
     };
     let varied = (READINGS.len() - 1) * 2;
-    assert_eq!(of(false).len(), 24 * 2 * 3 + 24 * 3 + varied * 4);
+    assert_eq!(of(false).len(), 24 * 2 * 3 + 24 * 4 + varied * 4);
     assert_eq!(of(true).len(), 8 * 2);
     // Interrupted early, the tables of the draft are complete first.
     assert!(of(false).iter().take(48).all(|task| task.reading == JUDGED && task.seed == 1));

@@ -222,8 +222,8 @@ form | where
 `{ algorithm = "nada", kappa = 0.4, tau = "450 ms" }` | `controller` of a scenario
 `tuned.toml`, with lines `algorithm = "nada"`, `kappa = 0.4`, `tau = "450 ms"` | as the first
 
-`delay-target` and `priority` of a scenario go before constants. A receiver that computes an estimate, as of `gcc:remb` and `nada`, keeps its own
-constants.
+`delay-target` and `priority` of a scenario go before constants. A receiver that computes an estimate, as of `gcc:remb`, `gcc:rmcat-02` and `nada`,
+keeps its own constants.
 "#;
 
 /// The page of all constants. Variants with the constants and values of an earlier algorithm are named with it.

@@ -300,7 +300,8 @@ impl MediaReceiver {
             }
             Reporter::Estimate(estimator) => {
                 if let Some(sent) = extensions.send_time {
-                    estimator.on_packet(now, sent, size);
+                    let is_video = self.config.format(header.payload_type).framing == Framing::Marker;
+                    estimator.on_packet(now, sent, size, is_video.then_some((header.ssrc, header.timestamp)));
                 }
             }
             Reporter::None => {}
