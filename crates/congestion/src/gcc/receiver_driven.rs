@@ -43,7 +43,13 @@ pub struct Config {
 impl Config {
     /// With libwebrtc's loss rule.
     pub fn within(limits: Limits) -> Self {
-        Self { limits, reports: ReportConfig::libwebrtc(), silence: RttConfig::default(), pacing: 2.5, tcp_friendly: false }
+        Self {
+            limits,
+            reports: ReportConfig::libwebrtc(),
+            silence: RttConfig::default(),
+            pacing: 2.5,
+            tcp_friendly: false,
+        }
     }
 
     /// draft-alvestrand-rmcat-congestion-02 (February 2014), whose text is not to be had whole. Growth by 5 % with each report: as in its

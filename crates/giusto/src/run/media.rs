@@ -234,6 +234,7 @@ pub(crate) fn receiver(spec: &MediaSpec, ends: Ends) -> Result<EncodedEndpoint, 
         repair: RepairConfig { nack: repair.nack, key_frames: repair.key_frame_request(spec.codec) },
         playout_deadline: repair.playout_deadline,
         receive_side: spec.controller.receive_side(),
+        report_interval: spec.report_interval,
         quench_above: spec.receiver_limit,
         overhead: ends.overhead,
         ..MediaReceiverConfig::new(ends.receiver, "receiver", spec.reported())

@@ -58,6 +58,8 @@ pub struct MediaSpec {
     pub ecn: Ecn,
     /// Repair of lost packets.
     pub repair: RepairSpec,
+    /// Interval of the receiver's reports, of losses for example. Default 1 s.
+    pub report_interval: TimeDelta,
 }
 
 /// How lost packets of a media session are repaired. Repair packets are part of the target rate.
@@ -320,6 +322,7 @@ impl MediaSpec {
             route_changes: Vec::new(),
             ecn: Ecn::NotEct,
             repair: RepairSpec::default(),
+            report_interval: TimeDelta::from_seconds(1),
         };
         let limits = media.limits_where_given([None; 3]);
         Self { limits, ..media }

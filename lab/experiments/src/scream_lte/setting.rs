@@ -23,6 +23,10 @@ pub(super) const JUDGED: &str = "as judged";
 /// The lowest bitrate of Table 1, at which a call starts (§9.1.6, `scaleFactor = scaleFactorMin`).
 pub(super) const LOWEST: DataRate = DataRate::from_bps(150_000);
 
+/// Interval of the reports to `gcc:rmcat-02`, with each of which its loss rule grows by 5 %. Table 1 has 75 kbit/s of RTCP, of which 104 bytes
+/// each 100 ms take 8.
+const REPORTS: TimeDelta = TimeDelta::from_millis(100);
+
 /// One thing that differs from what is judged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
@@ -36,6 +40,19 @@ pub(super) const READINGS: &[Reading] = &[
     Reading {
         name: "start at 300, minimum 30 kbit/s",
         change: |spec| {
+            let Limits { min, start, .. } = Limits::default();
+            spec.media.limits = spec.media.limits.with_min(min).with_start(start);
+        },
+    },
+    Reading {
+        name: "reports each second",
+        change: |spec| spec.media.report_interval = TimeDelta::from_seconds(1),
+    },
+    Reading { name: "5 MHz", change: |spec| spec.config.deployment.resource_blocks = 25 },
+    Reading {
+        name: "5 MHz, start at 300, minimum 30 kbit/s",
+        change: |spec| {
+            spec.config.deployment.resource_blocks = 25;
             let Limits { min, start, .. } = Limits::default();
             spec.media.limits = spec.media.limits.with_min(min).with_start(start);
         },
@@ -100,6 +117,9 @@ impl Reading {
     ) -> CitySpec {
         let mut media = MediaSpec::new(Some(statistical(30.0)), Some(AudioConfig::default()));
         media.controller = controller;
+        if controller.receive_side().rmcat_02 {
+            media.report_interval = REPORTS;
+        }
         media.limits = media.limits.with_min(LOWEST).with_start(LOWEST);
         let mut config = CityConfig {
             seed,

@@ -121,7 +121,7 @@ fn every_reading_is_a_city_and_differs() {
     let mut seen = Vec::new();
     for reading in READINGS {
         for place in PLACES {
-            let spec = reading.city(place, 16, "scream:d00".parse().unwrap(), 1);
+            let spec = reading.city(place, 16, "gcc:rmcat-02".parse().unwrap(), 1);
             spec.config.validate().unwrap();
             giusto::city::Calls::new(&spec).unwrap();
             assert!(!seen.contains(&spec), "{}", reading.name);

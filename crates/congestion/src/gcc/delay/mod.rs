@@ -39,8 +39,4 @@ pub(in crate::gcc) use {
     kalman_two_state::Covariance,
 };
 #[cfg(feature = "thesis")]
-pub(crate) use {
-    detector::Detector,
-    grouping::GroupDelta,
-    kalman_two_state::KalmanTwoState,
-};
+pub(crate) use {detector::Detector, grouping::GroupDelta, kalman_two_state::KalmanTwoState};

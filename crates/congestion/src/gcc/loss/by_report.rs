@@ -425,7 +425,10 @@ mod tests {
         };
         let rule = |from| ByReport::new(ReportConfig::draft(), from);
         assert_eq!((rate(rule(kbps(20))), rate(rule(kbps(100)))), (17_500, 87_500));
-        assert_eq!((rate(rule(kbps(20)).tcp_friendly()), rate(rule(kbps(100)).tcp_friendly())), (25_280, 87_500));
+        assert_eq!(
+            (rate(rule(kbps(20)).tcp_friendly()), rate(rule(kbps(100)).tcp_friendly())),
+            (25_280, 87_500)
+        );
     }
 
     /// `send_side_bandwidth_estimation_unittest.cc`, `DoesntReapplyBitrateDecreaseWithoutFollowingRemb`.

@@ -165,9 +165,10 @@ proptest! {
     fn any_input_keeps_limits_and_deadlines(
         packets in prop::collection::vec((0_u64..10_000_000_000, any::<u64>(), 0_u64..100_000, 0_u8..8), 0..300),
         thesis: bool,
+        rmcat_02: bool,
     ) {
         let aimd = if thesis { AimdConfig::thesis() } else { AimdConfig::libwebrtc() };
-        let config = Config { aimd, ..Config::libwebrtc() };
+        let config = Config { aimd, rmcat_02, ..Config::libwebrtc() };
         let mut side = ReceiveSide::new(config).unwrap();
         let (mut now, mut sent) = (0, 0);
         for (time, wild, size, kind) in packets {
@@ -180,7 +181,8 @@ proptest! {
                 }
             }
             let now = Timestamp::from_nanos(now);
-            side.on_packet(now, PeerTimestamp::from_nanos(sent), DataSize::from_bytes(size));
+            let sent = Some(PeerTimestamp::from_nanos(sent)).filter(|_| kind != 3);
+            side.on_packet(now, sent, DataSize::from_bytes(size));
             side.poll_estimate(now);
             prop_assert!(side.next_timeout().is_none_or(|due| due > now || due == Timestamp::MAX));
             if let Some(estimate) = side.estimate() {

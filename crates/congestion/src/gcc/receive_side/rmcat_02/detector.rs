@@ -179,8 +179,9 @@ impl Detector {
             (self.above, self.signal) = (None, Signal::UnderUse);
         } else {
             // When the trend crossed the threshold within the first interval is unknown.
-            let (time, frames) =
-                self.above.map_or((departure_ms / 2.0, 1), |(time, frames)| (time + departure_ms, frames + 1));
+            let (time, frames) = self
+                .above
+                .map_or((departure_ms / 2.0, 1), |(time, frames)| (time + departure_ms, frames + 1));
             let is_long = time > OVER_USE_MS && frames > 1;
             let found = is_long && self.offset >= self.previous_offset;
             self.above = Some(if found { (0.0, 0) } else { (time, frames) });

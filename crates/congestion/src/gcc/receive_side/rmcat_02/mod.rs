@@ -94,7 +94,7 @@ impl Estimator {
     /// Makes the updates that are due.
     pub(super) fn advance(&mut self, now: Timestamp) -> Option<Decision> {
         let mut decision = None;
-        while let Some(due) = self.due.filter(|&due| due <= now) {
+        while let Some(due) = self.due.filter(|&due| due <= now && due < Timestamp::MAX) {
             if self.detector.is_some() && due - self.last_frame > STREAM_TIMEOUT {
                 self.detector = None;
                 self.rate = RateControl::new(self.min);

@@ -4,7 +4,10 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
-use crate::{gcc::arithmetic::scaled, target::Signal};
+use crate::{
+    gcc::arithmetic::{scaled, sum},
+    target::Signal,
+};
 
 /// Limit of the estimate before it is known (`RemoteRateControl`).
 const MAX: DataRate = DataRate::from_bps(30_000_000);
@@ -191,7 +194,8 @@ impl RateControl {
                 self.enter(Region::Above);
             }
         }
-        let grown = DataRate::from_bps((self.rate.as_bps() as f64 * self.growth(now, noise)) as u64 + STEP.as_bps());
+        let grown = (self.rate.as_bps() as f64 * self.growth(now, noise)) as u64;
+        let grown = sum(DataRate::from_bps(grown), STEP);
         let held = core::mem::take(&mut self.held);
         let reached = self.beta * held.as_bps() as f64;
         if reached <= grown.as_bps() as f64 {

@@ -104,3 +104,64 @@ fn libwebrtc_of_2014_has_the_same_estimates() {
         assert_eq!(ours.len(), recorded.len(), "{}", case.name);
     }
 }
+
+/// By hand: with an update each second the response time is 1 s + 200 ms + 300 ms; without noise the growth is
+/// 1.005 + 0.0407 / (1 + e^(0.0025 · (0.85 · 1500 − 800))) = 1.0145 a second, three times of it without a known maximum.
+#[test]
+fn growth_slows_with_noise_and_response_time() {
+    let growth = |noise: f64, interval_ms: u64| {
+        let mut rate = RateControl::new(DataRate::ZERO);
+        let mut estimates = Vec::new();
+        for step in 0..200 {
+            let received = rate.estimate().unwrap_or(DataRate::from_bps(1_000_000));
+            rate.update(at(step * interval_ms), Signal::Normal, received, noise);
+            estimates.extend(rate.estimate().map(|rate| rate.as_bps() as f64));
+        }
+        let seconds = interval_ms as f64 / 1000.0;
+        // Less the constant step.
+        let [.., before, last] = estimates[..] else { panic!("no estimates") };
+        ((last - 1000.0) / before - 1.0) / seconds / 3.0
+    };
+    assert!((growth(0.0, 1000) - 0.0145).abs() < 2e-4, "{}", growth(0.0, 1000));
+    assert!((growth(50.0, 1000) - 0.0100).abs() < 2e-4, "{}", growth(50.0, 1000));
+    // 1.005 at least.
+    assert!((growth(1e6, 1000) - 0.005).abs() < 1e-5, "{}", growth(1e6, 1000));
+    // 0.85 · 600 − 800 < 0: 0.005 + 0.0407 · 0.674.
+    assert!((growth(0.0, 100) - 0.0324).abs() < 5e-4, "{}", growth(0.0, 100));
+}
+
+#[test]
+fn packets_without_a_frame_count_towards_the_received_rate_only() {
+    let estimate = |audio: bool| {
+        let mut estimator = Estimator::new(&Config::rmcat_02());
+        for frame in 0..60 {
+            let now = at(frame * 33);
+            estimator.on_packet(
+                now,
+                Some(PeerTimestamp::from_nanos(now.as_nanos())),
+                DataSize::from_bytes(1000),
+            );
+            if audio {
+                estimator.on_packet(now, None, DataSize::from_bytes(1000));
+            }
+        }
+        (estimator.estimate().unwrap().as_bps() as f64, estimator.detector.unwrap().noise_variance())
+    };
+    let [(alone, noise), (with_audio, same_noise)] = [false, true].map(estimate);
+    assert!((with_audio / alone - 2.0).abs() < 0.05, "{alone} {with_audio}");
+    assert!((noise - same_noise).abs() < 1e-12);
+}
+
+#[test]
+fn everything_is_forgotten_after_two_seconds_without_frames() {
+    let mut estimator = Estimator::new(&Config::rmcat_02());
+    for frame in 0..100 {
+        let now = at(frame * 33);
+        estimator.on_packet(now, Some(PeerTimestamp::from_nanos(now.as_nanos())), DataSize::from_bytes(1000));
+    }
+    assert!(estimator.estimate().is_some());
+    estimator.advance(at(5000));
+    assert!(estimator.estimate().is_some(), "the last frame came at 3.267 s, the update at 5 s");
+    estimator.advance(at(6000));
+    assert_eq!((estimator.estimate(), estimator.next_timeout()), (None, None));
+}
