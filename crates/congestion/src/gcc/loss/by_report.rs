@@ -427,7 +427,7 @@ mod tests {
         assert_eq!((rate(rule(kbps(20))), rate(rule(kbps(100)))), (17_500, 87_500));
         assert_eq!(
             (rate(rule(kbps(20)).tcp_friendly()), rate(rule(kbps(100)).tcp_friendly())),
-            (25_280, 87_500)
+            (25_285, 87_500)
         );
     }
 

@@ -100,9 +100,9 @@ impl Estimator {
                 self.rate = RateControl::new(self.min);
             }
             if self.detector.is_none() {
-                // Nothing happens until the next packet, at the first update from now on.
-                let passed = (now - due).as_nanos() / INTERVAL.as_nanos() + 1;
-                self.due = Some(due + TimeDelta::from_nanos(INTERVAL.as_nanos().saturating_mul(passed)));
+                // Nothing happens until the next packet, but the times of updates stay the same.
+                let since = TimeDelta::from_nanos((now - due).as_nanos() % INTERVAL.as_nanos());
+                self.due = Some(now + (INTERVAL - since));
                 return decision;
             }
             decision = self.update(due).or(decision);
