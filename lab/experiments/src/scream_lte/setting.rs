@@ -48,11 +48,11 @@ pub(super) const READINGS: &[Reading] = &[
         name: "reports each second",
         change: |spec| spec.media.report_interval = TimeDelta::from_seconds(1),
     },
-    Reading { name: "5 MHz", change: |spec| spec.config.deployment.resource_blocks = 25 },
+    Reading { name: "5 MHz", change: half_spectrum },
     Reading {
         name: "5 MHz, start at 300, minimum 30 kbit/s",
         change: |spec| {
-            spec.config.deployment.resource_blocks = 25;
+            half_spectrum(spec);
             let Limits { min, start, .. } = Limits::default();
             spec.media.limits = spec.media.limits.with_min(min).with_start(start);
         },
@@ -133,6 +133,12 @@ impl Reading {
         (self.change)(&mut spec);
         spec
     }
+}
+
+/// 5 MHz instead of 10.
+fn half_spectrum(spec: &mut CitySpec) {
+    let CityConfig { downlink, uplink, deployment, .. } = &mut spec.config;
+    [downlink.blocks, uplink.blocks, deployment.resource_blocks] = [25; 3];
 }
 
 /// `CoDel` with a target and an interval in ms.
