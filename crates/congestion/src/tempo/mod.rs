@@ -11,6 +11,11 @@
 //!
 //! The model: one bottleneck with a capacity, a queue, a delay without queue, and a share of packets that is lost whatever we send. While
 //! a queue stands, what arrives is the capacity for us.
+//!
+//! # Why it is stable
+//!
+//! Drain is a proportional controller of an integrator: the queue q changes by (rate / D − 1), the rate by −q / h. It is stable for a dead
+//! time below h · π/2. All flows give up the same share, while the additive parts are larger shares of smaller rates: two rates approach each other.
 
 mod arrivals;
 mod base_delay;

@@ -10,6 +10,8 @@ use giusto_net::{
     driver::{ReceiveError, Verdict},
     encoder::EncoderError,
 };
+#[cfg(feature = "browser")]
+use giusto_session::keys::{KeyId, KeyRing};
 use giusto_session::{
     call::{
         Answer, CallCounters, CallError, CallEvent, CallId, CallRefusal, Calls, CallsConfig, MAX_NAME_BYTES,
@@ -17,8 +19,6 @@ use giusto_session::{
     },
     path_mtu::PathMtuSearch,
 };
-#[cfg(feature = "browser")]
-use giusto_session::keys::{KeyId, KeyRing};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::{
     TryRng,

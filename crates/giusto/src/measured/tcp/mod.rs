@@ -1,6 +1,6 @@
 //! TCP as load: the kernel's TCP to a `giusto recv --accept tcp`, and the responsiveness of a path under that load.
 //!
-//! A connection begins with [`MAGIC`] and a byte for its kind. On a load connection follow blocks, each with a kind and a length of 24
+//! A connection begins with `MAGIC` and a byte for its kind. On a load connection follow blocks, each with a kind and a length of 24
 //! bits; the far end answers a probe block by its content, and the end of the data by the number of bytes. On a probe connection
 //! the far end answers each 8 bytes. An answer is a kind and 8 bytes.
 
