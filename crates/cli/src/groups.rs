@@ -27,7 +27,8 @@ const COMMANDS: &[(&str, &[Group])] = &[
         ("Output", &["metrics", "interval", "verbose", "histogram", "live", "no_open", "json_lines", "csv", "wide", "json"]),
     ]),
     ("call", &[
-        ("Far end", &["listen", "browser", "once", "max_calls", "key_file", "silence"]),
+        ("Far end", &["listen", "browser", "once", "max_calls", "silence"]),
+        ("Protection", &["key_file", "insecure", "srtp", "fingerprint", "certificate"]),
         ("Rate control", &["controller", "max_rate", "start_rate", "min_rate", "feedback", "delay_target"]),
         ("Media", &["video", "audio", "encoder", "media", "encoder_command", "frame_rate", "repair", "scenario", "flow",
                     "set", "seed"]),
