@@ -40,6 +40,7 @@ mod absent {
     use super::MonitorArgs;
     use crate::usage::misuse;
 
+    #[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
     pub(crate) fn prepare() -> anyhow::Result<()> {
         Ok(())
     }

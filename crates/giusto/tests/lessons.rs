@@ -72,7 +72,7 @@ fn a_lesson_is_guessed_turned_and_tried() {
             );
             // The knobs can be turned to it, each to one position.
             let settings: Vec<&Setting> = step.settings.iter().filter(|own| !is_expectation(own)).collect();
-            let positions = lesson.knobs.iter().flat_map(|knob| {
+            let positions = lesson.knobs.iter().filter_map(|knob| {
                 let fits =
                     |own: &&giusto::scenario::Step| own.settings.iter().all(|one| settings.contains(&one));
                 knob.positions.iter().filter(fits).max_by_key(|own| own.settings.len())

@@ -197,18 +197,18 @@ impl Watch {
         fn changed<T: PartialEq + ToString + Clone>(
             name: &str,
             old: &mut Option<T>,
-            new: &Option<T>,
+            new: Option<&T>,
         ) -> Option<String> {
-            let new = new.as_ref()?;
+            let new = new?;
             let before = old.replace(new.clone())?;
             (before != *new).then(|| format!("{name} {} → {}", before.to_string(), new.to_string()))
         }
         let old = &mut self.path;
         let parts = [
-            changed("address", &mut old.address, &new.address),
-            changed("MTU", &mut old.mtu, &new.mtu),
-            changed("DSCP", &mut old.dscp, &new.dscp),
-            changed("TTL", &mut old.ttl, &new.ttl),
+            changed("address", &mut old.address, new.address.as_ref()),
+            changed("MTU", &mut old.mtu, new.mtu.as_ref()),
+            changed("DSCP", &mut old.dscp, new.dscp.as_ref()),
+            changed("TTL", &mut old.ttl, new.ttl.as_ref()),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))

@@ -92,7 +92,7 @@ fn run(engine: &mut Engine, store: &mut Store, time: std::ops::Range<u64>) -> u6
                 store.record(entry).unwrap();
             }
         }
-        if now.as_nanos() % 60_000_000_000 == 0 {
+        if now.as_nanos().is_multiple_of(60_000_000_000) {
             store.maintain(now.as_nanos() / 1_000_000_000).unwrap();
         }
         let next = running.iter().map(|(end, _)| *end).chain(engine.poll_timeout()).min();
@@ -137,7 +137,8 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
     assert_eq!(hours[&(to_c, START + 7 * 3600)].count, 30);
     let known = reader.hours(Metric::Known, START).unwrap();
     let share = |hour: u64| known[&(to_c, START + hour * 3600)].mean;
-    assert_eq!([share(5), share(6), share(7), share(8)], [1.0, 0.0, 0.5, 1.0]);
+    let shares = [share(5), share(6), share(7), share(8)].map(|share| (share * 100.0).round() as i64);
+    assert_eq!(shares, [100, 0, 50, 100]);
     let loss = reader.hours(Metric::Loss, START).unwrap();
     assert_eq!(loss.get(&(to_c, START + 6 * 3600)), None);
     // 10 of 60 minutes with 5 %.

@@ -120,7 +120,7 @@ fn a_year_of_a_mesh_of_ten_hosts() {
     for metric in [Metric::Loss, Metric::RttP99] {
         let asked = Asked { metric: Some(metric), ..Asked::default() };
         time(&format!("matrix, {metric}"), &|reader| {
-            drop(overview(&site, reader, &asked, now).unwrap().to_html())
+            drop(overview(&site, reader, &asked, now).unwrap().to_html());
         });
     }
     for span in Span::ALL {

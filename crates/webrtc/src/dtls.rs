@@ -95,7 +95,7 @@ impl Certificate {
     /// The text says what failed.
     pub fn generate_in(path: &Path) -> Result<Self, String> {
         let made = Self::generate().map_err(|error| error.to_string())?;
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let text = format!("certificate {}\nkey {}\n", hex(&made.0.certificate), hex(&made.0.private_key));
         let file = File::options().write(true).create_new(true).mode(0o600).open(path);
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| error.to_string())?;

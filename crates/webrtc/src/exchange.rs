@@ -11,7 +11,10 @@ use std::{
 };
 
 use giusto_net::{Clock, ReceiveBatch, SendError, UdpSocket, Wait, is_passing};
-use giusto_session::{call::KeyExchange, keys::KeyId};
+use giusto_session::{
+    call::{ExchangeResult, KeyExchange},
+    keys::KeyId,
+};
 use giusto_units::{TimeDelta, Timestamp};
 use sha2::{Digest, Sha256};
 
@@ -127,7 +130,7 @@ pub struct DtlsListener {
     origin: Instant,
     peers: BTreeMap<SocketAddr, Peer>,
     queue: VecDeque<(SocketAddr, Vec<u8>)>,
-    results: VecDeque<(SocketAddr, Result<(KeyId, Vec<u8>), String>)>,
+    results: VecDeque<(SocketAddr, ExchangeResult)>,
 }
 
 #[derive(Debug)]
@@ -196,7 +199,7 @@ impl KeyExchange for DtlsListener {
         self.queue.pop_front()
     }
 
-    fn poll_result(&mut self) -> Option<(SocketAddr, Result<(KeyId, Vec<u8>), String>)> {
+    fn poll_result(&mut self) -> Option<(SocketAddr, ExchangeResult)> {
         self.results.pop_front()
     }
 }

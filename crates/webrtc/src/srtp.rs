@@ -148,7 +148,7 @@ impl Srtp {
     }
 }
 
-/// The cipher of a call between two giusto ends: AEAD_AES_128_GCM (RFC 7714), whose master keys and salts are the first 28 bytes of the
+/// The cipher of a call between two giusto ends: `AEAD_AES_128_GCM` (RFC 7714), whose master keys and salts are the first 28 bytes of the
 /// secrets.
 pub fn cipher(outgoing: &[u8; 32], incoming: &[u8; 32]) -> Option<Box<dyn MediaCipher>> {
     let profile = ProtectionProfile::AeadAes128Gcm;

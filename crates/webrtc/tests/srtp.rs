@@ -8,7 +8,7 @@ use giusto_webrtc::srtp::{MasterKeys, Srtp};
 const KEY: &str = "e1f97a0d3e018be0d64fa32c06de4139";
 const SALT: &str = "0ec675ad498afeebb6960b3aabe6";
 
-/// The packets of `srtp_validate` in libsrtp's `test/srtp_driver.c`, under these keys with AES_CM_128_HMAC_SHA1_80.
+/// The packets of `srtp_validate` in libsrtp's `test/srtp_driver.c`, under these keys with `AES_CM_128_HMAC_SHA1_80`.
 const RTP: &str = "800f1234decafbadcafebabeabababababababababababababababab";
 const SRTP: &str = "800f1234decafbadcafebabe4e55dc4ce79978d88ca4d215949d2402b78d6acc99ea179b8dbb";
 const RTCP: &str = "81c8000bcafebabeabababababababababababababababab";

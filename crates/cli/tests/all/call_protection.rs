@@ -145,7 +145,7 @@ fn srtp_needs_keys_that_both_ends_have() {
     let error = |args: &[&str]| {
         let output = run(&[&["call", "127.0.0.1:1", "--srtp"], args].concat());
         assert_eq!(output.status.code(), Some(2));
-        text(&output.stderr).to_owned()
+        text(&output.stderr)
     };
     if cfg!(feature = "browser") {
         assert!(error(&[]).contains("add --fingerprint"));

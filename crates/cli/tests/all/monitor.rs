@@ -141,7 +141,7 @@ loss = 0.5
         assert!(Command::new("chmod").arg("600").arg(path).status().unwrap().success());
     }
 
-    /// What `sqlite3` of Python, another program with SQLite, finds in the database.
+    /// What `sqlite3` of Python, another program with `SQLite`, finds in the database.
     fn query(folder: &Path, text: &str) -> Option<Value> {
         let script = "import json, sqlite3, sys\n\
                       db = sqlite3.connect(sys.argv[1])\n\

@@ -253,7 +253,7 @@ fn a_live_page_holds_what_was_run() {
     assert!(error.contains("a page cannot run a bound"), "{error}");
     // Before the runs.
     let error = refused(&[&["compare", "media", "--controller", "all", "--out", "new"][..], &live].concat());
-    assert!(error.contains("--live-page: controllers: 17: choose at most 8"), "{error}");
+    assert!(error.contains("--live-page: controllers: 18: choose at most 8"), "{error}");
     let error = refused(&["sim", "s.toml", "--out", "new", "--live-page", "--engine", "nowhere.gz"]);
     assert!(error.contains("nowhere.gz: cannot be read"), "{error}");
     assert!(refused(&["sim", "s.toml", "--live-page"]).contains("--out"));

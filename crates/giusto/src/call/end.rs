@@ -419,6 +419,7 @@ impl LocalEnd {
 }
 
 /// The cipher of this build.
+#[cfg_attr(feature = "browser", expect(clippy::unnecessary_wraps, reason = "other builds have none"))]
 fn own_cipher() -> Option<MakeCipher> {
     #[cfg(feature = "browser")]
     return Some(giusto_webrtc::srtp::cipher);

@@ -6,6 +6,9 @@ use giusto_units::Timestamp;
 
 use crate::keys::KeyId;
 
+/// The id and the bytes of the key that two ends have agreed on, or why they have none.
+pub type ExchangeResult = Result<(KeyId, Vec<u8>), String>;
+
 /// The listening end of a key agreement whose datagrams share the socket of the calls: their first byte is 20 to 63 (RFC 7983 §7).
 pub trait KeyExchange: std::fmt::Debug {
     /// Handles a received datagram.
@@ -21,5 +24,5 @@ pub trait KeyExchange: std::fmt::Debug {
     fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)>;
 
     /// The next result, if any.
-    fn poll_result(&mut self) -> Option<(SocketAddr, Result<(KeyId, Vec<u8>), String>)>;
+    fn poll_result(&mut self) -> Option<(SocketAddr, ExchangeResult)>;
 }

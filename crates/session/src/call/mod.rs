@@ -50,7 +50,7 @@ mod protection;
 pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
 pub use end::CallStatus;
 pub use event::{CallError, CallEvent, CallId};
-pub use exchange::KeyExchange;
+pub use exchange::{ExchangeResult, KeyExchange};
 pub use keys::{MakeCipher, MediaCipher};
 pub use media::CallMedia;
 pub use messages::{

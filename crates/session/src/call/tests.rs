@@ -553,6 +553,7 @@ fn the_listener_says_which_protection_it_requires() {
 struct Flip([u8; 2]);
 
 impl Flip {
+    #[expect(clippy::unnecessary_wraps, reason = "as ciphers are made")]
     fn make(outgoing: &[u8; 32], incoming: &[u8; 32]) -> Option<Box<dyn MediaCipher>> {
         assert_ne!(outgoing, incoming);
         Some(Box::new(Self([outgoing[0], incoming[0]])))

@@ -68,8 +68,8 @@ impl Listener {
         let process = Running(child);
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
-        // Warnings come first, such as that of a key file that all may read.
-        while line.starts_with("warning: ") {
+        // Warnings come first, such as that of a key file that all may read, and the fingerprint of a certificate.
+        while line.starts_with("warning: ") || line.starts_with("fingerprint ") {
             line.clear();
             stderr.read_line(&mut line).unwrap();
         }

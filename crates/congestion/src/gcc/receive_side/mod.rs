@@ -111,7 +111,7 @@ impl ReceiveSide {
     }
 
     /// Handles the arrival of a packet that was `sent` at this time on the sender's clock. With `None` it counts towards the received rate
-    /// only. With [`rmcat_02`](Config::rmcat_02) the time should be that of the first packet of its video frame, and `None` for all but
+    /// only. With `gcc:rmcat-02` the time should be that of the first packet of its video frame, and `None` for all but
     /// videos.
     pub fn on_packet(&mut self, now: Timestamp, sent: impl Into<Option<PeerTimestamp>>, size: DataSize) {
         self.now = self.now.max(now);
