@@ -120,13 +120,22 @@ impl Engine {
 
     /// What came of a job, of its direction and, with STAMP, of the way back: the entries for the store.
     pub fn on_result(&mut self, job: &Job, there: Sample, back: Option<Sample>) -> Vec<Entry> {
-        if let Some(task) = self.tasks.iter_mut().find(|task| task.job.series == job.series) {
+        let task = self.tasks.iter_mut().find(|task| task.job.series == job.series);
+        let is_watched = task.is_some();
+        if let Some(task) = task {
             task.is_running = false;
         }
         let thresholds = &job.stream.thresholds;
         let mut entries = vec![self.entry(job.series.clone(), job.time, there, thresholds)];
         if let Some((series, back)) = way_back(job).zip(back) {
             entries.push(self.entry(series, job.time, back, thresholds));
+        }
+        // A reload has removed the stream while it ran: its result is kept, and it has no state.
+        if !is_watched {
+            for series in entries.iter().filter_map(|entry| entry.series.as_ref()) {
+                self.watches.remove(series);
+                self.states.remove(series);
+            }
         }
         entries
     }

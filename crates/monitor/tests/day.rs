@@ -256,4 +256,10 @@ fn a_reload_keeps_streams_and_their_states() {
     assert_eq!((before, after), (2 * 30 + 2 * 6, 3 * 30 + 3 * 6 + 2));
     assert_eq!(engine.troubles().missed, 0);
     assert_eq!(engine.states()[&series("b", "voice")].results, [60, 0]);
+    // A stream that is removed while it runs leaves a result and no state.
+    let job = engine.poll(Timestamp::from_nanos((START + 3600) * 1_000_000_000)).unwrap();
+    spec.streams.retain(|stream| stream.id != job.series.stream);
+    engine.reload(&spec, "a");
+    assert_eq!(engine.on_result(&job, Sample::Unknown("an end".to_owned()), None).len(), 1);
+    assert!(!engine.states().contains_key(&job.series));
 }

@@ -247,7 +247,8 @@ loss = 0.5
             monitor.process.signal("HUP");
             monitor.says("the configuration was read again");
             monitor.shows(&known("near", "far", 1).replace("load", "flow"));
-            assert!(!monitor.get("/metrics").contains("stream=\"load\""));
+            let metrics = monitor.get("/metrics");
+            assert!(!metrics.contains("stream=\"load\""), "{metrics}");
 
             monitor.process.signal("TERM");
             assert!(monitor.process.output_of_end().success());
