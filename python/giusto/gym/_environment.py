@@ -92,7 +92,6 @@ class Core:
         if scenarios is not None:
             check_range("scenarios", scenarios, 1, 2**32 - 1)
         check_range("threads", threads, 0, 2**16 - 1)
-        check_step(step_s)
         self.environments = _giusto.Environments(
             count,
             benchmark=benchmark,

@@ -292,9 +292,9 @@ fn a_long_queue_makes_a_path_unresponsive_under_load() {
         assert!(rate > 15e6 && rate < 20e6 * 1448.0 / 1514.0 * 1.03, "{rate}");
         let responsiveness = &sent["responsiveness"];
         let figure = |name: &str| responsiveness[name].as_f64().unwrap_or_else(|| panic!("{name}: {sent}"));
-        // The queue holds 150 ms, and is between half full and full.
+        // The queue holds 150 ms. The means count the first second too, in which it fills; without load a request takes 0.3 ms.
         for name in ["handshake_ms", "request_ms", "loaded_request_ms"] {
-            assert!(figure(name) > 40.0, "{name}: {responsiveness}");
+            assert!(figure(name) > 25.0, "{name}: {responsiveness}");
         }
         assert!(figure("request_ms") < 400.0, "{responsiveness}");
         let foreign = 60_000.0 / f64::midpoint(figure("handshake_ms"), figure("request_ms"));
