@@ -75,6 +75,8 @@ impl MasterKeys {
 pub struct Srtp {
     profile: String,
     overhead: u64,
+    /// Bytes from the flag E of SRTCP to the end of the packet.
+    rtcp_tail: usize,
     outgoing: Context,
     incoming: Context,
 }
@@ -104,6 +106,7 @@ impl Srtp {
         Ok(Self {
             profile: keys.name.clone(),
             overhead: tag as u64,
+            rtcp_tail: INDEX_BYTES + keys.profile.rtcp_auth_tag_len(),
             outgoing: context(&keys.local, false)?,
             incoming: context(&keys.remote, true)?,
         })
@@ -140,6 +143,11 @@ impl Srtp {
     /// [`SrtpError::Packet`] if it is forged, repeated or damaged.
     pub fn unprotect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
         let clear = if is_rtcp(packet) {
+            // The library takes SRTCP that says it is not encrypted as it is, without a look at its tag.
+            let flag = packet.len().checked_sub(self.rtcp_tail).and_then(|at| packet.get(at));
+            if flag.is_none_or(|flag| flag & ENCRYPTED == 0) {
+                return Err(SrtpError::Packet("SRTCP that is not encrypted".to_owned()));
+            }
             self.incoming.decrypt_rtcp(packet)
         } else {
             self.incoming.decrypt_rtp(packet)
@@ -170,6 +178,10 @@ impl MediaCipher for Srtp {
         self.unprotect(datagram).ok()
     }
 }
+
+/// The flag E and the index of SRTCP, and the flag (RFC 3711 §3.4; RFC 7714 §9.2).
+const INDEX_BYTES: usize = 4;
+const ENCRYPTED: u8 = 0x80;
 
 fn refused(error: impl std::fmt::Display) -> SrtpError {
     SrtpError::Packet(error.to_string())

@@ -51,4 +51,7 @@ fn the_cipher_of_a_call_has_one_key_for_each_direction() {
         assert_eq!(listener.open(&protected).unwrap(), clear);
         assert_eq!(listener.open(&protected), None, "a copy");
     }
+    // RTCP that says it is not encrypted, with the flag behind it (RFC 7714 §9.2).
+    let forged = [bytes(RTCP), vec![0; 16], vec![0, 0, 0, 9]].concat();
+    assert_eq!(cipher(2, 1).open(&forged), None);
 }
