@@ -8,7 +8,7 @@ use clap::Args;
 #[command(after_help = "Examples:
   giusto monitor monitor.toml
   giusto monitor monitor.toml --here berlin    on the host that the file calls berlin
-  giusto monitor monitor.toml --check          only reads the file
+  giusto monitor monitor.toml --check          checks the file
 SIGHUP reads the file again. docs/how-to/monitor.md has a first file, docs/reference/monitor.md all keys.")]
 #[cfg_attr(not(feature = "monitor"), allow(dead_code, reason = "only the monitor reads them"))]
 pub(crate) struct MonitorArgs {

@@ -8,7 +8,7 @@
 //! | [`watch`] | outages, changes of the path, and bounds that are crossed |
 //! | [`engine`] | all of it for the pairs of a host, without input and output |
 //! | [`store`] | results, figures of hours and days, and events in `SQLite` |
-//! | [`notice`] | what a webhook is told |
+//! | [`notice`] | the body of a notice |
 //! | [`pages`] | the pages |
 //! | [`exposition`] | the state for Prometheus |
 //! | [`service`] | the monitor that runs: clock, threads, sockets |

@@ -1,4 +1,4 @@
-//! What a webhook is told, and when it is told again.
+//! The bodies of notices to a webhook, and when a notice is sent again.
 
 use giusto_units::{TimeDelta, Timestamp};
 use serde_json::json;

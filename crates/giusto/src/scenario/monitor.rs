@@ -50,7 +50,7 @@ pub struct MonitorSpec {
     pub pairs: Vec<(usize, usize)>,
     /// What is sent between the hosts of each pair.
     pub streams: Vec<WatchedStream>,
-    /// Who is told that a threshold is crossed.
+    /// Receiver of notices about thresholds.
     pub webhook: Option<Webhook>,
     /// How long results are kept.
     pub retention: Retention,
@@ -131,7 +131,7 @@ impl Default for Thresholds {
     }
 }
 
-/// Who is told that a threshold is crossed.
+/// Receiver of notices about thresholds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// The URL, of HTTP.

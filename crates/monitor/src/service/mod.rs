@@ -109,7 +109,7 @@ struct Shared {
 ///
 /// # Errors
 ///
-/// [`ServiceError`] where the database cannot be opened or the address is taken. Later errors are told and do not end it.
+/// [`ServiceError`] where the database cannot be opened or the address is taken. Later errors are printed and do not end it.
 pub fn run(config: Config, host: &mut Host<'_>, stop: &AtomicBool) -> Result<(), ServiceError> {
     let mut service = Service::start(config, host)?;
     let hold = host.hold;
@@ -258,7 +258,7 @@ impl Service {
                     }
                     Err(error) if !self.told_failed => {
                         self.told_failed = true;
-                        (host.say)(&format!("warning: webhook: {error}: it is told again"));
+                        (host.say)(&format!("warning: webhook: {error}: the notice will be sent again"));
                     }
                     Err(_) => {}
                 }

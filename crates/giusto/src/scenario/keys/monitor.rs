@@ -32,7 +32,7 @@ keys! { PARTS {
     "host", List(&Table(&HOST)), Required("[]"), "Hosts; each runs `giusto recv`";
     "stream", List(&Table(&STREAM)), Required("[]"), "Streams between the hosts of each pair";
     "threshold", Table(&THRESHOLD), Unset, "Bounds of all streams that have none of their own";
-    "webhook", Table(&WEBHOOK), Unset, "Who is told that a bound is crossed, and that it is kept again";
+    "webhook", Table(&WEBHOOK), Unset, "Receiver of a notice when a threshold is crossed, and when it is met again";
     "retention", Table(&RETENTION), Unset, "How long results are kept";
 } }
 
