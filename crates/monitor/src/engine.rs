@@ -1,6 +1,6 @@
 //! The monitor of a host, without input and output: which stream is due, and what its result changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use giusto::scenario::{HostSpec, MonitorSpec, Thresholds, WatchedKind, WatchedStream};
 use giusto_units::{TimeDelta, Timestamp};
@@ -65,12 +65,13 @@ impl Engine {
     /// A monitor that runs on the host called `here`, one of those in `spec`.
     pub fn new(spec: &MonitorSpec, here: &str) -> Self {
         let mut engine = Self::default();
-        engine.reload(spec, here);
+        engine.reload(0, spec, here);
         engine
     }
 
-    /// Goes on with another configuration. Streams that it also has keep their places in time and their states.
-    pub fn reload(&mut self, spec: &MonitorSpec, here: &str) {
+    /// Goes on with another configuration. Streams that it also has keep their places in time and their states; those that it has no
+    /// longer are watched no longer: the entries end what went on of them at `now`, in seconds.
+    pub fn reload(&mut self, now: u64, spec: &MonitorSpec, here: &str) -> Vec<Entry> {
         self.has_webhook = spec.webhook.is_some();
         let tasks = tasks(spec, here).into_iter().map(|mut task| {
             if let Some(old) = self.tasks.iter().find(|old| old.job.series == task.job.series) {
@@ -80,14 +81,28 @@ impl Engine {
             task
         });
         self.tasks = tasks.collect();
-        let mut kept: Vec<SeriesKey> = self.tasks.iter().map(|task| task.job.series.clone()).collect();
-        kept.extend(self.tasks.iter().filter_map(|task| way_back(&task.job)));
-        self.watches.retain(|series, _| kept.contains(series));
-        self.states.retain(|series, _| kept.contains(series));
+        self.forget_unwatched(now)
     }
 
-    /// Takes over the events that a monitor before has left open: those of outages and bounds.
-    pub fn resume(&mut self, events: &[(SeriesKey, EventKind, String)]) {
+    /// Drops what is known of series that are not measured, and ends what went on of them.
+    fn forget_unwatched(&mut self, now: u64) -> Vec<Entry> {
+        let mut kept: BTreeSet<SeriesKey> = self.tasks.iter().map(|task| task.job.series.clone()).collect();
+        kept.extend(self.tasks.iter().filter_map(|task| way_back(&task.job)));
+        self.states.retain(|series, _| kept.contains(series));
+        let gone = self.watches.extract_if(.., |series, _| !kept.contains(series));
+        let ended = gone.map(|(series, watch)| Entry {
+            series: Some(series),
+            time: now,
+            sample: None,
+            notes: watch.goes_on().map(note).collect(),
+            notices: Vec::new(),
+        });
+        ended.filter(|entry| !entry.notes.is_empty()).collect()
+    }
+
+    /// Takes over the events that a monitor before has left open: those of outages and bounds. The entries end those of series that are
+    /// not watched here at `now`, in seconds.
+    pub fn resume(&mut self, now: u64, events: &[(SeriesKey, EventKind, String)]) -> Vec<Entry> {
         let mut open: BTreeMap<&SeriesKey, (bool, Vec<Bound>)> = BTreeMap::new();
         for (series, kind, name) in events {
             let (out, crossed) = open.entry(series).or_default();
@@ -97,6 +112,7 @@ impl Engine {
         for (series, (out, crossed)) in open {
             self.watches.insert(series.clone(), Watch::resumed(out, crossed));
         }
+        self.forget_unwatched(now)
     }
 
     /// The next stream that is due; `None` if there is none now.
@@ -130,12 +146,13 @@ impl Engine {
         if let Some((series, back)) = way_back(job).zip(back) {
             entries.push(self.entry(series, job.time, back, thresholds));
         }
-        // A reload has removed the stream while it ran: its result is kept, and it has no state.
+        // A reload has removed the stream while it ran: its result is kept, and nothing that would go on.
         if !is_watched {
-            for series in entries.iter().filter_map(|entry| entry.series.as_ref()) {
-                self.watches.remove(series);
-                self.states.remove(series);
+            for entry in &mut entries {
+                entry.notes.clear();
+                entry.notices.clear();
             }
+            self.forget_unwatched(job.time);
         }
         entries
     }

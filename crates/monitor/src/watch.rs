@@ -144,6 +144,19 @@ impl Watch {
         self.bounds.get(bound as usize).is_some_and(|state| state.crossed)
     }
 
+    /// The changes that would end what goes on: an outage and crossed bounds.
+    pub fn goes_on(&self) -> impl Iterator<Item = Change> {
+        let bounds = Bound::ALL.into_iter().filter(|bound| self.is_crossed(*bound));
+        let kept = bounds.map(|bound| Change::Bound {
+            bound,
+            crossed: false,
+            value: None,
+            limit: None,
+            reason: None,
+        });
+        self.out.then_some(Change::OutageEnded).into_iter().chain(kept)
+    }
+
     fn state(&mut self, bound: Bound) -> &mut BoundState {
         let [reachable, loss, rtt, delay, mos] = &mut self.bounds;
         match bound {

@@ -215,7 +215,7 @@ fn a_monitor_that_starts_again_goes_on_where_it_was() {
     let last = store.last_result().unwrap().unwrap();
     assert!(first.end - last <= 120, "{}", first.end - last);
     let mut engine = Engine::new(&spec, "a");
-    engine.resume(&store.open_events().unwrap());
+    assert!(engine.resume(second.start, &store.open_events().unwrap()).is_empty());
     for entry in giusto_monitor::engine::gap(Some(last), second.start, TimeDelta::from_seconds(60)) {
         store.record(entry).unwrap();
     }
@@ -250,16 +250,33 @@ fn a_reload_keeps_streams_and_their_states() {
     let host = giusto::scenario::HostSpec { id: "d".to_owned(), address: "192.0.2.4".to_owned() };
     spec.hosts.push(host);
     spec.pairs.push((0, 3));
-    engine.reload(&spec, "a");
+    assert!(engine.reload(START + 1800, &spec, "a").is_empty());
     let after = run(&mut engine, &mut store, START + 1800..START + 3600);
     // The new ones begin at once.
     assert_eq!((before, after), (2 * 30 + 2 * 6, 3 * 30 + 3 * 6 + 2));
     assert_eq!(engine.troubles().missed, 0);
     assert_eq!(engine.states()[&series("b", "voice")].results, [60, 0]);
-    // A stream that is removed while it runs leaves a result and no state.
-    let job = engine.poll(Timestamp::from_nanos((START + 3600) * 1_000_000_000)).unwrap();
+    // An outage ends with the stream that is removed while it runs, which leaves a result, no state and nothing that goes on.
+    let next = |engine: &mut Engine, seconds: u64| {
+        engine.poll(Timestamp::from_nanos((START + seconds) * 1_000_000_000)).unwrap()
+    };
+    let nothing = || Sample::Unknown("an end".to_owned());
+    let job = next(&mut engine, 3600);
+    store.record_all(engine.on_result(&job, nothing(), None)).unwrap();
+    assert_eq!(store.open_events().unwrap().len(), 1, "an outage");
+    let job = (1..9)
+        .map(|minute| next(&mut engine, 3600 + 60 * minute))
+        .find(|next| next.series == job.series)
+        .unwrap();
     spec.streams.retain(|stream| stream.id != job.series.stream);
-    engine.reload(&spec, "a");
-    assert_eq!(engine.on_result(&job, Sample::Unknown("an end".to_owned()), None).len(), 1);
+    store.record_all(engine.reload(START + 4200, &spec, "a")).unwrap();
+    assert_eq!(store.open_events().unwrap(), []);
+    let late = engine.on_result(&job, nothing(), None);
+    assert_eq!(late.len(), 1);
+    store.record_all(late).unwrap();
     assert!(!engine.states().contains_key(&job.series));
+    assert_eq!(store.open_events().unwrap(), []);
+    // So does one that a monitor before has left.
+    let left = [(job.series, EventKind::Outage, String::new())];
+    assert_eq!(engine.resume(START + 4300, &left).len(), 1);
 }

@@ -167,9 +167,9 @@ impl Service {
         let database = config.database.clone();
         let mut store = Store::open(&database, config.spec.retention)?;
         let mut engine = Engine::new(&config.spec, &config.here);
-        engine.resume(&store.open_events()?);
-        let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
         let now = wall_clock();
+        store.record_all(engine.resume(seconds(now), &store.open_events()?))?;
+        let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
         for entry in gap(store.last_result()?, seconds(now), longest) {
             store.record(entry)?;
         }
@@ -345,7 +345,9 @@ impl Service {
             }
         }
         self.store.set_retention(config.spec.retention);
-        self.engine.reload(&config.spec, &config.here);
+        let ended = self.engine.reload(seconds(wall_clock()), &config.spec, &config.here);
+        let written = self.store.record_all(ended);
+        self.note_written(written, host);
         *self.shared.site.lock().unwrap_or_else(PoisonError::into_inner) =
             site(&config, Path::new(self.store.path()));
         self.config = config;

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, net::SocketAddr};
 
 use giusto_measure::{ClockEstimator, ClockSample, ErrorHistogram};
-use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     event::CallError,
@@ -108,6 +108,8 @@ pub(super) struct End<M> {
     /// What protects the media, once the call is offered here or accepted there.
     pub(super) guard: Option<Guard>,
     pub(super) media: Option<M>,
+    /// Media that came before there was somebody to take them.
+    early: Vec<(Timestamp, Vec<u8>, Ecn)>,
     /// The beginning of the call, on our clock.
     pub(super) zero: Timestamp,
     /// The same of the far end, on its clock.
@@ -158,6 +160,7 @@ impl<M: CallMedia> End<M> {
             keys: None,
             guard: None,
             media: None,
+            early: Vec::new(),
             zero: now,
             their_zero_ns: None,
             same_clock: None,
@@ -227,6 +230,20 @@ impl<M: CallMedia> End<M> {
         self.last_heard = now;
         self.next = now;
         self.on_clock(now);
+        for (at, bytes, ecn) in std::mem::take(&mut self.early) {
+            let media_time = self.media_time(at);
+            if let Some(media) = &mut self.media {
+                media.handle_datagram(media_time, &bytes, ecn);
+            }
+        }
+    }
+
+    /// Keeps media that arrive before this end has begun, such as those right behind the acceptance.
+    pub(super) fn keep_early(&mut self, at: Timestamp, bytes: &[u8], ecn: Ecn) {
+        const MAX_EARLY: usize = 64;
+        if self.early.len() < MAX_EARLY {
+            self.early.push((at, bytes.to_vec(), ecn));
+        }
     }
 
     /// Time at which `handle_timeout` must be called.

@@ -281,6 +281,24 @@ fn a_flood_of_requests_is_not_answered_beside_a_call() {
 }
 
 #[test]
+fn media_right_behind_the_acceptance_are_not_lost() {
+    let both = Offer { wants: offer(None).sends, ..offer(Some(1000)) };
+    let mut network = Network::new([None, None], both);
+    // What the listener sends in its first 50 ms arrives in one go: the caller takes all of it before it takes the event.
+    let mut first = None;
+    network.fate = Box::new(move |now, from, _, bytes| {
+        let is_answer = from == address(2) && !matches!(messages::Kind::of(bytes), messages::Kind::Control);
+        let since = now - *first.get_or_insert(now);
+        vec![if is_answer || since > MILLI * 40 { (MILLI * 140 - since).max(MILLI * 20) } else { MILLI * 20 }]
+    });
+    network.run(at(3000));
+    let sent = network.listener.media(network.served[0]).unwrap().sent;
+    let received = &network.caller.media(network.call).unwrap().received;
+    assert_eq!(received.len() as u64, sent);
+    assert!(received[3] < at(1), "several came with the acceptance: {received:?}");
+}
+
+#[test]
 fn a_call_begins_flows_and_ends_with_figures() {
     for keys in [None, Some(ring("11"))] {
         let both = Offer { wants: offer(None).sends, ..offer(Some(1000)) };

@@ -42,8 +42,9 @@ impl<M: CallMedia> Calls<M> {
         }
         end.last_heard = end.last_heard.max(now);
         let media_time = end.media_time(now);
-        if let Some(media) = &mut end.media {
-            media.handle_datagram(media_time, &bytes, ecn);
+        match &mut end.media {
+            Some(media) => media.handle_datagram(media_time, &bytes, ecn),
+            None => end.keep_early(now, &bytes, ecn),
         }
         self.touch(id);
     }
