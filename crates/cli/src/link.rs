@@ -69,6 +69,11 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
+    /// Start the time of the links with the first RTP or RTCP datagram; what comes before passes at once [default: with COMMAND, or
+    /// with the first datagram of a relay after the handshake]
+    #[arg(long)]
+    start_with_media: bool,
+
     /// Random seed [default: that of the scenario]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
     seed: Option<u64>,
@@ -173,6 +178,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
         max_lateness: args.max_lateness,
         realtime: args.realtime,
         start: None,
+        with_media: args.start_with_media,
     };
     let progress = Progress::live();
     for line in plan.describe() {

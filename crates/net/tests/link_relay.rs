@@ -39,7 +39,12 @@ struct Relay {
 
 impl Relay {
     fn start(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>) -> Self {
-        Self::with(pairs, config, queue, LiveConfig { start: Start::FirstPacket, ..LiveConfig::default() })
+        Self::with(
+            pairs,
+            config,
+            queue,
+            LiveConfig { start: Start::First(|_| true), ..LiveConfig::default() },
+        )
     }
 
     fn with(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>, live: LiveConfig) -> Self {

@@ -66,7 +66,7 @@ async fn call(controller: &'static str) -> Vec<Frame> {
     let mut emulator = Emulator::new(links, routes, DataSize::from_bytes(10_000_000)).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let live = LiveConfig {
-        start: Start::FirstPacket,
+        start: Start::First(|_| true),
         stop: Some(Arc::clone(&stop)),
         clock: Some(clock),
         ..LiveConfig::default()

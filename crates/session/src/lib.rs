@@ -17,4 +17,5 @@ mod session;
 pub mod stamp;
 pub mod video;
 
+pub use envelope::is_control;
 pub use session::Session;

@@ -19,7 +19,8 @@ use crate::common::{
 use serde_json::Value;
 
 const GOES: Duration = Duration::from_millis(400);
-const STANDS: Duration = Duration::from_millis(40);
+/// Longer than the period of any strategy here, 113.6 ms: a wake-up falls into it.
+const STANDS: Duration = Duration::from_millis(130);
 
 /// Stops the process again and again until it ends.
 fn stutter(mut child: Child) -> Output {

@@ -57,8 +57,11 @@ pub struct LinkOptions {
     /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
     pub realtime: Option<u8>,
     /// Of a relay: when the time of the links begins. From there to the end of the duration, RTP and RTCP cross the links; all other
-    /// datagrams pass at once, and only `stop` ends the run. Default: `None`, with the first datagram, and all cross them.
+    /// datagrams pass at once, and only `stop` ends the run. Default: `None`: with the first datagram of a relay that belongs to no
+    /// handshake (giusto's own, DTLS, STUN), or with the command.
     pub start: Option<StartSignal>,
+    /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: no.
+    pub with_media: bool,
 }
 
 impl Default for LinkOptions {
@@ -69,6 +72,7 @@ impl Default for LinkOptions {
             max_lateness: TimeDelta::from_micros(500),
             realtime: None,
             start: None,
+            with_media: false,
         }
     }
 }
@@ -348,8 +352,8 @@ fn sleeper(options: &LinkOptions) -> SleeperConfig {
     SleeperConfig { realtime_priority: options.realtime, ..SleeperConfig::default() }
 }
 
-/// Relays UDP between clients and targets across the links until the end that the options give. The time of the links begins with
-/// the first datagram.
+/// Relays UDP between clients and targets across the links until the end that the options give. The time of the links begins as the
+/// options say.
 ///
 /// `ready` receives the addresses of the relay, `report` the state once a second.
 ///
@@ -371,7 +375,8 @@ pub fn relay(
     let config = LiveConfig {
         start: match &options.start {
             Some(start) => Start::Signal { start: start.clone(), crosses: is_media },
-            None => Start::FirstPacket,
+            None if options.with_media => Start::First(is_media),
+            None => Start::First(begins),
         },
         duration: options.duration,
         stop: Some(Arc::clone(&options.stop)),
@@ -390,8 +395,26 @@ fn is_media(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(128..=191))
 }
 
+/// Whether a datagram is more than a handshake, whose time is not that of what follows. STUN by its cookie (RFC 8489 §5), DTLS by its
+/// content type and version (RFC 9147 §4).
+fn begins(datagram: &[u8]) -> bool {
+    let is_handshake = matches!(datagram, [0..=3, _, _, _, 0x21, 0x12, 0xa4, 0x42, ..] | [20..=63, 254, ..]);
+    !is_handshake && !giusto_session::is_control(datagram)
+}
+
+/// Whether an IP packet is RTP or RTCP over UDP.
+fn is_media_packet(packet: &[u8]) -> bool {
+    const UDP: u8 = 17;
+    let (protocol, header) = match packet.first() {
+        Some(first @ 0x40..=0x4f) => (packet.get(9), usize::from(first & 15) * 4),
+        Some(0x60..=0x6f) => (packet.get(6), 40),
+        _ => return false,
+    };
+    protocol == Some(&UDP) && packet.get(header + 8..).is_some_and(is_media)
+}
+
 /// Runs a command in a network namespace of its own, whose only way out leads across the links to the network namespace of the
-/// calling thread. The time of the links begins with the command, and ends with it.
+/// calling thread. The time of the links begins with the command, or as the options say, and ends with it.
 ///
 /// The environment of the command has `GIUSTO_FAR` and `GIUSTO_FAR6`, the addresses of the far side, and `GIUSTO_NEAR` and
 /// `GIUSTO_NEAR6`, its own.
@@ -446,7 +469,9 @@ pub fn command(
     if asked.at_terminal {
         child.take_terminal();
     }
-    let config = LiveConfig { watch_interval: LOOK, sleeper: sleeper(options), ..LiveConfig::default() };
+    let start = if options.with_media { Start::First(is_media_packet) } else { Start::AtOnce };
+    let config =
+        LiveConfig { start, watch_interval: LOOK, sleeper: sleeper(options), ..LiveConfig::default() };
     let mut ended = None;
     let mut was_ended = false;
     let look = |link_now: Timestamp| {

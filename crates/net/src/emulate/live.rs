@@ -64,8 +64,8 @@ pub enum Start {
     /// With the call of [`run`].
     #[default]
     AtOnce,
-    /// With the first packet.
-    FirstPacket,
+    /// With the first packet whose content this accepts. Those before it pass at once, unseen by the links and the observer.
+    First(fn(&[u8]) -> bool),
     /// When `start` is set. Before, and after the end of the duration, packets pass at once, unseen by the links and the observer;
     /// the run goes on until it is stopped. So a session can begin and end outside the time of the links.
     Signal {
@@ -142,9 +142,10 @@ pub fn run<S: Shell>(
     let clock = config.clock.unwrap_or_else(Clock::start);
     let mut sleeper = Sleeper::new(config.sleeper.clone());
     let mut origin = matches!(config.start, Start::AtOnce).then(|| clock.now());
-    let signal = match &config.start {
-        Start::Signal { start, crosses } => Some((start, crosses)),
-        Start::AtOnce | Start::FirstPacket => None,
+    let (signal, is_first) = match &config.start {
+        Start::Signal { start, crosses } => (Some((start, crosses)), None),
+        Start::First(is_first) => (None, Some(is_first)),
+        Start::AtOnce => (None, None),
     };
     let end = config.duration.map(|duration| Timestamp::ZERO + duration);
     let mut lateness = ErrorHistogram::new();
@@ -156,7 +157,7 @@ pub fn run<S: Shell>(
         let any = shell.receive(clock, |at, arrival, content| {
             let start = match signal {
                 Some((signal, _)) => origin.or_else(|| signal.get(clock)),
-                None => origin.or(Some(at)),
+                None => origin.or_else(|| is_first.is_some_and(|is_first| is_first(content)).then_some(at)),
             };
             origin = start;
             let link_at = start.map(|start| since(start, at));

@@ -18,6 +18,8 @@ use crate::{
 /// The kinds of the messages of calls: plain and authenticated. Those of the measurement protocol end at `0x33`.
 pub(super) const CONTROL: u8 = 0x34;
 pub(super) const SEALED_CONTROL: u8 = 0x35;
+/// The kinds of messages.
+pub(crate) const CONTROL_KINDS: [u8; 2] = [CONTROL, SEALED_CONTROL];
 
 /// The size to which Hello is padded: larger than every answer to it.
 pub(super) const OPENING_BYTES: usize = 256;

@@ -53,6 +53,7 @@ pub use event::{CallError, CallEvent, CallId};
 pub use exchange::{ExchangeResult, KeyExchange};
 pub use keys::{MakeCipher, MediaCipher};
 pub use media::CallMedia;
+pub(crate) use messages::CONTROL_KINDS;
 pub use messages::{
     Answer, AudioOffer, CallRefusal, DelayFigures, EndFigures, MAX_NAME_BYTES, MAX_OFFERED_VIDEOS,
     MediaOffer, Offer, ReceivedFigures, ReceivedStream, RepairOffer, SentFigures, VideoOffer,

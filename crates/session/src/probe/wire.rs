@@ -69,6 +69,8 @@ const DATA: u8 = 0x30;
 const CONTROL: u8 = 0x31;
 const SEALED_DATA: u8 = 0x32;
 const SEALED_CONTROL: u8 = 0x33;
+/// The kinds of messages.
+pub(crate) const CONTROL_KINDS: [u8; 2] = [CONTROL, SEALED_CONTROL];
 
 /// The kind of a datagram, according to its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
