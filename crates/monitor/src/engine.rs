@@ -89,8 +89,11 @@ impl Engine {
         let mut kept: BTreeSet<SeriesKey> = self.tasks.iter().map(|task| task.job.series.clone()).collect();
         kept.extend(self.tasks.iter().filter_map(|task| way_back(&task.job)));
         self.states.retain(|series, _| kept.contains(series));
-        let gone = self.watches.extract_if(.., |series, _| !kept.contains(series));
-        let ended = gone.map(|(series, watch)| Entry {
+        let (watched, gone) =
+            std::mem::take(&mut self.watches).into_iter().partition(|(series, _)| kept.contains(series));
+        self.watches = watched;
+        let gone: BTreeMap<_, _> = gone;
+        let ended = gone.into_iter().map(|(series, watch)| Entry {
             series: Some(series),
             time: now,
             sample: None,
