@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Compares the goodput of this kernel's TCP across `giusto link` with that of `giusto sim`, on links drawn from a seed.
+
+    lab/kernel_parity.py --giusto target/release/giusto --out kernel-parity [--links 8] [--runs 6] [--seeds 40] [--jobs 4]
+
+A link has a capacity, a round-trip time, a drop-tail queue and, every second one, random loss towards the receiver. For each one iperf3 sends
+for `--warmup` + `--duration` with each congestion control, in network namespaces of its own, `--runs` times with a seed of the link each; the
+simulator runs the same scenario with `--seeds` seeds. Both goodputs are those after the warm-up, with the 95 % interval of their mean
+(Student's t). The interval of the relative difference (Welch) decides: the two agree if it is within 5 %, differ if it has nothing in common
+with that band, and are undecided else. The band was chosen before the first run.
+
+A run whose packets were too late at p99 (`--max-lateness`) is in the figures, and counted. Needs iperf3, `ip` and `unshare`, and root or user
+namespaces; else it ends with status 77. Writes `runs.csv` and prints the table of docs/reproduce/kernel-parity.md.
+"""
+
+import argparse
+import concurrent.futures
+import csv
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BAND = 0.05
+CONTROLS = {"cubic": "cubic", "reno": "new-reno"}
+SKIPPED = 77
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """What is drawn: bit/s, ms, ms at the capacity, and a probability."""
+
+    rate_bps: int
+    rtt_ms: float
+    queue_ms: float
+    loss: float
+
+    def scenario(self, control, warmup, duration):
+        """The scenario of one endless TCP flow; the way back neither loses nor delays acknowledgements."""
+        wire = f'delay = "{self.rtt_ms / 2:.1f} ms"'
+        return f"""duration = "{warmup + duration} s"
+warmup = "{warmup} s"
+[[link]]
+id = "out"
+from = "here"
+to = "there"
+rate = "{self.rate_bps} bit/s"
+{wire}
+loss = {self.loss}
+queue = {{ kind = "drop-tail", limit = "{self.queue_ms:.1f} ms" }}
+[[link]]
+id = "back"
+from = "there"
+to = "here"
+rate = "1 Gbit/s"
+{wire}
+[[flow]]
+id = "tcp"
+kind = "tcp"
+control = "{CONTROLS[control]}"
+via = ["out"]
+back = ["back"]
+start = {{ uniform = "100 ms" }}
+"""
+
+    def name(self):
+        """How the table calls it."""
+        loss = f", {self.loss * 100:g} %" if self.loss else ""
+        return f"{self.rate_bps / 1e6:g} Mbit/s, {self.rtt_ms:g} ms, {self.queue_ms:g} ms{loss}"
+
+
+def draw(count, seed):
+    """Links, log-uniform in each value; the queue is half to twice the bandwidth-delay product, and at least ten packets."""
+    chance = random.Random(seed)
+
+    def between(low, high):
+        return math.exp(chance.uniform(math.log(low), math.log(high)))
+
+    links = []
+    for number in range(count):
+        rate, rtt = round(between(2e6, 20e6), -5), round(between(10, 120))
+        queue = max(round(rtt * between(0.5, 2)), math.ceil(10 * 12_000e3 / rate))
+        # Drawn for every link, so that a link stays the same if this rule changes.
+        loss = round(between(0.001, 0.01), 4)
+        links.append(Link(int(rate), rtt, queue, loss if number % 2 else 0.0))
+    return links
+
+
+def giusto(command, what):
+    """The JSON that a command prints; status 3 says that the figures are doubted."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 3) or not done.stdout:
+        sys.exit(f"{what}: status {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def simulated(program, file, seed):
+    """Goodput in bit/s, and the lost share of the packets sent."""
+    result = giusto([program, "sim", file, "--seed", str(seed), "--json"], f"giusto sim {file}")
+    return result["flows"][0]["goodput_bps"], dropped(result)
+
+
+def dropped(result):
+    """The share of the packets that the link towards the receiver has dropped or lost, since its start."""
+    link = next(link for link in result["links"] if link["id"] == "out")
+    return link["dropped_packets"] / link["offered_packets"]
+
+
+def namespace():
+    """The command that runs another one in a network namespace of its own."""
+    mapped = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *mapped, "--net"]
+
+
+def kernel(program, file, control, seed, args):
+    """Goodput in bit/s, the lost share of the packets sent, and the lateness of the packets in us at p99."""
+    report = f"{file}.{seed}.iperf3"
+    server = "exec iperf3 -s > /dev/null"
+    # The server may not listen yet.
+    client = (
+        f"for i in 1 2 3 4 5 6 7 8 9 10; do iperf3 -c $GIUSTO_FAR -C {control} -O {args.warmup} -t {args.duration} -J > {report} "
+        "&& break; sleep 0.2; done"
+    )
+    link = [program, "link", file, "--seed", str(seed), "--json", "--max-lateness", args.max_lateness]
+    command = [*namespace(), "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *link, "--far", server, "--", "sh", "-c", client]
+    result = giusto(command, f"giusto link {file}")
+    ended = json.loads(pathlib.Path(report).read_text())
+    if "error" in ended:
+        sys.exit(f"iperf3 across {file}: {ended['error']}")
+    used = ended["end"]["sender_tcp_congestion"]
+    if used != control:
+        sys.exit(f"iperf3 across {file}: the kernel used {used}, not {control}")
+    return ended["end"]["sum_received"]["bits_per_second"], dropped(result), result["real_time"]["lateness_us"]["p99"]
+
+
+def student(freedom, level=0.95):
+    """The two-sided quantile of Student's t, by Simpson's rule and bisection."""
+    log_scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+
+    def within(bound):
+        step = bound / 2000
+        at = [math.exp(log_scale - (freedom + 1) / 2 * math.log1p((i * step) ** 2 / freedom)) for i in range(2001)]
+        return 2 * step / 3 * (at[0] + at[-1] + 4 * sum(at[1:-1:2]) + 2 * sum(at[2:-1:2]))
+
+    low, high = 0.0, 700.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < level else (low, middle)
+    return high
+
+
+def interval(values):
+    """The mean, and half the width of its interval."""
+    spread = statistics.stdev(values) / math.sqrt(len(values))
+    return statistics.fmean(values), student(len(values) - 1) * spread
+
+
+def difference(kernels, simulations):
+    """The relative difference of the means, the bounds of its interval, and the verdict."""
+    parts = [statistics.variance(values) / len(values) for values in (kernels, simulations)]
+    # Equal values, which a simulation without chance has, leave no freedom to compute.
+    weights = sum(part**2 / (len(values) - 1) for part, values in zip(parts, (kernels, simulations), strict=True))
+    half = student(sum(parts) ** 2 / weights) * math.sqrt(sum(parts)) if weights else 0.0
+    expected = statistics.fmean(simulations)
+    middle, half = statistics.fmean(kernels) / expected - 1, half / expected
+    low, high = middle - half, middle + half
+    if -BAND <= low and high <= BAND:
+        verdict = "agree"
+    elif high < -BAND or low > BAND:
+        verdict = "differ"
+    else:
+        verdict = "undecided"
+    return middle, low, high, verdict
+
+
+def missing():
+    """Why the kernel's side cannot run, or None."""
+    for tool in ("iperf3", "ip", "unshare"):
+        if not shutil.which(tool):
+            return f"{tool} is not installed"
+    can = subprocess.run([*namespace(), "test", "-w", "/dev/net/tun"], capture_output=True, text=True, check=False)
+    return None if can.returncode == 0 else f"no network namespace with /dev/net/tun: {can.stderr.strip()}"
+
+
+def main():
+    """Runs all links with all congestion controls."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--giusto", default="giusto")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("kernel-parity"))
+    parser.add_argument("--links", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1, help="of the drawn links")
+    parser.add_argument("--runs", type=int, default=6, help="of the kernel, at least 2")
+    parser.add_argument("--seeds", type=int, default=40, help="of the simulator, at least 2")
+    parser.add_argument("--warmup", type=int, default=5, help="s")
+    parser.add_argument("--duration", type=int, default=20, help="s")
+    parser.add_argument("--max-lateness", default="2ms")
+    parser.add_argument("--jobs", type=int, default=4)
+    args = parser.parse_args()
+    if min(args.runs, args.seeds) < 2 or min(args.links, args.jobs, args.duration) < 1 or args.warmup < 0:
+        parser.error("--runs and --seeds must be at least 2, --links, --jobs and --duration at least 1, --warmup at least 0")
+    if why := missing():
+        print(f"SKIPPED kernel parity: {why}", file=sys.stderr)
+        sys.exit(SKIPPED)
+    late_us = float(args.max_lateness.removesuffix("ms")) * 1000
+    args.out.mkdir(parents=True, exist_ok=True)
+    cells = [(link, control) for link in draw(args.links, args.seed) for control in CONTROLS]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        files = []
+        for number, (link, control) in enumerate(cells):
+            files.append(f"{folder}/{number}.toml")
+            pathlib.Path(files[-1]).write_text(link.scenario(control, args.warmup, args.duration))
+        simulations = [[simulated(args.giusto, file, seed) for seed in range(1, args.seeds + 1)] for file in files]
+        # One after the other through all cells: what is slow on this machine for a time is not slow in one cell alone.
+        order = [(cell, seed) for seed in range(1, args.runs + 1) for cell in range(len(cells))]
+        futures = [pool.submit(kernel, args.giusto, files[cell], cells[cell][1], seed, args) for cell, seed in order]
+        for number, done in enumerate(concurrent.futures.as_completed(futures), 1):
+            done.result()
+            print(f"{number} of {len(futures)}", file=sys.stderr)
+    kernels = [[futures[i].result() for i, (where, _) in enumerate(order) if where == cell] for cell in range(len(cells))]
+    with (args.out / "runs.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["rate_bps", "rtt_ms", "queue_ms", "loss", "control", "by", "seed", "goodput_bps", "dropped_ratio", "lateness_p99_us"])
+        for (link, control), real, sims in zip(cells, kernels, simulations, strict=True):
+            common = [*dataclasses.astuple(link), control]
+            writer.writerows([*common, "kernel", seed, *run] for seed, run in enumerate(real, 1))
+            writer.writerows([*common, "sim", seed, *run, ""] for seed, run in enumerate(sims, 1))
+    print(f"Linux {platform.release()}, {time.strftime('%Y-%m-%d')}; 95 % intervals of {args.runs} runs of {args.duration} s after")
+    print(f"{args.warmup} s, and of {args.seeds} simulations. A link is its capacity, round-trip time, queue, and random loss.\n")
+    print("|link|TCP|kernel Mbit/s|simulator Mbit/s|difference|verdict|late runs|\n|---|---|---|---|---|---|---|")
+    verdicts = []
+    for (link, control), real, sims in zip(cells, kernels, simulations, strict=True):
+        goodputs = [[run[0] for run in runs] for runs in (real, sims)]
+        late = sum(lateness > late_us for *_, lateness in real)
+        means = [f"{mean / 1e6:.3f} ± {half / 1e6:.3f}" for mean, half in map(interval, goodputs)]
+        middle, low, high, verdict = difference(*goodputs)
+        verdicts.append(verdict)
+        text = f"{middle * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f})".replace("-", "−")
+        shown = f"**{verdict}**" if verdict == "differ" else verdict
+        print(f"|{link.name()}|{control}|{means[0]}|{means[1]}|{text}|{shown}|{late}|")
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agree", "differ", "undecided"))
+    print(f"\nOf {len(cells)} cells: {counts}.")
+
+
+if __name__ == "__main__":
+    main()
