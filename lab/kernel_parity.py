@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """Compares the goodput of this kernel's TCP across `giusto link` with that of `giusto sim`, on links drawn from a seed.
 
-    lab/kernel_parity.py --giusto target/release/giusto --out kernel-parity [--links 8] [--runs 6] [--seeds 40] [--jobs 4]
+    lab/kernel_parity.py --giusto target/release/giusto --out kernel-parity [--links 8] [--runs 16] [--seeds 100] [--jobs 8]
 
-A link has a capacity, a round-trip time, a drop-tail queue and, every second one, random loss towards the receiver. For each one iperf3 sends
-for `--warmup` + `--duration` with each congestion control, in network namespaces of its own, `--runs` times with a seed of the link each; the
-simulator runs the same scenario with `--seeds` seeds. Both goodputs are those after the warm-up, with the 95 % interval of their mean
+A link has a capacity, a round-trip time, a drop-tail queue and, every second one, random loss towards the receiver. For each one a program
+sends for `--warmup` + `--duration` with each congestion control, in network namespaces of its own, `--runs` times with a seed of the link each;
+the simulator runs the same scenario with `--seeds` seeds. Both goodputs are those after the warm-up, with the 95 % interval of their mean
 (Student's t). The interval of the relative difference (Welch) decides: the two agree if it is within 5 %, differ if it has nothing in common
 with that band, and are undecided else. The band was chosen before the first run.
 
-A run whose packets were too late at p99 (`--max-lateness`) is in the figures, and counted. Needs iperf3, `ip` and `unshare`, and root or user
+A run whose packets were too late at p99 (`--max-lateness`) is in the figures, and counted. Needs `ip` and `unshare`, and root or user
 namespaces; else it ends with status 77. Writes `runs.csv` and prints the table of docs/reproduce/kernel-parity.md.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import csv
 import dataclasses
 import json
@@ -23,8 +24,11 @@ import os
 import pathlib
 import platform
 import random
+import shlex
 import shutil
+import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +36,7 @@ import time
 
 BAND = 0.05
 CONTROLS = {"cubic": "cubic", "reno": "new-reno"}
+PORT = 5201
 SKIPPED = 77
 
 
@@ -123,23 +128,54 @@ def namespace():
 
 def kernel(program, file, control, seed, args):
     """Goodput in bit/s, the lost share of the packets sent, and the lateness of the packets in us at p99."""
-    report = f"{file}.{seed}.iperf3"
-    server = "exec iperf3 -s > /dev/null"
-    # The server may not listen yet.
-    client = (
-        f"for i in 1 2 3 4 5 6 7 8 9 10; do iperf3 -c $GIUSTO_FAR -C {control} -O {args.warmup} -t {args.duration} -J > {report} "
-        "&& break; sleep 0.2; done"
-    )
+    report = f"{file}.{seed}.report"
+    ours = shlex.join([sys.executable, str(pathlib.Path(__file__).resolve())])
+    server = f"exec {ours} --receive {args.warmup} {args.duration} > {report}"
+    client = f"exec {ours} --send $GIUSTO_FAR {control}"
     link = [program, "link", file, "--seed", str(seed), "--json", "--max-lateness", args.max_lateness]
     command = [*namespace(), "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *link, "--far", server, "--", "sh", "-c", client]
     result = giusto(command, f"giusto link {file}")
-    ended = json.loads(pathlib.Path(report).read_text())
-    if "error" in ended:
-        sys.exit(f"iperf3 across {file}: {ended['error']}")
-    used = ended["end"]["sender_tcp_congestion"]
-    if used != control:
-        sys.exit(f"iperf3 across {file}: the kernel used {used}, not {control}")
-    return ended["end"]["sum_received"]["bits_per_second"], dropped(result), result["real_time"]["lateness_us"]["p99"]
+    return float(pathlib.Path(report).read_text()), dropped(result), result["real_time"]["lateness_us"]["p99"]
+
+
+def send(address, control):
+    """Sends over TCP with this congestion control of the kernel until the receiver resets the connection."""
+    for _ in range(50):
+        with socket.socket() as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+            try:
+                sock.connect((address, PORT))
+            except ConnectionError:
+                # The receiver does not listen yet.
+                time.sleep(0.2)
+                continue
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    sock.sendall(bytes(1 << 16))
+        return
+    sys.exit(f"nobody listens at {address}:{PORT}")
+
+
+def receive(warmup, duration):
+    """Prints the bit/s that a connection delivers to its reader from `warmup` to `warmup` + `duration` seconds after it was accepted."""
+    with socket.create_server(("", PORT)) as listening:
+        sock, _ = listening.accept()
+    start = time.monotonic() + warmup
+    counted = 0
+    with sock:
+        # Closing resets: the sender has no end of its own.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        while (left := start + duration - time.monotonic()) > 0:
+            sock.settimeout(left)
+            try:
+                size = len(sock.recv(1 << 16))
+            except TimeoutError:
+                break
+            if not size:
+                sys.exit("the sender ended before the receiver")
+            if time.monotonic() >= start:
+                counted += size
+        print(8 * counted / duration, flush=True)
 
 
 def student(freedom, level=0.95):
@@ -184,7 +220,7 @@ def difference(kernels, simulations):
 
 def missing():
     """Why the kernel's side cannot run, or None."""
-    for tool in ("iperf3", "ip", "unshare"):
+    for tool in ("ip", "unshare"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
     can = subprocess.run([*namespace(), "test", "-w", "/dev/net/tun"], capture_output=True, text=True, check=False)
@@ -198,18 +234,24 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("kernel-parity"))
     parser.add_argument("--links", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1, help="of the drawn links")
-    parser.add_argument("--runs", type=int, default=6, help="of the kernel, at least 2")
-    parser.add_argument("--seeds", type=int, default=40, help="of the simulator, at least 2")
+    parser.add_argument("--runs", type=int, default=16, help="of the kernel, at least 2")
+    parser.add_argument("--seeds", type=int, default=100, help="of the simulator, at least 2")
     parser.add_argument("--warmup", type=int, default=5, help="s")
     parser.add_argument("--duration", type=int, default=20, help="s")
     parser.add_argument("--max-lateness", default="2ms")
-    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--send", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--receive", nargs=2, type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.send:
+        return send(*args.send)
+    if args.receive:
+        return receive(*args.receive)
     if min(args.runs, args.seeds) < 2 or min(args.links, args.jobs, args.duration) < 1 or args.warmup < 0:
         parser.error("--runs and --seeds must be at least 2, --links, --jobs and --duration at least 1, --warmup at least 0")
     if why := missing():
         print(f"SKIPPED kernel parity: {why}", file=sys.stderr)
-        sys.exit(SKIPPED)
+        return SKIPPED
     late_us = float(args.max_lateness.removesuffix("ms")) * 1000
     args.out.mkdir(parents=True, exist_ok=True)
     cells = [(link, control) for link in draw(args.links, args.seed) for control in CONTROLS]
@@ -248,7 +290,8 @@ def main():
         print(f"|{link.name()}|{control}|{means[0]}|{means[1]}|{text}|{shown}|{late}|")
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agree", "differ", "undecided"))
     print(f"\nOf {len(cells)} cells: {counts}.")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
