@@ -7,10 +7,12 @@ A link has a capacity, a round-trip time, a drop-tail queue and, every second on
 sends for `--warmup` + `--duration` with each congestion control, in network namespaces of its own, `--runs` times with a seed of the link each;
 the simulator runs the same scenario with `--seeds` seeds. Both goodputs are those after the warm-up, with the 95 % interval of their mean
 (Student's t). The interval of the relative difference (Welch) decides: the two agree if it is within 5 %, differ if it has nothing in common
-with that band, and are undecided else. The band was chosen before the first run.
+with that band, and are undecided else. The band was chosen before the first run. As a control, the kernel is also compared with simulations of
+a link of 15 % less capacity and twice the loss: a comparison that does not find these different finds nothing.
 
 A run whose packets were too late at p99 (`--max-lateness`) is in the figures, and counted. Needs `ip` and `unshare`, and root or user
-namespaces; else it ends with status 77. Writes `runs.csv` and prints the table of docs/reproduce/kernel-parity.md.
+namespaces; else it ends with status 77. `--again` takes the kernel's runs from the `runs.csv` of an earlier call, so that a changed simulator is
+judged at once. Writes `runs.csv`, `cells.csv` and the scenarios, and prints the table of docs/reproduce/kernel-parity.md.
 """
 
 import argparse
@@ -31,11 +33,11 @@ import statistics
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 BAND = 0.05
 CONTROLS = {"cubic": "cubic", "reno": "new-reno"}
+KEY = ["rate_bps", "rtt_ms", "queue_ms", "loss", "tcp"]
 PORT = 5201
 SKIPPED = 77
 
@@ -76,6 +78,10 @@ via = ["out"]
 back = ["back"]
 start = {{ uniform = "100 ms" }}
 """
+
+    def worse(self):
+        """A link that a comparison has to tell from this one."""
+        return dataclasses.replace(self, rate_bps=round(self.rate_bps * 0.85), loss=self.loss * 2)
 
     def name(self):
         """How the table calls it."""
@@ -240,6 +246,7 @@ def main():
     parser.add_argument("--duration", type=int, default=20, help="s")
     parser.add_argument("--max-lateness", default="2ms")
     parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--again", action="store_true", help="take the kernel's runs from runs.csv")
     parser.add_argument("--send", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--receive", nargs=2, type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -249,48 +256,87 @@ def main():
         return receive(*args.receive)
     if min(args.runs, args.seeds) < 2 or min(args.links, args.jobs, args.duration) < 1 or args.warmup < 0:
         parser.error("--runs and --seeds must be at least 2, --links, --jobs and --duration at least 1, --warmup at least 0")
-    if why := missing():
+    if not args.again and (why := missing()):
         print(f"SKIPPED kernel parity: {why}", file=sys.stderr)
         return SKIPPED
-    late_us = float(args.max_lateness.removesuffix("ms")) * 1000
     args.out.mkdir(parents=True, exist_ok=True)
     cells = [(link, control) for link in draw(args.links, args.seed) for control in CONTROLS]
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        files = []
-        for number, (link, control) in enumerate(cells):
-            files.append(f"{folder}/{number}.toml")
-            pathlib.Path(files[-1]).write_text(link.scenario(control, args.warmup, args.duration))
-        simulations = [[simulated(args.giusto, file, seed) for seed in range(1, args.seeds + 1)] for file in files]
-        # One after the other through all cells: what is slow on this machine for a time is not slow in one cell alone.
-        order = [(cell, seed) for seed in range(1, args.runs + 1) for cell in range(len(cells))]
-        futures = [pool.submit(kernel, args.giusto, files[cell], cells[cell][1], seed, args) for cell, seed in order]
-        for number, done in enumerate(concurrent.futures.as_completed(futures), 1):
-            done.result()
-            print(f"{number} of {len(futures)}", file=sys.stderr)
-    kernels = [[futures[i].result() for i, (where, _) in enumerate(order) if where == cell] for cell in range(len(cells))]
+    files, controls = [], []
+    for number, (link, control) in enumerate(cells):
+        for paths, simulate, name in ((files, link, ""), (controls, link.worse(), "-control")):
+            paths.append(str((args.out / f"{number}-{control}{name}.toml").resolve()))
+            pathlib.Path(paths[-1]).write_text(simulate.scenario(control, args.warmup, args.duration))
+    kernels = recorded(args.out / "runs.csv", cells) if args.again else measured(cells, files, args)
+    seeds = range(1, args.seeds + 1)
+    simulations, changed = ([[simulated(args.giusto, file, seed) for seed in seeds] for file in paths] for paths in (files, controls))
     with (args.out / "runs.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["rate_bps", "rtt_ms", "queue_ms", "loss", "control", "by", "seed", "goodput_bps", "dropped_ratio", "lateness_p99_us"])
+        writer.writerow([*KEY, "by", "seed", "goodput_bps", "dropped_ratio", "lateness_p99_us"])
         for (link, control), real, sims in zip(cells, kernels, simulations, strict=True):
             common = [*dataclasses.astuple(link), control]
             writer.writerows([*common, "kernel", seed, *run] for seed, run in enumerate(real, 1))
             writer.writerows([*common, "sim", seed, *run, ""] for seed, run in enumerate(sims, 1))
-    print(f"Linux {platform.release()}, {time.strftime('%Y-%m-%d')}; 95 % intervals of {args.runs} runs of {args.duration} s after")
-    print(f"{args.warmup} s, and of {args.seeds} simulations. A link is its capacity, round-trip time, queue, and random loss.\n")
-    print("|link|TCP|kernel Mbit/s|simulator Mbit/s|difference|verdict|late runs|\n|---|---|---|---|---|---|---|")
-    verdicts = []
-    for (link, control), real, sims in zip(cells, kernels, simulations, strict=True):
-        goodputs = [[run[0] for run in runs] for runs in (real, sims)]
-        late = sum(lateness > late_us for *_, lateness in real)
-        means = [f"{mean / 1e6:.3f} ± {half / 1e6:.3f}" for mean, half in map(interval, goodputs)]
-        middle, low, high, verdict = difference(*goodputs)
-        verdicts.append(verdict)
-        text = f"{middle * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f})".replace("-", "−")
-        shown = f"**{verdict}**" if verdict == "differ" else verdict
-        print(f"|{link.name()}|{control}|{means[0]}|{means[1]}|{text}|{shown}|{late}|")
-    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agree", "differ", "undecided"))
-    print(f"\nOf {len(cells)} cells: {counts}.")
+    late_us = float(args.max_lateness.removesuffix("ms")) * 1000
+    judged = []
+    for (link, control), *runs in zip(cells, kernels, simulations, changed, strict=True):
+        real, sims, others = ([run[0] for run in one] for one in runs)
+        (kernel_bps, kernel_half), (sim_bps, sim_half) = interval(real), interval(sims)
+        middle, low, high, verdict = difference(real, sims)
+        judged.append({
+            **dict(zip(KEY, [*dataclasses.astuple(link), control], strict=True)),
+            "kernel_bps": kernel_bps, "kernel_half_bps": kernel_half, "sim_bps": sim_bps, "sim_half_bps": sim_half,
+            "difference": middle, "low": low, "high": high, "verdict": verdict,
+            "control": difference(real, others)[-1], "late": sum(run[2] > late_us for run in runs[0]), "link": link.name(),
+        })
+    with (args.out / "cells.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, judged[0])
+        writer.writeheader()
+        writer.writerows(judged)
+    print(table(judged, args))
     return 0
+
+
+def measured(cells, files, args):
+    """The runs of the kernel in each cell."""
+    # One after the other through all cells: what is slow on this machine for a time is not slow in one cell alone.
+    order = [(cell, seed) for seed in range(1, args.runs + 1) for cell in range(len(cells))]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        futures = [pool.submit(kernel, args.giusto, files[cell], cells[cell][1], seed, args) for cell, seed in order]
+        for number, done in enumerate(concurrent.futures.as_completed(futures), 1):
+            done.result()
+            print(f"{number} of {len(futures)}", file=sys.stderr)
+    return [[futures[i].result() for i, (where, _) in enumerate(order) if where == cell] for cell in range(len(cells))]
+
+
+def recorded(path, cells):
+    """The same from the file of an earlier call with these links."""
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["by"] == "kernel"]
+    found = []
+    for link, control in cells:
+        key = [str(value) for value in (*dataclasses.astuple(link), control)]
+        runs = [row for row in rows if [row[name] for name in KEY] == key]
+        found.append([(float(row["goodput_bps"]), float(row["dropped_ratio"]), float(row["lateness_p99_us"])) for row in runs])
+        if len(found[-1]) < 2:
+            sys.exit(f"{path}: {len(found[-1])} runs of the kernel with {control} on {link.name()}, need 2: was it made with this --seed?")
+    return found
+
+
+def table(judged, args):
+    """One row for each cell, in the form of the page."""
+    lines = [
+        f"Linux {platform.release()}, {time.strftime('%Y-%m-%d')}. {args.duration} s after {args.warmup} s; links of seed {args.seed}; {args.seeds} simulations. A link is its capacity, round-trip time, queue, and random loss; ± and brackets are 95 % intervals.\n",
+        "|link|TCP|kernel Mbit/s|simulator Mbit/s|difference|verdict|control|late runs|\n|---|---|---|---|---|---|---|---|",
+    ]
+    for one in judged:
+        kernel_bps, sim_bps = (f"{one[f'{by}_bps'] / 1e6:.3f} ± {one[f'{by}_half_bps'] / 1e6:.3f}" for by in ("kernel", "sim"))
+        shift = "{difference:+.1%} ({low:+.1%} to {high:+.1%})".format_map(one).replace("%", " %").replace("-", "−")
+        verdict = f"**{one['verdict']}**" if one["verdict"] == "differ" else one["verdict"]
+        lines.append(f"|{one['link']}|{one['tcp']}|{kernel_bps}|{sim_bps}|{shift}|{verdict}|{one['control']}|{one['late']}|")
+    verdicts = [one["verdict"] for one in judged]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agree", "differ", "undecided"))
+    told = sum(one["control"] == "differ" for one in judged)
+    return "\n".join([*lines, f"\nOf {len(judged)} cells: {counts}. The control differs in {told}."])
 
 
 if __name__ == "__main__":
