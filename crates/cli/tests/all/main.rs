@@ -21,6 +21,7 @@ mod explore;
 mod fragments;
 mod habits;
 mod iperf3;
+mod kernel_parity;
 mod lessons;
 mod link;
 mod link_chromium;
