@@ -19,7 +19,7 @@ fn linux_tcp_has_the_goodput_of_the_simulator() {
     script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/kernel_parity.py"));
     script.args(["--giusto", env!("CARGO_BIN_EXE_giusto"), "--out"]).arg(folder.path());
     script.args(["--links", "2", "--runs", "12", "--seeds", "40", "--warmup", "2", "--duration", "6"]);
-    let Ok(output) = script.args(["--jobs", "24"]).output() else { return skip("python3 is not installed") };
+    let Ok(output) = script.args(["--jobs", "12"]).output() else { return skip("python3 is not installed") };
     if output.status.code() == Some(SKIPPED) {
         return skip(text(&output.stderr).trim());
     }
@@ -32,8 +32,9 @@ fn linux_tcp_has_the_goodput_of_the_simulator() {
     for cell in cells {
         let value = |column: &str| cell[header.iter().position(|&name| name == column).unwrap()];
         let number = |column: &str| value(column).parse::<f64>().unwrap();
-        if number("late") > 0.0 {
-            skip("packets were too late on this machine");
+        // A few late runs move a mean of twelve less than its interval.
+        if number("late") > 3.0 {
+            skip("packets were too late on this machine in more than 3 of 12 runs");
             continue;
         }
         let what = format!("{} {}: {}", value("tcp"), value("loss"), text(&output.stdout));
