@@ -292,7 +292,7 @@ def main():
         writer = csv.DictWriter(file, judged[0])
         writer.writeheader()
         writer.writerows(judged)
-    print(table(judged, args))
+    print(table(judged, len(kernels[0]), args))
     return 0
 
 
@@ -322,10 +322,10 @@ def recorded(path, cells):
     return found
 
 
-def table(judged, args):
+def table(judged, runs, args):
     """One row for each cell, in the form of the page."""
     lines = [
-        f"Linux {platform.release()}, {time.strftime('%Y-%m-%d')}. {args.duration} s after {args.warmup} s; links of seed {args.seed}; {args.seeds} simulations. A link is its capacity, round-trip time, queue, and random loss; ± and brackets are 95 % intervals.\n",
+        f"Linux {platform.release()}, {time.strftime('%Y-%m-%d')}. {args.duration} s after {args.warmup} s; links of seed {args.seed}; {runs} runs of the kernel, {args.seeds} simulations. A link is its capacity, round-trip time, queue, and random loss; ± and brackets are 95 % intervals.\n",
         "|link|TCP|kernel Mbit/s|simulator Mbit/s|difference|verdict|control|late runs|\n|---|---|---|---|---|---|---|---|",
     ]
     for one in judged:

@@ -71,6 +71,9 @@ impl Default for RedConfig {
 
 /// A FIFO that signals on arrival, with a probability that depends on the average queue length. Signals are evenly spaced.
 ///
+/// ns-3 by default waits (`RedQueueDisc::Wait`): after a signal the next `1/p_b` packets pass, and the distance is uniform from `1/p_b` to
+/// `2/p_b`. The paper has no such wait, nor has this queue. In ns-3.37 it raises the goodput of one TCP flow by 1.6 to 3.7 %.
+///
 /// | quantity | formula of the paper |
 /// |---|---|
 /// | average | `avg ← (1 − w_q)·avg + w_q·q`; after an idle time in which `m` packets could have been sent, `avg ← (1 − w_q)^m·avg` |
