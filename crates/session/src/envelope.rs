@@ -42,14 +42,6 @@ pub enum WireError {
     Unauthenticated,
 }
 
-/// Whether a datagram is a message of a giusto session, such as of its handshake, a Ping or its end: it carries neither media nor a
-/// stream.
-pub fn is_control(datagram: &[u8]) -> bool {
-    use crate::{call, probe};
-    let kinds = [probe::wire::CONTROL_KINDS, call::CONTROL_KINDS];
-    matches!(datagram, [a, b, c, kind, ..] if [*a, *b, *c] == MAGIC && kinds.as_flattened().contains(kind))
-}
-
 /// `message` as a datagram of this kind, of at least `padded_to` bytes.
 pub(crate) fn encode(kind: u8, message: &impl Serialize, padded_to: usize) -> Vec<u8> {
     let [m0, m1, m2] = MAGIC;

@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with tolerances"))]
 
 pub mod call;
+mod control;
 mod cookie;
 mod envelope;
 mod handshakes;
@@ -17,5 +18,5 @@ mod session;
 pub mod stamp;
 pub mod video;
 
-pub use envelope::is_control;
+pub use control::is_control;
 pub use session::Session;

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use crate::common::{
-    Folder, assert_measured, giusto, json,
+    Folder, assert_measured, assert_measured_text, giusto, json,
     namespace::{Far, in_namespace},
     process::Listener,
     run, text,
@@ -43,11 +43,11 @@ fn a_file_is_sent_in_pieces_and_ends_the_stream() {
     let (receiver, to) = sink();
     let words =
         ["send", &to, "--one-way", "--raw", "-b", "4M", "--size", "1000", "--payload-file", "payload"];
-    assert!(folder.run(&words).status.success());
+    assert_measured_text(&folder.run(&words));
     let pieces = datagrams(&receiver);
     assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [1000, 1000, 500]);
     assert_eq!(pieces.concat(), bytes);
-    assert!(folder.run(&[&words[..], &["--count", "4"]].concat()).status.success());
+    assert_measured_text(&folder.run(&[&words[..], &["--count", "4"]].concat()));
     assert_eq!(datagrams(&receiver).concat(), [&bytes[..], &bytes[..1000]].concat(), "it repeats");
 
     // Behind a header of 40 bytes.
@@ -76,11 +76,11 @@ fn frames_of_standard_input_are_datagrams() {
     let send = |input: &[u8]| {
         let mut command = giusto(&["send", &to, "--one-way", "--raw", "-b", "1M", "--payload-file", "-"]);
         let mut child =
-            command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+            command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         child.wait_with_output().unwrap()
     };
-    assert!(send(b"\x00\x05hello\x00\x02to\x00\x01x").status.success());
+    assert_measured_text(&send(b"\x00\x05hello\x00\x02to\x00\x01x"));
     assert_eq!(datagrams(&receiver), [&b"hello"[..], b"to", b"x"]);
     let output = send(b"\x00\x05hello\x00\x02t");
     assert_eq!(output.status.code(), Some(2));
@@ -230,8 +230,8 @@ fn tcp_load_is_what_the_far_end_received() {
     let listener = Listener::start(&["127.0.0.1:0", "--accept", "tcp", "--once", "--json"]);
     let to = listener.address.to_string();
     let output = run(&["send", &to, "--protocol", "tcp", "-t", "1", "-i", "0.2", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let sent = json(&output);
+    assert_measured(output.status.code(), &sent);
     let received = sent["received_bytes"].as_u64().unwrap();
     assert!(received > 1_000_000, "{sent}");
     let (served, _) = listener.result();
@@ -285,8 +285,8 @@ fn a_long_queue_makes_a_path_unresponsive_under_load() {
         let args =
             ["send", "10.9.0.2:5005", "--protocol", "tcp", "--under-load", "-P", "4", "-t", "5", "--json"];
         let output = run(&args);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
         // 20 Mbit/s with the headers of Ethernet, IPv4 and TCP with timestamps: 1448 of 1514 bytes.
         let rate = sent["rate_bps"].as_f64().unwrap();
         assert!(rate > 15e6 && rate < 20e6 * 1448.0 / 1514.0 * 1.03, "{rate}");
