@@ -309,7 +309,8 @@ fn a_command_at_a_terminal_reads_from_it_and_ctrl_c_ends_it() {
         }
         let folder = scenario("delay = \"1 ms\"");
         let giusto = env!("CARGO_BIN_EXE_giusto");
-        let line = format!("{giusto} link s.toml --max-lateness 10s -- sh -c 'read x; echo got $x; sleep 600'");
+        let line =
+            format!("{giusto} link s.toml --max-lateness 10s -- sh -c 'read x; echo got $x; sleep 600'");
         let mut script = Command::new("script");
         script.args(["-qefc", &line, "/dev/null"]).current_dir(folder.0.path());
         let mut running = Running(script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
