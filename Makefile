@@ -7,9 +7,9 @@ CARGO ?= cargo
 test:
 	$(MAKE) -j 2 test-rust test-python
 
-# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence two for each processor.
+# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence three for each processor.
 test-rust:
-	RUST_TEST_THREADS=$$(( 2 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor
+	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.

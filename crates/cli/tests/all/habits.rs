@@ -456,7 +456,7 @@ fn a_full_standard_output_costs_no_file() {
     for (args, file) in [
         (&["sweep", "first", "--seeds", "1..2", "--out", "kept"][..], "kept/flows.csv"),
         (&["cbr", "-b", "1M", "-l", "200", "-t", "0.1", "--out", "cbr.html"], "cbr.html"),
-        (&["reproduce", "shaper", "--markdown", "shaper.md"], "shaper.md"),
+        (&["reproduce", "shaper", "--quick", "--markdown", "shaper.md"], "shaper.md"),
     ] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let output = folder.command(args).stdout(full).output().unwrap();
