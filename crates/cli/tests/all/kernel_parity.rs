@@ -8,7 +8,6 @@ use crate::common::text;
 const SKIPPED: i32 = 77;
 
 #[test]
-#[ignore = "a minute on both cores: cargo test -p giusto-cli --test all -- --ignored kernel_parity"]
 fn linux_tcp_has_the_goodput_of_the_simulator() {
     let name = "kernel parity";
     let skip = |why: &str| {
