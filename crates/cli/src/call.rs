@@ -24,6 +24,7 @@ use giusto::{
     },
     capture::CallCapture,
     explore,
+    measured::race::first_listener,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{MOST_VIDEOS, Setting, load_controller},
@@ -51,6 +52,7 @@ use crate::{
     args::{self, ecn, quantity, time_above_zero, whole},
     command_line,
     console::{self, TableArgs, complain, print_json, print_text},
+    eyeballs,
     live::{Awaits, LiveArgs, LivePage},
     path::PathArgs,
     run::Run,
@@ -408,7 +410,6 @@ fn call(
 ) -> anyhow::Result<ExitCode> {
     let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
     let addresses = args.path.reachable(&args.target, addresses)?;
-    let Some(&to) = addresses.first() else { misuse!("unknown host in \"{}\": check the name", args.target) };
     let plan = plan(args)?;
     let trace = open_trace(args.end.trace.as_deref())?;
     let log = match (&args.media.session_log, plan.session_info()) {
@@ -426,6 +427,14 @@ fn call(
         path: args.path.options(),
         mtu_discovery: args.mtu_discovery,
         ..settings
+    };
+    let to = match addresses.as_slice() {
+        [] => misuse!("unknown host in \"{}\": check the name", args.target),
+        [only] => *only,
+        several => {
+            let race = |all: &[SocketAddr]| first_listener(all, &settings, stop);
+            eyeballs::first(several, ("listener", "giusto call --listen"), race, stop)?
+        }
     };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
     let stopped = || stop.load(Ordering::Relaxed);

@@ -11,6 +11,7 @@ mod compare;
 mod console;
 mod demo;
 mod explore;
+mod eyeballs;
 mod forms;
 mod groups;
 mod iperf3;

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
 };
 
 use clap::Args;
@@ -21,6 +21,7 @@ use giusto_units::{DataSize, TimeDelta};
 use crate::{
     args::{DEFAULT_PORT, quantity, read_keys, resolve_any, time, time_from_100_ms, whole},
     client::{self, ClientArgs, FarEnd, SENDS},
+    eyeballs,
     live::{Awaits, LiveArgs, LivePage},
     output::TextArgs,
     path::PathArgs,
@@ -29,9 +30,8 @@ use crate::{
 };
 use giusto::{
     measured::{
-        RunError,
         plan::{Layout, Media},
-        race,
+        race::first_receiver,
         script::{Role, Script},
         send::Destination,
         streams::{Direction, Streams},
@@ -39,30 +39,6 @@ use giusto::{
     watch::SharedFeed,
     whole_file::unreadable,
 };
-
-/// The address whose receiver answers first.
-///
-/// # Errors
-///
-/// Where none does, as it would be for each of them.
-fn race(
-    addresses: &[SocketAddr],
-    destination: &Destination,
-    stop: &AtomicBool,
-) -> anyhow::Result<Vec<SocketAddr>> {
-    let in_turns = race::in_turns(addresses);
-    match race::first_to_answer(&in_turns, destination, stop)? {
-        Some(first) => Ok(vec![first]),
-        None if stop.load(Ordering::Relaxed) => Err(RunError::Interrupted.into()),
-        None => {
-            let all: Vec<_> = in_turns.iter().map(SocketAddr::to_string).collect();
-            anyhow::bail!(
-                "no giusto receiver answered at {}: start `giusto recv` there, or check addresses, port and firewall",
-                all.join(", ")
-            )
-        }
-    }
-}
 
 /// The time between two reports of a receiver.
 const REPORTS: TimeDelta = TimeDelta::from_millis(500);
@@ -226,7 +202,8 @@ impl Run for SendArgs {
             ..Destination::new(([0; 4], 0).into())
         };
         let addresses = if addresses.len() > 1 && !destination.one_way {
-            race(&addresses, &destination, stop)?
+            let race = |all: &[SocketAddr]| first_receiver(all, &destination, stop);
+            vec![eyeballs::first(&addresses, ("giusto receiver", "giusto recv"), race, stop)?]
         } else {
             addresses
         };

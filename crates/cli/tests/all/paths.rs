@@ -136,6 +136,46 @@ fn a_host_is_reached_by_the_address_that_answers_first() {
     });
 }
 
+/// As a stream. The listener has a key, and its host has no IPv6 address at first.
+#[test]
+fn a_call_goes_to_the_address_that_answers_first() {
+    in_namespace("a call to a host with two addresses", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "fd00:9::2 twofold\n10.9.0.2 twofold\n").unwrap();
+        let keys = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(keys.path(), "1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n")
+            .unwrap();
+        let keys = ["--key-file", keys.path().to_str().unwrap()];
+        let listener = far.listener(&[&["call", "--listen", "[::]:5004", "--json"], &keys[..]].concat());
+        let call = |words: &[&str]| {
+            with_hosts(hosts.path(), &[&["call", "twofold", "-t", "1", "--json"], words].concat())
+                .output()
+                .unwrap()
+        };
+        let address = |output: &std::process::Output| {
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+            json(output)["call"]["far_end"].as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!(address(&call(&keys)), "10.9.0.2:5004");
+        let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
+        assert!(far.enter("ip").args(words).status().unwrap().success());
+        assert_eq!(address(&call(&keys)), "[fd00:9::2]:5004");
+        // Answered by a refusal, which the call itself explains.
+        let output = call(&[]);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.contains("authenticated calls"), "{error}");
+        listener.process.signal("INT");
+        let (answered, _) = listener.result();
+        assert_eq!(answered["runs"].as_array().map(Vec::len), Some(2), "{answered}");
+        let output = call(&keys);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("no listener answered at [fd00:9::2]:5004, 10.9.0.2:5004"), "{error}");
+    });
+}
+
 #[test]
 fn what_cannot_be_reached_by_the_flags_is_said() {
     for (words, complaint) in [

@@ -7,14 +7,24 @@ use std::{
 };
 
 use giusto_net::{
-    Clock, SocketConfig, UdpSocket,
+    Clock, PathOptions, SocketConfig, UdpSocket,
     driver::{Driver, Link},
 };
-use giusto_session::probe::{Greeting, SenderConfig, wire::StreamRequest};
+use giusto_session::{
+    Session,
+    call::{CallGreeting, CallsConfig},
+    probe::{Greeting, SenderConfig, wire::StreamRequest},
+};
 use giusto_units::{TimeDelta, Timestamp};
-use rand::{TryRng, rngs::SysRng};
+use rand::{
+    TryRng,
+    rngs::{SysError, SysRng},
+};
 
-use crate::measured::{RunError, send::Destination};
+use crate::{
+    call::CallSettings,
+    measured::{RunError, send::Destination},
+};
 
 /// "Connection Attempt Delay" of RFC 8305 §5: "One recommended value for a default delay is 250 milliseconds".
 const ATTEMPT_DELAY: TimeDelta = TimeDelta::from_millis(250);
@@ -36,19 +46,66 @@ pub fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     all
 }
 
+/// The first message to a far end, which asks whether there is one.
+trait Hello: Session {
+    /// Whether it was answered; `None` while it may still be.
+    fn is_answered(&self) -> Option<bool>;
+}
+
+impl Hello for Greeting {
+    fn is_answered(&self) -> Option<bool> {
+        Self::is_answered(self)
+    }
+}
+
+impl Hello for CallGreeting {
+    fn is_answered(&self) -> Option<bool> {
+        Self::is_answered(self)
+    }
+}
+
 /// The address whose receiver answers first. Each gets its greeting 250 ms after the one before, or at once where that one has failed.
 /// `None` if none answers, or `stop` is set.
 ///
 /// # Errors
 ///
 /// [`RunError::Random`].
-pub fn first_to_answer(
+pub fn first_receiver(
     addresses: &[SocketAddr],
     destination: &Destination,
     stop: &AtomicBool,
 ) -> Result<Option<SocketAddr>, RunError> {
+    let greet = |now, nonce| {
+        let keys = destination.keys.clone();
+        Greeting::new(now, SenderConfig { keys, ..SenderConfig::new(StreamRequest::nothing(), nonce) })
+    };
+    first_to_answer(addresses, &destination.path, greet, stop).map_err(RunError::Random)
+}
+
+/// The address whose listener of calls answers first, as [`first_receiver`].
+///
+/// # Errors
+///
+/// [`RunError::Random`].
+pub fn first_listener(
+    addresses: &[SocketAddr],
+    settings: &CallSettings,
+    stop: &AtomicBool,
+) -> Result<Option<SocketAddr>, RunError> {
+    // A greeting gives nothing to compute from a secret.
+    let config = CallsConfig { keys: settings.keys.clone(), ..CallsConfig::new([0; 32]) };
+    let greet = |now, nonce| CallGreeting::new(now, nonce, &config);
+    first_to_answer(addresses, &settings.path, greet, stop).map_err(RunError::Random)
+}
+
+fn first_to_answer<H: Hello>(
+    addresses: &[SocketAddr],
+    path: &PathOptions,
+    greet: impl Fn(Timestamp, u64) -> H,
+    stop: &AtomicBool,
+) -> Result<Option<SocketAddr>, SysError> {
     let clock = Clock::start();
-    let config = SocketConfig { path: destination.path.clone(), ..SocketConfig::default() };
+    let config = SocketConfig { path: path.clone(), ..SocketConfig::default() };
     // An address to which there is no route has failed already.
     let open = |to: &SocketAddr| Some((*to, UdpSocket::connected(*to, &config).ok()?));
     let sockets: Vec<_> = addresses.iter().filter_map(open).collect();
@@ -58,19 +115,15 @@ pub fn first_to_answer(
     }
     let mut waiting = sockets.iter();
     let mut driver = Driver::new(clock, LONGEST);
-    let mut tried: Vec<(SocketAddr, Link<'_, Greeting>)> = Vec::new();
+    let mut tried: Vec<(SocketAddr, Link<'_, H>)> = Vec::new();
     let mut next_at = Timestamp::ZERO;
     while !stop.load(Ordering::Relaxed) {
         let all_failed = tried.iter().all(|(_, link)| link.session.is_answered() == Some(false));
         if all_failed || clock.now() >= next_at {
             match waiting.next() {
                 Some((to, socket)) => {
-                    let nonce = SysRng.try_next_u64().map_err(RunError::Random)?;
-                    let greeting = SenderConfig {
-                        keys: destination.keys.clone(),
-                        ..SenderConfig::new(StreamRequest::nothing(), nonce)
-                    };
-                    tried.push((*to, Link::new(socket, Greeting::new(clock.now(), greeting))));
+                    let greeting = greet(clock.now(), SysRng.try_next_u64()?);
+                    tried.push((*to, Link::new(socket, greeting)));
                     next_at = clock.now() + ATTEMPT_DELAY;
                 }
                 None if all_failed => return Ok(None),
@@ -91,8 +144,15 @@ pub fn first_to_answer(
 
 #[cfg(test)]
 mod tests {
+    use giusto_net::driver::Verdict;
+    use giusto_session::keys::{KeyId, KeyRing};
+    use giusto_units::DataRate;
+
     use super::*;
-    use crate::measured::recv::{Reception, ReceptionConfig};
+    use crate::{
+        call::Listener,
+        measured::recv::{Reception, ReceptionConfig},
+    };
 
     #[test]
     fn the_families_take_turns() {
@@ -112,15 +172,38 @@ mod tests {
         let answers = reception.socket.local_addr();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| reception.run(&over, |_, _| giusto_net::driver::Verdict::Continue).unwrap());
+            scope.spawn(|| reception.run(&over, |_, _| Verdict::Continue).unwrap());
             let destination = Destination::new(answers);
             let clock = Clock::start();
-            let found = first_to_answer(&[silent.local_addr(), answers], &destination, &over).unwrap();
+            let found = first_receiver(&[silent.local_addr(), answers], &destination, &over).unwrap();
             let took = clock.now() - Timestamp::ZERO;
             // The first has its head start; without a race it would take 3 s.
             assert_eq!(found, Some(answers));
             assert!(took >= ATTEMPT_DELAY && took < TimeDelta::from_millis(2_500), "{took}");
             over.store(true, Ordering::Relaxed);
         });
+    }
+
+    #[test]
+    fn a_listener_that_wants_keys_answers_a_greeting_without_one() {
+        for keys in [None, Some(KeyRing::with_key(KeyId(7), b"0123456789abcdef"))] {
+            let silent = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
+            let settings = CallSettings { keys, ..CallSettings::default() };
+            let mut listener =
+                Listener::open(([127, 0, 0, 1], 0).into(), 1, DataRate::from_mbps(1), settings).unwrap();
+            let answers = listener.address();
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let is_over = || over.load(Ordering::Relaxed);
+                let on_event = |_| Verdict::Continue;
+                scope.spawn(|| listener.run(false, (None, &mut ()), is_over, on_event).map(|_| ()).unwrap());
+                let all = [silent.local_addr(), answers];
+                let found = first_listener(&all, &CallSettings::default(), &over).unwrap();
+                assert_eq!(found, Some(answers));
+                let nobody = first_listener(&all[..1], &CallSettings::default(), &over).unwrap();
+                assert_eq!(nobody, None);
+                over.store(true, Ordering::Relaxed);
+            });
+        }
     }
 }

@@ -26,7 +26,7 @@ const CLOSING: TimeDelta = TimeDelta::from_millis(500);
 /// changes its address is heard. Chosen by us.
 const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// The same of a far end that has not answered: as long as the probe protocol's.
-const REFUSED_OPENING: TimeDelta = TimeDelta::from_millis(500);
+pub(super) const REFUSED_OPENING: TimeDelta = TimeDelta::from_millis(500);
 /// Pings that may be answered still.
 const MAX_PINGS: usize = 16;
 
