@@ -17,6 +17,11 @@ pub enum Event {
         /// The packet.
         packet: Packet,
     },
+    /// It was not sent after all: the system of its source did not take it. Not in simulations.
+    Unsent {
+        /// The packet.
+        packet: Packet,
+    },
     /// A link enqueued it.
     Queued {
         /// The link.
@@ -74,6 +79,7 @@ impl Event {
     pub const fn packet(&self) -> &Packet {
         match self {
             Self::Sent { packet }
+            | Self::Unsent { packet }
             | Self::Queued { packet, .. }
             | Self::Dequeued { packet, .. }
             | Self::Marked { packet, .. }
@@ -87,6 +93,7 @@ impl Event {
     pub const fn packet_mut(&mut self) -> &mut Packet {
         match self {
             Self::Sent { packet }
+            | Self::Unsent { packet }
             | Self::Queued { packet, .. }
             | Self::Dequeued { packet, .. }
             | Self::Marked { packet, .. }
@@ -104,7 +111,7 @@ impl Event {
             | Self::Marked { link, .. }
             | Self::Duplicated { link, .. }
             | Self::Dropped { link, .. } => Some(*link),
-            Self::Sent { .. } | Self::Delivered { .. } => None,
+            Self::Sent { .. } | Self::Unsent { .. } | Self::Delivered { .. } => None,
         }
     }
 }

@@ -97,6 +97,76 @@ fn a_stream_goes_on_by_another_interface_when_one_goes_away() {
     });
 }
 
+/// The call at both ends, whose caller sends for 7 s: what the caller counts, and the number of datagrams that were not sent.
+#[track_caller]
+fn assert_call_moved(caller: Running, listener: Listener, paths: [&str; 2], most_lost: u64) -> u64 {
+    let output = caller.output();
+    let called = json(&output);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{called}");
+    assert_eq!(called["call"]["error"], Value::Null, "{called}");
+    let (answered, _) = listener.result();
+    assert_eq!(answered["call"]["error"], Value::Null, "{answered}");
+    let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}"));
+    let [of_caller, of_listener] = [&called, &answered].map(|record| &record["flows"][0]);
+    for name in ["sent_packets", "received_packets", "lost_packets"] {
+        assert_eq!(of_caller[name], of_listener[name], "{name}: {called} {answered}");
+    }
+    let [sent, received, lost] =
+        ["sent_packets", "received_packets", "lost_packets"].map(|name| count(&of_caller[name]));
+    assert_eq!(sent, received + lost, "{called}");
+    assert!(lost <= most_lost, "{lost} lost: {called}");
+    assert!(count(&called["call"]["address_changes"]) >= 1, "{called}");
+    let of_paths = answered["call"]["paths"].as_array().unwrap();
+    let from: Vec<_> = of_paths.iter().map(|path| path["far_end"].as_str().unwrap()).collect();
+    assert!(from.len() == 2 && from.iter().zip(paths).all(|(from, path)| from.starts_with(path)), "{from:?}");
+    let each: Vec<u64> = of_paths.iter().map(|path| count(&path["received_packets"])).collect();
+    assert_eq!(each.iter().sum::<u64>(), received, "{answered}");
+    assert!(each.iter().all(|packets| *packets > 50), "{answered}");
+    assert!(!answered["call"]["doubts"].to_string().contains("changed on the way"), "{answered}");
+    count(&called["call"]["unsent_packets"])
+}
+
+fn call(to: &str) -> Running {
+    let words = ["--controller", "fixed:400k", "-t", "7", "--silence", "20s", "--json"];
+    let mut caller = giusto(&[&["call", to], &words[..]].concat());
+    Running(caller.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+const LISTENER: [&str; 4] = ["--silence", "20s", "--once", "--json"];
+
+#[test]
+fn a_call_goes_on_from_another_address_after_one_is_lost() {
+    in_namespace("a call whose address changes", 65_536, || {
+        let far = Far::behind(1500);
+        let listener = far.listener(&[&["call", "--listen", "10.9.0.2:5004"], &LISTENER[..]].concat());
+        let caller = call("10.9.0.2:5004");
+        pause(2_000);
+        ip(&["address", "del", "10.9.0.1/24", "dev", "near"]);
+        pause(2_000);
+        ip(&["address", "add", "10.9.0.77/24", "dev", "near"]);
+        let unsent = assert_call_moved(caller, listener, ["10.9.0.1:", "10.9.0.77:"], 20);
+        // 2 s of about 50 packets a second of audio and 30 of video.
+        assert!((60..400).contains(&unsent), "{unsent}");
+    });
+}
+
+#[test]
+fn a_call_survives_a_new_mapping_of_a_nat() {
+    in_namespace("a call whose mapping changes", 65_536, || {
+        let path = Routed::with_mtu(1500);
+        if !path.masquerade("a call whose mapping changes") {
+            return;
+        }
+        let words = [&["call", "--listen", "10.9.1.3:5004"], &LISTENER[..]].concat();
+        let listener = path.far.listener(&words);
+        let caller = call("10.9.1.3:5004");
+        pause(3_000);
+        path.router.run("ip address del 10.9.1.2/24 dev outer\nip address add 10.9.1.4/24 dev outer");
+        let unsent = assert_call_moved(caller, listener, ["10.9.1.2:", "10.9.1.4:"], 150);
+        assert_eq!(unsent, 0);
+    });
+}
+
 #[test]
 fn a_stream_follows_the_name_of_its_receiver() {
     in_namespace("a receiver whose address changes", 65_536, || {

@@ -161,6 +161,8 @@ fn a_call_goes_to_the_address_that_answers_first() {
         assert_eq!(address(&call(&keys)), "10.9.0.2:5004");
         let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
         assert!(far.enter("ip").args(words).status().unwrap().success());
+        // The system still waits for an answer of that neighbour.
+        ip(&["-6", "neighbour", "flush", "dev", "near"]);
         assert_eq!(address(&call(&keys)), "[fd00:9::2]:5004");
         // Answered by a refusal, which the call itself explains.
         let output = call(&[]);

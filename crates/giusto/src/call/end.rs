@@ -1,6 +1,6 @@
 //! What the caller and the listener share: settings, the calls that are open, their live figures, their page and their records.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
@@ -19,7 +19,7 @@ use rand::{
 };
 
 use super::{
-    record::{CallFigures, CallRecord, distribution_of},
+    record::{CallFigures, CallPath, CallRecord, distribution_of},
     save::SaveTarget,
     side::{CallSide, SideConfig, SideTotals},
 };
@@ -143,6 +143,10 @@ struct OpenCall {
     number: u64,
     /// Messages that the socket had dropped before.
     dropped_before: u64,
+    /// The far end.
+    peer: SocketAddr,
+    /// Where it was before; the packets are totals until then.
+    former: Vec<CallPath>,
 }
 
 impl OpenCall {
@@ -219,13 +223,34 @@ impl LocalEnd {
     }
 
     /// A call begins; the socket had dropped so many messages before.
-    pub(super) fn on_begun(&mut self, now: Timestamp, id: CallId, config: SideConfig, dropped_before: u64) {
+    pub(super) fn on_begun(
+        &mut self,
+        now: Timestamp,
+        id: CallId,
+        (config, peer): (SideConfig, SocketAddr),
+        dropped_before: u64,
+    ) {
         if let Some(signal) = self.settings.began.take() {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
-        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before });
+        let former = Vec::new();
+        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before, peer, former });
         self.begun += 1;
+    }
+
+    /// An address of a call has changed.
+    pub(super) fn on_moved(&mut self, now: Timestamp, id: CallId, to: SocketAddr, calls: &Calls<CallSide>) {
+        /// A far end that moves more often is counted at its latest address.
+        const MAX_FORMER: usize = 64;
+        let Some(((open, side), began)) = self.open.get_mut(&id).zip(calls.media(id)).zip(calls.began(id))
+        else {
+            return;
+        };
+        if to != open.peer && open.former.len() < MAX_FORMER {
+            open.former.push(path(open.peer, now.saturating_since(began), &side.totals()));
+        }
+        open.peer = to;
     }
 
     /// Tells the open calls now and then what the socket has dropped, for their far ends. Call it after each wake-up.
@@ -368,7 +393,8 @@ impl LocalEnd {
         let far_end = calls.far_end(id).cloned();
         let mut side = calls.take_media(id)?;
         let saved = side.finish_video();
-        let by_sequence = side.totals().lost_packets;
+        let totals = side.totals();
+        let paths = paths(open.former, path(open.peer, now.saturating_since(began), &totals));
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
         run.wall_s = (now - began).as_seconds();
@@ -391,10 +417,11 @@ impl LocalEnd {
             read_latency_us: distribution_of(&report.read_latency, 1e3),
             cpu_ratio: if elapsed > 0.0 { report.cpu.as_seconds() / elapsed } else { 0.0 },
             address_changes: calls.moves(id).unwrap_or(0),
+            paths,
             mtu_bytes: calls.path_mtu(id).and_then(|found| found.mtu_bytes),
             mtu_discovery: calls.path_mtu(id).as_ref().map(Into::into),
-            unsent_packets: report.unsent,
-            unsent_reason: report.unsent_reason,
+            unsent_packets: totals.unsent_packets,
+            unsent_reason: report.unsent_reason.filter(|_| totals.unsent_packets > 0),
             socket_dropped_packets: driver.dropped() - open.dropped_before,
             ignored: calls.counters().into(),
             video: open.config.video.as_ref().map(|video| video.figures(now - began)),
@@ -407,15 +434,43 @@ impl LocalEnd {
         let dropped_there = received.map_or(0, |received| received.dropped);
         call.doubts.splice(..0, own_loss(far_role, dropped_there, None));
         if let Some(sent) = far_end.as_ref().and_then(|figures| figures.sent)
-            && by_sequence > sent.packets
+            && totals.lost_packets > sent.packets
+            // What that end could not send while it had no route has sequence numbers too.
+            && totals.longest_gap < TimeDelta::from_seconds(1)
         {
             call.doubts.push(format!(
-                "the sequence numbers show {by_sequence} lost packets of {} sent: packets were changed on the way; use --key-file",
-                sent.packets
+                "the sequence numbers show {} lost packets of {} sent: packets were changed on the way; use --key-file",
+                totals.lost_packets, sent.packets
             ));
         }
         Some(Outcome { record: CallRecord { run, call }, trace })
     }
+}
+
+fn path(far_end: SocketAddr, until: TimeDelta, totals: &SideTotals) -> CallPath {
+    CallPath {
+        far_end: far_end.to_string(),
+        until_s: until.as_seconds(),
+        sent_packets: totals.sent_packets,
+        received_packets: totals.received_packets,
+    }
+}
+
+/// All paths, each with its own packets; none where there was only one.
+fn paths(former: Vec<CallPath>, last: CallPath) -> Vec<CallPath> {
+    if former.is_empty() {
+        return Vec::new();
+    }
+    let (mut sent, mut received) = (0, 0);
+    let own = |mut path: CallPath| {
+        // A datagram that was not taken may have been counted before.
+        path.sent_packets = path.sent_packets.saturating_sub(sent);
+        path.received_packets = path.received_packets.saturating_sub(received);
+        sent += path.sent_packets;
+        received += path.received_packets;
+        path
+    };
+    former.into_iter().chain([last]).map(own).collect()
 }
 
 /// The cipher of this build.

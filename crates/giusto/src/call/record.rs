@@ -51,13 +51,16 @@ pub struct CallFigures {
     pub cpu_ratio: f64,
     /// How often an address changed.
     pub address_changes: u32,
+    /// The addresses at which the far end was, if there was more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<CallPath>,
     /// The MTU of the path, in bytes, where it was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_bytes: Option<u64>,
     /// How it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_discovery: Option<MtuFigures>,
-    /// Datagrams that the system of this end did not send.
+    /// Datagrams of media and feedback that the system of this end did not take; they do not count as sent.
     pub unsent_packets: u64,
     /// The latest reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,19 @@ pub struct CallFigures {
     /// Reasons to doubt the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+}
+
+/// One address at which a far end was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallPath {
+    /// The address.
+    pub far_end: String,
+    /// Until when it was there, in seconds from the beginning of the call.
+    pub until_s: f64,
+    /// Packets of media that were sent there.
+    pub sent_packets: u64,
+    /// Packets of media that came from there.
+    pub received_packets: u64,
 }
 
 /// Datagrams that belonged to no call at this end's socket.

@@ -227,7 +227,7 @@ impl Caller {
                                     driver.restart_report();
                                 }
                                 calls.begin(now, id, side);
-                                local.on_begun(now, id, config, driver.dropped());
+                                local.on_begun(now, id, (config, to), driver.dropped());
                             }
                             Err(error) => failed = Some(CallRunError::Media(error.to_string())),
                         }
@@ -250,6 +250,7 @@ impl Caller {
                             }
                         }
                     }
+                    CallEvent::Moved { id, to } => local.on_moved(now, id, to, calls),
                     _ => {}
                 }
             }
@@ -437,7 +438,7 @@ impl Listener {
                                     driver.restart_report();
                                 }
                                 calls.accept(now, id, Answer { sources: config.sources.0 }, side);
-                                local.on_begun(now, id, config, driver.dropped());
+                                local.on_begun(now, id, (config, from), driver.dropped());
                                 Some(ListenerEvent::Begun { from, offer })
                             }
                             Err(why) => {
@@ -456,6 +457,10 @@ impl Listener {
                             ended_at = Some(now);
                             ListenerEvent::Ended(Box::new(record))
                         })
+                    }
+                    CallEvent::Moved { id, to } => {
+                        local.on_moved(now, id, to, calls);
+                        None
                     }
                     _ => None,
                 };

@@ -116,6 +116,8 @@ pub struct CallSide {
     /// Messages that the socket has dropped since the call began.
     dropped: u64,
     live: SideTotals,
+    /// When media arrived last.
+    last_media: Option<Timestamp>,
     end: Timestamp,
     saver: Option<VideoSaver>,
     /// Decisions that a page has not shown yet, if there is one.
@@ -129,6 +131,8 @@ pub struct SideTotals {
     pub sent_packets: u64,
     /// Their bytes, all headers included.
     pub sent_bytes: u64,
+    /// Datagrams of media and feedback that the system did not take; none of them is among the sent ones.
+    pub unsent_packets: u64,
     /// Packets of media received.
     pub received_packets: u64,
     /// Their bytes, all headers included.
@@ -139,6 +143,8 @@ pub struct SideTotals {
     pub lost_packets: u64,
     /// Duplicates.
     pub duplicate_packets: u64,
+    /// The longest time between two packets of media received.
+    pub longest_gap: TimeDelta,
     /// Complete frames.
     pub frames: u64,
     /// Their payload.
@@ -216,6 +222,7 @@ impl CallSide {
             correction: None,
             dropped: 0,
             live: SideTotals::default(),
+            last_media: None,
             end,
             saver,
             decided: config.is_watched.then(VecDeque::new),
@@ -415,14 +422,15 @@ impl CallSide {
 
 impl CallMedia for CallSide {
     fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8], ecn: Ecn) {
-        let is_rtcp = matches!(bytes.get(1), Some(192..=223));
-        let of_sender = !is_rtcp || bytes.get(1).is_some_and(|kind| OF_SENDER.contains(kind));
+        let of_sender = bytes.get(1).copied().is_none_or(is_of_sender);
         let size = DataSize::from_bytes(bytes.len() as u64);
         let body = Body::Datagram { head: bytes.into(), payload: Payload::default() };
         if of_sender {
             let packet = self.packet(now, self.incoming[0], size, self.live.received_packets, ecn);
             let Some(receiver) = &mut self.receiver else { return };
             receiver.handle_packet(now, &packet, &body);
+            let gap = now.saturating_since(self.last_media.replace(now).unwrap_or(now));
+            self.live.longest_gap = self.live.longest_gap.max(gap);
             let (lost, copies) = self.count_losses();
             // The record over time shows a loss when it is noticed. Its totals are set at the end.
             for _ in 0..lost.min(MAX_LOSSES) {
@@ -493,6 +501,18 @@ impl CallMedia for CallSide {
         self.recorder.on_gauge(now, flow, RTT, rtt.as_millis());
     }
 
+    fn on_unsent(&mut self, now: Timestamp, kind: u8, size: DataSize) {
+        let is_media = is_of_sender(kind);
+        let flow = if is_media { self.outgoing[0] } else { self.incoming[1] };
+        let packet = self.packet(now, flow, size, self.live.sent_packets, Ecn::NotEct);
+        self.live.unsent_packets += 1;
+        if is_media {
+            self.live.sent_packets = self.live.sent_packets.saturating_sub(1);
+            self.live.sent_bytes = self.live.sent_bytes.saturating_sub(u64::from(packet.bytes));
+        }
+        self.recorder.on_event(now, &Event::Unsent { packet });
+    }
+
     fn stop(&mut self, now: Timestamp) {
         if let Some(sender) = &mut self.sender {
             sender.stop(now);
@@ -532,6 +552,11 @@ impl CallMedia for CallSide {
             .map(|flow| SentFigures { packets: live.sent_packets, rate_bps: flow.sent_rate_bps });
         EndFigures { sent, received }
     }
+}
+
+/// Whether a datagram with this second byte comes from the sender of media: RTP, or RTCP of a sender.
+fn is_of_sender(kind: u8) -> bool {
+    !matches!(kind, 192..=223) || OF_SENDER.contains(&kind)
 }
 
 /// A run without links of its own.

@@ -165,6 +165,7 @@ impl Row {
     fn event(&self) -> &'static str {
         match self.what {
             What::Event(Event::Sent { .. }) => "sent",
+            What::Event(Event::Unsent { .. }) => "unsent",
             What::Event(Event::Queued { .. }) => "queued",
             What::Event(Event::Dequeued { .. }) => "dequeued",
             What::Event(Event::Marked { .. }) => "marked",

@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr, time::Duration};
 
 use giusto_measure::ErrorHistogram;
-use giusto_session::call::{CallMedia, Calls, Outgoing};
+use giusto_session::call::{CallMedia, Calls, Outgoing, OutgoingMedia};
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::{
@@ -29,9 +29,7 @@ pub struct CallDriverReport {
     pub schedule_error: ErrorHistogram,
     /// The time from the kernel's timestamp of each datagram until it was read.
     pub read_latency: ErrorHistogram,
-    /// Datagrams that the system did not send: the interface was down, there was no route, or its queue was full.
-    pub unsent: u64,
-    /// The latest reason.
+    /// The latest reason why the system did not send a datagram: the interface was down, there was no route, or its queue was full.
     pub unsent_reason: Option<String>,
     /// CPU time of the thread.
     pub cpu: TimeDelta,
@@ -77,9 +75,12 @@ pub struct CallDriver<'a> {
 /// Datagrams to one address with one ECN codepoint.
 #[derive(Debug, Default)]
 struct Run {
-    to: Option<Outgoing>,
+    to: Option<(SocketAddr, Ecn)>,
     bytes: Vec<u8>,
     lengths: Vec<usize>,
+    media: Vec<Option<OutgoingMedia>>,
+    /// What of earlier runs the system did not take.
+    unsent: Vec<OutgoingMedia>,
 }
 
 impl<'a> CallDriver<'a> {
@@ -222,21 +223,28 @@ impl<'a> CallDriver<'a> {
         loop {
             let start = self.outgoing.bytes.len();
             let Some(next) = calls.poll_transmit(now, &mut self.outgoing.bytes) else { break };
+            let Outgoing { to, ecn, media } = next;
             let length = self.outgoing.bytes.len() - start;
-            if self.outgoing.to.is_some_and(|to| to != next) || self.outgoing.lengths.len() >= RUN {
+            if self.outgoing.to.is_some_and(|before| before != (to, ecn))
+                || self.outgoing.lengths.len() >= RUN
+            {
                 self.flush(start);
             }
-            self.outgoing.to = Some(next);
+            self.outgoing.to = Some((to, ecn));
             self.outgoing.lengths.push(length);
+            self.outgoing.media.push(media);
             datagrams += 1;
         }
         self.flush(self.outgoing.bytes.len());
+        for media in self.outgoing.unsent.drain(..) {
+            calls.handle_unsent(now, media);
+        }
         datagrams
     }
 
     /// Sends the datagrams in the first `end` bytes.
     fn flush(&mut self, end: usize) {
-        let Some(Outgoing { to, ecn }) = self.outgoing.to.take() else { return };
+        let Some((to, ecn)) = self.outgoing.to.take() else { return };
         let class =
             TrafficClass::new(self.socket.config().traffic_class.dscp(), ecn.bits()).unwrap_or_default();
         let mut done = 0;
@@ -267,8 +275,8 @@ impl<'a> CallDriver<'a> {
                         continue;
                     }
                     // This one is lost, as on the way; the rest may still leave.
+                    self.outgoing.unsent.extend(self.outgoing.media.get(done).copied().flatten());
                     done += 1;
-                    self.report.unsent += 1;
                     if !matches!(error, SendError::Refused { .. }) {
                         self.report.unsent_reason = Some(error.to_string());
                     }
@@ -276,6 +284,7 @@ impl<'a> CallDriver<'a> {
             }
         }
         self.outgoing.lengths.clear();
+        self.outgoing.media.clear();
         self.outgoing.bytes.drain(..end);
     }
 }

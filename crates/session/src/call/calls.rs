@@ -8,7 +8,7 @@ use std::{
 };
 
 use giusto_measure::ErrorHistogram;
-use giusto_units::{Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
@@ -114,6 +114,25 @@ pub struct Outgoing {
     pub to: SocketAddr,
     /// The codepoint.
     pub ecn: Ecn,
+    /// What of a call it carries; `None`: a message of ours.
+    pub media: Option<OutgoingMedia>,
+}
+
+/// RTP or RTCP of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutgoingMedia {
+    /// The call.
+    pub call: CallId,
+    /// The second byte of the datagram, which tells RTCP from RTP (RFC 5761 §4).
+    pub kind: u8,
+    /// The size without its protection.
+    pub size: DataSize,
+}
+
+impl Outgoing {
+    const fn message(to: SocketAddr) -> Self {
+        Self { to, ecn: Ecn::NotEct, media: None }
+    }
 }
 
 /// All calls of one socket.
@@ -378,13 +397,13 @@ impl<M: CallMedia> Calls<M> {
         let now = self.advance(now);
         if let Some(outbound) = self.outbox.pop_front() {
             buffer.extend(outbound.bytes);
-            return Some(Outgoing { to: outbound.to, ecn: Ecn::NotEct });
+            return Some(Outgoing::message(outbound.to));
         }
         while let Some(&id) = self.touched.front() {
             if let Some(end) = self.ends.get_mut(&id) {
                 if let Some(outbound) = end.outbox.pop_front() {
                     buffer.extend(outbound.bytes);
-                    return Some(Outgoing { to: outbound.to, ecn: Ecn::NotEct });
+                    return Some(Outgoing::message(outbound.to));
                 }
                 let media_time = end.media_time(now);
                 let flows = !matches!(end.stage, Stage::Over(_));
@@ -392,17 +411,32 @@ impl<M: CallMedia> Calls<M> {
                 if let Some(datagram) = media.and_then(|media| media.poll_transmit(media_time)) {
                     let start = buffer.len();
                     datagram.write_to(buffer);
+                    let size = DataSize::from_bytes((buffer.len() - start) as u64);
+                    let kind = buffer.get(start + 1).copied().unwrap_or_default();
                     if !end.guard.as_mut().is_some_and(|guard| guard.protect(buffer, start)) {
                         buffer.truncate(start);
                         continue;
                     }
-                    return Some(Outgoing { to: end.peer, ecn: datagram.ecn });
+                    let media = Some(OutgoingMedia { call: id, kind, size });
+                    return Some(Outgoing { to: end.peer, ecn: datagram.ecn, media });
                 }
             }
             self.touched.pop_front();
             self.settle(now, id);
         }
         None
+    }
+
+    /// The system did not take a datagram of [`poll_transmit`](Self::poll_transmit): it was not sent after all. `now` is the time of
+    /// that call.
+    pub fn handle_unsent(&mut self, now: Timestamp, OutgoingMedia { call, kind, size }: OutgoingMedia) {
+        let now = self.advance(now);
+        if let Some(end) = self.ends.get_mut(&call) {
+            let media_time = end.media_time(now);
+            if let Some(media) = &mut end.media {
+                media.on_unsent(media_time, kind, size);
+            }
+        }
     }
 
     /// Handles a received datagram; `now` is its arrival time.

@@ -1,6 +1,6 @@
 //! What a call asks of its media.
 
-use giusto_units::{Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::messages::EndFigures;
 use crate::media::{Datagram, MediaEndpoint};
@@ -33,6 +33,12 @@ pub trait CallMedia {
     /// A round-trip time was measured. The default ignores it.
     fn on_rtt(&mut self, now: Timestamp, rtt: TimeDelta) {
         let _ = (now, rtt);
+    }
+
+    /// The system of this end did not take a datagram of [`poll_transmit`](Self::poll_transmit) whose second byte is `kind`. The far end
+    /// misses it, but the path did not lose it. The default ignores it.
+    fn on_unsent(&mut self, now: Timestamp, kind: u8, size: DataSize) {
+        let _ = (now, kind, size);
     }
 
     /// Stops sending media, with a BYE.

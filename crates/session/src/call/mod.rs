@@ -48,7 +48,7 @@ mod media;
 mod messages;
 mod protection;
 
-pub use calls::{CallCounters, Calls, CallsConfig, Outgoing};
+pub use calls::{CallCounters, Calls, CallsConfig, Outgoing, OutgoingMedia};
 pub use end::CallStatus;
 pub use event::{CallError, CallEvent, CallId};
 pub use exchange::{ExchangeResult, KeyExchange};

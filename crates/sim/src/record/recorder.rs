@@ -204,6 +204,11 @@ impl Recorder {
                     state.on_sent(now, packet);
                 }
             }
+            Event::Unsent { packet } => {
+                if let Some(state) = flows.get_mut(flow) {
+                    state.on_unsent(now, packet);
+                }
+            }
             Event::Queued { .. } => {}
             Event::Dequeued { link: id, packet, sojourn, .. } => {
                 if let Some(tallies) = links.get_mut(id.0 as usize) {
@@ -476,6 +481,18 @@ impl FlowState {
         }
     }
 
+    /// Undoes [`on_sent`](Self::on_sent).
+    fn on_unsent(&mut self, now: Timestamp, packet: &Packet) {
+        for tally in &mut self.tallies {
+            tally.on_unsent(now, packet);
+        }
+        if let Some((window, bytes)) = &mut self.answers
+            && window.contains(&now)
+        {
+            *bytes = bytes.saturating_sub(u64::from(packet.bytes));
+        }
+    }
+
     /// Whether `packet` is delivered for the first time.
     #[inline]
     fn on_delivered(&mut self, now: Timestamp, packet: &Packet) -> bool {
@@ -508,6 +525,7 @@ impl Observer for Recorder {
         timeline.advance(now);
         match event {
             Event::Sent { packet } => timeline.on_sent(packet),
+            Event::Unsent { packet } => timeline.on_unsent(packet),
             Event::Queued { link, backlog, .. } => timeline.on_queued(now, *link, *backlog),
             Event::Dequeued { link, packet, sojourn, backlog } => {
                 timeline.on_dequeued(now, *link, packet, *sojourn, *backlog);

@@ -126,6 +126,14 @@ impl FlowTally {
         }
     }
 
+    /// Undoes [`on_sent`](Self::on_sent) at the same time.
+    pub(super) fn on_unsent(&mut self, now: Timestamp, packet: &Packet) {
+        if self.window.contains(&now) {
+            self.figures.sent_packets = self.figures.sent_packets.saturating_sub(1);
+            self.figures.sent_bytes = self.figures.sent_bytes.saturating_sub(u64::from(packet.bytes));
+        }
+    }
+
     /// Handles the delivery of the first copy of `packet`.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {

@@ -202,6 +202,13 @@ impl TimelineRecorder {
         }
     }
 
+    pub(super) fn on_unsent(&mut self, packet: &Packet) {
+        if let Some(window) = self.flow(packet.flow) {
+            window.sent_packets = window.sent_packets.saturating_sub(1);
+            window.sent_bytes = window.sent_bytes.saturating_sub(u64::from(packet.bytes));
+        }
+    }
+
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Timestamp, packet: &Packet) {
         if let Some(window) = self.flow(packet.flow) {

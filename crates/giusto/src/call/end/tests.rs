@@ -99,7 +99,7 @@ impl Pair {
                         }
                         CallEvent::Accepted { id, .. } => {
                             self.ends[own].begin(now, id, media());
-                            self.local.on_begun(now, id, config, 0);
+                            self.local.on_begun(now, id, (config, address(1)), 0);
                         }
                         CallEvent::Ended { id, outcome } if own == 0 && self.takes_result => {
                             let any = ([127, 0, 0, 1], 0).into();
