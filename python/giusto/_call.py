@@ -47,8 +47,10 @@ class CallFigures:
         CPU time of the thread of this end, controller included, as a share of the time.
     address_changes : int
         How often an address changed.
+    paths : tuple of dict
+        Addresses at which the far end was, if there was more than one, with the packets of each.
     unsent_packets, socket_dropped_packets : int
-        Datagrams that the system of this end did not send, and those that it dropped because they were not read in time.
+        Datagrams of media and feedback that the system of this end did not take, and those that it dropped because they were not read in time.
     unsent_reason : str or None
         Latest reason why a datagram was not sent.
     ignored : dict
@@ -72,6 +74,7 @@ class CallFigures:
     schedule_error_us: Distribution = Distribution()
     read_latency_us: Distribution = Distribution()
     doubts: tuple[str, ...] = ()
+    paths: tuple[dict[str, Any], ...] = ()
 
 
 class CallRecord(RunRecord):
@@ -92,7 +95,8 @@ class CallRecord(RunRecord):
     def _of(cls, result: _giusto.Run) -> Self:
         record = super()._of(result)
         figures = record._values["call"]
-        fields = dict(figures, doubts=tuple(figures.get("doubts", ())))
+        lists = {name: tuple(figures.get(name, ())) for name in ("doubts", "paths")}
+        fields = {**figures, **lists}
         for name in ("round_trip_ms", "schedule_error_us", "read_latency_us"):
             fields[name] = Distribution(**(fields.get(name) or {}))
         record.call = CallFigures(**fields)

@@ -127,8 +127,9 @@ fn assert_call_moved(caller: Running, listener: Listener, paths: [&str; 2], most
 }
 
 fn call(to: &str) -> Running {
-    let words = ["--controller", "fixed:400k", "-t", "7", "--silence", "20s", "--json"];
-    let mut caller = giusto(&[&["call", to], &words[..]].concat());
+    let rate = ["--controller", "fixed", "--start-rate", "400k"];
+    let words = ["-t", "7", "--silence", "20s", "--json"];
+    let mut caller = giusto(&[&["call", to], &rate[..], &words].concat());
     Running(caller.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
 }
 

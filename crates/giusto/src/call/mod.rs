@@ -25,7 +25,7 @@ pub use giusto_webrtc::{Fingerprint, dtls::Certificate, exchange::Identity};
 
 pub use end::{CallSettings, Live, LiveSide};
 pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
-pub use record::{CallFigures, CallRecord};
+pub use record::{CallFigures, CallPath, CallRecord};
 pub use run::{CallRunError, Caller, Listener};
 pub use save::{SaveTarget, SavedVideo};
 pub use video::{SentVideo, VideoInput, VideoInputError};

@@ -1,7 +1,7 @@
 //! The result of a call in a few lines: rate, loss, delay and frames.
 
 use crate::{
-    call::CallRecord,
+    call::{CallFigures, CallPath, CallRecord},
     record::{Distribution, FlowRecord},
     view::{
         figures::found_mtu,
@@ -33,7 +33,32 @@ pub fn text(record: &CallRecord) -> String {
     };
     let mtu = record.call.mtu_discovery.map(|found| found_mtu(record.call.mtu_bytes, found));
     let mtu = mtu.map(|mtu| format!("{:<8} {mtu}\n", "MTU"));
-    sent.iter().map(of_flow).chain(mtu).collect()
+    let more = [unsent(record), paths(record)].into_iter().flatten();
+    sent.iter().map(of_flow).chain(mtu).chain(more).collect()
+}
+
+fn unsent(record: &CallRecord) -> Option<String> {
+    let CallFigures { unsent_packets: packets @ 1.., unsent_reason, .. } = &record.call else { return None };
+    let why = unsent_reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    Some(format!("{:<8} {}{why}\n", "not sent", plural(*packets, "datagram", "datagrams")))
+}
+
+/// The addresses of the far end, if there was more than one.
+fn paths(record: &CallRecord) -> Option<String> {
+    const SHOWN: usize = 4;
+    let path = |path: &CallPath| {
+        let CallPath { far_end, until_s, sent_packets, received_packets } = path;
+        let of = [(*sent_packets, "sent"), (*received_packets, "received")];
+        let of = of.into_iter().filter(|(packets, _)| *packets > 0);
+        let of: Vec<_> = of.map(|(packets, what)| format!("{} {what}", count(packets))).collect();
+        format!("{:<8} {far_end} until {until_s:.1} s: {}\n", "path", of.join(", "))
+    };
+    let all = &record.call.paths;
+    let mut lines: String = all.iter().take(SHOWN).map(path).collect();
+    if let more @ 1.. = all.len().saturating_sub(SHOWN) {
+        lines += &format!("{:<8} {more} more\n", "path");
+    }
+    (!lines.is_empty()).then_some(lines)
 }
 
 /// Whether this end sent the media of `flow`.
@@ -102,7 +127,7 @@ fn frames(flow: &FlowRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{call::CallFigures, record::RunRecord};
+    use crate::record::RunRecord;
 
     fn distribution(p50: f64, p95: f64) -> Distribution {
         Distribution { p50, p95, ..Distribution::default() }
@@ -144,6 +169,29 @@ mod tests {
         frames   300 complete
         ");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_call_that_moved_shows_its_paths_and_what_was_not_sent() {
+        let mut record = record("listener", vec![flow("call")]);
+        let path = |far_end: &str, until_s, received_packets| CallPath {
+            far_end: far_end.to_owned(),
+            until_s,
+            sent_packets: 0,
+            received_packets,
+        };
+        record.call.paths = vec![path("192.0.2.7:5004", 2.04, 1_100), path("192.0.2.8:5004", 5.0, 133)];
+        record.call.unsent_packets = 1;
+        record.call.unsent_reason = Some("Network is unreachable".to_owned());
+        let text = text(&record);
+        assert_eq!(
+            text.lines().skip(4).collect::<Vec<_>>(),
+            [
+                "not sent 1 datagram: Network is unreachable",
+                "path     192.0.2.7:5004 until 2.0 s: 1,100 received",
+                "path     192.0.2.8:5004 until 5.0 s: 133 received",
+            ]
+        );
     }
 
     #[test]

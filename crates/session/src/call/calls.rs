@@ -432,10 +432,8 @@ impl<M: CallMedia> Calls<M> {
     pub fn handle_unsent(&mut self, now: Timestamp, OutgoingMedia { call, kind, size }: OutgoingMedia) {
         let now = self.advance(now);
         if let Some(end) = self.ends.get_mut(&call) {
-            let media_time = end.media_time(now);
-            if let Some(media) = &mut end.media {
-                media.on_unsent(media_time, kind, size);
-            }
+            end.on_unsent(now, kind, size);
+            self.touch(call);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, net::SocketAddr};
 
 use giusto_measure::{ClockEstimator, ClockSample, ErrorHistogram};
-use giusto_units::{Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use super::{
     event::CallError,
@@ -27,6 +27,9 @@ const CLOSING: TimeDelta = TimeDelta::from_millis(500);
 const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// The same of a far end that has not answered: as long as the probe protocol's.
 pub(super) const REFUSED_OPENING: TimeDelta = TimeDelta::from_millis(500);
+/// The interval of Pings after a datagram that the system did not take, until the far end is heard: where this end has a new address
+/// then, it is proven before much is lost.
+const REACHING: TimeDelta = TimeDelta::from_millis(100);
 /// Pings that may be answered still.
 const MAX_PINGS: usize = 16;
 
@@ -125,6 +128,8 @@ pub(super) struct End<M> {
     pub(super) last_heard: Timestamp,
     /// Since when its host says that nothing listens there, unless something has come since.
     refused_since: Option<Timestamp>,
+    /// The latest time at which the system did not take a datagram.
+    unsent_at: Option<Timestamp>,
     pub(super) next: Timestamp,
     pub(super) their_figures: Option<EndFigures>,
     /// The error if no authenticated answer comes: set by an unauthenticated one.
@@ -171,6 +176,7 @@ impl<M: CallMedia> End<M> {
             began: now,
             last_heard: now,
             refused_since: None,
+            unsent_at: None,
             next: now,
             their_figures: None,
             hint: None,
@@ -293,7 +299,9 @@ impl<M: CallMedia> End<M> {
             }
             Stage::Running => {
                 self.ping(now);
-                self.next = (now + times.ping).min(self.last_heard + times.silence);
+                let is_away = self.unsent_at.is_some_and(|at| at >= self.last_heard);
+                let interval = if is_away { times.ping.min(REACHING) } else { times.ping };
+                self.next = (now + interval).min(self.last_heard + times.silence);
                 if let Some(end) = self.ends_at() {
                     if now >= end {
                         self.finish(now);
@@ -327,6 +335,18 @@ impl<M: CallMedia> End<M> {
             Stage::Waiting | Stage::Finishing(_) | Stage::Over(_) => return None,
         };
         (now.saturating_since(since) >= patience).then_some(why)
+    }
+
+    /// The system did not take a datagram of the media.
+    pub(super) fn on_unsent(&mut self, now: Timestamp, kind: u8, size: DataSize) {
+        self.unsent_at = Some(now);
+        if matches!(self.stage, Stage::Running) {
+            self.next = self.next.min(now + REACHING);
+        }
+        let media_time = self.media_time(now);
+        if let Some(media) = &mut self.media {
+            media.on_unsent(media_time, kind, size);
+        }
     }
 
     /// Where the caller ends the call. The listener waits for it.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use giusto_units::{Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,6 +19,7 @@ struct Ticks {
     sources: u32,
     next: Option<Timestamp>,
     sent: u64,
+    unsent: u64,
     received: Vec<Timestamp>,
     stopped: bool,
     routes: u32,
@@ -28,7 +29,8 @@ struct Ticks {
 impl Ticks {
     fn new(sources: u32, sends: bool) -> Self {
         let next = sends.then_some(Timestamp::ZERO);
-        Self { sources, next, sent: 0, received: Vec::new(), stopped: false, routes: 0, correction: None }
+        let received = Vec::new();
+        Self { sources, next, sent: 0, unsent: 0, received, stopped: false, routes: 0, correction: None }
     }
 }
 
@@ -59,6 +61,13 @@ impl CallMedia for Ticks {
 
     fn on_clock(&mut self, correction: TimeDelta) {
         self.correction = Some(correction);
+    }
+
+    fn on_unsent(&mut self, _now: Timestamp, kind: u8, size: DataSize) {
+        // The size does not contain what protects it.
+        assert_eq!((kind, size), (96, DataSize::from_bytes(112)));
+        self.sent -= 1;
+        self.unsent += 1;
     }
 
     fn stop(&mut self, _now: Timestamp) {
@@ -133,6 +142,8 @@ struct Network {
     served: Vec<CallId>,
     events: Vec<(bool, CallEvent)>,
     answers: bool,
+    /// The system of the caller takes nothing.
+    refuses: bool,
 }
 
 const AHEAD: TimeDelta = TimeDelta::from_seconds(5);
@@ -165,6 +176,7 @@ impl Network {
             served: Vec::new(),
             events: Vec::new(),
             answers: true,
+            refuses: false,
         }
     }
 
@@ -179,7 +191,13 @@ impl Network {
         loop {
             let mut sent = Vec::new();
             let mut buffer = Vec::new();
+            let mut refused = Vec::new();
             while let Some(outgoing) = self.caller.poll_transmit(self.now, &mut buffer) {
+                if self.refuses {
+                    buffer.clear();
+                    refused.extend(outgoing.media);
+                    continue;
+                }
                 sent.push((self.from, outgoing.to, std::mem::take(&mut buffer)));
             }
             while let Some(outgoing) = self.listener.poll_transmit(self.now + AHEAD, &mut buffer) {
@@ -191,7 +209,8 @@ impl Network {
             for (from, to, bytes) in sent {
                 self.send(from, to, bytes);
             }
-            let mut quiet = true;
+            let mut quiet = refused.is_empty();
+            refused.drain(..).for_each(|media| self.caller.handle_unsent(self.now, media));
             while let Some(event) = self.caller.poll_event() {
                 if let CallEvent::Accepted { id, answer } = &event {
                     assert_eq!(answer.sources, LISTENER);
@@ -255,6 +274,31 @@ impl Network {
 
     fn received(&self) -> usize {
         self.listener.media(self.served[0]).unwrap().received.len()
+    }
+}
+
+#[test]
+fn what_the_system_refuses_is_not_sent_and_a_new_address_is_proven_soon() {
+    let ring = || Some(KeyRing::with_key(crate::keys::KeyId(1), b"key"));
+    for keys in [[None, None], [ring(), ring()]] {
+        let mut most_lost = 0;
+        for phase in 0..12_i64 {
+            let mut network = Network::new(keys.clone(), offer(Some(4000)));
+            network.run(at(1000));
+            network.refuses = true;
+            network.run(at(2000 + phase * 50));
+            (network.refuses, network.from) = (false, address(3));
+            network.run(at(6000));
+            assert_eq!(network.ended(true), Some(&Ok(())));
+            let Ticks { sent, unsent, .. } = *network.caller.media(network.call).unwrap();
+            assert!((99 + phase * 5..=102 + phase * 5).contains(&unsent.cast_signed()), "{unsent} {phase}");
+            // Media from an address that is not proven are not taken.
+            let lost = sent - network.received() as u64;
+            most_lost = most_lost.max(lost);
+            assert_eq!(network.caller.moves(network.call), Some(1));
+        }
+        // A Ping each 100 ms, and two ways of 20 ms until the proof leaves.
+        assert!((5..=15).contains(&most_lost), "{most_lost}");
     }
 }
 
