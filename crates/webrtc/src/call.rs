@@ -480,8 +480,11 @@ impl Turns<'_> {
             // Where the error was the answer to an earlier datagram, this one has not been tried yet. To the controller, a datagram
             // that the system does not take is a lost one.
             let is_sent = send() || self.take_answers(peer) && send();
-            self.unsent += u64::from(!is_sent);
-            if transmit.is_media {
+            if !is_sent {
+                self.unsent += 1;
+                peer.on_unsent(&transmit);
+            }
+            if transmit.is_media && is_sent {
                 let size = DataSize::from_bytes(transmit.bytes.len() as u64) + headers;
                 self.sent += size;
                 observer.on_sent(now, size);

@@ -531,6 +531,15 @@ impl BrowserPeer {
         }
     }
 
+    /// The system did not take this datagram of [`poll_transmit`](Self::poll_transmit): it does not count as sent.
+    pub fn on_unsent(&mut self, transmit: &Transmit) {
+        if transmit.is_media {
+            let counters = &mut self.counters;
+            counters.sent_datagrams = counters.sent_datagrams.saturating_sub(1);
+            counters.sent_bytes = counters.sent_bytes.saturating_sub(transmit.bytes.len() as u64);
+        }
+    }
+
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next; `None` once the call has ended.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let connected = match self.state {

@@ -137,16 +137,19 @@ impl<'a> Running<'a> {
                 let now = time();
                 let filled = self.flow.outgoing.fill(now, cycle.due, cycle.packets);
                 let packets = filled.packets();
-                let payload = DataSize::from_bytes(filled.bytes.len() as u64);
                 let (layer, ip) = (self.flow.layer, self.flow.ip);
-                let on_layer = match filled.lengths {
+                // The payload of the first datagrams, and their size on the layer.
+                let size_of = |packets: usize| match filled.lengths {
                     Lengths::Equal(size) => {
-                        layer.on_wire(DataSize::from_bytes(size as u64), ip) * packets as u64
+                        let size = DataSize::from_bytes(size as u64);
+                        (size * packets as u64, layer.on_wire(size, ip) * packets as u64)
                     }
                     Lengths::Varied(sizes) => {
-                        sizes.iter().map(|size| layer.on_wire(DataSize::from_bytes(*size as u64), ip)).sum()
+                        let sizes = || sizes.iter().take(packets).map(|size| DataSize::from_bytes(*size as u64));
+                        (sizes().sum(), sizes().map(|size| layer.on_wire(size, ip)).sum())
                     }
                 };
+                let (payload, on_layer) = size_of(packets);
                 let sent = match launch {
                     Some(at) => send_launched(self.flow.socket, self.flow.to, &filled, at),
                     None => send(self.flow.socket, self.flow.to, &filled, self.flow.grouping),
@@ -160,6 +163,11 @@ impl<'a> Running<'a> {
                     }
                     Err(error) => {
                         let accepted = error.accepted() as u64;
+                        if accepted > 0 {
+                            let (payload, on_layer) = size_of(error.accepted());
+                            self.outcome.payload += payload;
+                            self.outcome.rate.on_packet(now, None, on_layer);
+                        }
                         self.outcome.packets += accepted;
                         self.outcome.unsent_packets += packets as u64 - accepted;
                         self.outcome.unsent_reason = Some(error.to_string());

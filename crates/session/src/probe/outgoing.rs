@@ -191,10 +191,11 @@ impl Outgoing {
     }
 
     /// The last `packets` datagrams were not sent: the next ones take their sequence numbers, so that the receiver does not count
-    /// them as lost. Not so for voice, whose samples are gone.
+    /// them as lost.
     pub fn return_unsent(&mut self, packets: u64) {
-        if !matches!(self.content, Content::Voice(_)) {
-            self.sequence = self.sequence.saturating_sub(packets);
+        self.sequence = self.sequence.saturating_sub(packets);
+        if let Content::Voice(source) = &mut self.content {
+            source.return_unsent(packets);
         }
     }
 
@@ -452,5 +453,12 @@ mod tests {
         let filled = outgoing.fill(at(0), at(0), 1);
         let (header, payload) = RtpHeader::parse(filled.bytes).unwrap();
         assert_eq!((header.payload_type, payload.len()), (0, 160));
+        // What was not sent has no sequence number, but its time.
+        outgoing.fill(at(1), at(1), 3);
+        outgoing.return_unsent(2);
+        let (next, _) = RtpHeader::parse(outgoing.fill(at(2), at(2), 1).bytes).unwrap();
+        assert_eq!(next.sequence, header.sequence.wrapping_add(2));
+        assert_eq!(next.timestamp, header.timestamp.wrapping_add(4 * 160));
+        assert_eq!(outgoing.packets(), 3);
     }
 }

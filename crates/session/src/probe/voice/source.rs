@@ -104,6 +104,13 @@ impl VoiceSource {
         }
     }
 
+    /// The last `packets` were not sent: the next one takes the sequence number of the first of them (RFC 3550 §5.1 counts the packets
+    /// that are sent). Their samples are gone, as the timestamps show.
+    pub(in crate::probe) fn return_unsent(&mut self, packets: u64) {
+        self.next.sequence = self.next.sequence.wrapping_sub(packets as u16);
+        self.packets = self.packets.saturating_sub(packets);
+    }
+
     /// Number of packets so far.
     pub const fn packets(&self) -> u64 {
         self.packets
