@@ -16,6 +16,7 @@ use crate::{
     client::{self, ClientArgs, FarEnd, SENDS, live_line},
     live::LivePage,
     output::TextArgs,
+    path::PathArgs,
     run::Run,
     server::{ServerArgs, Service, StreamsArgs, describe_stream},
 };
@@ -34,6 +35,9 @@ use giusto::{
 pub(crate) struct Iperf3ClientArgs {
     #[command(flatten)]
     client: ClientArgs,
+
+    #[command(flatten)]
+    path: PathArgs,
 
     /// UDP payload of each datagram
     #[arg(short = 'l', long, default_value = "1200", value_name = "BYTES", value_parser = quantity::<DataSize>)]
@@ -64,9 +68,10 @@ impl Run for Iperf3ClientArgs {
             reverse: self.reverse,
             bidirectional: self.bidir,
             traffic_class: self.client.traffic_class(),
+            path: self.path.options(),
             interval: self.client.output.interval,
         };
-        let addresses = self.client.addresses(DEFAULT_PORT)?;
+        let addresses = self.path.reachable(&self.client.target, self.client.addresses(DEFAULT_PORT)?)?;
         let far_end = FarEnd {
             name: "iperf3 server",
             addresses,

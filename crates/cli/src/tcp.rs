@@ -3,6 +3,7 @@
 use std::{process::ExitCode, sync::atomic::AtomicBool};
 
 use clap::Args;
+use giusto_net::TrafficClass;
 use giusto_units::TimeDelta;
 use serde_json::json;
 
@@ -10,8 +11,10 @@ use crate::{
     args::{DEFAULT_PORT, port, resolve_all, time_above_zero, time_from_100_ms, whole},
     console,
     live::LivePage,
+    path::PathArgs,
     run::Run,
     server::ServerArgs,
+    usage::UsageError,
 };
 use giusto::{
     measured::{
@@ -38,6 +41,13 @@ pub(crate) struct TcpClientArgs {
     #[arg(long, default_value = "tcp", value_name = "NAME")]
     protocol: String,
 
+    #[command(flatten)]
+    path: PathArgs,
+
+    /// Differentiated services code point of every segment of this end
+    #[arg(long, default_value_t = 0, value_name = "0..63", value_parser = whole::<u8>(0, 63))]
+    dscp: u8,
+
     /// Time to send
     #[arg(short = 't', long, default_value = "10s", value_name = "TIME", value_parser = time_above_zero)]
     duration: TimeDelta,
@@ -63,11 +73,14 @@ pub(crate) struct TcpClientArgs {
 impl Run for TcpClientArgs {
     fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let addresses = resolve_all(&self.target, self.port, DEFAULT_PORT)?;
+        let addresses = self.path.reachable(&self.target, addresses)?;
         let load = TcpLoad {
             connections: self.streams.unwrap_or(if self.under_load { 8 } else { 1 }).into(),
             duration: self.duration,
             interval: self.interval.unwrap_or(TimeDelta::from_seconds(1)),
             under_load: self.under_load,
+            path: self.path.options(),
+            traffic_class: TrafficClass::from_byte(self.dscp << 2),
         };
         let (mut printed, shown) = (Ok(true), self.interval.is_some() && !self.json);
         if shown {
@@ -106,6 +119,7 @@ fn first_that_answers(
         let Some(&to) = addresses.next() else { anyhow::bail!("no address of the server is known") };
         match load.run(to, stop, &mut on_interval) {
             Err(RunError::ConnectTcp { .. }) if addresses.peek().is_some() => {}
+            Err(RunError::Socket(error)) => return Err(UsageError::new(error).into()),
             outcome => return Ok(outcome?),
         }
     }

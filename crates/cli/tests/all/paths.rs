@@ -38,6 +38,68 @@ fn datagrams_leave_as_asked_by_ttl_priority_and_flow_label() {
     });
 }
 
+/// The path of iperf3's streams and of its control connection, and of TCP connections from the first segment on.
+#[test]
+fn iperf3_and_tcp_leave_as_asked_and_the_system_chooses_otherwise() {
+    in_namespace("the path of iperf3 and TCP", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
+        ip(&["address", "add", "10.9.0.5/24", "dev", "near"]);
+        let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
+        assert!(far.enter("ip").args(words).status().unwrap().success());
+        let name = "the path of iperf3 and TCP";
+        // A connection that is being closed answers without what was asked for.
+        let tcp_segments = "tcp flags & (syn | psh) != 0";
+        let iperf3_data = "meta nfproto ipv4 udp dport 5201".to_owned();
+        let iperf3_control = format!("meta nfproto ipv4 tcp dport 5201 {tcp_segments}");
+        let load = format!("tcp dport 5005 {tcp_segments}");
+        let counters = |base: &str| {
+            let asked = format!("{base} ip ttl 9 ip saddr 10.9.0.5 meta priority 0:5");
+            [base.to_owned(), asked, format!("{base} ip dscp 46")]
+        };
+        let mut all = [iperf3_data, iperf3_control, format!("meta nfproto ipv4 {load}")]
+            .map(|base| counters(&base))
+            .concat();
+        all.push(format!("meta nfproto ipv6 {load}"));
+        all.push(format!("{load} ip6 hoplimit 9 ip6 flowlabel 0x12345"));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let Some(counted) = Counted::sent(name, &all) else { return };
+        let _iperf3 = far.listener(&["recv", "10.9.0.2:5201", "--accept", "iperf3"]);
+        let _tcp = far.listener(&["recv", "[::]:5005", "--accept", "tcp"]);
+        let asked = ["--ttl", "9", "--source", "10.9.0.5", "--priority", "5", "--dscp", "46"];
+        let send = |words: &[&str]| {
+            let output = run(&[&["send"], words, &["--json"]].concat());
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{words:?}: {}", text(&output.stderr));
+            json(&output)
+        };
+        let iperf3 = ["10.9.0.2", "--protocol", "iperf3", "-b", "1M", "--count", "20"];
+        let tcp = |to: &'static str| [to, "--protocol", "tcp", "-t", "300ms"];
+        send(&[&iperf3[..], &asked].concat());
+        send(&[&tcp("10.9.0.2")[..], &asked].concat());
+        send(
+            &[&tcp("fd00:9::2")[..], &["--ttl", "9", "--flow-label", "0x12345", "--interface", "near"]]
+                .concat(),
+        );
+        let counts = counted.packets();
+        // 20 datagrams and the greeting of the stream; the control connection has no DSCP, as that of iperf3.
+        assert_eq!(counts[..3], [21, 21, 21], "{counts:?}");
+        assert!(counts[3] > 5 && counts[4] == counts[3] && counts[5] == 0, "{counts:?}");
+        // The first segment too: none is without.
+        assert!(counts[6] > 5 && counts[7] == counts[6] && counts[8] == counts[6], "{counts:?}");
+        assert!(counts[9] > 5 && counts[9] == counts[10], "{counts:?}");
+        // Without flags nothing more has the marks.
+        send(&iperf3);
+        send(&tcp("10.9.0.2"));
+        send(&tcp("fd00:9::2"));
+        let after = counted.packets();
+        for all in [0, 3, 6] {
+            assert!(after[all] > counts[all], "{after:?}");
+            assert_eq!(after[all + 1..all + 3], counts[all + 1..all + 3], "{after:?}");
+        }
+        assert!(after[10] == counts[10] && after[9] > counts[9], "{after:?}");
+    });
+}
+
 #[test]
 fn a_call_has_the_path_that_is_asked_for_also_where_it_marks_ecn() {
     in_namespace("the path of a call", 65_536, || {
@@ -195,8 +257,28 @@ fn what_cannot_be_reached_by_the_flags_is_said() {
             "cannot use the interface nonsense7: No such device",
         ),
         (
-            &["send", "127.0.0.1", "--protocol", "iperf3", "--ttl", "3"],
-            "--ttl: not supported with --protocol iperf3",
+            &["send", "127.0.0.1", "--protocol", "iperf3", "--mtu-discovery"],
+            "--mtu-discovery: not supported with --protocol iperf3",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "tcp", "--ecn", "ect1"],
+            "--ecn: not supported with --protocol tcp",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "tcp", "--interface", "nonsense7"],
+            "cannot use the interface nonsense7: No such device",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "iperf3", "--source", "192.0.2.77"],
+            "cannot bind to 192.0.2.77:0: ",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "tcp", "--flow-label", "1"],
+            "--flow-label: only IPv6 has flow labels",
+        ),
+        (
+            &["send", "127.0.0.1", "--protocol", "iperf3", "--source", "::1"],
+            "--source ::1: 127.0.0.1 has no IPv6 address",
         ),
     ] {
         let output = run(words);

@@ -89,7 +89,7 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
     let plan = match job.stream.kind {
         WatchedKind::Tcp { connections } => {
             let (duration, interval) = (job.stream.duration, TimeDelta::from_seconds(1));
-            return (Box::new(Tcp(TcpLoad { connections, duration, interval, under_load: false })), PORT);
+            return (Box::new(Tcp(TcpLoad { connections, duration, interval, ..TcpLoad::default() })), PORT);
         }
         WatchedKind::Stamp { port, per_second } => {
             let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };

@@ -17,7 +17,7 @@ use nix::{
 };
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
-use crate::Clock;
+use crate::{Clock, PathOptions, SocketError, TrafficClass, socket::stream_socket};
 
 /// Maximum time between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
@@ -36,16 +36,31 @@ pub struct ControlConnection {
 }
 
 impl ControlConnection {
-    /// Connects to `to`, within `limit` and unless `stop` is set.
+    /// Connects to `to` over this path, within `limit` and unless `stop` is set.
     ///
     /// # Errors
     ///
-    /// The system's error; [`io::ErrorKind::TimedOut`] after `limit`, [`io::ErrorKind::Interrupted`] after `stop`.
-    pub fn connect(to: SocketAddr, limit: TimeDelta, stop: &AtomicBool) -> io::Result<Self> {
+    /// [`SocketError`]; its source is [`io::ErrorKind::TimedOut`] after `limit`, [`io::ErrorKind::Interrupted`] after `stop`.
+    pub fn connect(
+        to: SocketAddr,
+        path: &PathOptions,
+        limit: TimeDelta,
+        stop: &AtomicBool,
+    ) -> Result<Self, SocketError> {
+        let (socket, name) = stream_socket(to, path, TrafficClass::default())?;
+        let connected = Self::await_connection(socket, &name, limit, stop);
+        connected.map_err(|source| SocketError::Connect { address: to, source })
+    }
+
+    fn await_connection(
+        socket: Socket,
+        name: &SockAddr,
+        limit: TimeDelta,
+        stop: &AtomicBool,
+    ) -> io::Result<Self> {
         let clock = Clock::start();
-        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
-        match socket.connect(&SockAddr::from(to)) {
+        match socket.connect(name) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }

@@ -145,7 +145,8 @@ impl<'a> Running<'a> {
                         (size * packets as u64, layer.on_wire(size, ip) * packets as u64)
                     }
                     Lengths::Varied(sizes) => {
-                        let sizes = || sizes.iter().take(packets).map(|size| DataSize::from_bytes(*size as u64));
+                        let sizes =
+                            || sizes.iter().take(packets).map(|size| DataSize::from_bytes(*size as u64));
                         (sizes().sum(), sizes().map(|size| layer.on_wire(size, ip)).sum())
                     }
                 };

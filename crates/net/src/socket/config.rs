@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use giusto_units::DataSize;
 
-use super::PathOptions;
+use socket2::Socket;
+
+use super::{PathOptions, SocketError};
 
 /// The configuration of a [`UdpSocket`](super::UdpSocket). The defaults suit measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,15 @@ impl TrafficClass {
     /// From the byte of the header.
     pub const fn from_byte(byte: u8) -> Self {
         Self(byte)
+    }
+
+    /// Sets it for what a socket sends.
+    pub(super) fn apply(self, socket: &Socket, v6: bool) -> Result<(), SocketError> {
+        let failed = |source| SocketError::Option { option: "the traffic class", source };
+        let byte = u32::from(self.0);
+        // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
+        socket.set_tos_v4(byte).map_err(failed)?;
+        if v6 { socket.set_tclass_v6(byte).map_err(failed) } else { Ok(()) }
     }
 
     /// The byte for the header.

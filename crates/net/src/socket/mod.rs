@@ -12,6 +12,7 @@ mod path;
 mod receive;
 mod reconnect;
 mod send;
+mod stream;
 
 use std::{
     io,
@@ -28,6 +29,8 @@ pub use path::PathOptions;
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+pub use stream::connect_tcp;
+pub(crate) use stream::stream_socket;
 
 use crate::{
     sys::{self, ReceiveBuffer},
@@ -39,7 +42,7 @@ use crate::{
 #[non_exhaustive]
 pub enum SocketError {
     /// The socket could not be created.
-    #[error("cannot open a UDP socket for {address}: {source}")]
+    #[error("cannot open a socket for {address}: {source}")]
     Open {
         /// The requested address.
         address: SocketAddr,
@@ -89,7 +92,7 @@ pub enum SocketError {
         source: io::Error,
     },
     /// A required option could not be set.
-    #[error("cannot set {option} of a UDP socket: {source}")]
+    #[error("cannot set {option} of a socket: {source}")]
     Option {
         /// The option.
         option: &'static str,
@@ -267,12 +270,9 @@ impl UdpSocket {
         let target = match peer {
             SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
             SocketAddr::V4(_) => peer,
-            SocketAddr::V6(mut v6) => {
-                v6.set_flowinfo(self.config.path.flow_info());
-                v6.into()
-            }
+            SocketAddr::V6(_) => peer,
         };
-        self.socket.connect(&SockAddr::from(target))
+        self.socket.connect(&self.config.path.name(target))
     }
 
     /// The local address; of a connected socket, the source address of its datagrams.
@@ -297,13 +297,7 @@ impl UdpSocket {
     ///
     /// [`SocketError::Option`] with the kernel's error.
     pub fn set_traffic_class(&self, class: TrafficClass) -> Result<(), SocketError> {
-        let failed = |source| SocketError::Option { option: "the traffic class", source };
-        let byte = u32::from(class.byte());
-        // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
-        self.socket.set_tos_v4(byte).map_err(failed)?;
-        if self.v6 {
-            self.socket.set_tclass_v6(byte).map_err(failed)?;
-        }
+        class.apply(&self.socket, self.v6)?;
         self.config.path.prioritise(&self.socket)
     }
 
@@ -393,13 +387,9 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
     // A size of 0 changes nothing, and shows whether the kernel supports the option.
     granted.segmentation_offload = setsockopt(socket, sockopt::UdpGsoSegment, &0).is_ok();
 
-    let class = u32::from(config.traffic_class.byte());
-    let failed = |source| SocketError::Option { option: "the traffic class", source };
-    // An IPv6 socket needs both: the IPv4 options apply to its IPv4 traffic.
-    socket.set_tos_v4(class).map_err(failed)?;
+    config.traffic_class.apply(socket, v6)?;
     granted.receive_traffic_class = config.receive_traffic_class && socket.set_recv_tos_v4(true).is_ok();
     if v6 {
-        socket.set_tclass_v6(class).map_err(failed)?;
         granted.receive_traffic_class &= socket.set_recv_tclass_v6(true).is_ok();
     }
     config.path.apply(socket, v6)?;

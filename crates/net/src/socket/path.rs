@@ -1,9 +1,13 @@
 //! The path of a socket's datagrams: where they leave, and what routers and switches read of them.
 
-use std::{ffi::CString, io, net::IpAddr};
+use std::{
+    ffi::CString,
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 use nix::net::if_::if_nametoindex;
-use socket2::Socket;
+use socket2::{SockAddr, Socket, Type};
 
 use super::SocketError;
 use crate::sys;
@@ -39,10 +43,15 @@ impl PathOptions {
         if let Some(ttl) = self.ttl {
             let failed = failed("the TTL");
             socket.set_ttl_v4(ttl.into()).map_err(failed)?;
-            socket.set_multicast_ttl_v4(ttl.into()).map_err(failed)?;
             if v6 {
                 socket.set_unicast_hops_v6(ttl.into()).map_err(failed)?;
-                socket.set_multicast_hops_v6(ttl.into()).map_err(failed)?;
+            }
+            // TCP has no groups.
+            if socket.r#type().map_err(failed)? == Type::DGRAM {
+                socket.set_multicast_ttl_v4(ttl.into()).map_err(failed)?;
+                if v6 {
+                    socket.set_multicast_hops_v6(ttl.into()).map_err(failed)?;
+                }
             }
         }
         if v6 && self.flow_label.is_some() {
@@ -56,6 +65,15 @@ impl PathOptions {
         let Some(priority) = self.priority else { return Ok(()) };
         let failed = |source| SocketError::Option { option: "the priority", source };
         socket.set_priority(priority.into()).map_err(failed)
+    }
+
+    /// `to` as a socket with this path connects to it.
+    pub(super) fn name(&self, to: SocketAddr) -> SockAddr {
+        let mut to = to;
+        if let SocketAddr::V6(v6) = &mut to {
+            v6.set_flowinfo(self.flow_info());
+        }
+        to.into()
     }
 
     /// The flow label as the kernel takes it.

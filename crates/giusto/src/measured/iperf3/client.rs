@@ -13,7 +13,8 @@ use std::{
 
 use giusto_measure::StreamMeter;
 use giusto_net::{
-    Clock, Granted, ReceiveBatch, SocketConfig, ThreadCpu, TrafficClass, UdpSocket, Wait,
+    Clock, Granted, PathOptions, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, TrafficClass, UdpSocket,
+    Wait,
     driver::{ControlConnection, Gatherer},
 };
 use giusto_pace::{HeaderLayer, IpVersion};
@@ -67,6 +68,8 @@ pub struct Iperf3Client {
     pub bidirectional: bool,
     /// DSCP and ECN of every datagram, of both ends.
     pub traffic_class: TrafficClass,
+    /// Where the datagrams of this end and the control connection leave, and what routers and switches read of them.
+    pub path: PathOptions,
     /// The length of the intervals; `None`: there are none.
     pub interval: Option<TimeDelta>,
 }
@@ -83,9 +86,12 @@ impl Client for Iperf3Client {
         let mut random = [0; 36];
         SysRng.try_fill_bytes(&mut random).map_err(RunError::Random)?;
         let connection =
-            ControlConnection::connect(to, CONNECT, stop).map_err(|source| match source.kind() {
-                io::ErrorKind::Interrupted => RunError::Interrupted,
-                _ => RunError::Connect { to, source },
+            ControlConnection::connect(to, &self.path, CONNECT, stop).map_err(|error| match error {
+                SocketError::Connect { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
+                    RunError::Interrupted
+                }
+                SocketError::Connect { source, .. } => RunError::Connect { to, source },
+                error => RunError::Socket(error),
             })?;
         let clock = Clock::start();
         let client = ControlClient::new(clock.now(), parameters.clone(), &random);
@@ -95,6 +101,7 @@ impl Client for Iperf3Client {
         let config = SocketConfig {
             traffic_class: self.traffic_class,
             dont_fragment: self.plan.dont_fragment,
+            path: self.path.clone(),
             ..SocketConfig::default()
         };
         let mut sockets = Vec::with_capacity(parameters.all_streams());

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_net::{Clock, TcpFigures};
+use giusto_net::{Clock, PathOptions, SocketError, TcpFigures, TrafficClass, connect_tcp};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
@@ -41,6 +41,24 @@ pub struct TcpLoad {
     pub interval: TimeDelta,
     /// Whether responsiveness is measured, before and under the load.
     pub under_load: bool,
+    /// Where the segments of this end leave, and what routers and switches read of them.
+    pub path: PathOptions,
+    /// Their DSCP; ECN of TCP is the matter of the kernel.
+    pub traffic_class: TrafficClass,
+}
+
+impl Default for TcpLoad {
+    /// One connection for 10 s, in intervals of 1 s.
+    fn default() -> Self {
+        Self {
+            connections: 1,
+            duration: TimeDelta::from_seconds(10),
+            interval: TimeDelta::from_seconds(1),
+            under_load: false,
+            path: PathOptions::default(),
+            traffic_class: TrafficClass::default(),
+        }
+    }
 }
 
 /// The figures of an interval, of all connections together.
@@ -121,20 +139,24 @@ impl TcpLoad {
         stop: &AtomicBool,
         mut on_interval: impl FnMut(&TcpInterval),
     ) -> Result<TcpResult, RunError> {
-        let failed = |source| RunError::ConnectTcp { to, source };
+        let route = Route { to, path: &self.path, class: self.traffic_class };
+        let failed = |error| match error {
+            SocketError::Connect { source, .. } => RunError::ConnectTcp { to, source },
+            error => RunError::Socket(error),
+        };
         let clock = Clock::start();
         let mut idle = Samples::default();
         if self.under_load {
             let end = clock.now() + IDLE;
             while clock.now() < end && !stop.load(Ordering::Relaxed) {
                 let next = clock.now() + PROBES;
-                idle.foreign.push(foreign_probe(to, clock).map_err(failed)?);
+                idle.foreign.push(route.foreign_probe(clock).map_err(failed)?);
                 wait_until(clock, next, stop);
             }
         }
         let connections = (0..self.connections)
-            .map(|_| connect(to, LOAD))
-            .collect::<io::Result<Vec<_>>>()
+            .map(|_| route.connect(LOAD))
+            .collect::<Result<Vec<_>, SocketError>>()
             .map_err(failed)?;
         let over = AtomicBool::new(false);
         let shared = Shared {
@@ -154,7 +176,7 @@ impl TcpLoad {
                 scope.spawn(move || send_load(stream, ask, shared));
                 scope.spawn(move || read_answers(stream, shared));
             }
-            let foreign = self.under_load.then(|| scope.spawn(|| foreign_probes(to, clock, &over)));
+            let foreign = self.under_load.then(|| scope.spawn(|| foreign_probes(route, clock, &over)));
             let (end, mut next_ask, mut turn) = (start + self.duration, start, 0_usize);
             let mut now = start;
             while now < end && !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
@@ -199,21 +221,48 @@ impl TcpLoad {
     }
 }
 
-/// A connection of a kind.
-fn connect(to: SocketAddr, kind: u8) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-    stream.write_all(&[&MAGIC[..], &[kind]].concat())?;
-    Ok(stream)
+/// How the far end is reached.
+#[derive(Debug, Clone, Copy)]
+struct Route<'a> {
+    to: SocketAddr,
+    path: &'a PathOptions,
+    class: TrafficClass,
 }
 
-/// The time of a handshake, and of a request on the new connection.
-fn foreign_probe(to: SocketAddr, clock: Clock) -> io::Result<(TimeDelta, TimeDelta)> {
-    let begun = clock.now();
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    let connected = clock.now();
+impl Route<'_> {
+    fn open(&self) -> Result<TcpStream, SocketError> {
+        connect_tcp(self.to, self.path, self.class, PATIENCE)
+    }
+
+    fn failed(&self, source: io::Error) -> SocketError {
+        SocketError::Connect { address: self.to, source }
+    }
+
+    /// A connection of a kind.
+    fn connect(&self, kind: u8) -> Result<TcpStream, SocketError> {
+        let mut stream = self.open()?;
+        let mut prepare = || {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+            stream.write_all(&[&MAGIC[..], &[kind]].concat())
+        };
+        prepare().map_err(|error| self.failed(error))?;
+        Ok(stream)
+    }
+
+    /// The time of a handshake, and of a request on the new connection.
+    fn foreign_probe(&self, clock: Clock) -> Result<(TimeDelta, TimeDelta), SocketError> {
+        let begun = clock.now();
+        let mut stream = self.open()?;
+        let connected = clock.now();
+        ask(&mut stream, begun).map_err(|error| self.failed(error))?;
+        Ok((connected - begun, clock.now() - connected))
+    }
+}
+
+/// A request and its answer.
+fn ask(stream: &mut TcpStream, begun: Timestamp) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = MAGIC.to_vec();
@@ -228,17 +277,17 @@ fn foreign_probe(to: SocketAddr, clock: Clock) -> io::Result<(TimeDelta, TimeDel
             "the answer is not that of giusto recv --accept tcp",
         ));
     }
-    Ok((connected - begun, clock.now() - connected))
+    Ok(())
 }
 
 /// Probes until the load is over: the time of each, and how many failed.
 type ForeignProbes = (Vec<(Timestamp, (TimeDelta, TimeDelta))>, usize);
 
-fn foreign_probes(to: SocketAddr, clock: Clock, over: &AtomicBool) -> ForeignProbes {
+fn foreign_probes(route: Route<'_>, clock: Clock, over: &AtomicBool) -> ForeignProbes {
     let (mut probes, mut failed) = (Vec::new(), 0);
     while !over.load(Ordering::Relaxed) {
         let begun = clock.now();
-        match foreign_probe(to, clock) {
+        match route.foreign_probe(clock) {
             Ok(probe) => probes.push((begun, probe)),
             Err(_) => failed += 1,
         }
