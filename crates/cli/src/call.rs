@@ -19,12 +19,12 @@ use giusto::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
         MediaPlan, PlanError, Repair, SaveTarget, SentVideo, VideoInput,
+        race::first_listener,
         run::{ListenerEvent, create_trace},
         save::{SavedGap, SavedVideo},
     },
     capture::CallCapture,
     explore,
-    measured::race::first_listener,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{MOST_VIDEOS, Setting, load_controller},

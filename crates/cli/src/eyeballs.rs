@@ -12,10 +12,10 @@ use giusto::measured::{RunError, race::in_turns};
 /// # Errors
 ///
 /// Where none does.
-pub(crate) fn first(
+pub(crate) fn first<E: std::error::Error + Send + Sync + 'static>(
     addresses: &[SocketAddr],
     far_end: (&str, &str),
-    race: impl FnOnce(&[SocketAddr]) -> Result<Option<SocketAddr>, RunError>,
+    race: impl FnOnce(&[SocketAddr]) -> Result<Option<SocketAddr>, E>,
     stop: &AtomicBool,
 ) -> anyhow::Result<SocketAddr> {
     let in_turns = in_turns(addresses);

@@ -8,12 +8,14 @@
 //! | [`video`], [`save`] | real video: files and encoders, and what is saved of it |
 //! | [`end`] | what both ends share: settings, open calls, live figures, their page and their records |
 //! | [`run`] | the caller and the listener over a socket |
+//! | [`race`] | which of several addresses has a listener |
 //! | `browser` | calls to a browser, with the feature `browser` |
 
 #[cfg(feature = "browser")]
 pub mod browser;
 pub mod end;
 pub mod plan;
+pub mod race;
 pub mod record;
 pub mod run;
 pub mod save;

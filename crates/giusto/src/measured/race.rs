@@ -12,7 +12,6 @@ use giusto_net::{
 };
 use giusto_session::{
     Session,
-    call::{CallGreeting, CallsConfig},
     probe::{Greeting, SenderConfig, wire::StreamRequest},
 };
 use giusto_units::{TimeDelta, Timestamp};
@@ -21,10 +20,7 @@ use rand::{
     rngs::{SysError, SysRng},
 };
 
-use crate::{
-    call::CallSettings,
-    measured::{RunError, send::Destination},
-};
+use crate::measured::{RunError, send::Destination};
 
 /// "Connection Attempt Delay" of RFC 8305 §5: "One recommended value for a default delay is 250 milliseconds".
 const ATTEMPT_DELAY: TimeDelta = TimeDelta::from_millis(250);
@@ -47,18 +43,12 @@ pub fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
 }
 
 /// The first message to a far end, which asks whether there is one.
-trait Hello: Session {
+pub(crate) trait Hello: Session {
     /// Whether it was answered; `None` while it may still be.
     fn is_answered(&self) -> Option<bool>;
 }
 
 impl Hello for Greeting {
-    fn is_answered(&self) -> Option<bool> {
-        Self::is_answered(self)
-    }
-}
-
-impl Hello for CallGreeting {
     fn is_answered(&self) -> Option<bool> {
         Self::is_answered(self)
     }
@@ -82,23 +72,12 @@ pub fn first_receiver(
     first_to_answer(addresses, &destination.path, greet, stop).map_err(RunError::Random)
 }
 
-/// The address whose listener of calls answers first, as [`first_receiver`].
+/// The address whose far end answers first, of any protocol; `greet` makes its first message from the time and a random number.
 ///
 /// # Errors
 ///
-/// [`RunError::Random`].
-pub fn first_listener(
-    addresses: &[SocketAddr],
-    settings: &CallSettings,
-    stop: &AtomicBool,
-) -> Result<Option<SocketAddr>, RunError> {
-    // A greeting gives nothing to compute from a secret.
-    let config = CallsConfig { keys: settings.keys.clone(), ..CallsConfig::new([0; 32]) };
-    let greet = |now, nonce| CallGreeting::new(now, nonce, &config);
-    first_to_answer(addresses, &settings.path, greet, stop).map_err(RunError::Random)
-}
-
-fn first_to_answer<H: Hello>(
+/// The system gave no random numbers.
+pub(crate) fn first_to_answer<H: Hello>(
     addresses: &[SocketAddr],
     path: &PathOptions,
     greet: impl Fn(Timestamp, u64) -> H,
@@ -145,14 +124,9 @@ fn first_to_answer<H: Hello>(
 #[cfg(test)]
 mod tests {
     use giusto_net::driver::Verdict;
-    use giusto_session::keys::{KeyId, KeyRing};
-    use giusto_units::DataRate;
 
     use super::*;
-    use crate::{
-        call::Listener,
-        measured::recv::{Reception, ReceptionConfig},
-    };
+    use crate::measured::recv::{Reception, ReceptionConfig};
 
     #[test]
     fn the_families_take_turns() {
@@ -182,28 +156,5 @@ mod tests {
             assert!(took >= ATTEMPT_DELAY && took < TimeDelta::from_millis(2_500), "{took}");
             over.store(true, Ordering::Relaxed);
         });
-    }
-
-    #[test]
-    fn a_listener_that_wants_keys_answers_a_greeting_without_one() {
-        for keys in [None, Some(KeyRing::with_key(KeyId(7), b"0123456789abcdef"))] {
-            let silent = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
-            let settings = CallSettings { keys, ..CallSettings::default() };
-            let mut listener =
-                Listener::open(([127, 0, 0, 1], 0).into(), 1, DataRate::from_mbps(1), settings).unwrap();
-            let answers = listener.address();
-            let over = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let is_over = || over.load(Ordering::Relaxed);
-                let on_event = |_| Verdict::Continue;
-                scope.spawn(|| listener.run(false, (None, &mut ()), is_over, on_event).map(|_| ()).unwrap());
-                let all = [silent.local_addr(), answers];
-                let found = first_listener(&all, &CallSettings::default(), &over).unwrap();
-                assert_eq!(found, Some(answers));
-                let nobody = first_listener(&all[..1], &CallSettings::default(), &over).unwrap();
-                assert_eq!(nobody, None);
-                over.store(true, Ordering::Relaxed);
-            });
-        }
     }
 }

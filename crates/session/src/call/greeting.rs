@@ -50,7 +50,7 @@ impl CallGreeting {
             Kind::Version(_) => return true,
             _ => return false,
         };
-        let (Ok(Message::Challenge { nonce, .. }) | Ok(Message::Refused { nonce, .. })) = message else {
+        let Ok(Message::Challenge { nonce, .. } | Message::Refused { nonce, .. }) = message else {
             return false;
         };
         nonce == self.nonce
