@@ -1,15 +1,17 @@
 //! Calls over UDP.
 
 use std::{
-    net::ToSocketAddrs,
+    net::{SocketAddr, ToSocketAddrs},
     str::FromStr,
     sync::{Mutex, TryLockError, atomic::Ordering},
 };
 
 use giusto::{
     call::{
-        CallPlan, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan, run::ListenerEvent,
+        CallPlan, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan, race::first_listener,
+        run::ListenerEvent,
     },
+    measured::race::in_turns,
     record::TimelineOptions,
     scenario::load_controller,
 };
@@ -40,12 +42,17 @@ fn parsed_if_given<T: FromStr<Err: ToString>>(name: &str, text: Option<String>) 
     text.map(|text| parsed(name, &text)).transpose()
 }
 
-/// The address of a host.
-fn address(host: &str, port: u16) -> PyResult<std::net::SocketAddr> {
+/// The first address of a host.
+fn address(host: &str, port: u16) -> PyResult<SocketAddr> {
+    Ok(addresses(host, port)?.0)
+}
+
+/// The addresses of a host: the first, and all.
+fn addresses(host: &str, port: u16) -> PyResult<(SocketAddr, Vec<SocketAddr>)> {
     let unknown =
         |why: &dyn std::fmt::Display| PyOSError::new_err(format!("unknown host \"{host}\" ({why})"));
-    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?;
-    found.next().ok_or_else(|| unknown(&"it has no address"))
+    let found: Vec<_> = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?.collect();
+    Ok((*found.first().ok_or_else(|| unknown(&"it has no address"))?, found))
 }
 
 /// The controller of this name, or of a class of the user.
@@ -108,13 +115,20 @@ pub(crate) fn call(
         ..defaults
     };
     let plan = CallPlan::new(&media, parsed("direction", direction)?, parsed("duration", duration)?, seed.0)?;
-    let caller = Caller::open(address(host, port)?, plan, settings(silence, timeline)?)?;
+    let (first, addresses) = addresses(host, port)?;
+    let settings = settings(silence, timeline)?;
     let raised = Raised::default();
     let records = detached(
         py,
         |_, ()| Ok(()),
         |stop, _progress| {
             let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
+            let answers = match addresses.as_slice() {
+                several @ [_, _, ..] => first_listener(&in_turns(several), &settings, stop)?,
+                _ => None,
+            };
+            // Where none answers, the call says why.
+            let caller = Caller::open(answers.unwrap_or(first), plan, settings)?;
             caller.run(1, (None, &mut OwnTaps::new(&own, &raised)), is_over, |_| ())
         },
     )?;
