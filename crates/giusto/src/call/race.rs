@@ -47,13 +47,16 @@ mod tests {
             let silent = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
             let settings = CallSettings { keys, ..CallSettings::default() };
             let mut listener =
-                Listener::open(([127, 0, 0, 1], 0).into(), 1, DataRate::from_mbps(1), settings).unwrap();
+                Listener::open(([127, 0, 0, 1], 0).into(), 1, DataRate::from_bps(1_000_000), settings)
+                    .unwrap();
             let answers = listener.address();
             let over = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let is_over = || over.load(Ordering::Relaxed);
                 let on_event = |_| Verdict::Continue;
-                scope.spawn(|| listener.run(false, (None, &mut ()), is_over, on_event).map(|_| ()).unwrap());
+                scope.spawn(move || {
+                    listener.run(false, (None, &mut ()), is_over, on_event).map(|_| ()).unwrap();
+                });
                 let all = [silent.local_addr(), answers];
                 let found = first_listener(&all, &CallSettings::default(), &over).unwrap();
                 assert_eq!(found, Some(answers));

@@ -54,10 +54,9 @@ fn paths(record: &CallRecord) -> Option<String> {
         format!("{:<8} {far_end} until {until_s:.1} s: {}\n", "path", of.join(", "))
     };
     let all = &record.call.paths;
-    let mut lines: String = all.iter().take(SHOWN).map(path).collect();
-    if let more @ 1.. = all.len().saturating_sub(SHOWN) {
-        lines += &format!("{:<8} {more} more\n", "path");
-    }
+    let more = all.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("{:<8} {more} more\n", "path"));
+    let lines: String = all.iter().take(SHOWN).map(path).chain(more).collect();
     (!lines.is_empty()).then_some(lines)
 }
 

@@ -269,8 +269,7 @@ impl UdpSocket {
     fn connect_to(&self, peer: SocketAddr) -> io::Result<()> {
         let target = match peer {
             SocketAddr::V4(v4) if self.v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
-            SocketAddr::V4(_) => peer,
-            SocketAddr::V6(_) => peer,
+            _ => peer,
         };
         self.socket.connect(&self.config.path.name(target))
     }
