@@ -169,6 +169,9 @@ impl Run for RecvArgs {
                     let stream = format!("stream of {}", describe_stream(rate, asked.request.size));
                     service.printer.note(format!("{}: asks for a {stream}", asked.to));
                 }
+                Some(ReceiverEvent::ReverseMoved { from, to }) => {
+                    service.printer.note(format!("{from}: the stream now goes to {to}"));
+                }
                 // With --once another sender's stream ends nothing, and is not shown.
                 Some(ReceiverEvent::Closed(id, _)) if once && first != Some(id) => {}
                 Some(ReceiverEvent::Closed(_, mut stream)) => {

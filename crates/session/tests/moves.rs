@@ -8,8 +8,8 @@ use giusto_session::{
     Session,
     keys::KeyRing,
     probe::{
-        ReceiverConfig, Sender, SenderConfig, SenderEvent,
-        wire::{DataHeader, Message, StreamToken},
+        Inbound, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
+        wire::{DataHeader, Message, ReverseLimits, StreamRequest, StreamToken},
     },
 };
 use giusto_units::TimeDelta;
@@ -124,4 +124,78 @@ fn who_copies_authenticated_datagrams_moves_nothing() {
     net.converse(new, &mut sender, TimeDelta::from_millis(20));
     assert_eq!(net.stream().from(), new);
     assert_eq!(net.stream().meter().sequence().received(), 11);
+}
+
+/// Has `asker` ask again from `from`, and carries its messages.
+fn ask_again(net: &mut Net, asker: &mut Receiver, from: std::net::SocketAddr, config: &SenderConfig) {
+    let there = address(9000);
+    asker.ask_again(net.now, there, config.clone());
+    for _ in 0..1_000 {
+        while let Some(transmit) = asker.poll_transmit() {
+            assert_eq!(transmit.to, there);
+            net.deliver(from, &transmit.bytes);
+        }
+        for (to, bytes) in net.answers() {
+            if to == from {
+                let inbound = Inbound {
+                    from: there,
+                    bytes: &bytes,
+                    segment: bytes.len(),
+                    at: net.now,
+                    tos: None,
+                    kernel_dropped: None,
+                    truncated: false,
+                };
+                asker.handle(net.now, &inbound);
+            }
+        }
+        net.now += TimeDelta::from_millis(1);
+        if asker.next_timeout().is_some_and(|at| at <= net.now) {
+            asker.handle_timeout(net.now);
+        }
+    }
+    assert_eq!(asker.next_timeout(), None, "it is done");
+}
+
+#[test]
+fn a_stream_in_the_reverse_direction_moves_to_who_asked_for_it() {
+    for keys in [None, Some(ring())] {
+        let mut net = Net::new(ReceiverConfig { keys: keys.clone(), ..receiver_config() });
+        let [old, new, stranger] = [5000, 6000, 7000].map(address);
+        let request = StreamRequest { reverse: Some(ReverseLimits::default()), ..request() };
+        let config = SenderConfig { keys: keys.clone(), ..SenderConfig::new(request, 77) };
+        net.open_with(old, config.clone());
+        assert_eq!((net.asked.clone(), net.moved.len()), (vec![old], 0));
+        // One lost message of each kind is repeated.
+        let carried = net.carried;
+        net.lost = vec![carried + 1, carried + 3, carried + 5, carried + 7];
+        let mut asker = Receiver::new(receiver_config());
+        ask_again(&mut net, &mut asker, new, &config);
+        assert_eq!((net.asked.len(), net.moved.clone()), (1, vec![(old, new)]));
+        assert_eq!(
+            asker.counters(),
+            Receiver::new(receiver_config()).counters(),
+            "its answers are no strangers"
+        );
+        // From the same address again, for the NAT may be as before.
+        ask_again(&mut net, &mut asker, new, &config);
+        assert_eq!(net.moved.len(), 1);
+        // Back, and a copy of the messages from the address before moves nothing.
+        let inward = net.inward.clone();
+        ask_again(&mut net, &mut asker, old, &config);
+        assert_eq!(net.moved, [(old, new), (new, old)]);
+        for (_, bytes) in inward.iter().filter(|(from, _)| *from == new) {
+            net.deliver(new, bytes);
+        }
+        // Nor does who does not know the number of the request, or has no key.
+        ask_again(&mut net, &mut asker, stranger, &SenderConfig { nonce: 78, ..config.clone() });
+        if keys.is_some() {
+            ask_again(&mut net, &mut asker, stranger, &SenderConfig { keys: None, ..config.clone() });
+        }
+        assert_eq!(net.moved.len(), 2);
+        // A stream that has ended does not begin again.
+        net.receiver.reverse_ended(old);
+        ask_again(&mut net, &mut asker, new, &config);
+        assert_eq!((net.asked.len(), net.moved.len()), (1, 2));
+    }
 }

@@ -168,6 +168,40 @@ fn a_call_survives_a_new_mapping_of_a_nat() {
     });
 }
 
+/// The far end sends, and this end has another address after half a second without one.
+#[test]
+fn a_stream_that_the_far_end_sends_follows_a_new_address() {
+    in_namespace("a stream to an address that changes", 65_536, || {
+        let far = Far::behind(1500);
+        let keys = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(keys.path(), format!("1 {}\n", "17".repeat(32))).unwrap();
+        let keyed = ["--key-file", keys.path().to_str().unwrap()];
+        let open = far.listener(&["recv", "10.9.0.2:5005"]);
+        let _keyed = far.listener(&[&["recv", "10.9.0.2:5006"], &keyed[..]].concat());
+        let ask = |to, keys: &[&str]| {
+            let words = ["--reverse", "-b", "800k", "-l", "1000", "-t", "6", "--json"];
+            let mut asker = giusto(&[&["send", to], &words[..], keys].concat());
+            Running(asker.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+        };
+        let askers = [ask("10.9.0.2:5005", &[]), ask("10.9.0.2:5006", &keyed)];
+        pause(2_000);
+        ip(&["address", "del", "10.9.0.1/24", "dev", "near"]);
+        pause(500);
+        ip(&["address", "add", "10.9.0.77/24", "dev", "near"]);
+        for asker in askers {
+            let output = asker.output();
+            let received = json(&output);
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{received}");
+            let [got, lost] =
+                ["received_packets", "lost_packets"].map(|name| received[name].as_u64().unwrap());
+            // What went to the former address is lost: the far end knew nothing of it.
+            assert_eq!(received["ended"], "finished by the sender", "{received}");
+            assert!((30..250).contains(&lost) && got > 300, "{got} {lost} {received}");
+        }
+        drop(open);
+    });
+}
+
 #[test]
 fn a_stream_follows_the_name_of_its_receiver() {
     in_namespace("a receiver whose address changes", 65_536, || {

@@ -9,14 +9,14 @@ use std::{
 use giusto_measure::StreamSummary;
 use giusto_net::{
     Clock, Granted, PathOptions, SocketConfig, UdpSocket,
-    driver::{Conversation, ReceiveDriver, Verdict, local_clock},
+    driver::{Conversation, LONG_SILENCE, ReceiveDriver, Roam, Verdict, local_clock},
 };
 use giusto_session::probe::{
     Ended, HandshakeFlood, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
     StreamId,
     wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
-use giusto_units::Timestamp;
+use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
@@ -74,6 +74,30 @@ pub struct Reception {
     /// The streams that it was asked to send.
     pub reverse: ReverseRuns,
     receiver: Receiver,
+    asked: Option<Asked>,
+}
+
+/// A stream that this end has asked for, and asks for again where its own address changes.
+#[derive(Debug)]
+struct Asked {
+    to: SocketAddr,
+    request: SenderConfig,
+    roam: Roam,
+    again_at: Timestamp,
+}
+
+impl Asked {
+    /// Asks again if this end has another address, or may have one behind a NAT.
+    fn look(&mut self, now: Timestamp, socket: &UdpSocket, receiver: &mut Receiver) {
+        /// The time between two requests.
+        const INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
+        let Some(silence) = receiver.streams().next().map(|(_, stream)| stream.silence(now)) else { return };
+        let has_moved = self.roam.look(now, socket, silence);
+        if has_moved || silence >= LONG_SILENCE && now >= self.again_at {
+            self.again_at = now + INTERVAL;
+            receiver.ask_again(now, self.to, self.request.clone());
+        }
+    }
 }
 
 impl Reception {
@@ -105,7 +129,7 @@ impl Reception {
         let mut config = ReceiverConfig { clock: local_clock(clock), ..config };
         SysRng.try_fill_bytes(&mut config.secret).map_err(RunError::Random)?;
         let reverse = ReverseRuns::new(config.limits, config.keys.clone());
-        Ok(Self { socket, rtcp: None, clock, reverse, receiver: Receiver::new(config) })
+        Ok(Self { socket, rtcp: None, clock, reverse, receiver: Receiver::new(config), asked: None })
     }
 
     /// Asks `destination` to send a stream as `plan` has it, from the port of its receiver to ours.
@@ -130,13 +154,15 @@ impl Reception {
             keys: keys.clone(),
             ..SenderConfig::new(request, nonce)
         };
-        Conversation::new(clock, [(&socket, sender)]).open(stop).map_err(|error| match error {
+        Conversation::new(clock, [(&socket, sender.clone())]).open(stop).map_err(|error| match error {
             Some(reason) => RunError::Refused { to: destination.to, reason },
             None => RunError::Interrupted,
         })?;
         let config =
             ReceiverConfig { keys, max_streams: 1, max_reverse: 0, ..ReceptionConfig::default().receiver };
-        Self::over(socket, clock, config)
+        let (to, roam, again_at) = (destination.to, Roam::default(), Timestamp::ZERO);
+        let asked = Some(Asked { to, request: sender, roam, again_at });
+        Ok(Self { asked, ..Self::over(socket, clock, config)? })
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
@@ -151,12 +177,19 @@ impl Reception {
         mut on_event: impl FnMut(&mut Receiver, Option<ReceiverEvent>) -> Verdict,
     ) -> Result<(), RunError> {
         let (socket, clock, reverse) = (&self.socket, self.clock, &self.reverse);
-        let rtcp = self.rtcp.as_ref();
+        let (rtcp, asked) = (self.rtcp.as_ref(), &mut self.asked);
         let outcome = thread::scope(|scope| {
             let mut driver = ReceiveDriver::new(socket, clock).with_rtcp(rtcp);
             let outcome = driver.run(&mut self.receiver, stop, |receiver, event| {
                 reverse.note_ended(receiver);
+                if let Some(asked) = asked {
+                    asked.look(clock.now(), socket, receiver);
+                }
                 match event {
+                    Some(ReceiverEvent::ReverseMoved { from, to }) => {
+                        reverse.follow(from, to);
+                        on_event(receiver, Some(ReceiverEvent::ReverseMoved { from, to }))
+                    }
                     Some(ReceiverEvent::Reverse(asked)) => {
                         reverse.start(scope, (*asked).clone(), socket, clock, receiver);
                         on_event(receiver, Some(ReceiverEvent::Reverse(asked)))

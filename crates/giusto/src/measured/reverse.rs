@@ -38,6 +38,8 @@ pub struct ReverseRuns {
     keys: Option<KeyRing>,
     ended: Arc<Mutex<Vec<Ended>>>,
     running: Arc<AtomicUsize>,
+    /// Where the running ones go, and their sockets.
+    open: Arc<Mutex<Vec<(SocketAddr, Arc<UdpSocket>)>>>,
     halt: Arc<AtomicBool>,
 }
 
@@ -95,24 +97,48 @@ impl ReverseRuns {
             Err(error) => return self.end(to, Err(error.into())),
         };
         pass_on(&beside, clock, receiver);
+        let beside = Arc::new(beside);
+        self.open().push((to, Arc::clone(&beside)));
         let runs = self.clone();
         runs.running.fetch_add(1, Ordering::Relaxed);
         let sending = thread::Builder::new().spawn_scoped(scope, move || {
-            let outcome = runs.send(&asked, beside);
+            let outcome = runs.send(&asked, &beside);
+            let to = runs.close(&beside).unwrap_or(to);
             runs.end(to, outcome);
             runs.running.fetch_sub(1, Ordering::Relaxed);
         });
         if sending.is_err() {
+            self.open().pop();
             self.running.fetch_sub(1, Ordering::Relaxed);
             self.end(to, Err(RunError::Thread("sending")));
         }
     }
 
-    fn send(&self, asked: &ReverseStream, socket: UdpSocket) -> Result<RunResult, RunError> {
+    /// Who asked for the stream to `from` is now at `to`.
+    pub(super) fn follow(&self, from: SocketAddr, to: SocketAddr) {
+        if let Some((home, socket)) = self.open().iter_mut().find(|(home, _)| *home == from) {
+            *home = to;
+            // Where there is no route, the silence of the far end ends the stream.
+            let _ = socket.reconnect(to);
+        }
+    }
+
+    /// Forgets the socket of a stream that has ended; returns where it went last.
+    fn close(&self, socket: &Arc<UdpSocket>) -> Option<SocketAddr> {
+        let mut open = self.open();
+        let index = open.iter().position(|(_, known)| Arc::ptr_eq(known, socket))?;
+        Some(open.swap_remove(index).0)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<(SocketAddr, Arc<UdpSocket>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, asked: &ReverseStream, socket: &UdpSocket) -> Result<RunResult, RunError> {
         let plan = self.plan(asked)?;
         let keys = self.keys.clone().filter(|_| asked.authenticated);
         let destination = Destination { keys, ..Destination::new(asked.to) };
-        let run = send::over(&plan, &destination, &[socket], &self.halt, |_| {})?;
+        let run = send::over(&plan, &destination, std::slice::from_ref(socket), &self.halt, |_| {})?;
         let result = run.results(&plan).into_iter().next().unwrap_or_default();
         Ok(RunResult { to: Some(asked.to.to_string()), ..result })
     }

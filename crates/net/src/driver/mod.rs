@@ -34,6 +34,7 @@ pub use gather::Gatherer;
 pub use receive::{ReceiveDriver, ReceiveError, Verdict, pass_on};
 pub use reflect::{ReflectDriver, stamp_clock};
 pub use resolve::Resolver;
+pub use roam::{LONG_SILENCE, Roam};
 pub use session::{Driver, Link};
 pub use transmit::{rehearse, transmit};
 

@@ -7,19 +7,19 @@ use crate::UdpSocket;
 /// The far end has been silent for so long: more than two intervals of Pings.
 const SILENCE: TimeDelta = TimeDelta::from_millis(600);
 /// After so long, the address that the system would choose now is tried although the former one is still there.
-pub(super) const LONG_SILENCE: TimeDelta = TimeDelta::from_millis(1_500);
+pub const LONG_SILENCE: TimeDelta = TimeDelta::from_millis(1_500);
 /// The time between two looks.
 const INTERVAL: TimeDelta = TimeDelta::from_millis(200);
 
 /// Keeps one socket connected.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Roam {
+pub struct Roam {
     look_at: Timestamp,
 }
 
 impl Roam {
     /// Connects `socket` again if it must be; `silence` is how long the far end has been silent. Returns whether it did.
-    pub(super) fn look(&mut self, now: Timestamp, socket: &UdpSocket, silence: TimeDelta) -> bool {
+    pub fn look(&mut self, now: Timestamp, socket: &UdpSocket, silence: TimeDelta) -> bool {
         // An address that was asked for is not exchanged for another one.
         if silence < SILENCE || now < self.look_at || socket.config().path.source.is_some() {
             return false;

@@ -3,6 +3,7 @@
 mod group;
 mod messages;
 mod moves;
+mod reverse;
 mod slots;
 
 use std::{
@@ -31,6 +32,7 @@ use super::{
     },
 };
 use moves::{Move, token_of};
+use reverse::{Again, Asked};
 
 use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes};
 
@@ -129,6 +131,13 @@ pub enum ReceiverEvent {
     Closed(StreamId, Box<Stream>),
     /// A stream is asked for: see [`Receiver::reverse_ended`].
     Reverse(Box<ReverseStream>),
+    /// Who asked for a stream has proved another address: it goes on there.
+    ReverseMoved {
+        /// The address until now.
+        from: SocketAddr,
+        /// The new one.
+        to: SocketAddr,
+    },
 }
 
 /// A stream that this end is to send, to a verified address.
@@ -198,7 +207,9 @@ pub struct Receiver {
     /// Who reports on RTP streams.
     reporter: Reporter,
     /// The addresses to which streams are sent, with the tokens of their requests.
-    reverse: BTreeMap<SocketAddr, StreamToken>,
+    reverse: BTreeMap<SocketAddr, Asked>,
+    /// The request for the stream that comes, while it is made again from another address.
+    again: Option<Again>,
     next_id: u64,
     outbox: VecDeque<Transmit>,
     /// What leaves from the port of RTCP.
@@ -226,6 +237,7 @@ impl Receiver {
             used: BTreeMap::new(),
             probation: BTreeMap::new(),
             reverse: BTreeMap::new(),
+            again: None,
             next_id: 0,
             outbox: VecDeque::new(),
             rtcp_outbox: VecDeque::new(),
@@ -368,7 +380,7 @@ impl Receiver {
                 .min()
                 .unwrap_or(idle)
         });
-        live.chain(self.lingering.values().map(|lingering| lingering.forget_at)).min()
+        live.chain(self.lingering.values().map(|lingering| lingering.forget_at)).chain(self.again_at()).min()
     }
 
     /// Does what is due: reports, and the end of idle streams.
@@ -377,6 +389,7 @@ impl Receiver {
         let now = self.latest;
         self.lingering.retain(|_, lingering| lingering.forget_at > now);
         self.forget_moves(now);
+        self.drive_again(now);
         let (mut silent, mut over, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (from, (_, stream)) in &mut self.streams {
             if let Some(bytes) = stream.poll_rtcp(now, &self.reporter) {
@@ -444,6 +457,9 @@ impl Receiver {
 
     fn handle_one(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) {
         let from = inbound.from;
+        if self.takes_answer(now, datagram, inbound) {
+            return;
+        }
         match wire::kind(datagram) {
             Ok(Kind::Control) => match Message::decode(datagram) {
                 Ok(message) => self.handle_plain(now, message, datagram.len(), inbound),

@@ -517,7 +517,7 @@ impl Sender {
         }
     }
 
-    fn opening(&self) -> bool {
+    pub(super) fn opening(&self) -> bool {
         matches!(self.state, State::Greeting | State::Opening(_))
     }
 

@@ -232,6 +232,11 @@ impl Stream {
         self.from
     }
 
+    /// How long nothing has come from its sender.
+    pub fn silence(&self, now: Timestamp) -> TimeDelta {
+        now.saturating_since(self.last_heard)
+    }
+
     /// The request of its sender; `None` for an unannounced stream.
     pub fn request(&self) -> Option<&StreamRequest> {
         self.request.as_ref()

@@ -59,6 +59,9 @@ pub(crate) struct Net {
     pub(crate) lost: Vec<usize>,
     pub(crate) carried: usize,
     pub(crate) closed: Vec<Stream>,
+    /// Streams of the receiver's own that it was asked for, and the addresses between which they moved.
+    pub(crate) asked: Vec<SocketAddr>,
+    pub(crate) moved: Vec<(SocketAddr, SocketAddr)>,
     /// All datagrams that arrived at the receiver, and all that it sent.
     pub(crate) inward: Vec<(SocketAddr, Vec<u8>)>,
     pub(crate) outward: Vec<(SocketAddr, Vec<u8>)>,
@@ -75,6 +78,8 @@ impl Net {
             lost: Vec::new(),
             carried: 0,
             closed: Vec::new(),
+            asked: Vec::new(),
+            moved: Vec::new(),
             inward: Vec::new(),
             outward: Vec::new(),
         }
@@ -112,8 +117,11 @@ impl Net {
 
     pub(crate) fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
-            if let ReceiverEvent::Closed(_, stream) = event {
-                self.closed.push(*stream);
+            match event {
+                ReceiverEvent::Closed(_, stream) => self.closed.push(*stream),
+                ReceiverEvent::Reverse(asked) => self.asked.push(asked.to),
+                ReceiverEvent::ReverseMoved { from, to } => self.moved.push((from, to)),
+                _ => {}
             }
         }
     }

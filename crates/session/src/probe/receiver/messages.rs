@@ -4,7 +4,12 @@ use std::net::SocketAddr;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{Receiver, ReceiverEvent, ReverseStream, encode, send_within_credit, slots::Standing};
+use super::{
+    Receiver, ReceiverEvent, ReverseStream, encode,
+    reverse::{self, Asked},
+    send_within_credit,
+    slots::Standing,
+};
 use crate::cookie::COOKIE_LIFE;
 use crate::handshakes::Step;
 use crate::probe::{
@@ -25,19 +30,19 @@ const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
 const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
 /// A request to open a stream.
-struct Opening {
-    from: SocketAddr,
+pub(super) struct Opening {
+    pub(super) from: SocketAddr,
     /// The length of the datagram: the answer must not be longer.
-    length: usize,
-    nonce: u64,
+    pub(super) length: usize,
+    pub(super) nonce: u64,
     cookie: Cookie,
     request: StreamRequest,
     /// The keys of the stream, if the request was authenticated.
-    keys: Option<StreamKeys>,
+    pub(super) keys: Option<StreamKeys>,
 }
 
 impl Opening {
-    fn encode(&mut self, message: &Message) -> Vec<u8> {
+    pub(super) fn encode(&mut self, message: &Message) -> Vec<u8> {
         match &mut self.keys {
             Some(keys) => keys.seal_to_sender(message, 0),
             None => message.encode(0),
@@ -192,6 +197,9 @@ impl Receiver {
             let refused = opening.encode(&Message::Refused { nonce, why: Refusal::Cookie });
             return self.answer(from, length, refused);
         };
+        if reverse::moves(&opening.request) {
+            return self.move_reverse(now, opening, token);
+        }
         let accepted = Message::Accepted { nonce, token, clock: self.config.clock.identity() };
         if let Some((_, stream)) = self.streams.get_mut(&from)
             && stream.token == Some(token)
@@ -200,7 +208,7 @@ impl Receiver {
             let bytes = encode(stream, &accepted);
             return self.answer(from, length, bytes);
         }
-        if self.reverse.get(&from) == Some(&token) {
+        if self.reverse.get(&from).is_some_and(|asked| asked.token == token) {
             let bytes = opening.encode(&accepted);
             return self.answer(from, length, bytes);
         }
@@ -228,8 +236,8 @@ impl Receiver {
         if opening.request.reverse.is_some() {
             let bytes = opening.encode(&accepted);
             self.answer(from, length, bytes);
-            self.reverse.insert(from, token);
             let (request, authenticated) = (opening.request, opening.keys.is_some());
+            self.reverse.insert(from, Asked { token, nonce, authenticated });
             let asked = Box::new(ReverseStream { to: from, request, authenticated });
             return self.events.push_back(ReceiverEvent::Reverse(asked));
         }
@@ -293,7 +301,7 @@ impl Receiver {
                 return;
             }
             // Who asked for a stream in the reverse direction begins to measure the path before it listens.
-            let asked = self.reverse.get(&inbound.from) == Some(&token);
+            let asked = self.reverse.get(&inbound.from).is_some_and(|asked| asked.token == token);
             if !asked && !self.repeat_report(inbound.from, length, token) {
                 self.counters.forged += 1;
             }
@@ -357,7 +365,7 @@ impl Receiver {
 
     /// Answers a single datagram, whose source address may be forged: never with more bytes than were
     /// received.
-    fn answer(&mut self, to: SocketAddr, length: usize, bytes: Vec<u8>) {
+    pub(super) fn answer(&mut self, to: SocketAddr, length: usize, bytes: Vec<u8>) {
         if length < OPENING_BYTES || bytes.len() > length {
             return;
         }

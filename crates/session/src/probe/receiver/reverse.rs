@@ -1,0 +1,132 @@
+//! Streams in the reverse direction: who asked for one, and where its address has changed, how it asks again.
+//!
+//! Who asked proves its new address as it proved the first one: Hello, Challenge, Open. The Open has the nonce of the first, and asks for
+//! no datagrams: to a receiver that does not know the stream it is a stream without any.
+
+use std::net::SocketAddr;
+
+use giusto_units::Timestamp;
+
+use super::{Receiver, ReceiverEvent, messages::Opening};
+use crate::{
+    Session,
+    cookie::COOKIE_LIFE,
+    probe::{
+        Sender, SenderConfig,
+        inbound::Inbound,
+        transmit::Transmit,
+        wire::{Kind, Message, Refusal, Sealed, StreamRequest, StreamToken, kind},
+    },
+};
+
+/// A stream that this end sends because it was asked to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) token: StreamToken,
+    pub(super) nonce: u64,
+    pub(super) authenticated: bool,
+}
+
+/// A request that is made again, from another address.
+#[derive(Debug)]
+pub(super) struct Again {
+    to: SocketAddr,
+    nonce: u64,
+    sender: Sender,
+}
+
+impl Again {
+    fn is_answer(&self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let message = || match kind(datagram).ok()? {
+            Kind::Control => Message::decode(datagram).ok(),
+            Kind::SealedControl => Sealed::parse(datagram).ok()?.message().ok(),
+            _ => None,
+        };
+        from == self.to
+            && matches!(
+                message(),
+                Some(
+                    Message::Challenge { nonce, .. }
+                        | Message::Accepted { nonce, .. }
+                        | Message::Refused { nonce, .. }
+                ) if nonce == self.nonce
+            )
+    }
+}
+
+/// Whether it only says where a stream goes on.
+pub(super) fn moves(request: &StreamRequest) -> bool {
+    request.reverse.is_some() && request.packets == Some(0)
+}
+
+impl Receiver {
+    /// Asks `to` again for the stream that it sends here, from the address that this end has now. `config` is that of the first request.
+    pub fn ask_again(&mut self, now: Timestamp, to: SocketAddr, config: SenderConfig) {
+        self.latest = self.latest.max(now);
+        let nonce = config.nonce;
+        let request = StreamRequest { packets: Some(0), ..config.request };
+        let sender = Sender::new(now, SenderConfig { request, ..config });
+        self.again = Some(Again { to, nonce, sender });
+        self.drive_again(now);
+    }
+
+    /// Takes an answer to a request that was made again; false if it is none.
+    pub(super) fn takes_answer(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) -> bool {
+        let Some(again) = self.again.as_mut().filter(|again| again.is_answer(inbound.from, datagram)) else {
+            return false;
+        };
+        again.sender.handle_datagram(now, datagram, inbound.at);
+        self.drive_again(now);
+        true
+    }
+
+    pub(super) fn drive_again(&mut self, now: Timestamp) {
+        let Some(again) = &mut self.again else { return };
+        if again.sender.poll_timeout().is_some_and(|at| at <= now) {
+            again.sender.handle_timeout(now);
+        }
+        // Once it is accepted, refused or given up there is nothing to say.
+        if !again.sender.opening() {
+            self.again = None;
+            return;
+        }
+        while let Some(bytes) = again.sender.poll_transmit(now) {
+            self.outbox.push_back(Transmit { to: again.to, bytes });
+        }
+    }
+
+    pub(super) fn again_at(&self) -> Option<Timestamp> {
+        self.again.as_ref().and_then(|again| again.sender.poll_timeout())
+    }
+
+    /// Who asked for a stream has proved a new address.
+    pub(super) fn move_reverse(&mut self, now: Timestamp, mut opening: Opening, token: StreamToken) {
+        let Opening { from, length, nonce, .. } = opening;
+        let authenticated = opening.keys.is_some();
+        let is_it = |asked: &Asked| asked.nonce == nonce && asked.authenticated == authenticated;
+        let home = self.reverse.iter().find(|(_, asked)| is_it(asked)).map(|(home, _)| *home);
+        let is_taken = home != Some(from) && self.reverse.contains_key(&from);
+        // A cookie moves a stream once: a copy of an old Open moves it nowhere.
+        if home.is_some_and(|home| home != from) && self.used.contains_key(&token) {
+            self.counters.late += 1;
+            return;
+        }
+        let Some(home) = home.filter(|_| !is_taken) else {
+            self.counters.refused += 1;
+            let refused = opening.encode(&Message::Refused { nonce, why: Refusal::Reverse });
+            return self.answer(from, length, refused);
+        };
+        if home != from && self.use_up(token, from, now + COOKIE_LIFE).is_err() {
+            self.counters.refused += 1;
+            return;
+        }
+        self.reverse.remove(&home);
+        self.reverse.insert(from, Asked { token, nonce, authenticated });
+        let clock = self.config.clock.identity();
+        let accepted = opening.encode(&Message::Accepted { nonce, token, clock });
+        self.answer(from, length, accepted);
+        if home != from {
+            self.events.push_back(ReceiverEvent::ReverseMoved { from: home, to: from });
+        }
+    }
+}
