@@ -103,25 +103,28 @@ impl Receiver {
     pub(super) fn move_reverse(&mut self, now: Timestamp, mut opening: Opening, token: StreamToken) {
         let Opening { from, length, nonce, .. } = opening;
         let authenticated = opening.keys.is_some();
-        let is_it = |asked: &Asked| asked.nonce == nonce && asked.authenticated == authenticated;
-        let home = self.reverse.iter().find(|(_, asked)| is_it(asked)).map(|(home, _)| *home);
-        let is_taken = home != Some(from) && self.reverse.contains_key(&from);
-        // A cookie moves a stream once: a copy of an old Open moves it nowhere.
-        if home.is_some_and(|home| home != from) && self.used.contains_key(&token) {
-            self.counters.late += 1;
-            return;
-        }
-        let Some(home) = home.filter(|_| !is_taken) else {
+        let is_it =
+            |(_, asked): &(&SocketAddr, &Asked)| asked.nonce == nonce && asked.authenticated == authenticated;
+        let known = self.reverse.iter().find(is_it).map(|(home, asked)| (*home, asked.token));
+        let is_taken = |home| home != from && self.reverse.contains_key(&from);
+        let Some((home, before)) = known.filter(|(home, _)| !is_taken(*home)) else {
             self.counters.refused += 1;
             let refused = opening.encode(&Message::Refused { nonce, why: Refusal::Reverse });
             return self.answer(from, length, refused);
         };
-        if home != from && self.use_up(token, from, now + COOKIE_LIFE).is_err() {
-            self.counters.refused += 1;
-            return;
+        // Otherwise our answer was lost. A cookie moves a stream once: a copy of an old Open moves it nowhere.
+        if before != token {
+            if self.used.contains_key(&token) {
+                self.counters.late += 1;
+                return;
+            }
+            if self.use_up(token, from, now + COOKIE_LIFE).is_err() {
+                self.counters.refused += 1;
+                return;
+            }
+            self.reverse.remove(&home);
+            self.reverse.insert(from, Asked { token, nonce, authenticated });
         }
-        self.reverse.remove(&home);
-        self.reverse.insert(from, Asked { token, nonce, authenticated });
         let clock = self.config.clock.identity();
         let accepted = opening.encode(&Message::Accepted { nonce, token, clock });
         self.answer(from, length, accepted);
