@@ -259,6 +259,22 @@ fn each_statistic_counts_its_own_window() {
 }
 
 #[test]
+fn what_the_system_did_not_take_was_not_sent() {
+    let flow = PlannedFlow { flow: FlowId(1), window: ms(10)..ms(20), ..PlannedFlow::default() };
+    let timeline = Some(TimelineOptions::default());
+    let mut recorder =
+        Recorder::new(RecordPlan { end: ms(40), flows: vec![flow], timeline, ..RecordPlan::default() });
+    for (sequence, at) in [(0, 5), (1, 10), (2, 12), (3, 25)] {
+        recorder.on_event(ms(at), &Event::Sent { packet: packet(sequence, at) });
+        recorder.on_event(ms(at), &Event::Sent { packet: packet(sequence, at) });
+        recorder.on_event(ms(at), &Event::Unsent { packet: packet(sequence, at) });
+    }
+    let record = recorder.finish(&Simulation::new(7), ms(40)).0;
+    assert_eq!((record.flows[0].sent_packets, record.flows[0].sent_rate_bps), (2, 160_000.0));
+    assert_eq!(record.timeline.unwrap().flows[0].sent_packets.iter().sum::<u64>(), 4);
+}
+
+#[test]
 fn a_measurement_has_its_own_window() {
     let flows = vec![(FlowId(1), ms(0)..ms(1000))];
     let mut recorder = recorder(vec![

@@ -55,6 +55,8 @@ struct Pair {
     served: Option<CallId>,
     /// Whether the result of the caller is taken at its end.
     takes_result: bool,
+    /// Whether the system of the caller takes nothing.
+    refuses: bool,
     ended: Option<Outcome>,
 }
 
@@ -72,6 +74,7 @@ impl Pair {
             id,
             served: None,
             takes_result: false,
+            refuses: false,
             ended: None,
         }
     }
@@ -84,11 +87,17 @@ impl Pair {
             for (own, other) in [(0, 1), (1, 0)] {
                 quiet += 1;
                 self.ends[own].handle_timeout(now);
-                while self.ends[own].poll_transmit(now, &mut buffer).is_some() {
+                let mut refused = Vec::new();
+                while let Some(outgoing) = self.ends[own].poll_transmit(now, &mut buffer) {
                     let bytes = std::mem::take(&mut buffer);
+                    if self.refuses && own == 0 {
+                        refused.extend(outgoing.media);
+                        continue;
+                    }
                     self.ends[other].handle_datagram(now, address(own), &bytes, Ecn::NotEct);
                     quiet = 0;
                 }
+                refused.into_iter().for_each(|media| self.ends[own].handle_unsent(now, media));
                 while let Some(event) = self.ends[own].poll_event() {
                     let config = side(self.plan.clone(), own == 0);
                     let media = || CallSide::new(&config, None, &mut ()).unwrap();
@@ -216,4 +225,46 @@ fn an_end_of_a_call_knows_what_the_other_lost_itself() {
     let outcome = pair.ended.unwrap();
     let doubts = &outcome.record.call.doubts;
     assert!(doubts[0].starts_with("7 lost in the listener's buffer, not on the path: "), "{doubts:?}");
+}
+
+#[test]
+fn what_the_system_refuses_is_neither_sent_nor_lost() {
+    let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
+    pair.takes_result = true;
+    (0..2_000).for_each(|millis| pair.step(at(millis)));
+    pair.refuses = true;
+    (2_000..2_400).for_each(|millis| pair.step(at(millis)));
+    pair.refuses = false;
+    (2_400..4_000).for_each(|millis| pair.step(at(millis)));
+    pair.ends[0].finish(at(4_000), pair.id);
+    (4_000..5_000).for_each(|millis| pair.step(at(millis)));
+    let CallRecord { run, call } = pair.ended.unwrap().record;
+    let flow = &run.flows[0];
+    assert!(call.unsent_packets > 10 && flow.sent_packets > 100, "{call:?}");
+    // Nothing is lost on the way.
+    assert_eq!((flow.lost_packets, flow.received_packets), (0, flow.sent_packets));
+    let timeline = run.timeline.unwrap();
+    let over_time: u64 = timeline.flows.iter().flat_map(|flow| &flow.sent_packets).sum();
+    assert!(over_time.abs_diff(flow.sent_packets) <= 5, "{over_time} of {}", flow.sent_packets);
+}
+
+#[test]
+fn each_address_of_a_far_end_has_its_packets() {
+    let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
+    pair.takes_result = true;
+    (0..500).for_each(|millis| pair.step(at(millis)));
+    let (id, there) = (pair.id, address(1));
+    // Only this end's own address has changed.
+    pair.local.on_moved(at(500), id, there, &pair.ends[0]);
+    (500..1_000).for_each(|millis| pair.step(at(millis)));
+    pair.local.on_moved(at(1_000), id, address(9), &pair.ends[0]);
+    (1_000..2_000).for_each(|millis| pair.step(at(millis)));
+    pair.ends[0].finish(at(2_000), id);
+    (2_000..3_000).for_each(|millis| pair.step(at(millis)));
+    let CallRecord { run, call } = pair.ended.unwrap().record;
+    let [first, second] = call.paths.as_slice() else { panic!("{:?}", call.paths) };
+    assert_eq!((first.far_end.clone(), second.far_end.clone()), (there.to_string(), address(9).to_string()));
+    assert!(first.sent_packets > 20 && second.sent_packets > 20, "{:?}", call.paths);
+    assert_eq!(first.sent_packets + second.sent_packets, run.flows[0].sent_packets);
+    assert!((0.9..1.1).contains(&first.until_s) && second.until_s > 1.9, "{:?}", call.paths);
 }
