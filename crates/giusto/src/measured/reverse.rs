@@ -39,9 +39,12 @@ pub struct ReverseRuns {
     ended: Arc<Mutex<Vec<Ended>>>,
     running: Arc<AtomicUsize>,
     /// Where the running ones go, and their sockets.
-    open: Arc<Mutex<Vec<(SocketAddr, Arc<UdpSocket>)>>>,
+    open: Arc<Mutex<Vec<Open>>>,
     halt: Arc<AtomicBool>,
 }
+
+/// Where a stream goes, and its socket.
+type Open = (SocketAddr, Arc<UdpSocket>);
 
 #[derive(Debug)]
 struct Ended {
@@ -130,7 +133,7 @@ impl ReverseRuns {
         Some(open.swap_remove(index).0)
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<(SocketAddr, Arc<UdpSocket>)>> {
+    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

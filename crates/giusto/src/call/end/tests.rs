@@ -97,7 +97,9 @@ impl Pair {
                     self.ends[other].handle_datagram(now, address(own), &bytes, Ecn::NotEct);
                     quiet = 0;
                 }
-                refused.into_iter().for_each(|media| self.ends[own].handle_unsent(now, media));
+                for media in refused {
+                    self.ends[own].handle_unsent(now, media);
+                }
                 while let Some(event) = self.ends[own].poll_event() {
                     let config = side(self.plan.clone(), own == 0);
                     let media = || CallSide::new(&config, None, &mut ()).unwrap();
