@@ -30,19 +30,19 @@ const SHORTEST_STREAM: TimeDelta = TimeDelta::from_seconds(1);
 const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
 /// A request to open a stream.
-pub(super) struct Opening {
-    pub(super) from: SocketAddr,
+struct Opening {
+    from: SocketAddr,
     /// The length of the datagram: the answer must not be longer.
-    pub(super) length: usize,
-    pub(super) nonce: u64,
+    length: usize,
+    nonce: u64,
     cookie: Cookie,
     request: StreamRequest,
     /// The keys of the stream, if the request was authenticated.
-    pub(super) keys: Option<StreamKeys>,
+    keys: Option<StreamKeys>,
 }
 
 impl Opening {
-    pub(super) fn encode(&mut self, message: &Message) -> Vec<u8> {
+    fn encode(&mut self, message: &Message) -> Vec<u8> {
         match &mut self.keys {
             Some(keys) => keys.seal_to_sender(message, 0),
             None => message.encode(0),
@@ -197,10 +197,14 @@ impl Receiver {
             let refused = opening.encode(&Message::Refused { nonce, why: Refusal::Cookie });
             return self.answer(from, length, refused);
         };
-        if reverse::moves(&opening.request) {
-            return self.move_reverse(now, opening, token);
-        }
         let accepted = Message::Accepted { nonce, token, clock: self.config.clock.identity() };
+        if reverse::moves(&opening.request) {
+            let asked = Asked { token, nonce, authenticated: opening.keys.is_some() };
+            let Some(moved) = self.move_reverse(now, from, asked) else { return };
+            let answer = moved.map_or_else(|why| Message::Refused { nonce, why }, |()| accepted);
+            let bytes = opening.encode(&answer);
+            return self.answer(from, length, bytes);
+        }
         if let Some((_, stream)) = self.streams.get_mut(&from)
             && stream.token == Some(token)
         {
@@ -365,7 +369,7 @@ impl Receiver {
 
     /// Answers a single datagram, whose source address may be forged: never with more bytes than were
     /// received.
-    pub(super) fn answer(&mut self, to: SocketAddr, length: usize, bytes: Vec<u8>) {
+    fn answer(&mut self, to: SocketAddr, length: usize, bytes: Vec<u8>) {
         if length < OPENING_BYTES || bytes.len() > length {
             return;
         }

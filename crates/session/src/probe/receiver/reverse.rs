@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use giusto_units::Timestamp;
 
-use super::{Receiver, ReceiverEvent, messages::Opening};
+use super::{Receiver, ReceiverEvent};
 use crate::{
     Session,
     cookie::COOKIE_LIFE,
@@ -99,37 +99,38 @@ impl Receiver {
         self.again.as_ref().and_then(|again| again.sender.poll_timeout())
     }
 
-    /// Who asked for a stream has proved a new address.
-    pub(super) fn move_reverse(&mut self, now: Timestamp, mut opening: Opening, token: StreamToken) {
-        let Opening { from, length, nonce, .. } = opening;
-        let authenticated = opening.keys.is_some();
-        let is_it =
-            |(_, asked): &(&SocketAddr, &Asked)| asked.nonce == nonce && asked.authenticated == authenticated;
-        let known = self.reverse.iter().find(is_it).map(|(home, asked)| (*home, asked.token));
+    /// Who asked for a stream has proved that it is at `from`. Returns whether it is moved or refused; `None`: nothing is said.
+    pub(super) fn move_reverse(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        asked: Asked,
+    ) -> Option<Result<(), Refusal>> {
+        let is_it = |(_, known): &(&SocketAddr, &Asked)| {
+            (known.nonce, known.authenticated) == (asked.nonce, asked.authenticated)
+        };
+        let known = self.reverse.iter().find(is_it).map(|(home, known)| (*home, known.token));
         let is_taken = |home| home != from && self.reverse.contains_key(&from);
         let Some((home, before)) = known.filter(|(home, _)| !is_taken(*home)) else {
             self.counters.refused += 1;
-            let refused = opening.encode(&Message::Refused { nonce, why: Refusal::Reverse });
-            return self.answer(from, length, refused);
+            return Some(Err(Refusal::Reverse));
         };
         // Otherwise our answer was lost. A cookie moves a stream once: a copy of an old Open moves it nowhere.
-        if before != token {
-            if self.used.contains_key(&token) {
+        if before != asked.token {
+            if self.used.contains_key(&asked.token) {
                 self.counters.late += 1;
-                return;
+                return None;
             }
-            if self.use_up(token, from, now + COOKIE_LIFE).is_err() {
+            if self.use_up(asked.token, from, now + COOKIE_LIFE).is_err() {
                 self.counters.refused += 1;
-                return;
+                return None;
             }
             self.reverse.remove(&home);
-            self.reverse.insert(from, Asked { token, nonce, authenticated });
+            self.reverse.insert(from, asked);
         }
-        let clock = self.config.clock.identity();
-        let accepted = opening.encode(&Message::Accepted { nonce, token, clock });
-        self.answer(from, length, accepted);
         if home != from {
             self.events.push_back(ReceiverEvent::ReverseMoved { from: home, to: from });
         }
+        Some(Ok(()))
     }
 }
