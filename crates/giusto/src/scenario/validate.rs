@@ -9,7 +9,12 @@ pub(super) mod monitor;
 use std::collections::BTreeSet;
 
 use giusto_pace::{Strategy, StrategyOptions};
-use giusto_sim::{link::LinkError, network::Network, traffic::Pattern};
+use giusto_sim::{
+    link::{LinkError, rate::RateProfile},
+    network::Network,
+    packet::LinkId,
+    traffic::Pattern,
+};
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
@@ -235,7 +240,7 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
     }
 }
 
-/// Checks that every flow has its route, and its reverse route where it needs one.
+/// Checks that every flow has its route, and its reverse route where it needs one, and that its packets take time.
 fn routes(scenario: &Scenario, found: &mut Vec<Finding>) {
     let mut network = Network::default();
     for link in &scenario.links {
@@ -246,15 +251,52 @@ fn routes(scenario: &Scenario, found: &mut Vec<Finding>) {
         let FlowSpec { from, to, via, back, .. } = flow;
         let forwards = if via.is_empty() { "from" } else { "via" };
         let mut result = route(&mut network, scenario, from, to, via).map_err(|text| (forwards, text));
-        if result.is_ok() && flow.kind.is_two_way() {
+        if let Ok(forward) = &mut result
+            && flow.kind.is_two_way()
+        {
             let fix = "packets of the receiver need a way back: give the link duplex = true or a reverse";
-            let reverse = route(&mut network, scenario, to, from, back);
-            result = reverse.map_err(|text| ("back", format!("{text}; {fix}")));
+            match route(&mut network, scenario, to, from, back) {
+                Ok(reverse) => forward.extend(reverse),
+                Err(text) => result = Err(("back", format!("{text}; {fix}"))),
+            }
         }
-        if let Err((key, text)) = result {
-            found.push((At::new("flow", index, key), format!("flow \"{}\": no route: {text}", flow.id)));
+        let of = |key, text| (At::new("flow", index, key), format!("flow \"{}\": {text}", flow.id));
+        match result {
+            Err((key, text)) => found.push(of(key, format!("no route: {text}"))),
+            Ok(links) if has_no_pause(&flow.kind) && takes_no_time(scenario, &links) => {
+                let text = "it would send without end at one moment, because its route takes no time";
+                found.push(of("kind", format!("{text}: give a link of it a rate or a delay")));
+            }
+            Ok(_) => {}
         }
     }
+}
+
+/// Whether a flow sends as soon as there is an answer, again and again.
+fn has_no_pause(kind: &FlowKind) -> bool {
+    match kind {
+        FlowKind::Tcp { transfers: Transfers::Unlimited, .. } => true,
+        FlowKind::Tcp { transfers: Transfers::Short { idle, persistent, .. }, .. } => {
+            *idle <= TimeDelta::ZERO && !persistent
+        }
+        _ => false,
+    }
+}
+
+/// Whether there is a moment at which a packet crosses all of `links` at once.
+fn takes_no_time(scenario: &Scenario, links: &[LinkId]) -> bool {
+    let links = || links.iter().filter_map(|id| scenario.links.get(id.0 as usize));
+    let is_instant = |link: &LinkSpec| {
+        link.config.rate == RateProfile::Unlimited && link.config.jitter.is_none() && link.medium.is_none()
+    };
+    let has_delay = |link: &LinkSpec, now: Timestamp| {
+        let steps = link.config.delay.as_steps();
+        let latest = steps.iter().take_while(|(from, _)| *from <= now).last();
+        latest.or(steps.first()).is_some_and(|(_, delay)| *delay > TimeDelta::ZERO)
+    };
+    let changes = links().flat_map(|link| link.config.delay.as_steps()).map(|(from, _)| *from);
+    let mut moments = changes.filter(|from| *from < scenario.end());
+    links().all(is_instant) && moments.any(|now| links().all(|link| !has_delay(link, now)))
 }
 
 fn route(
@@ -263,19 +305,19 @@ fn route(
     from: &str,
     to: &str,
     via: &[String],
-) -> Result<(), String> {
+) -> Result<Vec<LinkId>, String> {
     let (start, end) = (network.node(from), network.node(to));
     if via.is_empty() {
-        return network.route(start, end).map(drop).map_err(|error| error.to_string());
+        return network.route(start, end).map_err(|error| error.to_string());
     }
     let links = scenario.link_ids(via);
-    network.route_via(start, &links).map_err(|error| error.to_string())?;
+    let route = network.route_via(start, &links).map_err(|error| error.to_string())?;
     let reached = links.last().and_then(|last| network.links().get(last.0 as usize)).map(|ends| ends.to);
     match reached {
         Some(reached) if reached != end => Err(format!(
             "the named links lead to \"{}\", not to \"{to}\": add the missing links",
             network.name(reached)
         )),
-        _ => Ok(()),
+        _ => Ok(route),
     }
 }

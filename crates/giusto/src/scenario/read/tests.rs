@@ -111,3 +111,41 @@ s.toml:3: link "air:reverse": unknown medium "wfi": did you mean "wifi"? use one
     insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s"
 s.toml:3: link "air:reverse": a link on a medium needs one constant rate, such as "52 Mbit/s""#);
 }
+
+#[test]
+fn tcp_without_end_needs_a_route_that_takes_time() {
+    let parse = |link: &str, back: &str, flow: &str| {
+        let ends = ["from = \"here\"\nto = \"there\"", "from = \"there\"\nto = \"here\""];
+        let text = format!(
+            "duration = \"5 s\"\n[[link]]\nid = \"wire\"\n{}\n{link}\n[[link]]\nid = \"back\"\n{}\n{back}\n\
+             [[flow]]\nid = \"bulk\"\nfrom = \"here\"\nto = \"there\"\n{flow}\n",
+            ends[0], ends[1]
+        );
+        Scenario::parse(&text, "s.toml").map(drop).map_err(|error| error.to_string())
+    };
+    let tcp = "kind = \"tcp\"";
+    insta::assert_snapshot!(parse("", "", tcp).unwrap_err(), @r#"s.toml:16: flow "bulk": it would send without end at one moment, because its route takes no time: give a link of it a rate or a delay"#);
+    let (early, late) = (
+        "delay = { steps = [[\"0 s\", \"1 ms\"], [\"2 s\", \"0 s\"]] }",
+        "delay = { steps = [[\"0 s\", \"0 s\"], [\"2 s\", \"1 ms\"]] }",
+    );
+    let at_once = "kind = \"short-flows\"\nidle = \"0 s\"";
+    for (link, back, flow) in [("", "", at_once), (early, "", tcp), ("", late, tcp)] {
+        assert!(parse(link, back, flow).is_err(), "{link:?} {back:?} {flow:?}");
+    }
+    let (rate, delay) = ("rate = \"10 Gbit/s\"", "delay = \"1 us\"");
+    let jitter = "jitter = { kind = \"uniform\", max = \"1 ms\" }";
+    let accepted = [
+        (rate, "", tcp),
+        ("", delay, tcp),
+        ("", jitter, tcp),
+        (early, late, tcp),
+        ("", rate, at_once),
+        ("", "", "kind = \"tcp\"\nbytes = \"1 MB\""),
+        ("", "", "kind = \"short-flows\""),
+        ("", "", "kind = \"media\""),
+    ];
+    for (link, back, flow) in accepted {
+        assert_eq!(parse(link, back, flow), Ok(()), "{link:?} {back:?} {flow:?}");
+    }
+}
