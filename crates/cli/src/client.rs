@@ -13,7 +13,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use giusto_net::TrafficClass;
+use giusto_net::{SocketError, TrafficClass};
 use giusto_pace::{HeaderLayer, Limits, Strategy};
 use giusto_session::probe::payload::PayloadSizes;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
@@ -23,7 +23,7 @@ use crate::{
     console::{self, Progress},
     live::{self, LivePage},
     output::{Output, OutputArgs, TextArgs},
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     measured::{
@@ -239,6 +239,11 @@ pub(crate) fn first_that_answers<T>(
         match run(to) {
             Ok(outcome) => return Ok((to, outcome)),
             Err(error) if error.is_silence() && index + 1 < addresses.len() => silent.push(to.to_string()),
+            Err(RunError::Socket(error @ SocketError::Bind { address, .. }))
+                if !address.ip().is_unspecified() =>
+            {
+                misuse!("{error}: give --source an address of this machine");
+            }
             Err(RunError::Socket(error)) => return Err(UsageError::new(error).into()),
             Err(RunError::Plan(error)) => return Err(UsageError::from(error).into()),
             Err(error) if silent.is_empty() => return Err(error.into()),

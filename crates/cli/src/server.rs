@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -131,10 +132,10 @@ impl ServerArgs {
             RunError::Socket(error @ (SocketError::Join { .. } | SocketError::Interface { .. })) => {
                 UsageError::new(error).into()
             }
-            RunError::Socket(_) | RunError::Listen { .. } => {
-                let fix = "choose another port, or port 0 for any free port; ports below 1024 need privilege";
-                UsageError::new(format!("{error}: {fix}")).into()
+            RunError::Socket(SocketError::Bind { ref source, .. }) | RunError::Listen { ref source, .. } => {
+                UsageError::new(format!("{error}: {}", fix_of_binding(source.kind()))).into()
             }
+            RunError::Socket(error) => UsageError::new(error).into(),
             error => error.into(),
         })
     }
@@ -256,6 +257,17 @@ impl Service {
         if self.printed.is_ok() {
             self.printed = printed;
         }
+    }
+}
+
+/// What to do about an address that cannot be listened on.
+fn fix_of_binding(error: io::ErrorKind) -> &'static str {
+    match error {
+        io::ErrorKind::AddrNotAvailable => {
+            "listen on an address of this machine, or on all: give only a port"
+        }
+        io::ErrorKind::PermissionDenied => "ports below 1024 need privilege: choose another port",
+        _ => "choose another port, or port 0 for any free port",
     }
 }
 

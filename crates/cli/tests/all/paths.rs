@@ -248,7 +248,15 @@ fn what_cannot_be_reached_by_the_flags_is_said() {
             "cannot use the interface nonsense7: No such device",
         ),
         (&["send", "127.0.0.1", "--source", "::1"], "--source ::1: 127.0.0.1 has no IPv6 address"),
-        (&["send", "127.0.0.1", "--source", "192.0.2.77"], "cannot bind to 192.0.2.77:0: "),
+        (
+            &["send", "127.0.0.1", "--source", "192.0.2.77"],
+            "cannot bind to 192.0.2.77:0: Cannot assign requested address (os error 99): give --source an address of this machine",
+        ),
+        (&["recv", "192.0.2.77:5005"], "listen on an address of this machine, or on all: give only a port"),
+        (
+            &["recv", "192.0.2.77:5005", "--accept", "tcp"],
+            "listen on an address of this machine, or on all: give only a port",
+        ),
         (&["send", "127.0.0.1", "--flow-label", "1"], "--flow-label: only IPv6 has flow labels"),
         (&["send", "::1", "--flow-label", "0x100000"], "must be a number of at most 20 bits"),
         (&["call", "127.0.0.1", "--source", "::1"], "--source ::1: 127.0.0.1 has no IPv6 address"),
