@@ -65,7 +65,7 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
 
-    /// End of the run; ends COMMAND [default: with COMMAND, or by Ctrl-C]
+    /// End of the run; ends COMMAND. That of a relay counts from its first datagram [default: with COMMAND, or by Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
@@ -169,6 +169,13 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
         Ok(UdpPair { listen: relay.listen, target })
     };
     let pairs = args.relay.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(UdpPair { target, .. }) =
+        pairs.iter().find(|pair| pairs.iter().any(|own| is_at(own, pair.target)))
+    {
+        misuse!(
+            "--relay: a relay listens at the target {target}, so datagrams would go round: give it another port"
+        );
+    }
     if let Some(folder) = &args.out {
         make_folder(folder)?;
     }
@@ -216,6 +223,12 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     print(args, &run)?;
     written?.into_iter().flatten().for_each(|path| progress.wrote(&path));
     Ok(ExitCode::from(status(&run)))
+}
+
+/// Whether datagrams to `target` come to this relay.
+fn is_at(relay: &UdpPair, target: SocketAddr) -> bool {
+    let (own, ip) = (relay.listen.ip(), target.ip());
+    relay.listen.port() == target.port() && (own == ip || own.is_unspecified() && ip.is_loopback())
 }
 
 fn write(folder: &Path, run: &LinkRun) -> anyhow::Result<Vec<PathBuf>> {
