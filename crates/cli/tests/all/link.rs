@@ -660,7 +660,10 @@ fn unusable_flags_are_errors_of_usage() {
         (&["link", "s.toml", "--relay", "5000"], "expected LISTEN=TARGET"),
         (&["link", "s.toml", "--relay", "5000=127.0.0.1:6000", "--", "true"], "cannot be used with"),
         (&["link", "s.toml", "--relay", "5000=127.0.0.1"], "127.0.0.1"),
-        (&["link", "s.toml", "--relay", "5000=127.0.0.1:5000"], "a relay listens at the target 127.0.0.1:5000"),
+        (
+            &["link", "s.toml", "--relay", "5000=127.0.0.1:5000"],
+            "a relay listens at the target 127.0.0.1:5000",
+        ),
         (
             &["link", "s.toml", "--relay", "0.0.0.0:5000=127.0.0.1:5001", "--relay", "5001=127.0.0.1:5000"],
             "a relay listens at the target 127.0.0.1:5001",

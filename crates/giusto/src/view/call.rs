@@ -27,7 +27,7 @@ pub fn text(record: &CallRecord) -> String {
             ("rate", rates(flow, is_sent(record, flow))),
             ("loss", loss(flow)),
             ("delay", delay(flow, rtt)),
-            ("frames", frames(flow)),
+            ("frames", frames(flow, is_sent(record, flow))),
         ];
         lines.into_iter().fold(title.to_owned(), |text, (name, line)| text + &format!("{name:<8} {line}\n"))
     };
@@ -65,16 +65,30 @@ fn is_sent(record: &CallRecord, flow: &FlowRecord) -> bool {
     (record.call.role == "listener") == flow.id.ends_with(":reverse")
 }
 
-/// All in the unit of the received rate.
+/// Whether the far end has not said what it received.
+fn is_unreported(flow: &FlowRecord, is_sent: bool) -> bool {
+    is_sent && flow.loss_ratio.is_none() && flow.received_packets == 0
+}
+
+/// The received rate times this has a unit of its own.
+const OTHER_UNIT: f64 = 100.0;
+
+/// In the unit of the received rate, where that has the size of the others.
 fn rates(flow: &FlowRecord, is_sent: bool) -> String {
     let received = flow.received_rate_bps;
     let beside = |bps: f64| {
+        if bps > received * OTHER_UNIT {
+            return brief_rate(bps);
+        }
         let [bps, _] = rate_range(bps, received);
         bps
     };
     let sent = if is_sent { format!(", {} sent", beside(flow.sent_rate_bps)) } else { String::new() };
     let target =
         flow.target_rate_bps.map_or_else(String::new, |target| format!(", target {}", beside(target)));
+    if is_unreported(flow, is_sent) {
+        return format!("unknown: no final report{sent}{target}");
+    }
     format!("{} received{sent}{target}", brief_rate(received))
 }
 
@@ -108,7 +122,7 @@ fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
     }
 }
 
-fn frames(flow: &FlowRecord) -> String {
+fn frames(flow: &FlowRecord, is_sent: bool) -> String {
     let sum = |of: fn(&crate::record::StreamRecord) -> Option<u64>| {
         flow.streams.iter().filter_map(of).fold(0, u64::saturating_add)
     };
@@ -118,7 +132,8 @@ fn frames(flow: &FlowRecord) -> String {
         ("skipped by the sender", sum(|stream| stream.skipped_frames)),
     ];
     let others = others.into_iter().filter(|(_, frames)| *frames > 0);
-    others.fold(format!("{} complete", or_unknown(flow.frames, count)), |text, (what, frames)| {
+    let complete = flow.frames.filter(|_| !is_unreported(flow, is_sent));
+    others.fold(format!("{} complete", or_unknown(complete, count)), |text, (what, frames)| {
         format!("{text}, {} {what}", count(frames))
     })
 }
@@ -202,5 +217,34 @@ mod tests {
         assert_eq!(lines[1], "rate     2.00 Mbit/s received, 1.78 sent");
         assert_eq!(lines[6], "rate     779 kbit/s received, target 1800");
         assert_eq!((lines.len(), text.matches("RTT").count()), (10, 1));
+    }
+
+    #[test]
+    fn what_the_far_end_did_not_report_is_unknown_not_0() {
+        let lost = FlowRecord {
+            received_rate_bps: 0.0,
+            received_packets: 0,
+            loss_ratio: None,
+            frames: Some(0),
+            frame_delay_ms: None,
+            ..flow("call")
+        };
+        insta::assert_snapshot!(text(&record("caller", vec![lost.clone()])), @r"
+        rate     unknown: no final report, 1.78 Mbit/s sent, target 1.80 Mbit/s
+        loss     unknown: the fate of no packet is known
+        delay    RTT 123, 999 ms (median, p95)
+        frames   – complete
+        ");
+        // Everything was lost.
+        let none = FlowRecord { loss_ratio: Some(1.0), lost_packets: 1_234, ..lost.clone() };
+        insta::assert_snapshot!(text(&record("caller", vec![none])), @r"
+        rate     0 bit/s received, 1.78 Mbit/s sent, target 1.80 Mbit/s
+        loss     1,234 of 1,234 packets (100.0 %)
+        delay    RTT 123, 999 ms (median, p95)
+        frames   0 complete
+        ");
+        // What this end did not receive, it knows.
+        let own = text(&record("listener", vec![lost]));
+        assert_eq!(own.lines().next(), Some("rate     0 bit/s received, target 1.80 Mbit/s"), "{own}");
     }
 }
