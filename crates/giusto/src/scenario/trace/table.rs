@@ -31,6 +31,9 @@ pub(super) type Steps = Vec<(Timestamp, DataRate)>;
 /// Times above this, in seconds, are since 1970: they count from the first one.
 const EPOCH: f64 = 1e8;
 
+/// No recording has times above this, in seconds, which is in the year 5138: the file has another unit.
+const LATEST: f64 = 1e11;
+
 /// Without a unit, no rate of a link is lower: the file has another unit, bit/s.
 const LEAST_PEAK: f64 = 1000.0;
 
@@ -65,6 +68,10 @@ pub(super) fn read<'a>(
             When::Number(seconds) => (seconds, false),
             When::Date(seconds) => (seconds, true),
         };
+        if seconds > LATEST {
+            let fix = "name the unit in a header, such as time_ms,rate_bps";
+            return Err(at(format!("the time {seconds} s is later than the year 5138: {fix}")));
+        }
         let origin = *first.get_or_insert(if seconds > EPOCH { seconds } else { 0.0 });
         if !steps.is_empty() && seconds <= before {
             if !is_date || seconds < before {
@@ -361,6 +368,22 @@ mod tests {
 
     fn down(text: &str) -> Vec<(f64, u64)> {
         read_text(text, Direction::Down).unwrap()
+    }
+
+    #[test]
+    fn milliseconds_since_1970_need_their_unit() {
+        let text = |header| format!("{header}\n1600000000000,2000\n1600000001000,3000\n");
+        for header in ["timestamp,rate_kbps", "time_s,rate_kbps"] {
+            let (line, error) = read_text(&text(header), Direction::Down).unwrap_err();
+            assert_eq!(line, 2);
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(error, @"the time 1600000000000 s is later than the year 5138: name the unit in a header, such as time_ms,rate_bps");
+            }
+        }
+        assert!(read_text("0,2000000\n1e18,3000000\n", Direction::Down).is_err());
+        assert_eq!(down(&text("time_ms,rate_kbps")), [(0.0, 2_000_000), (1.0, 3_000_000)]);
+        let seconds = "timestamp,rate_kbps\n1600000000,2000\n1600000001,3000\n";
+        assert_eq!(down(seconds), [(0.0, 2_000_000), (1.0, 3_000_000)]);
     }
 
     #[test]
