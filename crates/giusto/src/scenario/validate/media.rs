@@ -1,7 +1,7 @@
 //! Validation of media flows.
 
 use giusto_congestion::{Algorithm, Limits, Requirements};
-use giusto_session::media::ParityRatio;
+use giusto_session::media::{Cut, Packetizer, ParityRatio};
 use giusto_sim::random;
 use giusto_sim::traffic::encoder::Audio;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -79,6 +79,7 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
         Audio::new(audio, Timestamp::ZERO).map_err(|error| ("audio", format!("audio: {error}")))?;
     }
     in_range("max-payload", media.max_payload.as_bytes() as f64)?;
+    room(media)?;
     if let Some(&setting) = media.unsupported().first() {
         return Err(unsupported(media.controller, setting));
     }
@@ -102,6 +103,17 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
         in_range("receiver-limit", limit.as_bps() as f64)?;
     }
     pauses(&media.pauses)
+}
+
+/// Checks that a packet has room for media beside the payload header of the codec.
+fn room(media: &MediaSpec) -> Result<(), KeyError> {
+    let Some(codec) = media.codec.filter(|_| !media.videos.is_empty()) else { return Ok(()) };
+    let packetizer = Packetizer::new(media.max_payload, Cut::Even);
+    let with_header = packetizer.and_then(|own| own.with_header(codec.payload_header()));
+    let (codec, found) = (codec.name(), media.max_payload);
+    let text =
+        format_args!("max-payload: {found} has only room for the payload header of {codec}: try \"1200 B\"");
+    check(with_header.is_some(), "max-payload", text)
 }
 
 fn unsupported(controller: Algorithm, setting: Unsupported) -> KeyError {

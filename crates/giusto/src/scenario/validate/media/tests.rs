@@ -1,4 +1,5 @@
 use giusto_congestion::{FeedbackKind, Options};
+use giusto_session::video::VideoCodec;
 use giusto_sim::traffic::encoder::{AudioConfig, StatisticalConfig};
 
 use giusto_units::DataSize;
@@ -27,6 +28,16 @@ fn only_sessions_that_can_be_built_are_valid() {
     let bad = AudioConfig { packet_time: TimeDelta::ZERO, ..AudioConfig::default() };
     assert_eq!(key(MediaSpec { audio: Some(bad), ..good.clone() }), "audio");
     assert_eq!(key(MediaSpec { max_payload: DataSize::ZERO, ..good.clone() }), "max-payload");
+    for (codec, header) in VideoCodec::ALL.into_iter().zip([1, 2, 1, 1]) {
+        let with = |bytes| MediaSpec {
+            codec: Some(codec),
+            max_payload: DataSize::from_bytes(bytes),
+            ..good.clone()
+        };
+        assert_eq!(key(with(header)), "max-payload", "{codec:?}");
+        assert_eq!(check(&with(header + 1)), Ok(()), "{codec:?}");
+        assert_eq!(check(&MediaSpec { videos: Vec::new(), ..with(1) }), Ok(()), "{codec:?}");
+    }
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(4)), (at(3), at(5))], ..good.clone() }), "pauses");
     assert_eq!(key(MediaSpec { pauses: vec![(at(2), at(2))], ..good.clone() }), "pauses");
     let limits = good.limits.with_start(DataRate::from_bps(1));
