@@ -32,7 +32,9 @@ use giusto::{
     view::{
         city,
         files::Files,
-        html, tables,
+        html,
+        notes::short_queues,
+        tables,
         trace::{TraceFile, TraceNames},
         why::{self, Why},
     },
@@ -273,6 +275,7 @@ fn network(
         written.push(path);
         notes.extend(note);
     }
+    notes.extend(short_queues(scenario, &record));
     for note in &notes {
         progress.note(note);
     }

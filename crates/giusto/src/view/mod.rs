@@ -20,6 +20,7 @@ pub mod html;
 pub mod intervals;
 #[cfg(feature = "system")]
 pub mod lte;
+pub mod notes;
 #[cfg(feature = "system")]
 pub mod replay;
 #[cfg(feature = "system")]

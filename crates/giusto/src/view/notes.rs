@@ -1,0 +1,85 @@
+//! What the figures of a run do not explain by themselves.
+
+use giusto_sim::{
+    link::{queue::Limit, rate::RateProfile},
+    traffic::PacketSize,
+};
+use giusto_units::DataSize;
+
+use crate::{
+    record::RunRecord,
+    scenario::{FlowKind, FlowSpec, LinkSpec, QueueSpec, Scenario},
+};
+
+/// IPv4 and TCP headers without options.
+const TCP_HEADERS: u64 = 40;
+
+/// A line for each link whose queue is measured in time and shorter than a packet that was sent there: it drops each such packet, even
+/// when it is empty.
+pub fn short_queues(scenario: &Scenario, record: &RunRecord) -> Vec<String> {
+    let of_link = |link: &LinkSpec| {
+        let (QueueSpec::DropTail(Limit::Time(limit)), RateProfile::Fixed(rate)) =
+            (&link.queue, &link.config.rate)
+        else {
+            return None;
+        };
+        let room = rate.size_in(*limit);
+        let crosses = |flow: &FlowSpec| {
+            let mut own = record.flows.iter().filter(|own| own.group == flow.id);
+            own.any(|own| own.sent_packets > 0 && own.path.contains(&link.id))
+        };
+        let is_wide =
+            |flow: &&FlowSpec| largest_packet(flow).is_some_and(|size| size > room) && crosses(flow);
+        let flow = scenario.flows().iter().find(is_wide)?;
+        Some(format!(
+            "note: link \"{}\": its queue of {limit} holds {room} at {rate}: larger packets, as of flow \"{}\", are all dropped; set \
+             its limit in bytes or packets",
+            link.id, flow.id
+        ))
+    };
+    scenario.links().iter().filter_map(of_link).collect()
+}
+
+/// The size of the packets of a flow, or of its large ones, if it is known.
+fn largest_packet(flow: &FlowSpec) -> Option<DataSize> {
+    match &flow.kind {
+        FlowKind::Source { size: PacketSize::Fixed(size), .. } => Some(*size),
+        FlowKind::Tcp { settings, .. } => Some(DataSize::from_bytes(u64::from(settings.mss) + TCP_HEADERS)),
+        FlowKind::Media(media) if !media.videos.is_empty() => Some(media.max_payload),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{RecordOptions, simulate};
+
+    fn notes(link: &str, flow: &str) -> Vec<String> {
+        let text = format!(
+            "duration = \"5 s\"\n[[link]]\nid = \"wire\"\nfrom = \"a\"\nto = \"b\"\nduplex = true\n{link}\n[[flow]]\nid = \"own\"\n{flow}\n"
+        );
+        let scenario = Scenario::parse(&text, "s.toml").unwrap();
+        let record = simulate(&scenario, 1, RecordOptions::default(), &mut ());
+        let notes = short_queues(&scenario, &record);
+        // What is said is so.
+        let own = &record.flows[0];
+        assert_eq!(notes.is_empty(), own.loss_ratio < Some(0.5), "{:?}", own.loss_ratio);
+        notes
+    }
+
+    #[test]
+    fn a_queue_without_room_for_a_packet_is_noted() {
+        let slow = "rate = \"20 kbit/s\"";
+        let cbr = |size: u32| format!("kind = \"cbr\"\nrate = \"10 kbit/s\"\nsize = \"{size} B\"");
+        insta::assert_snapshot!(notes(slow, &cbr(751)).join("\n"), @r#"note: link "wire": its queue of 300 ms holds 750 B at 20 kbit/s: larger packets, as of flow "own", are all dropped; set its limit in bytes or packets"#);
+        assert_eq!(notes(slow, &cbr(750)), [""; 0]);
+        assert_eq!(
+            notes("rate = \"20 kbit/s\"\nqueue = { kind = \"drop-tail\", limit = \"1 packets\" }", &cbr(751)),
+            [""; 0]
+        );
+        assert_eq!(notes("rate = \"1 Mbit/s\"", &cbr(1500)), [""; 0]);
+        assert_eq!(notes(slow, "kind = \"tcp\"").len(), 1);
+        assert_eq!(notes(slow, "kind = \"tcp\"\nmss = \"500 B\""), [""; 0]);
+    }
+}
