@@ -67,7 +67,7 @@ def test_a_sweep_continues_where_it_ended(media: str, tmp_path: Path) -> None:
 
 
 def test_wrong_sweeps_are_refused(media: str) -> None:
-    with pytest.raises(ValueError, match="a value or a seed is given twice"):
+    with pytest.raises(ValueError, match="seeds: 1 is given twice: leave one out"):
         giusto.sweep(media, seeds=[1, 1])
     with pytest.raises(giusto.ScenarioError, match="bottleneck.rate=slow"):
         giusto.sweep(media, {"bottleneck.rate": ["slow"]})

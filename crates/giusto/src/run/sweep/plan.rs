@@ -223,12 +223,12 @@ impl Sweep {
             if values.is_empty() {
                 return Err(format!("--set {path}: no value, so no run: give at least one, as {path}=A,B"));
             }
-            has_no_duplicate(values)?;
+            has_no_duplicate(&format!("--set {path}"), values)?;
         }
         if self.seeds.0.is_empty() {
             return Err("seeds: none, so no run: give at least one, such as 1..30".to_owned());
         }
-        has_no_duplicate(&self.seeds.0)?;
+        has_no_duplicate("seeds", &self.seeds.0)?;
         if self.len() > MAX_RUNS {
             return Err(format!("{} runs are more than {MAX_RUNS}: give fewer values or seeds", self.len()));
         }
@@ -256,10 +256,10 @@ pub(super) fn number_of_runs(values: &[Values], seeds: &Seeds) -> usize {
     values.fold(seeds.0.len(), usize::saturating_mul)
 }
 
-fn has_no_duplicate<T: Ord>(values: &[T]) -> Result<(), String> {
-    let distinct: BTreeSet<&T> = values.iter().collect();
-    if distinct.len() == values.len() {
-        return Ok(());
+fn has_no_duplicate<T: Ord + fmt::Display>(of: &str, values: &[T]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    match values.iter().find(|value| !seen.insert(*value)) {
+        Some(twice) => Err(format!("{of}: {twice} is given twice: leave one out")),
+        None => Ok(()),
     }
-    Err("a value or a seed is given twice: leave one out".to_owned())
 }

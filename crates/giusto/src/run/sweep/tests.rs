@@ -191,7 +191,8 @@ fn a_wrong_sweep_is_refused_with_the_fix() {
     insta::assert_snapshot!(complaint(&["wire.rate=1M,2M", "link.wire.rate=3M"], "1"), @"--set link.wire.rate: it takes the place of --set wire.rate before it: leave one out, or give this one first");
     insta::assert_snapshot!(complaint(&["wire.queue.target=5ms,9ms", "wire.queue=codel,pie"], "1"), @"--set wire.queue: it takes the place of --set wire.queue.target before it: leave one out, or give this one first");
     assert_eq!(sweep(&["wire.queue=codel,pie", "wire.queue.target=5ms,9ms"], "1").len(), 4);
-    insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"a value or a seed is given twice: leave one out");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,1M"], "1"), @"--set wire.rate: 1M is given twice: leave one out");
+    insta::assert_snapshot!(complaint(&["wire.rate=1M,2M"], "3,4,3"), @"seeds: 3 is given twice: leave one out");
     let without = |values: &[&str], change: fn(&mut Sweep)| {
         let mut sweep = unplanned(values, "1");
         change(&mut sweep);
