@@ -137,7 +137,9 @@ fn a_question_that_cannot_be_answered_is_refused() {
     // The parts of a scenario, as they are before it is built.
     let scenario = |kinds: Vec<(&str, FlowKind)>| {
         let builder = Scenario::builder("s").duration(TimeDelta::from_seconds(10));
-        let builder = builder.duplex(LinkSpec::new("wire", "here", "there"));
+        let mut wire = LinkSpec::new("wire", "here", "there");
+        wire.config.delay = TimeDelta::from_millis(1).into();
+        let builder = builder.duplex(wire);
         let flows = kinds.into_iter().map(|(id, kind)| FlowSpec::new(id, kind, "here", "there"));
         flows.fold(builder, crate::scenario::Builder::flow).build().unwrap()
     };
