@@ -9,7 +9,7 @@ test:
 
 # The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence three for each processor.
 test-rust:
-	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor
+	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.
@@ -26,7 +26,7 @@ test-python:
 		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
 	. $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor" . && \
+		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest
 
 # The GStreamer element is outside the workspace: it needs libgstreamer1.0-dev. Its tests name what else they need.
@@ -48,7 +48,7 @@ test-str0m:
 
 lint: docs
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/monitor -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice -- -D warnings
 	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
 
 docs:

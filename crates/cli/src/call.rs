@@ -17,8 +17,8 @@ use clap::{
 };
 use giusto::{
     call::{
-        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, Live,
-        MediaPlan, PlanError, Repair, SaveTarget, SentVideo, VideoInput,
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, HeardVoice, Listener,
+        Live, MediaPlan, PlanError, Repair, SaveTarget, SentVideo, SentVoice, VideoInput, VoiceInput,
         race::first_listener,
         run::{ListenerEvent, create_trace},
         save::{SavedGap, SavedVideo},
@@ -56,6 +56,7 @@ use crate::{
     live::{Awaits, LiveArgs, LivePage},
     path::PathArgs,
     run::Run,
+    send::wav_samples,
     usage::{UsageError, misuse},
 };
 
@@ -173,8 +174,11 @@ struct MediaArgs {
     session_log: Option<PathBuf>,
 }
 
+/// Samples that are kept in memory. Chosen by us: 17 minutes of 48 kHz and two channels, 200 MB.
+const MAX_VOICE_SAMPLES: u32 = 100_000_000;
+
 /// Real video has no direction but this one.
-const REAL: [&str; 2] = ["media", "encoder_command"];
+const REAL: [&str; 3] = ["media", "encoder_command", "voice"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -214,6 +218,11 @@ pub(crate) struct CallerArgs {
     #[arg(long)]
     audio: bool,
 
+    /// Send the speech of this WAV file as Opus (24 kbit/s, with in-band FEC, nothing while it is silent); it begins again at its end.
+    /// Without FILE a tone in talk spurts. It needs the feature `voice`
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    voice: Option<Option<PathBuf>>,
+
     /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
     #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = ["media", "encoder_command"])]
     encoder: Encoder,
@@ -226,7 +235,7 @@ pub(crate) struct CallerArgs {
     /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
     /// used
     #[arg(long, value_name = "FILE", conflicts_with_all = ["max_rate", "start_rate", "min_rate", "video", "audio", "encoder",
-          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir", "media", "encoder_command", "frame_rate"])]
+          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir", "media", "encoder_command", "frame_rate", "voice"])]
     scenario: Option<PathBuf>,
 
     /// With --scenario: this media flow
@@ -276,7 +285,8 @@ pub(crate) struct ListenerArgs {
     #[arg(long, value_name = "ADDR", required = true)]
     listen: String,
 
-    /// Save the video of the first call that has real video, as .ivf, or as .h264 (H.264 without times)
+    /// Save the media of the first call that has real ones: video as .ivf, or as .h264 (H.264 without times); video and the audio of --voice
+    /// in sync as .webm (VP8, VP9) or .mkv (H.264 too)
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
@@ -490,10 +500,12 @@ fn listen(
                         complain(&format!("{from}: call, {}", media.join(", ")));
                         let codec = offer.sends.as_ref().and_then(|media| media.codec);
                         if let Some(save) = &save {
+                            let opus = offer.sends.as_ref().and_then(|media| media.audio).is_some_and(|audio| audio.opus);
                             let why = match codec {
+                                None if opus && save.takes_audio() => None,
                                 None => Some("the call sends no real video".to_owned()),
                                 Some(codec) if !save.takes(codec) => {
-                                    Some(format!("the call sends {codec}: use a name that ends in .ivf"))
+                                    Some(format!("the call sends {codec}: use a name that ends in .ivf, or in .mkv but for AV1"))
                                 }
                                 Some(_) => None,
                             };
@@ -572,6 +584,12 @@ fn print_record(record: &CallRecord, tables: TableArgs) -> anyhow::Result<()> {
     if let Some(video) = &call.video {
         print_text(&sent_line(video))?;
     }
+    if let Some(voice) = &call.voice {
+        print_text(&voice_line(voice))?;
+    }
+    if let Some(voice) = &call.heard {
+        print_text(&heard_line(voice))?;
+    }
     if let Some(saved) = &call.saved {
         print_text(&saved_line(saved))?;
     }
@@ -594,6 +612,29 @@ fn sent_line(video: &SentVideo) -> String {
     )
 }
 
+/// What was sent of speech.
+fn voice_line(voice: &SentVoice) -> String {
+    let SentVoice { codec, rate_bps, packets, silent_packets } = voice;
+    let packets = plural(*packets, "packet", "packets");
+    format!("\n{codec}: {}, {packets}; {} of silence not sent", rate(*rate_bps), count(*silent_packets))
+}
+
+/// What was heard of speech.
+fn heard_line(voice: &HeardVoice) -> String {
+    let quality = match (voice.mos, voice.r_factor) {
+        (Some(mos), Some(r_factor)) => format!("MOS {mos:.2} (R {r_factor:.0}, wideband, estimated)"),
+        _ => "MOS unknown: the clocks of the two ends were not compared".to_owned(),
+    };
+    format!(
+        "\n{}: heard {}, {} lost, {} late; playout buffer {:.1} ms; {quality}",
+        voice.codec,
+        plural(voice.played_packets, "packet", "packets"),
+        count(voice.lost_packets),
+        count(voice.late_packets),
+        voice.buffer_delay_ms,
+    )
+}
+
 /// What was saved, with the first gaps.
 fn saved_line(saved: &SavedVideo) -> String {
     const SHOWN: usize = 5;
@@ -606,8 +647,12 @@ fn saved_line(saved: &SavedVideo) -> String {
         0 => String::new(),
         damaged => format!(", {damaged} damaged"),
     };
+    let audio = match saved.audio_frames {
+        0 => String::new(),
+        packets => format!(" and {} of audio", plural(packets, "packet", "packets")),
+    };
     format!(
-        "\nsaved {} to {}; {} missing{damaged}{missing}{error}",
+        "\nsaved {}{audio} to {}; {} missing{damaged}{missing}{error}",
         plural(saved.frames, "frame", "frames"),
         saved.path,
         plural(saved.missing_frames, "frame", "frames"),
@@ -661,8 +706,8 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
         }
         return Ok(plan);
     }
-    if args.video == 0 && !args.audio {
-        misuse!("--video 0: a call without video needs --audio");
+    if args.video == 0 && !args.audio && args.voice.is_none() {
+        misuse!("--video 0: a call without video needs --audio or --voice");
     }
     let defaults = MediaPlan::default();
     let media = MediaPlan {
@@ -670,7 +715,7 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
         feedback: asked.feedback,
         encoder: args.encoder,
         videos: args.video.into(),
-        audio: args.audio,
+        audio: args.audio || args.voice.is_some(),
         min_rate: asked.min_rate,
         start_rate: asked.start_rate,
         max_rate: args.end.max_rate.unwrap_or(defaults.max_rate),
@@ -694,6 +739,19 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
     }
     if let Some(video) = video(asked, media.max_rate)? {
         plan.set_video(video);
+    }
+    match &args.voice {
+        Some(Some(path)) => {
+            let (samples, spec) = wav_samples("--voice", path, MAX_VOICE_SAMPLES)?;
+            let voice = VoiceInput::new(samples, spec.sample_rate, spec.channels);
+            plan.set_voice(
+                voice.map_err(|why| UsageError::new(format!("--voice {}: {why}", path.display())))?,
+            );
+        }
+        Some(None) => {
+            plan.set_voice(VoiceInput::talk().map_err(|why| UsageError::new(format!("--voice: {why}")))?)
+        }
+        None => {}
     }
     Ok(plan)
 }

@@ -337,16 +337,33 @@ fn script_trace(path: &Path, role: &str, layout: Layout) -> Result<PayloadTrace,
 
 /// Reads a WAV file of any rate and number of channels: 8000 samples a second in one channel.
 fn read_wav(path: &Path) -> Result<Vec<i16>, UsageError> {
+    let (samples, spec) = wav_samples("--wav", path, u32::MAX)?;
+    resample_to_8k(&samples, spec.sample_rate, spec.channels)
+        .map_err(|error| UsageError::new(format!("--wav {}: {error}", path.display())))
+}
+
+/// The samples of the WAV file that was given by this flag, those of all channels in turn, at most so many.
+pub(crate) fn wav_samples(
+    flag: &str,
+    path: &Path,
+    most: u32,
+) -> Result<(Vec<i16>, hound::WavSpec), UsageError> {
     let unusable = |why: String| {
-        UsageError::new(format!("--wav {}: {why}: expected a WAV file with PCM samples", path.display()))
+        UsageError::new(format!("{flag} {}: {why}: expected a WAV file with PCM samples", path.display()))
     };
     let mut reader = hound::WavReader::open(path).map_err(|error| match error {
         hound::Error::IoError(error) if error.kind() != ErrorKind::UnexpectedEof => {
-            UsageError::new(format!("--wav {}", unreadable(path, &error)))
+            UsageError::new(format!("{flag} {}", unreadable(path, &error)))
         }
         error => unusable(error.to_string()),
     })?;
     let spec = reader.spec();
+    if reader.len() > most {
+        let (path, long) = (path.display(), reader.len());
+        return Err(UsageError::new(format!(
+            "{flag} {path}: it has {long} samples, more than {most}: cut it, such as by `ffmpeg -i {path} -t 600 OUT.wav`"
+        )));
+    }
     let samples: Result<Vec<i16>, _> = match spec.sample_format {
         hound::SampleFormat::Float => {
             reader.samples::<f32>().map(|sample| sample.map(|value| (value * 32_767.0) as i16)).collect()
@@ -356,6 +373,5 @@ fn read_wav(path: &Path) -> Result<Vec<i16>, UsageError> {
             reader.samples::<i32>().map(|sample| sample.map(to_16_bits)).collect()
         }
     };
-    let samples = samples.map_err(|error| unusable(error.to_string()))?;
-    resample_to_8k(&samples, spec.sample_rate, spec.channels).map_err(|error| unusable(error.to_string()))
+    Ok((samples.map_err(|error| unusable(error.to_string()))?, spec))
 }

@@ -13,6 +13,7 @@ mod call_capture;
 mod call_faults;
 mod call_media;
 mod call_protection;
+mod call_voice;
 mod city;
 mod command;
 mod compare;

@@ -395,6 +395,8 @@ impl LocalEnd {
         let saved = side.finish_video();
         let totals = side.totals();
         let paths = paths(open.former, path(open.peer, now.saturating_since(began), &totals));
+        let heard = side.heard();
+        let by_sequence = totals.lost_packets;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
         run.wall_s = (now - began).as_seconds();
@@ -425,6 +427,8 @@ impl LocalEnd {
             socket_dropped_packets: driver.dropped() - open.dropped_before,
             ignored: calls.counters().into(),
             video: open.config.video.as_ref().map(|video| video.figures(now - began)),
+            voice: open.config.voice.as_ref().map(|voice| voice.figures(now - began)),
+            heard,
             saved,
             doubts: Vec::new(),
         };

@@ -5,6 +5,8 @@
 //! | [`plan`] | the media of a call: from flags, from a scenario, from an offer |
 //! | [`side`] | the media of one end, recorded as the simulator records them |
 //! | [`record`] | the record of one end |
+//! | [`voice`] | speech as Opus |
+//! | [`heard`] | its playout and quality at the other end |
 //! | [`video`], [`save`] | real video: files and encoders, and what is saved of it |
 //! | [`end`] | what both ends share: settings, open calls, live figures, their page and their records |
 //! | [`run`] | the caller and the listener over a socket |
@@ -14,6 +16,8 @@
 #[cfg(feature = "browser")]
 pub mod browser;
 pub mod end;
+pub mod heard;
+mod matroska;
 pub mod plan;
 pub mod race;
 pub mod record;
@@ -21,13 +25,16 @@ pub mod run;
 pub mod save;
 pub mod side;
 pub mod video;
+pub mod voice;
 
 #[cfg(feature = "browser")]
 pub use giusto_webrtc::{Fingerprint, dtls::Certificate, exchange::Identity};
 
 pub use end::{CallSettings, Live, LiveSide};
+pub use heard::HeardVoice;
 pub use plan::{CallPlan, Direction, Encoder, MediaPlan, PlanError, Repair};
 pub use record::{CallFigures, CallPath, CallRecord};
 pub use run::{CallRunError, Caller, Listener};
 pub use save::{SaveTarget, SavedVideo};
 pub use video::{SentVideo, VideoInput, VideoInputError};
+pub use voice::{SentVoice, VoiceInput};

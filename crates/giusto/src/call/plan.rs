@@ -13,6 +13,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use super::{
     side::{FORWARD_ID, Received},
     video::VideoInput,
+    voice::{CLOCK, PACKET_TIME, VOICE_RATE, VoiceInput},
 };
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
@@ -261,6 +262,7 @@ pub struct CallPlan {
     pub(crate) direction: Direction,
     /// Real video that the caller sends.
     pub(crate) video: Option<VideoInput>,
+    pub(crate) voice: Option<VoiceInput>,
     pub(crate) media: MediaSpec,
     /// When media flow, from the beginning of the call.
     pub(crate) flows: (Timestamp, Timestamp),
@@ -292,6 +294,7 @@ impl CallPlan {
             flow: FORWARD_ID.to_owned(),
             direction,
             video: None,
+            voice: None,
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
         })
@@ -337,6 +340,7 @@ impl CallPlan {
             flow: first.id.clone(),
             direction: Direction::Forward,
             video: None,
+            voice: None,
             media: spec.clone(),
             flows: (start, first.stop.unwrap_or(scenario.end())),
         })
@@ -359,6 +363,12 @@ impl CallPlan {
         self.video = Some(video);
     }
 
+    /// The same with speech as Opus instead of the model of audio.
+    pub fn set_voice(&mut self, voice: VoiceInput) {
+        self.media.audio = Some(AudioConfig { rate: VOICE_RATE, packet_time: PACKET_TIME, clock: CLOCK });
+        self.voice = Some(voice);
+    }
+
     /// The controller.
     pub fn controller(&self) -> Algorithm {
         self.media.controller
@@ -372,13 +382,17 @@ impl CallPlan {
 
     pub(crate) fn offer(&self, sources: u32, protection: Protection) -> Offer {
         let media = || Some(offered(&self.media));
+        let mut sends = self.direction.sends().then(media).flatten();
+        if let Some(audio) = sends.as_mut().and_then(|media| media.audio.as_mut()) {
+            audio.opus = self.voice.is_some();
+        }
         let mut name = self.name.clone();
         while name.len() > MAX_NAME_BYTES {
             name.pop();
         }
         Offer {
             sources,
-            sends: self.direction.sends().then(media).flatten(),
+            sends,
             wants: self.direction.wants().then(media).flatten(),
             duration: Some(self.duration),
             measured: Some(<[Timestamp; 2]>::from(self.measured()).map(|at| at - Timestamp::ZERO)),
@@ -407,6 +421,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
             rate,
             packet_time,
             clock_rate: clock,
+            opus: false,
         }),
         max_payload: spec.max_payload,
         receiver_limit: spec.receiver_limit,
@@ -466,7 +481,7 @@ pub(crate) fn received(offer: &MediaOffer, duration: Option<TimeDelta>) -> Resul
         spec.controller = like.ok_or_else(unknown)?;
     }
     check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
-    Ok(Received { spec, controller: name.clone() })
+    Ok(Received { spec, controller: name.clone(), opus: offer.audio.is_some_and(|audio| audio.opus) })
 }
 
 /// The media that an offer describes, with this controller.

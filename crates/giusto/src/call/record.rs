@@ -5,7 +5,7 @@ use giusto_session::call::{CallCounters, DelayFigures};
 use giusto_units::TimeDelta;
 use serde::{Deserialize, Serialize};
 
-use super::{save::SavedVideo, video::SentVideo};
+use super::{heard::HeardVoice, save::SavedVideo, video::SentVideo, voice::SentVoice};
 use crate::{
     measured::{own_loss, result::MtuFigures},
     record::{Distribution, RunRecord},
@@ -73,6 +73,12 @@ pub struct CallFigures {
     /// The real video that this end sent; `None`: that of encoder models, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video: Option<SentVideo>,
+    /// The speech that this end sent; `None`: that of a model, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voice: Option<SentVoice>,
+    /// The speech that this end received; `None`: that of a model, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard: Option<HeardVoice>,
     /// The received video that was saved (`--save`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<SavedVideo>,

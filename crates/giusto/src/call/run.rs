@@ -31,6 +31,7 @@ use super::{
     record::CallRecord,
     side::{CallSide, FORWARD_ID, REVERSE_ID, Received, SideConfig},
     video::VideoInput,
+    voice::VoiceInput,
 };
 use crate::{
     measured::path_mtu::DEFAULT_LINK_MTU,
@@ -212,12 +213,14 @@ impl Caller {
                             receives: plan.direction.wants().then(|| Received {
                                 spec: plan.media.clone(),
                                 controller: plan.media.controller.to_string(),
+                                opus: false,
                             }),
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), local.settings.protection),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
                             video: plan.video.as_ref().map(VideoInput::of_another_call),
+                            voice: plan.voice.as_ref().map(VoiceInput::of_another_call),
                             save: None,
                             is_watched: local.settings.feed.is_some(),
                         };
@@ -536,6 +539,7 @@ fn answer(
         timeline: local.settings.timeline,
         session_log: None,
         video: None,
+        voice: None,
         save: local.settings.save.clone(),
         is_watched: local.settings.feed.is_some(),
     })

@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use super::matroska::{Matroska, Track};
 use giusto_session::{
     media::FrameArrival,
     video::{Arrivals, Gap, VideoCodec, VideoWriter},
@@ -25,6 +26,9 @@ pub struct SavedVideo {
     pub codec: String,
     /// Frames in the file: all that arrived whole.
     pub frames: u64,
+    /// Packets of audio in the file.
+    #[serde(default)]
+    pub audio_frames: u64,
     /// Frames that are missing between them, by their times.
     pub missing_frames: u64,
     /// Frames in the file that refer to missing ones: those from a gap to the next key frame. Decoders show them damaged.
@@ -58,28 +62,38 @@ pub struct SavedGap {
     pub frames: u64,
 }
 
-/// A file for the video of the first call that has any: IVF, or Annex B for H.264.
+/// The kind of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ivf,
+    AnnexB,
+    Matroska { is_webm: bool },
+}
+
+/// A file for the media of the first call that has any that are real: IVF, or Annex B for H.264, which have video only, or Matroska.
 #[derive(Debug, Clone)]
 pub struct SaveTarget {
     path: PathBuf,
-    is_ivf: bool,
+    kind: Kind,
     /// Taken by the first call.
     file: Arc<Mutex<Option<File>>>,
 }
 
 impl SaveTarget {
-    /// Creates the file; its name says the container: `.ivf` or `.h264`.
+    /// Creates the file; its name says the container: `.ivf`, `.h264`, `.mkv` or `.webm`.
     ///
     /// # Errors
     ///
     /// The text names the path and the fix.
     pub fn create(path: &Path) -> Result<Self, String> {
-        let is_ivf = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("ivf") => true,
-            Some("h264" | "264") => false,
+        let kind = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("ivf") => Kind::Ivf,
+            Some("h264" | "264") => Kind::AnnexB,
+            Some("mkv") => Kind::Matroska { is_webm: false },
+            Some("webm") => Kind::Matroska { is_webm: true },
             _ => {
                 return Err(format!(
-                    "{}: unknown kind of file: use a name that ends in .ivf, or in .h264 for H.264 without times",
+                    "{}: unknown kind of file: use a name that ends in .ivf, in .h264 for H.264 without times, or in .webm or .mkv for video and audio",
                     path.display()
                 ));
             }
@@ -87,25 +101,44 @@ impl SaveTarget {
         // An earlier file is overwritten when a call begins.
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
-        Ok(Self { path: path.to_owned(), is_ivf, file: Arc::new(Mutex::new(Some(file))) })
+        Ok(Self { path: path.to_owned(), kind, file: Arc::new(Mutex::new(Some(file))) })
+    }
+
+    /// Whether its container has room for audio.
+    pub fn takes_audio(&self) -> bool {
+        matches!(self.kind, Kind::Matroska { .. })
     }
 
     /// Whether its container has room for this codec.
     pub fn takes(&self, codec: VideoCodec) -> bool {
-        self.is_ivf || codec == VideoCodec::H264
+        match self.kind {
+            Kind::Ivf => true,
+            Kind::AnnexB => codec == VideoCodec::H264,
+            Kind::Matroska { is_webm } => Matroska::takes(codec, is_webm),
+        }
     }
 
-    /// The saver of a call whose video has this codec; `None` if it is not the first.
-    pub(crate) fn open(&self, codec: VideoCodec) -> Option<VideoSaver> {
-        if !self.takes(codec) {
+    /// The saver of a call whose video has this codec, and which has audio; `None` if it is not the first, or has neither.
+    pub(crate) fn open(&self, codec: Option<VideoCodec>, has_audio: bool) -> Option<VideoSaver> {
+        let has_audio = has_audio && matches!(self.kind, Kind::Matroska { .. });
+        let codec = codec.filter(|codec| self.takes(*codec));
+        if codec.is_none() && !has_audio {
             return None;
         }
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let mut saver = VideoSaver {
             path: self.path.clone(),
             out: BufWriter::new(file),
-            writer: if self.is_ivf { VideoWriter::ivf(codec) } else { VideoWriter::annex_b() },
+            writer: match self.kind {
+                Kind::AnnexB => VideoWriter::annex_b(),
+                _ => VideoWriter::ivf(codec.unwrap_or(VideoCodec::Vp8)),
+            },
+            matroska: match self.kind {
+                Kind::Matroska { is_webm } => Some(Box::new(Matroska::new(codec, has_audio, is_webm))),
+                _ => None,
+            },
             arrivals: Arrivals::default(),
+            audio: Arrivals::default(),
             buffer: Vec::new(),
             keys: Vec::new(),
             is_damaged: false,
@@ -114,7 +147,7 @@ impl SaveTarget {
             error: None,
         };
         saver.error = saver.out.get_ref().set_len(0).err();
-        let header = saver.writer.header();
+        let header = saver.header();
         saver.write(&header);
         Some(saver)
     }
@@ -127,8 +160,11 @@ const VIDEO: Content = Content { name: "video", example: "received.ivf" };
 pub(crate) struct VideoSaver {
     path: PathBuf,
     out: BufWriter<File>,
+    /// Counts the frames, and writes them where there is no Matroska.
     writer: VideoWriter,
+    matroska: Option<Box<Matroska>>,
     arrivals: Arrivals,
+    audio: Arrivals,
     buffer: Vec<u8>,
     /// The time of the first key frame after each gap.
     keys: Vec<Option<TimeDelta>>,
@@ -141,8 +177,34 @@ pub(crate) struct VideoSaver {
 
 impl VideoSaver {
     pub(crate) fn on_frame(&mut self, now: Timestamp, frame: FrameArrival) {
+        if let Some(matroska) = &mut self.matroska {
+            matroska.on_arrival(Track::Video, &frame);
+        }
         self.arrivals.push(frame);
         self.take(Some(now));
+    }
+
+    /// Takes a packet of Opus.
+    pub(crate) fn on_audio(&mut self, now: Timestamp, frame: FrameArrival) {
+        if let Some(matroska) = &mut self.matroska {
+            matroska.on_arrival(Track::Audio, &frame);
+            self.audio.push(frame);
+            self.take_audio(Some(now));
+        }
+    }
+
+    fn take_audio(&mut self, now: Option<Timestamp>) {
+        while let Some(frame) = self.audio.poll(now) {
+            let mut bytes = Vec::new();
+            if let Some(matroska) = &mut self.matroska {
+                matroska.push(Track::Audio, frame, &mut bytes);
+            }
+            self.write(&bytes);
+        }
+    }
+
+    fn header(&self) -> Vec<u8> {
+        self.matroska.as_ref().map_or_else(|| self.writer.header(), |matroska| matroska.header())
     }
 
     fn take(&mut self, now: Option<Timestamp>) {
@@ -159,6 +221,10 @@ impl VideoSaver {
             let mut bytes = std::mem::take(&mut self.buffer);
             bytes.clear();
             self.writer.write(frame.ticks, &frame.payload.to_vec(), &mut bytes);
+            if let Some(matroska) = &mut self.matroska {
+                bytes.clear();
+                matroska.push(Track::Video, frame, &mut bytes);
+            }
             self.write(&bytes);
             self.buffer = bytes;
         }
@@ -173,10 +239,16 @@ impl VideoSaver {
 
     pub(crate) fn finish(mut self) -> SavedVideo {
         self.take(None);
+        self.take_audio(None);
+        let mut rest = Vec::new();
+        if let Some(matroska) = &mut self.matroska {
+            matroska.finish(&mut rest);
+        }
+        self.write(&rest);
         let end = |saver: &mut Self| {
             saver.out.flush()?;
             saver.out.seek(SeekFrom::Start(0))?;
-            saver.out.write_all(&saver.writer.header())?;
+            saver.out.write_all(&saver.header())?;
             saver.out.flush()
         };
         if self.error.is_none() {
@@ -191,6 +263,7 @@ impl VideoSaver {
         SavedVideo {
             codec: self.writer.codec().name().to_owned(),
             frames: self.writer.frames(),
+            audio_frames: self.matroska.as_ref().map_or(0, |matroska| matroska.audio_frames),
             missing_frames: self.arrivals.skipped(),
             damaged_frames: self.damaged,
             late_frames: self.late,

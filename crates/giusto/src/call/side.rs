@@ -18,16 +18,18 @@ use giusto_sim::{
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
+    heard::{HeardVoice, VoiceMeter},
     record::finite,
     save::{SaveTarget, SavedVideo, VideoSaver},
     video::VideoInput,
+    voice::VoiceInput,
 };
 use crate::{
     record::{FlowRecord, REPORTED_LOSS, REPORTED_RATE},
     replay::SessionLog,
     run::{
         MediaFlow, Taps,
-        media::{self, Ends, FIRST_VIDEO_SSRC},
+        media::{self, AUDIO_SSRC, Ends, FIRST_VIDEO_SSRC, RealSources},
     },
     scenario::{MediaSpec, feedback_name},
     trace::TraceFile,
@@ -80,6 +82,8 @@ pub(crate) struct SideConfig {
     pub(crate) session_log: Option<SessionLog>,
     /// Real video for the first of the streams that this end sends.
     pub(crate) video: Option<VideoInput>,
+    /// Speech for the audio stream that this end sends.
+    pub(crate) voice: Option<VoiceInput>,
     /// Where the received video is saved.
     pub(crate) save: Option<SaveTarget>,
     /// A page shows the decisions of the controller.
@@ -92,6 +96,25 @@ pub(crate) struct Received {
     pub(crate) spec: MediaSpec,
     /// The name of the far end's controller, which this end need not know.
     pub(crate) controller: String,
+    /// Whether the audio is Opus, and not that of a model.
+    pub(crate) opus: bool,
+}
+
+/// The source of real audio.
+fn audio_source(
+    voice: Option<&VoiceInput>,
+    start: Timestamp,
+) -> Result<Option<Box<dyn MediaSource>>, String> {
+    #[cfg(feature = "voice")]
+    return voice
+        .map(|voice| Ok(Box::new(super::voice::Voice::new(voice.clone(), start)?) as Box<dyn MediaSource>))
+        .transpose();
+    #[cfg(not(feature = "voice"))]
+    {
+        // Without the feature there is no input.
+        let _ = (voice, start);
+        Ok(None)
+    }
 }
 
 /// The media of one end of a call, and their record.
@@ -120,6 +143,8 @@ pub struct CallSide {
     last_media: Option<Timestamp>,
     end: Timestamp,
     saver: Option<VideoSaver>,
+    /// Of received speech.
+    heard: Option<VoiceMeter>,
     /// Decisions that a page has not shown yet, if there is one.
     decided: Option<VecDeque<Decision>>,
 }
@@ -181,7 +206,8 @@ impl CallSide {
             };
             let real =
                 config.video.as_ref().map(|video| video.source(start, spec.limits.start)).transpose()?;
-            let real = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
+            let video = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
+            let real = RealSources { video, audio: audio_source(config.voice.as_ref(), start)? };
             let endpoint = media::sender(spec, controller, ends, start, random, real)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
             let media = media.changing_route(&spec.route_changes);
@@ -190,11 +216,12 @@ impl CallSide {
             Ok::<_, Box<dyn std::error::Error>>(media)
         });
         let codec = config.receives.as_ref().and_then(|received| received.spec.codec);
-        let saver = config.save.as_ref().zip(codec).and_then(|(save, codec)| save.open(codec));
+        let has_opus = config.receives.as_ref().is_some_and(|received| received.opus);
+        let saver = config.save.as_ref().and_then(|save| save.open(codec, has_opus));
         let receiver = config.receives.as_ref().map(|received| {
             let endpoint = media::receiver(&received.spec, ends)?;
             let mut media = Media::new(endpoint, incoming[1], incoming[0], Timestamp::ZERO);
-            if saver.is_some() {
+            if saver.is_some() || has_opus {
                 media.keep_frames();
             }
             Ok::<_, Box<dyn std::error::Error>>(media)
@@ -225,6 +252,7 @@ impl CallSide {
             last_media: None,
             end,
             saver,
+            heard: has_opus.then(VoiceMeter::default),
             decided: config.is_watched.then(VecDeque::new),
         })
     }
@@ -259,6 +287,11 @@ impl CallSide {
     /// Whether this end sends media, and whether it receives them.
     pub fn directions(&self) -> (bool, bool) {
         (self.sender.is_some(), self.receiver.is_some())
+    }
+
+    /// The speech that this end has heard, if it received any.
+    pub(crate) fn heard(&self) -> Option<HeardVoice> {
+        self.heard.as_ref().and_then(VoiceMeter::figures)
     }
 
     /// Ends the file of the received video.
@@ -318,12 +351,18 @@ impl CallSide {
         self.save_frames(now);
     }
 
-    /// Saves the frames of the first video that have arrived.
+    /// Saves the frames of the first video that have arrived, and measures and saves speech.
     fn save_frames(&mut self, now: Timestamp) {
-        let (Some(saver), Some(receiver)) = (&mut self.saver, &mut self.receiver) else { return };
+        let Some(receiver) = &mut self.receiver else { return };
         while let Some(frame) = receiver.poll_arrival() {
-            if frame.ssrc as u8 == FIRST_VIDEO_SSRC as u8 {
-                saver.on_frame(now, frame);
+            let stream = u32::from(frame.ssrc as u8);
+            if let (AUDIO_SSRC, Some(heard)) = (stream, &mut self.heard) {
+                heard.on_packet(&frame, self.correction);
+            }
+            match (stream, &mut self.saver) {
+                (FIRST_VIDEO_SSRC, Some(saver)) => saver.on_frame(now, frame),
+                (AUDIO_SSRC, Some(saver)) => saver.on_audio(now, frame),
+                _ => {}
             }
         }
     }
@@ -593,8 +632,8 @@ fn planned(
 ) -> Vec<PlannedFlow> {
     let own = config.sends.as_ref().map(|spec| (outgoing, (spec, spec.controller.name()), config.sources.0));
     let far = config.receives.as_ref();
-    let far =
-        far.map(|Received { spec, controller }| (incoming, (spec, controller.as_str()), config.sources.1));
+    let far = far
+        .map(|Received { spec, controller, .. }| (incoming, (spec, controller.as_str()), config.sources.1));
     let mut flows: Vec<_> = own.into_iter().chain(far).collect();
     flows.sort_by_key(|(flow, ..)| *flow);
     let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {

@@ -56,7 +56,7 @@ impl Workload for Calls {
         let random = |part: &str| random::stream(seed, &format!("lte: call {number}: {part}"));
         let (media, ends, (start, stop)) = (&self.spec.media, media::Ends::SIMULATED, plan.time);
         let controller = media::controller(media);
-        let sender = media::sender(media, controller, ends, start, random, None);
+        let sender = media::sender(media, controller, ends, start, random, media::RealSources::default());
         let sender = sender.map_err(|error| error.to_string())?;
         let receiver = media::receiver(media, ends).map_err(|error| error.to_string())?;
         let (flow, feedback) = plan.flows;

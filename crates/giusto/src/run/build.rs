@@ -231,7 +231,14 @@ fn traffic(
             let about = MediaFlow { name: &flow.name, spec };
             let controller = taps.controller(about, media::controller(spec));
             let ends = media::Ends::SIMULATED;
-            let sender = media::sender(spec, controller, ends, flow.start, |part| own.random(part), None)?;
+            let sender = media::sender(
+                spec,
+                controller,
+                ends,
+                flow.start,
+                |part| own.random(part),
+                media::RealSources::default(),
+            )?;
             let sender = Media::new(sender, flow.forwards, flow.forwards, flow.start).stopping_at(flow.stop);
             let sender = sender.changing_route(&spec.route_changes);
             let sender =

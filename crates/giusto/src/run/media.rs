@@ -37,7 +37,7 @@ const RTX_SSRC: u32 = 0x40;
 const PARITY_SSRC: u32 = 0x80;
 
 /// Synchronisation sources, counted from the first of the end: of audio, and of the videos from this one on.
-const AUDIO_SSRC: u32 = 1;
+pub(crate) const AUDIO_SSRC: u32 = 1;
 pub(crate) const FIRST_VIDEO_SSRC: u32 = 2;
 
 /// What distinguishes the ends of one session from those of another.
@@ -114,7 +114,15 @@ pub(crate) fn controller(spec: &MediaSpec) -> Box<dyn Controller> {
     spec.controller.build_with(spec.limits, spec.options)
 }
 
-/// The sender, from `start` on, and the encoders of its streams: for the first video `real`, if given. `random` gives the random
+/// Sources that are no models.
+#[derive(Debug, Default)]
+pub(crate) struct RealSources {
+    /// The first video.
+    pub(crate) video: Option<Box<dyn MediaSource>>,
+    pub(crate) audio: Option<Box<dyn MediaSource>>,
+}
+
+/// The sender, from `start` on, and the encoders of its streams: those of `real` where it has them. `random` gives the random
 /// numbers of each part by its name.
 ///
 /// # Errors
@@ -126,7 +134,7 @@ pub(crate) fn sender(
     ends: Ends,
     start: Timestamp,
     random: impl Fn(&str) -> Random,
-    mut real: Option<Box<dyn MediaSource>>,
+    mut real: RealSources,
 ) -> Result<EncodedEndpoint, Box<dyn std::error::Error>> {
     let mut numbers = random("rtp");
     let (needs, audio) = (spec.controller.requirements(), spec.audio.unwrap_or_default());
@@ -134,11 +142,15 @@ pub(crate) fn sender(
     for stream @ Stream { ssrc, video, .. } in streams(spec) {
         // The random numbers of a video depend on its number, so that further videos do not change them.
         let (source, format, clock_rate): (Box<dyn MediaSource>, _, _) = match (video, ssrc) {
-            (None, _) => (Box::new(Audio::new(audio, start)?), audio_format(spec), audio.clock),
+            (None, _) => {
+                let model = || Ok(Box::new(Audio::new(audio, start)?) as Box<dyn MediaSource>);
+                let source = real.audio.take().map_or_else::<Result<_, SourceError>, _, _>(model, Ok)?;
+                (source, audio_format(spec), audio.clock)
+            }
             (Some(video), FIRST_VIDEO_SSRC) => {
                 let model = || Ok(coded(spec, video.video.source(start, random("encoder"))?));
                 (
-                    real.take().map_or_else::<Result<_, SourceError>, _, _>(model, Ok)?,
+                    real.video.take().map_or_else::<Result<_, SourceError>, _, _>(model, Ok)?,
                     VIDEO_FORMAT,
                     VIDEO_CLOCK,
                 )

@@ -120,6 +120,8 @@ pub struct AudioOffer {
     pub packet_time: TimeDelta,
     /// Units of its RTP clock per second.
     pub clock_rate: u32,
+    /// Whether it is Opus (RFC 7587), and not the frames of a model.
+    pub opus: bool,
 }
 
 /// What one end knows of the call at its end.

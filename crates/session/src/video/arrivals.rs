@@ -22,6 +22,8 @@ const STEPS: usize = 31;
 pub struct OrderedFrame {
     /// Ticks of 1/90,000 s since the first frame: the first that was sent, or that arrived, if that one is unknown.
     pub ticks: u64,
+    /// Its RTP timestamp.
+    pub rtp_timestamp: u32,
     /// Whether it became complete after its playout deadline.
     pub late: bool,
     /// Whether decoding can start with it; `None` if the payload format does not say so.
@@ -98,7 +100,7 @@ impl Arrivals {
         };
         let FrameArrival { sequence, packets, rtp_timestamp, late, key, payload, .. } = frame;
         self.latest = Some((sequence + packets, rtp_timestamp, ticks));
-        Some(OrderedFrame { ticks, late, key, follows_gap: self.skipped > before, payload })
+        Some(OrderedFrame { ticks, rtp_timestamp, late, key, follows_gap: self.skipped > before, payload })
     }
 
     /// The ticks of the first frame.

@@ -24,7 +24,8 @@ fn plan(controller: &str) -> CallPlan {
 
 /// One end of a call in which the caller sends.
 fn side(plan: CallPlan, is_caller: bool) -> SideConfig {
-    let received = Received { spec: plan.media.clone(), controller: plan.media.controller.to_string() };
+    let received =
+        Received { spec: plan.media.clone(), controller: plan.media.controller.to_string(), opus: false };
     SideConfig {
         name: plan.name.clone(),
         seed: 1,
@@ -40,6 +41,7 @@ fn side(plan: CallPlan, is_caller: bool) -> SideConfig {
         timeline: Some(TimelineOptions::default()),
         session_log: None,
         video: None,
+        voice: None,
         save: None,
         is_watched: is_caller,
     }

@@ -1,0 +1,169 @@
+//! `giusto call --save` as WebM and Matroska, and `--voice`: read by ffprobe and ffmpeg.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use crate::common::{
+    Folder, json,
+    process::Listener,
+    relay::{Relay, Way},
+    run, text,
+};
+use serde_json::Value;
+
+fn tiny(extension: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../session/tests/data/tiny.{extension}"))
+}
+
+/// What a program of FFmpeg prints, which must find nothing wrong; `None` where it is missing.
+fn ffmpeg(program: &str, args: &[&str]) -> Option<String> {
+    let Ok(output) = Command::new(program).args(["-v", "error"]).args(args).output() else {
+        eprintln!("SKIPPED call_voice: {program} is missing (ffmpeg)");
+        return None;
+    };
+    assert_eq!(text(&output.stderr), "");
+    Some(text(&output.stdout).to_owned())
+}
+
+/// The times of a file's packets in a stream (`v:0`, `a:0`), in seconds, as ffprobe reads them.
+fn times(file: &str, stream: &str) -> Option<Vec<f64>> {
+    let args = ["-select_streams", stream, "-show_entries", "packet=pts_time", "-of", "csv=p=0", file];
+    let lines = ffmpeg("ffprobe", &args)?;
+    Some(lines.lines().map(|line| line.trim_end_matches(',').parse().unwrap()).collect())
+}
+
+/// The records of a caller and of a listener that saves to `saved`, with media between them as `delay` delays them by their payload type.
+fn saved(saved: &str, args: &[&str], delay: fn(u8) -> u64) -> (Value, Value) {
+    let listener = Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json", "--save", saved]);
+    let relay = Relay::to(listener.address);
+    relay.set(Box::new(move |way, bytes| {
+        let kind = (way == Way::Forth && bytes[0] >= 128).then(|| bytes[1] & 0x7f);
+        vec![(Duration::from_millis(kind.map_or(0, delay)), bytes.to_vec())]
+    }));
+    let output = run(&[&["call", &relay.address.to_string(), "--json"], args].concat());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    (json(&output), listener.result().0)
+}
+
+#[test]
+fn video_is_saved_as_webm_and_matroska_with_its_times() {
+    let folder = Folder::with("");
+    for (extension, name) in [("ivf", "saved.webm"), ("h264", "saved.mkv")] {
+        let (file, path) = (tiny(extension), folder.path(name));
+        let path = path.to_str().unwrap();
+        let args = ["--media", file.to_str().unwrap(), "--frame-rate", "15", "-t", "3"];
+        let (_, listened) = saved(path, &args, |_| 0);
+        let frames = listened["call"]["saved"]["frames"].as_u64().unwrap();
+        assert!((30..=46).contains(&frames), "{listened}");
+        let Some(times) = times(path, "v:0") else { return };
+        assert_eq!(times.len() as u64, frames);
+        // 15 frames a second, to a millisecond of the container.
+        assert!(times.iter().all(|time| (time * 15.0 - (time * 15.0).round()).abs() < 0.02), "{times:?}");
+        let decoded = ffmpeg(
+            "ffprobe",
+            &["-count_frames", "-show_entries", "stream=nb_read_frames,width,height", "-of", "csv=p=0", path],
+        );
+        let decoded = decoded.unwrap();
+        assert_eq!(decoded.trim().rsplit(',').next(), Some(frames.to_string().as_str()), "{decoded}");
+    }
+    // WebM has no H.264.
+    let listener = Listener::of(&[
+        "call",
+        "--listen",
+        "127.0.0.1:0",
+        "--once",
+        "--save",
+        folder.path("no.webm").to_str().unwrap(),
+    ]);
+    let to = listener.address.to_string();
+    run(&["call", &to, "--media", tiny("h264").to_str().unwrap(), "-t", "1"]);
+    assert!(
+        std::iter::repeat_with(|| listener.next_line())
+            .take(5)
+            .any(|line| line.contains("not saved: the call sends h264"))
+    );
+}
+
+/// A WAV file of 48 kHz, one channel: a tone of 440 Hz in the second half of each second, from `from` on.
+#[cfg(feature = "voice")]
+fn beeps(path: &Path) {
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 48_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(path, spec).unwrap();
+    for n in 0..4 * 48_000_u32 {
+        let phase = f64::from(n) * 440.0 * std::f64::consts::TAU / 48_000.0;
+        let sample = if n % 48_000 < 24_000 { 0.0 } else { phase.sin() * 12_000.0 };
+        writer.write_sample(sample as i16).unwrap();
+    }
+    writer.finalize().unwrap();
+}
+
+#[cfg(feature = "voice")]
+#[test]
+fn voice_and_video_are_in_sync_although_video_is_late() {
+    let folder = Folder::with("");
+    beeps(&folder.path("beeps.wav"));
+    let (wav, path, film) = (folder.path("beeps.wav"), folder.path("saved.webm"), tiny("ivf"));
+    let [wav, path, film] = [&wav, &path, &film].map(|path| path.to_str().unwrap());
+    // Video (96) comes 250 ms after audio (111).
+    let args = ["--media", film, "--voice", wav, "-t", "4"];
+    let (sent, listened) = saved(path, &args, |kind| if kind == 96 { 250 } else { 0 });
+    let (voice, kept) = (&sent["call"]["voice"], &listened["call"]["saved"]);
+    // Half of the time is silent: 10 packets of each 25 are sent before that is noticed.
+    let (packets, silent) = (voice["packets"].as_u64().unwrap(), voice["silent_packets"].as_u64().unwrap());
+    assert!((195..=201).contains(&(packets + silent)) && (45..=60).contains(&silent), "{sent}");
+    assert_eq!(kept["audio_frames"], packets, "{listened}");
+    let rate = voice["rate_bps"].as_f64().unwrap();
+    assert!((8e3..24e3).contains(&rate), "{sent}");
+    let (Some(video), Some(audio)) = (times(path, "v:0"), times(path, "a:0")) else { return };
+    // Both began with the call. ffprobe subtracts the delay of the codec, 6.5 ms.
+    let offset = video[0] - (audio[0] + 0.0065);
+    assert!(offset.abs() <= 0.02, "{offset} s: {:?} {:?}", &video[..3], &audio[..3]);
+    // Where the tone begins, as it is decoded: at half of each second of the video.
+    let decoded = folder.path("decoded.wav");
+    let decoded = decoded.to_str().unwrap();
+    if ffmpeg(
+        "ffmpeg",
+        &["-i", path, "-vn", "-af", "aresample=async=1:first_pts=0", "-ar", "48000", "-ac", "1", decoded],
+    )
+    .is_none()
+    {
+        return;
+    }
+    let samples: Vec<i16> =
+        hound::WavReader::open(decoded).unwrap().samples::<i16>().map(Result::unwrap).collect();
+    for second in 0..3 {
+        let from = second * 48_000 + 9_600;
+        let begins = samples[from..].iter().position(|sample| sample.unsigned_abs() > 3_000).unwrap() + from;
+        let offset = begins as f64 / 48_000.0 - (second as f64 + 0.5) - video[0];
+        assert!(offset.abs() <= 0.02, "the tone of second {second} is {offset} s late");
+    }
+}
+
+#[test]
+fn voice_that_cannot_be_sent_is_refused_by_name() {
+    let folder = Folder::with("");
+    let path = folder.path("odd.wav");
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 44_100,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(&path, spec).unwrap();
+    (0..44_100).for_each(|_| writer.write_sample(1_i16).unwrap());
+    writer.finalize().unwrap();
+    let problem = if cfg!(feature = "voice") { "44100 Hz is none of Opus" } else { "--features voice" };
+    for (file, problem) in [(path.to_str().unwrap(), problem), ("missing.wav", "missing.wav")] {
+        let output = run(&["call", "127.0.0.1:1", "--voice", file]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(problem), "{}", text(&output.stderr));
+    }
+}
