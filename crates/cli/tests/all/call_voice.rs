@@ -147,23 +147,86 @@ fn voice_and_video_are_in_sync_although_video_is_late() {
     }
 }
 
+/// The record of a listener to a voice that was made here, with media between them as `path` passes them.
+#[cfg(feature = "voice")]
+fn heard(path: fn(u16) -> Option<u64>) -> Value {
+    let listener = Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
+    let relay = Relay::to(listener.address);
+    relay.set(Box::new(move |way, bytes| {
+        let is_audio = way == Way::Forth && bytes[0] >= 128 && bytes[1] & 0x7f == 111;
+        let sequence = u16::from_be_bytes([bytes[2], bytes[3]]);
+        let delay = if is_audio { path(sequence) } else { Some(0) };
+        delay.map(|delay| (Duration::from_millis(delay), bytes.to_vec())).into_iter().collect()
+    }));
+    let output = run(&["call", &relay.address.to_string(), "--json", "--video", "0", "-t", "6", "--voice"]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let mut record = listener.result().0;
+    record["call"]["heard"].take()
+}
+
+#[cfg(feature = "voice")]
+#[test]
+fn loss_and_delay_of_voice_are_heard() {
+    let number = |heard: &Value, name: &str| heard[name].as_f64().unwrap_or_else(|| panic!("{name}: {heard}"));
+    let whole = heard(|_| Some(0));
+    assert_eq!(whole["codec"], "opus");
+    assert_eq!(number(&whole, "lost_packets"), 0.0, "{whole}");
+    assert!((100.0..240.0).contains(&number(&whole, "played_packets")), "{whole}");
+    // The best of the wideband scale for Opus is 4.38 (crates/measure).
+    assert!((3.5..4.5).contains(&number(&whole, "mos")), "{whole}");
+    // Every tenth is lost, the others are 300 ms late: each costs.
+    let poor = heard(|sequence| (sequence % 10 != 0).then_some(300));
+    assert!((0.05..0.3).contains(&number(&poor, "loss_ratio")), "{poor}");
+    assert!(number(&poor, "network_delay_ms") >= 300.0, "{poor}");
+    assert!(number(&poor, "mos") < number(&whole, "mos") - 0.5, "{poor} {whole}");
+}
+
+/// A WAV file of 16 bits, with a header that may say something else.
+fn wav(format: u16, channels: u16, rate: u32, samples: u32, said: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (name, value) in [(b"RIFF", said.wrapping_add(36)), (b"WAVE", 0), (b"fmt ", 16)] {
+        file.extend(name);
+        if name != b"WAVE" {
+            file.extend(value.to_le_bytes());
+        }
+    }
+    let bytes = if format == 3 { 4 } else { 2 };
+    file.extend([format.to_le_bytes(), channels.to_le_bytes()].concat());
+    file.extend([rate.to_le_bytes(), rate.wrapping_mul((bytes * channels).into()).to_le_bytes()].concat());
+    file.extend([(bytes * channels).to_le_bytes(), (8 * bytes).to_le_bytes()].concat());
+    file.extend(b"data");
+    file.extend(said.to_le_bytes());
+    file.resize(file.len() + 2 * samples as usize, 1);
+    file
+}
+
 #[test]
 fn voice_that_cannot_be_sent_is_refused_by_name() {
     let folder = Folder::with("");
-    let path = folder.path("odd.wav");
-    let spec = hound::WavSpec {
-        channels: 1,
-        sample_rate: 44_100,
-        bits_per_sample: 16,
-        sample_format: hound::SampleFormat::Int,
-    };
-    let mut writer = hound::WavWriter::create(&path, spec).unwrap();
-    (0..44_100).for_each(|_| writer.write_sample(1_i16).unwrap());
-    writer.finalize().unwrap();
-    let problem = if cfg!(feature = "voice") { "44100 Hz is none of Opus" } else { "--features voice" };
-    for (file, problem) in [(path.to_str().unwrap(), problem), ("missing.wav", "missing.wav")] {
-        let output = run(&["call", "127.0.0.1:1", "--voice", file]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(problem), "{}", text(&output.stderr));
+    let is_on = cfg!(feature = "voice");
+    let with_voice = |problem| if is_on { problem } else { "--features voice" };
+    let files = [
+        ("truncated.wav", wav(1, 1, 48_000, 4_000, 96_000), "truncated.wav"),
+        ("head.wav", wav(1, 1, 48_000, 4_000, 8_000)[..20].to_vec(), "head.wav"),
+        ("mp3.wav", wav(0x55, 1, 48_000, 4_000, 8_000), "mp3.wav"),
+        ("float.wav", wav(3, 1, 48_000, 8_000, 16_000), "samples are floats"),
+        ("mute.wav", wav(1, 0, 48_000, 4_000, 8_000), "mute.wav"),
+        ("still.wav", wav(1, 1, 0, 4_000, 8_000), with_voice("0 Hz")),
+        ("fast.wav", wav(1, 1, 96_000, 4_000, 8_000), with_voice("96000 Hz")),
+        ("huge.wav", wav(1, 1, 48_000, 4_000, 0xffff_fff0), "more than 100000000"),
+        ("short.wav", wav(1, 1, 48_000, 100, 200), with_voice("shorter than a packet")),
+        ("surround.wav", wav(1, 6, 48_000, 6_000, 12_000), with_voice("6 channels")),
+        ("fine.wav", wav(1, 2, 44_100, 8_000, 16_000), if is_on { "127.0.0.1:1" } else { "--features voice" }),
+    ];
+    for (name, bytes, problem) in files {
+        let path = folder.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        let output = run(&["call", "127.0.0.1:1", "--voice", path.to_str().unwrap()]);
+        let status = if is_on && name == "fine.wav" { 1 } else { 2 };
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{name}: {error}");
+        assert!(error.contains(problem) && !error.contains("panicked"), "{name}: {error}");
     }
+    let output = run(&["call", "127.0.0.1:1", "--voice", "missing.wav"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("missing.wav"));
 }
