@@ -745,7 +745,9 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
             let (samples, spec) = wav_samples("--voice", path, MAX_VOICE_SAMPLES)?;
             if spec.sample_format == hound::SampleFormat::Float {
                 let path = path.display();
-                misuse!("--voice {path}: its samples are floats, expected 16 bits: convert it, such as by `ffmpeg -i {path} -c:a pcm_s16le OUT.wav`");
+                misuse!(
+                    "--voice {path}: its samples are floats, expected 16 bits: convert it, such as by `ffmpeg -i {path} -c:a pcm_s16le OUT.wav`"
+                );
             }
             let voice = VoiceInput::new(samples, spec.sample_rate, spec.channels);
             plan.set_voice(

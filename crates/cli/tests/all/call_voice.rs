@@ -167,7 +167,8 @@ fn heard(path: fn(u16) -> Option<u64>) -> Value {
 #[cfg(feature = "voice")]
 #[test]
 fn loss_and_delay_of_voice_are_heard() {
-    let number = |heard: &Value, name: &str| heard[name].as_f64().unwrap_or_else(|| panic!("{name}: {heard}"));
+    let number =
+        |heard: &Value, name: &str| heard[name].as_f64().unwrap_or_else(|| panic!("{name}: {heard}"));
     let whole = heard(|_| Some(0));
     assert_eq!(whole["codec"], "opus");
     assert_eq!(number(&whole, "lost_packets"), 0.0, "{whole}");
@@ -216,7 +217,11 @@ fn voice_that_cannot_be_sent_is_refused_by_name() {
         ("huge.wav", wav(1, 1, 48_000, 4_000, 0xffff_fff0), "more than 100000000"),
         ("short.wav", wav(1, 1, 48_000, 100, 200), with_voice("shorter than a packet")),
         ("surround.wav", wav(1, 6, 48_000, 6_000, 12_000), with_voice("6 channels")),
-        ("fine.wav", wav(1, 2, 44_100, 8_000, 16_000), if is_on { "127.0.0.1:1" } else { "--features voice" }),
+        (
+            "fine.wav",
+            wav(1, 2, 44_100, 8_000, 16_000),
+            if is_on { "127.0.0.1:1" } else { "--features voice" },
+        ),
     ];
     for (name, bytes, problem) in files {
         let path = folder.path(name);

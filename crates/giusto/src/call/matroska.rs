@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_rtp::vp8::FrameTag;
+use giusto_rtp::{h264::nal_units, vp8::FrameTag};
 use giusto_session::{
     media::FrameArrival,
     video::{OrderedFrame, VIDEO_CLOCK, VideoCodec},
@@ -19,6 +19,9 @@ const PRE_SKIP: u16 = 312;
 const CLUSTER_MS: i64 = 1_000;
 /// Frames that wait for the first report of each stream, which gives their times. Chosen by us: more than 2 s of both.
 const MAX_WAITING: usize = 256;
+
+/// The room for the parameter sets of H.264, which come with the first key frame. Chosen by us: they have some 50 bytes.
+const PARAMETERS_ROOM: usize = 1_024;
 
 /// A track of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub(super) struct Matroska {
     has_audio: bool,
     is_webm: bool,
     dimensions: (u16, u16),
+    /// AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
+    parameters: Vec<u8>,
     anchors: [Option<Anchor>; 2],
     waiting: VecDeque<(Track, OrderedFrame)>,
     /// The time of the file's beginning.
@@ -66,6 +71,7 @@ impl Matroska {
             has_audio,
             is_webm,
             dimensions: (0, 0),
+            parameters: Vec::new(),
             anchors: [None; 2],
             waiting: VecDeque::new(),
             zero: None,
@@ -134,13 +140,19 @@ impl Matroska {
     }
 
     fn write(&mut self, at_ms: i64, track: Track, frame: OrderedFrame, out: &mut Vec<u8>) {
-        let payload = frame.payload.to_vec();
+        let mut payload = frame.payload.to_vec();
         if track == Track::Video
             && self.codec == Some(VideoCodec::Vp8)
             && self.dimensions == (0, 0)
             && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(&payload)
         {
             self.dimensions = dimensions;
+        }
+        if track == Track::Video && self.codec == Some(VideoCodec::H264) {
+            if self.parameters.is_empty() {
+                self.parameters = avc_parameters(&payload);
+            }
+            payload = with_lengths(nal_units(&payload));
         }
         if self.cluster.first().is_some_and(|first| (at_ms - first.at_ms).abs() >= CLUSTER_MS) {
             self.end_cluster(out);
@@ -203,22 +215,35 @@ impl Matroska {
         let id: &[u8] = match codec {
             VideoCodec::Vp8 => b"V_VP8",
             VideoCodec::Vp9 => b"V_VP9",
-            VideoCodec::H264 => b"V_MS/VFW/FOURCC",
+            VideoCodec::H264 => b"V_MPEG4/ISO/AVC",
             VideoCodec::Av1 => b"V_AV1",
         };
         let mut track = track(Track::Video, 1, id);
         if codec == VideoCodec::H264 {
-            // BITMAPINFOHEADER: a byte stream of Annex B, whose dimensions are in the stream.
-            let mut about = vec![0; 40];
-            about.splice(..4, 40_u32.to_le_bytes());
-            about.splice(12..16, [1, 0, 24, 0]);
-            about.splice(16..20, *b"H264");
-            track.extend(element(&[0x63, 0xa2], &about));
+            let parameters =
+                self.parameters.get(..self.parameters.len().min(PARAMETERS_ROOM)).unwrap_or_default();
+            track.extend(element(&[0x63, 0xa2], parameters));
+            track.extend(element(&[0xec], &vec![0; PARAMETERS_ROOM - parameters.len()]));
         }
         let size = [element(&[0xb0], &width.to_be_bytes()), element(&[0xba], &height.to_be_bytes())].concat();
         track.extend(element(&[0xe0], &size));
         element(&[0xae], &track)
     }
+}
+
+/// Units of H.264, each after its length in four bytes (ISO/IEC 14496-15 §5.3.2).
+fn with_lengths<'a>(units: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    units.flat_map(|unit| [&(unit.len() as u32).to_be_bytes(), unit].concat()).collect()
+}
+
+/// The first parameter sets of each kind in a frame as an AVCDecoderConfigurationRecord; empty without both.
+fn avc_parameters(frame: &[u8]) -> Vec<u8> {
+    let first = |kind| nal_units(frame).find(|unit| unit.first().is_some_and(|byte| byte & 0x1f == kind));
+    let (Some(sequence), Some(picture)) = (first(7), first(8)) else { return Vec::new() };
+    let Some(profile) = sequence.get(1..4) else { return Vec::new() };
+    let set = |unit: &[u8]| [&(unit.len() as u16).to_be_bytes(), unit].concat();
+    // Version, profile and level, lengths of four bytes, one set of each kind.
+    [&[1], profile, &[0xff, 0xe1], &set(sequence), &[1], &set(picture)].concat()
 }
 
 fn audio_track() -> Vec<u8> {
