@@ -83,7 +83,7 @@ fn video_is_saved_as_webm_and_matroska_with_its_times() {
     assert!(
         std::iter::repeat_with(|| listener.next_line())
             .take(5)
-            .any(|line| line.contains("not saved: the call sends h264"))
+            .any(|line| line.contains("not saved: the call sends H.264"))
     );
 }
 

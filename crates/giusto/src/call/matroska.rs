@@ -1,4 +1,4 @@
-//! Matroska and WebM (RFC 9559, RFC 8794): one video and one Opus track in sync.
+//! Matroska and its subset of the web (RFC 9559, RFC 8794): one video and one Opus track in sync.
 //!
 //! Written by hand: the crates that write it bring a second parser, and more code than this. ffprobe reads it in the tests.
 
@@ -53,7 +53,7 @@ pub(super) struct Matroska {
     has_audio: bool,
     is_webm: bool,
     dimensions: (u16, u16),
-    /// AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
+    /// `AVCDecoderConfigurationRecord` (ISO/IEC 14496-15 §5.3.3.1).
     parameters: Vec<u8>,
     anchors: [Option<Anchor>; 2],
     waiting: VecDeque<(Track, OrderedFrame)>,
@@ -135,11 +135,11 @@ impl Matroska {
         for (track, frame) in timed {
             let at = (time(&(track, frame.clone())) - zero).max(TimeDelta::ZERO);
             let at_ms = (at.as_micros().round() as i64 + 500) / 1_000;
-            self.write(at_ms, track, frame, out);
+            self.write(at_ms, track, &frame, out);
         }
     }
 
-    fn write(&mut self, at_ms: i64, track: Track, frame: OrderedFrame, out: &mut Vec<u8>) {
+    fn write(&mut self, at_ms: i64, track: Track, frame: &OrderedFrame, out: &mut Vec<u8>) {
         let mut payload = frame.payload.to_vec();
         if track == Track::Video
             && self.codec == Some(VideoCodec::Vp8)
@@ -236,7 +236,7 @@ fn with_lengths<'a>(units: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     units.flat_map(|unit| [&(unit.len() as u32).to_be_bytes(), unit].concat()).collect()
 }
 
-/// The first parameter sets of each kind in a frame as an AVCDecoderConfigurationRecord; empty without both.
+/// The first parameter sets of each kind in a frame as an `AVCDecoderConfigurationRecord`; empty without both.
 fn avc_parameters(frame: &[u8]) -> Vec<u8> {
     let first = |kind| nal_units(frame).find(|unit| unit.first().is_some_and(|byte| byte & 0x1f == kind));
     let (Some(sequence), Some(picture)) = (first(7), first(8)) else { return Vec::new() };

@@ -149,7 +149,7 @@ mod encoder {
     use giusto_units::{DataSize, Timestamp};
     use ropus::{Application, Bitrate, Channels, Encoder, InbandFec};
 
-    use super::*;
+    use super::{CLOCK, DataRate, PACKET_TIME, Relaxed, VOICE_RATE, VoiceInput, packet_samples};
 
     /// The loss for which in-band FEC is sized, in percent. Chosen by us: above it repair by FEC alone is of little use.
     const EXPECTED_LOSS: u8 = 10;
@@ -258,7 +258,9 @@ mod encoder {
         use rand::{RngExt as _, SeedableRng as _};
         use ropus::{DecodeMode, Decoder};
 
-        use super::*;
+        use giusto_units::TimeDelta;
+
+        use super::{super::SentVoice, *};
 
         /// A tone of 440 Hz for a second, then silence for a second.
         fn voice() -> Voice {
