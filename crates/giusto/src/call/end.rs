@@ -396,7 +396,6 @@ impl LocalEnd {
         let totals = side.totals();
         let paths = paths(open.former, path(open.peer, now.saturating_since(began), &totals));
         let heard = side.heard();
-        let by_sequence = totals.lost_packets;
         let at = Timestamp::ZERO + (now - began);
         let (mut run, trace) = side.finish(at, far_end.as_ref());
         run.wall_s = (now - began).as_seconds();
