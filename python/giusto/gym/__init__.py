@@ -44,6 +44,7 @@ utility of the whole call is ``info["utility"]`` at its end.
 ``gymnasium.make_vec("giusto/Static-v0", num_envs=16)`` makes environments that step together on all cores.
 
 `PolicyController` makes a controller of a trained policy, for `giusto.benchmark`, sweeps and calls.
+`EstimatorController` makes one of a bandwidth estimator with the interface of AlphaRTC.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ except ModuleNotFoundError as error:
 from giusto import _giusto
 from giusto.gym._environment import FEATURES, Environment, action, target
 from giusto.gym._episodes import Episode, record, to_minari
+from giusto.gym._estimator import EstimatorController
 from giusto.gym._policy import PolicyController
 from giusto.gym._vector import VectorEnvironment
 
@@ -64,6 +66,7 @@ __all__ = [
     "FEATURES",
     "Environment",
     "Episode",
+    "EstimatorController",
     "PolicyController",
     "VectorEnvironment",
     "action",
