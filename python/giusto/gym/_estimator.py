@@ -42,7 +42,8 @@ def EstimatorController(
     ``get_estimated_bandwidth()`` gives the target in bit/s, which is kept within the limits. It is not called before the first packet
     is reported. Lost packets are not reported: they are gaps of the sequence numbers.
 
-    AlphaRTC runs the estimator in the receiver. Here it runs in the sender, on transport-wide feedback.
+    AlphaRTC runs the estimator in the receiver. Here it runs in the sender, on transport-wide feedback: packets of a lost feedback
+    message are not reported either.
 
     | key | value |
     |---|---|
