@@ -91,18 +91,25 @@ def test_the_packets_are_those_of_the_trace() -> None:
     flow = giusto.Flow("call", "media", from_="camera", to="viewer", controller=giusto.gym.EstimatorController(Recorder))
     scenario = giusto.Scenario(duration="20 s", link=[there, back], flow=flow)
     rows = giusto.run(scenario, 1, trace=True).trace.to_pylist()
-    sent = [row for row in rows if row["event"] == "sent" and row["flow"] == "call"]
-    received = {row["sequence"]: row for row in rows if row["event"] == "delivered" and row["flow"] == "call"}
-    numbers = [stats["sequence_number"] for stats in seen]
-    # Feedback on the last packets is still on its way at the end.
-    assert len(numbers) > 1500 and numbers == [number for number in received if number <= numbers[-1]]
-    assert len(numbers) < 0.97 * (numbers[-1] + 1)
-    by_number = {row["sequence"]: row for row in sent}
+    own = [row for row in rows if row["flow"] == "call"]
+    sent = {row["sequence"]: row for row in own if row["event"] == "sent"}
+    delivered = [(sent[row["sequence"]], row) for row in own if row["event"] == "delivered"]
+    skipped, place = [], 0
     for stats in seen:
-        number = stats["sequence_number"]
-        assert stats["header_length"] + stats["payload_size"] == by_number[number]["size_bytes"]
-        assert abs(stats["send_time_ms"] - by_number[number]["time_ns"] // 1_000_000) <= 1
-        assert abs(stats["arrival_time_ms"] - received[number]["time_ns"] // 1_000_000) <= 1
+        left, came = delivered[place]
+        # Sender reports have sequence numbers of the trace, but none of the feedback.
+        while stats["header_length"] + stats["payload_size"] != left["size_bytes"]:
+            skipped.append(left["size_bytes"])
+            place += 1
+            left, came = delivered[place]
+        assert abs(stats["send_time_ms"] - left["time_ns"] // 1_000_000) <= 1
+        assert abs(stats["arrival_time_ms"] - came["time_ns"] // 1_000_000) <= 1
+        place += 1
+    assert len(seen) > 1500 and len(skipped) < 40 and max(skipped) < 150
+    # Feedback on the last packets is still on its way at the end.
+    assert len(delivered) - place < 20
+    numbers = [stats["sequence_number"] for stats in seen]
+    assert numbers == sorted(set(numbers)) and 0.92 < len(numbers) / (numbers[-1] + 1) < 0.98
     arrivals = [stats["arrival_time_ms"] for stats in seen]
     assert arrivals == sorted(arrivals)
 
