@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import traceback
 from typing import Any
 
@@ -168,3 +169,9 @@ def test_what_is_no_estimator_is_named() -> None:
         giusto.gym.EstimatorController(Half)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"the method report_states\(\), found 7"):
         giusto.gym.EstimatorController(7)  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    (example,) = doctest.DocTestFinder().find(giusto.gym.EstimatorController, globs={"giusto": giusto})
+    results = doctest.DocTestRunner().run(example)
+    assert (results.attempted, results.failed) == (3, 0)
