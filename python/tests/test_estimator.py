@@ -99,7 +99,7 @@ def test_the_packets_are_those_of_the_trace() -> None:
     for stats in seen:
         left, came = delivered[place]
         # Sender reports have sequence numbers of the trace, but none of the feedback.
-        while stats["header_length"] + stats["payload_size"] != left["size_bytes"]:
+        while 28 + stats["header_length"] + stats["payload_size"] != left["size_bytes"]:
             skipped.append(left["size_bytes"])
             place += 1
             left, came = delivered[place]

@@ -13,11 +13,13 @@ from giusto._giusto import Feedback, Limits, QueueState
 
 # Time between calls of get_estimated_bandwidth, in s.
 _INTERVAL_S = 0.2
-# The first dynamic payload type (RFC 3551, section 6).
-_PAYLOAD_TYPE = 96
+# Of video: estimators of the challenge at ACM MMSys 2021 ignore packets of other types.
+_PAYLOAD_TYPE = 126
 _SSRC = 1
 # RTP header without extensions (RFC 3550, section 5.1), in bytes.
 _HEADER = 12
+# Headers of IPv4 and UDP, in bytes.
+_LOWER_HEADERS = 28
 _SEQUENCE_NUMBERS = 1 << 16
 
 
@@ -49,8 +51,8 @@ def EstimatorController(
     |---|---|
     | ``send_time_ms``, ``arrival_time_ms`` | times since the start of the run in whole ms, rounded down |
     | ``sequence_number`` | transport-wide sequence number modulo 65536 |
-    | ``payload_size``, ``header_length`` | size in bytes that counts towards the rates, IP and UDP headers included, less 12; and 12 |
-    | ``padding_length``, ``payload_type``, ``ssrc`` | always 0, 96 and 1: a controller does not see them |
+    | ``payload_size``, ``header_length`` | size in bytes without the headers of IPv4, UDP (28 together) and RTP; and 12 |
+    | ``padding_length``, ``payload_type``, ``ssrc`` | always 0, 126 (video, in estimators of the challenge at MMSys 2021) and 1: a controller does not see them |
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ class _Estimated(Controller):
                     "ssrc": _SSRC,
                     "padding_length": 0,
                     "header_length": _HEADER,
-                    "payload_size": max(sent.size_bytes - _HEADER, 0),
+                    "payload_size": max(sent.size_bytes - _LOWER_HEADERS - _HEADER, 0),
                 }
             )
 
