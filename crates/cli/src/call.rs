@@ -174,6 +174,9 @@ struct MediaArgs {
     session_log: Option<PathBuf>,
 }
 
+/// The name of the voice that is made here.
+const TALK: &str = "talk";
+
 /// Samples that are kept in memory. Chosen by us: 17 minutes of 48 kHz and two channels, 200 MB.
 const MAX_VOICE_SAMPLES: u32 = 100_000_000;
 
@@ -219,9 +222,9 @@ pub(crate) struct CallerArgs {
     audio: bool,
 
     /// Send the speech of this WAV file as Opus (24 kbit/s, with in-band FEC, nothing while it is silent); it begins again at its end.
-    /// Without FILE a tone in talk spurts. It needs the feature `voice`
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    voice: Option<Option<PathBuf>>,
+    /// Without FILE, or for `talk`, a tone in talk spurts. It needs the feature `voice`
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
+    voice: Option<PathBuf>,
 
     /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
     #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = ["media", "encoder_command"])]
@@ -741,7 +744,10 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
         plan.set_video(video);
     }
     match &args.voice {
-        Some(Some(path)) => {
+        Some(path) if path == Path::new(TALK) => {
+            plan.set_voice(VoiceInput::talk().map_err(|why| UsageError::new(format!("--voice: {why}")))?);
+        }
+        Some(path) => {
             let (samples, spec) = wav_samples("--voice", path, MAX_VOICE_SAMPLES)?;
             if spec.sample_format == hound::SampleFormat::Float {
                 let path = path.display();
@@ -753,9 +759,6 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
             plan.set_voice(
                 voice.map_err(|why| UsageError::new(format!("--voice {}: {why}", path.display())))?,
             );
-        }
-        Some(None) => {
-            plan.set_voice(VoiceInput::talk().map_err(|why| UsageError::new(format!("--voice: {why}")))?)
         }
         None => {}
     }
