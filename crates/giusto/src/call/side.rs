@@ -101,6 +101,7 @@ pub(crate) struct Received {
 }
 
 /// The source of real audio.
+#[cfg_attr(not(feature = "voice"), allow(clippy::unnecessary_wraps))] // the encoder can refuse
 fn audio_source(
     voice: Option<&VoiceInput>,
     start: Timestamp,

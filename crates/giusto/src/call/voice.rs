@@ -22,6 +22,7 @@ const TALK_RATE: u32 = 16_000;
 
 /// Speech that begins again at its end.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "voice"), allow(dead_code))] // only the encoder reads it
 pub struct VoiceInput {
     samples: Arc<[i16]>,
     rate: u32,
