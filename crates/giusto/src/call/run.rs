@@ -210,11 +210,7 @@ impl Caller {
                             measured: plan.measured(),
                             is_caller: true,
                             sends: plan.direction.sends().then(|| plan.media.clone()),
-                            receives: plan.direction.wants().then(|| Received {
-                                spec: plan.media.clone(),
-                                controller: plan.media.controller.to_string(),
-                                opus: false,
-                            }),
+                            receives: plan.direction.wants().then(|| Received::of_models(&plan.media)),
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), local.settings.protection),
                             timeline: local.settings.timeline,

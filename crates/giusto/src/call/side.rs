@@ -100,6 +100,13 @@ pub(crate) struct Received {
     pub(crate) opus: bool,
 }
 
+impl Received {
+    /// Media of encoder models, sent as they would be from here.
+    pub(crate) fn of_models(spec: &MediaSpec) -> Self {
+        Self { spec: spec.clone(), controller: spec.controller.to_string(), opus: false }
+    }
+}
+
 /// The source of real audio.
 #[cfg_attr(not(feature = "voice"), allow(clippy::unnecessary_wraps))] // the encoder can refuse
 fn audio_source(
