@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT
 
 import giusto
+from giusto.gym import EstimatorController
 
 EXAMPLES = ROOT / "python" / "examples"
 STATES = ("hidden_states", "cell_states")
@@ -84,7 +85,7 @@ def test_an_estimator_of_alphartc_controls_a_call(tmp_path: Path) -> None:
     path = tmp_path / "BandwidthEstimator.py"
     path.write_text(ALPHARTC)
     alphartc = example("alphartc_estimator")
-    judged = alphartc.controller(path)
+    judged = EstimatorController(alphartc.estimator(path))
     record = giusto.run(alphartc.scenario(judged), trace=True)
     flow = record.flow("call")
     # It uses the link, and reacts before the queue of 300 ms is full.

@@ -14,7 +14,7 @@ from giusto._giusto import Feedback, Limits, QueueState
 # Time between calls of get_estimated_bandwidth, in s.
 _INTERVAL_S = 0.2
 # Of video: estimators of the challenge at ACM MMSys 2021 ignore packets of other types.
-_PAYLOAD_TYPE = 126
+_VIDEO = 126
 _SSRC = 1
 # RTP header without extensions (RFC 3550, section 5.1), in bytes.
 _HEADER = 12
@@ -34,7 +34,7 @@ class Estimator(Protocol):
 
 
 def EstimatorController(
-    estimator: Callable[[], Estimator] | Estimator, *, name: str = "estimator"
+    estimator: Callable[[], Estimator] | Estimator, *, name: str = "estimator", payload_type: int = _VIDEO
 ) -> type[Controller]:
     """Return a controller whose target a bandwidth estimator with AlphaRTC's interface sets.
 
@@ -52,7 +52,7 @@ def EstimatorController(
     | ``send_time_ms``, ``arrival_time_ms`` | times since the start of the run in whole ms, rounded down |
     | ``sequence_number`` | transport-wide sequence number modulo 65536 |
     | ``payload_size``, ``header_length`` | size in bytes without the headers of IPv4, UDP (28 together) and RTP; and 12 |
-    | ``padding_length``, ``payload_type``, ``ssrc`` | always 0, 126 (video, in estimators of the challenge at MMSys 2021) and 1: a controller does not see them |
+    | ``padding_length``, ``payload_type``, ``ssrc`` | always 0, `payload_type` and 1: a controller does not see them |
 
     Parameters
     ----------
@@ -60,6 +60,8 @@ def EstimatorController(
         A class, of which each call makes its own object without arguments; or an object, of which each call gets a deep copy.
     name : str
         Name in scenarios and results.
+    payload_type : int
+        That of video. Estimators of the challenge at ACM MMSys 2021 expect 126, some later ones 125; others do not look at it.
 
     Returns
     -------
@@ -99,6 +101,7 @@ def EstimatorController(
         "__doc__": f"The estimator {name!r}.",
         "__module__": __name__,
         "name": name,
+        "_payload_type": payload_type,
         "_make": estimator if isinstance(estimator, type) else staticmethod(_Copies(estimator)),
     }
     return type("EstimatorController", (_Estimated,), members)
@@ -117,6 +120,7 @@ class _Copies:
 class _Estimated(Controller):
     feedback: ClassVar[str] = "transport-wide"
     _make: ClassVar[Callable[[], Any]]
+    _payload_type: ClassVar[int]
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -133,7 +137,7 @@ class _Estimated(Controller):
                 {
                     "send_time_ms": _whole_ms(sent.at_s),
                     "arrival_time_ms": _whole_ms(arrival_s),
-                    "payload_type": _PAYLOAD_TYPE,
+                    "payload_type": self._payload_type,
                     "sequence_number": sent.sequence % _SEQUENCE_NUMBERS,
                     "ssrc": _SSRC,
                     "padding_length": 0,
