@@ -348,11 +348,17 @@ fn far_end(results: &[RunResult]) -> String {
     let sum = |of: fn(&FarEndFigures) -> Option<u64>, all: &[&FarEndFigures]| {
         all.iter().filter_map(|figures| of(figures)).fold(0, u64::saturating_add)
     };
-    let mean_rate = |all: &[&FarEndFigures]| rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
+    // It ends its test somewhat after the last datagram.
+    let mean_rate = |all: &[&FarEndFigures]| {
+        let mean = rate(all.iter().filter_map(|figures| figures.rate_bps).sum());
+        let seconds = all.iter().filter_map(|figures| figures.duration_s).fold(0.0, f64::max);
+        let time = if seconds > 0.0 { format!(" of {seconds:.2} s") } else { String::new() };
+        format!("{mean} over its test{time}")
+    };
     let mut lines = vec![format!("\nFigures of the far end ({program})")];
     if !sent.is_empty() {
         let packets = datagrams(sum(|figures| figures.sent_packets, &sent));
-        lines.push(format!("  sent      {packets}, {} over its test", mean_rate(&sent)));
+        lines.push(format!("  sent      {packets}, {}", mean_rate(&sent)));
     }
     if !received.is_empty() {
         let packets = datagrams(sum(|figures| figures.received_packets, &received));
@@ -361,7 +367,7 @@ fn far_end(results: &[RunResult]) -> String {
         let most = if received.len() > 1 { "at most " } else { "" };
         let mean_rate = mean_rate(&received);
         lines.push(format!(
-            "  received  {packets}, {lost} lost, jitter {most}{}, {mean_rate} over its test",
+            "  received  {packets}, {lost} lost, jitter {most}{}, {mean_rate}",
             time_us(jitter * 1e3)
         ));
     }
@@ -380,6 +386,7 @@ mod tests {
             lost_packets: Some(1),
             jitter_ms: Some(0.0123),
             rate_bps: Some(1e6),
+            duration_s: Some(1.25),
             ..FarEndFigures::default()
         };
         let result = RunResult { far_end: Some(figures), ..RunResult::default() };
@@ -388,12 +395,13 @@ mod tests {
         assert_eq!(
             far_end(std::slice::from_ref(&result)),
             "\nFigures of the far end (iperf3 server)\n  received  1,000 datagrams, 1 lost, jitter 12.3 µs, 1.000 Mbit/s \
-             over its test\n"
+             over its test of 1.25 s\n"
         );
         assert_eq!(
             far_end(&[result.clone(), result, sent]),
             "\nFigures of the far end (iperf3 server)\n  sent      5 datagrams, 2.000 Mbit/s over its test\n  \
-             received  2,000 datagrams, 2 lost, jitter at most 12.3 µs, 2.000 Mbit/s over its test\n"
+             received  2,000 datagrams, 2 lost, jitter at most 12.3 µs, 2.000 Mbit/s over its test of \
+             1.25 s\n"
         );
         assert_eq!(far_end(&[RunResult::default()]), "\nThe far end sent no figures of its own.\n");
     }
