@@ -268,7 +268,7 @@ fn flags_that_make_no_sense_are_refused_by_name() {
     let folder = TempDir::new().unwrap();
     let ivf = tiny("ivf");
     let ivf = ivf.to_str().unwrap();
-    let mkv = folder.path().join("a.mkv");
+    let mp4 = folder.path().join("a.mp4");
     for (args, expected) in [
         (&["127.0.0.1:9", "--media", ivf, "--reverse"][..], "--reverse"),
         (&["127.0.0.1:9", "--media", ivf, "--encoder", "trace"], "--encoder"),
@@ -278,7 +278,7 @@ fn flags_that_make_no_sense_are_refused_by_name() {
         (&["127.0.0.1:9", "--media", "/nonexistent.ivf"], "/nonexistent.ivf"),
         (&["127.0.0.1:9", "--media", "Cargo.toml"], "neither IVF nor H.264"),
         (&["127.0.0.1:9", "--save", "a.ivf"], "--save"),
-        (&["--listen", "127.0.0.1:0", "--save", mkv.to_str().unwrap()], ".ivf"),
+        (&["--listen", "127.0.0.1:0", "--save", mp4.to_str().unwrap()], ".ivf"),
     ] {
         let mut command = crate::common::giusto(&[&["call"], args].concat());
         let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
