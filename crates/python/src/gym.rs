@@ -6,7 +6,7 @@ use giusto::{
     benchmark::Family,
     environment::{
         self, Autoreset, Batch, BatchStep, Begin, Environment, EnvironmentError, Episodes, Feature, RATES,
-        STEP, action_of_rate, rate_of_action,
+        STEP, Spread, action_of_rate, rate_of_action,
     },
     scenario::load_controller,
 };
@@ -14,7 +14,7 @@ use giusto_congestion as congestion;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyDict, PyList},
+    types::{IntoPyDict, PyBytes, PyDict, PyList},
 };
 
 use crate::{
@@ -40,7 +40,7 @@ pub(crate) struct Steps {
     /// bool, of shape (4, environments): whether it took a step, whether its episode is over, whether an episode began, whether the
     /// use is a number.
     flags: Py<PyBytes>,
-    /// What happens rarely: for an environment, a dictionary with `episode` and `scenario` of an episode that began, with `utility` of
+    /// What happens rarely: for an environment, a dictionary with `episode`, `scenario` and `randomized` of an episode that began, with `utility` of
     /// one that is over, and with its last observation as `final` if another began.
     news: Py<PyList>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Steps {
 impl Environments {
     /// Makes environments, without episodes.
     #[new]
-    #[pyo3(signature = (count, *, benchmark, families, scenarios, document, settings, flow, controller, step_s, autoreset, threads))]
+    #[pyo3(signature = (count, *, benchmark, families, scenarios, document, settings, randomize, flow, controller, step_s, autoreset, threads))]
     #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         count: usize,
@@ -58,6 +58,7 @@ impl Environments {
         scenarios: Option<u32>,
         document: Option<&Document>,
         settings: Vec<(String, String)>,
+        randomize: Vec<(String, bool, Vec<String>)>,
         flow: Option<&str>,
         controller: Option<&str>,
         step_s: f64,
@@ -65,7 +66,14 @@ impl Environments {
         threads: u16,
     ) -> Outcome<Self> {
         let episodes = if let Some(document) = document {
-            Episodes::of_scenario(document.with(&[]).scenario(&as_settings(settings))?, flow)?
+            let (document, settings) = (document.with(&[]), as_settings(settings));
+            if randomize.is_empty() {
+                Episodes::of_scenario(document.scenario(&settings)?, flow)?
+            } else {
+                let spreads =
+                    randomize.into_iter().map(|(path, is_range, values)| (path, spread(is_range, values)));
+                Episodes::randomised(document, settings, spreads.collect(), flow)?
+            }
         } else {
             let all = Episodes::benchmark(benchmark, &families)?;
             match scenarios {
@@ -114,6 +122,15 @@ impl Environments {
         let steps = py.detach(|| self.batch().step(&actions))?;
         let steps: Vec<Option<&BatchStep>> = steps.iter().map(Some).collect();
         Ok(Steps::new(py, &steps)?)
+    }
+}
+
+/// Two values, between which one is drawn, or several, of which one is.
+fn spread(is_range: bool, values: Vec<String>) -> Spread {
+    match <[String; 2]>::try_from(values) {
+        Ok([low, high]) if is_range => Spread::Range(low, high),
+        Ok(values) => Spread::Choices(values.into()),
+        Err(values) => Spread::Choices(values),
     }
 }
 
@@ -172,6 +189,10 @@ impl Steps {
         if let Some((number, name)) = own.next.as_ref().or(own.step.is_none().then_some(&own.episode)) {
             news.set_item("episode", number)?;
             news.set_item("scenario", name)?;
+            if !own.values.is_empty() {
+                let values = own.values.iter().map(|drawn| (&drawn.path, &drawn.value));
+                news.set_item("randomized", values.into_py_dict(py)?)?;
+            }
         }
         if let Some(figures) = &own.figures {
             news.set_item("utility", figures.utility.total)?;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias, cast
 
 import gymnasium
@@ -12,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from giusto import _giusto
-from giusto._scenario import Scenario, Value, scenario_of
+from giusto._scenario import Scenario, Value, _setting, scenario_of
 
 Array: TypeAlias = NDArray[numpy.float32]
 
@@ -60,6 +61,27 @@ def action_space() -> gymnasium.Space[Array]:
     return cast("gymnasium.Space[Array]", gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=numpy.float32))
 
 
+Spread: TypeAlias = "tuple[Value, Value] | list[Value]"
+"""From what a value is drawn: a number from the first to the second of a tuple, or one element of a list."""
+
+
+def _spread(path: str, spread: Spread) -> tuple[str, bool, list[str]]:
+    """Return a spread as the native module takes it."""
+    if not isinstance(spread, (tuple, list)):
+        raise TypeError(f"randomize[{path!r}] must be a tuple (low, high) or a list of values, found {spread!r}")
+    if isinstance(spread, tuple) and len(spread) != 2:
+        raise ValueError(f"randomize[{path!r}] must have two values, (low, high), or be a list of values: found {spread!r}")
+    return path, isinstance(spread, tuple), [_end(value) for value in spread]
+
+
+def _end(value: Value) -> str:
+    """Return a value as in a file, where 1.0, unlike 1, means that the numbers beside it are no whole ones."""
+    if not isinstance(value, float):
+        return _setting(value, [])
+    text = f"{Decimal(repr(value)):f}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
 class Core:
     """The environments of the native module, with what a call did to them as arrays."""
 
@@ -72,6 +94,7 @@ class Core:
         scenarios: int | None,
         scenario: Scenario | str | os.PathLike[str] | None,
         set: Mapping[str, Value] | None,
+        randomize: Mapping[str, Spread] | None,
         flow: str | None,
         controller: str | None,
         step_s: float,
@@ -85,8 +108,8 @@ class Core:
             raise ValueError("environments do not run controllers in Python: name built-in ones")
         if planned is not None and families is not None:
             raise ValueError("give a scenario or families of the benchmark, not both")
-        if planned is None and (set or flow is not None):
-            raise ValueError("set and flow belong to a scenario: give one")
+        if planned is None and (set or randomize or flow is not None):
+            raise ValueError("set, randomize and flow belong to a scenario: give one")
         if isinstance(families, str):
             raise ValueError(f"families must be a list of names: use [{families!r}]")
         if scenarios is not None:
@@ -99,6 +122,7 @@ class Core:
             scenarios=scenarios,
             document=None if planned is None else planned._document,
             settings=[] if planned is None else planned._settings,
+            randomize=[_spread(path, spread) for path, spread in (randomize or {}).items()],
             flow=flow,
             controller=controller,
             step_s=step_s,
@@ -152,6 +176,9 @@ class Environment(gymnasium.Env[Array, Array]):
         flow ends, limits the rate.
     set : mapping, optional
         Other values of `scenario`, by their paths.
+    randomize : mapping, optional
+        Values of `scenario` that are drawn for each episode, by their paths: a tuple ``(low, high)`` of two numbers with the same unit,
+        between which all are equally likely, or a list of values. The number of an episode gives its values, and ``reset`` tells them.
     flow : str, optional
         Media flow of `scenario` whose target is set. Default: the first.
     controller : str, optional
@@ -177,6 +204,7 @@ class Environment(gymnasium.Env[Array, Array]):
         scenarios: int | None = None,
         scenario: Scenario | str | os.PathLike[str] | None = None,
         set: Mapping[str, Value] | None = None,
+        randomize: Mapping[str, Spread] | None = None,
         flow: str | None = None,
         controller: str | None = None,
         step_s: float = STEP_S,
@@ -189,6 +217,7 @@ class Environment(gymnasium.Env[Array, Array]):
             scenarios=scenarios,
             scenario=scenario,
             set=set,
+            randomize=randomize,
             flow=flow,
             controller=controller,
             step_s=step_s,
@@ -218,7 +247,8 @@ class Environment(gymnasium.Env[Array, Array]):
         -------
         observation : numpy.ndarray, shape (12,), float32
         info : dict
-            `episode`, its number, and `scenario`, its name.
+            `episode`, its number, `scenario`, its name, and with `randomize` `randomized`: the values that were drawn, as in a
+            scenario file, by their paths.
         """
         number = number_of(options)
         super().reset(seed=seed)

@@ -3,7 +3,7 @@
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
 use super::{Environment, EnvironmentError, Observation, Step};
-use crate::benchmark::Figures;
+use crate::{benchmark::Figures, scenario::Setting};
 
 /// When an environment whose episode is over begins the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct BatchStep {
     pub episode: (u64, String),
     /// If the step began another episode too: its number and its name.
     pub next: Option<(u64, String)>,
+    /// The values that were drawn for an episode that the call began.
+    pub values: Vec<Setting>,
     /// The benchmark's figures of an episode that is over.
     pub figures: Option<Box<Figures>>,
 }
@@ -145,7 +147,14 @@ pub struct Begin {
 
 fn began(own: &mut Environment, begin: &Begin) -> Result<BatchStep, EnvironmentError> {
     let observation = own.begin(*begin)?;
-    Ok(BatchStep { observation, step: None, episode: episode(own), next: None, figures: None })
+    Ok(BatchStep {
+        observation,
+        step: None,
+        episode: episode(own),
+        next: None,
+        values: own.values().to_vec(),
+        figures: None,
+    })
 }
 
 fn step(own: &mut Environment, action: f32, autoreset: Autoreset) -> Result<BatchStep, EnvironmentError> {
@@ -155,13 +164,13 @@ fn step(own: &mut Environment, action: f32, autoreset: Autoreset) -> Result<Batc
     let step = own.step(action)?;
     let ended = episode(own);
     let figures = own.figures().map(Box::new);
-    let (observation, next) = if step.is_last && autoreset == Autoreset::SameStep {
+    let (observation, next, values) = if step.is_last && autoreset == Autoreset::SameStep {
         let observation = own.reset()?;
-        (observation, Some(episode(own)))
+        (observation, Some(episode(own)), own.values().to_vec())
     } else {
-        (step.observation, None)
+        (step.observation, None, Vec::new())
     };
-    Ok(BatchStep { observation, step: Some(step), episode: ended, next, figures })
+    Ok(BatchStep { observation, step: Some(step), episode: ended, next, values, figures })
 }
 
 fn episode(own: &Environment) -> (u64, String) {

@@ -18,7 +18,7 @@ use crate::{
         share::{FairShares, START_UP},
     },
     run::build,
-    scenario::FlowSpec,
+    scenario::{FlowSpec, Setting},
 };
 
 /// A simulation that is halted after each step.
@@ -26,6 +26,7 @@ use crate::{
 pub(super) struct Episode {
     number: u64,
     scenario: String,
+    values: Vec<Setting>,
     simulation: Simulation,
     shared: Shared,
     judge: Judge,
@@ -49,7 +50,8 @@ impl Episode {
         step: TimeDelta,
         follows: Option<Algorithm>,
     ) -> Result<Self, EnvironmentError> {
-        let Planned { scenario, seed, flow, drawn } = episodes.plan(number, follows.unwrap_or_else(steered));
+        let planned = episodes.plan(number, follows.unwrap_or_else(steered))?;
+        let Planned { scenario, seed, flow, drawn, values } = planned;
         let shared = Shared::default();
         let mut taps = Steer { flow: &flow, shared: &shared, acts: follows.is_none() };
         let mut built = build::simulation_with(&scenario, seed, &mut taps);
@@ -77,6 +79,7 @@ impl Episode {
         Ok(Self {
             number,
             scenario: scenario.name().to_owned(),
+            values,
             simulation: built.simulation,
             shared,
             judge,
@@ -96,6 +99,10 @@ impl Episode {
 
     pub(super) fn scenario(&self) -> &str {
         &self.scenario
+    }
+
+    pub(super) fn values(&self) -> &[Setting] {
+        &self.values
     }
 
     /// What the sender knows before it sends.

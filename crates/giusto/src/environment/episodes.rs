@@ -9,13 +9,16 @@ use giusto_congestion::{Algorithm, FeedbackKind, Fixed, Requirements};
 use giusto_sim::random::Random;
 use rand::RngExt;
 
-use super::EnvironmentError;
+use super::{
+    EnvironmentError,
+    spread::{Randomised, Spread},
+};
 use crate::{
     benchmark::{
         Drawn, Family, draw,
         family::{BOTTLENECK, JUDGED},
     },
-    scenario::{FlowKind, FlowSpec, Scenario},
+    scenario::{Document, FlowKind, FlowSpec, Scenario, Setting},
 };
 
 /// The controller of the other calls in `equal-calls` and `mixed-calls`, where the benchmark has the judged one: like an environment it
@@ -40,6 +43,10 @@ enum Source {
         scenario: Box<Scenario>,
         flow: String,
     },
+    Randomised {
+        scenario: Box<Randomised>,
+        flow: String,
+    },
 }
 
 /// Those of `lte` are kept if there are at most this many, about 40 kB each.
@@ -54,6 +61,8 @@ pub(super) struct Planned {
     pub(super) flow: String,
     /// As drawn, if it is.
     pub(super) drawn: Option<Drawn>,
+    /// Values that were drawn for it.
+    pub(super) values: Vec<Setting>,
 }
 
 impl Episodes {
@@ -102,18 +111,25 @@ impl Episodes {
     ///
     /// [`EnvironmentError`]: the scenario has no such flow or link.
     pub fn of_scenario(scenario: Scenario, flow: Option<&str>) -> Result<Self, EnvironmentError> {
-        let is_asked = |own: &&FlowSpec| flow.is_none_or(|flow| own.id == flow);
-        let is_call = |own: &&FlowSpec| matches!(own.kind, FlowKind::Media(_)) && own.count == 1;
-        let Some(call) = scenario.flows().iter().filter(is_asked).find(is_call) else {
-            let (scenario, flow) = (scenario.name().to_owned(), flow.map(str::to_owned));
-            return Err(EnvironmentError::NoCall { scenario, flow });
-        };
-        if !scenario.links().iter().any(|link| link.id == BOTTLENECK && link.to == call.to) {
-            let (scenario, node) = (scenario.name().to_owned(), call.to.clone());
-            return Err(EnvironmentError::NoBottleneck { scenario, node });
-        }
-        let flow = call.id.clone();
+        let flow = call(&scenario, flow)?;
         Ok(Self(Source::Scenario { scenario: Box::new(scenario), flow }))
+    }
+
+    /// The same with values that are drawn for each episode, by their paths: the number of an episode gives its values.
+    ///
+    /// # Errors
+    ///
+    /// [`EnvironmentError`]: as there, a spread is not valid, or the scenario is not valid with the lowest, the highest or a chosen value.
+    pub fn randomised(
+        document: Document,
+        settings: Vec<Setting>,
+        spreads: Vec<(String, Spread)>,
+        flow: Option<&str>,
+    ) -> Result<Self, EnvironmentError> {
+        let own = call(&document.scenario(&settings)?, flow)?;
+        let check = |scenario: &Scenario| call(scenario, Some(&own)).map(drop);
+        let scenario = Box::new(Randomised::new(document, settings, spreads, check)?);
+        Ok(Self(Source::Randomised { scenario, flow: own }))
     }
 
     /// The number of the next episode.
@@ -127,18 +143,22 @@ impl Episodes {
                 all * u64::from(numbers.random_range(0..*most)) + index
             }
             // Whole numbers that every language holds exactly.
-            Source::Scenario { .. } => u64::from(numbers.random::<u32>()),
+            Source::Scenario { .. } | Source::Randomised { .. } => u64::from(numbers.random::<u32>()),
         }
     }
 
     /// The episode of this number, controlled by `controller`.
     ///
+    /// # Errors
+    ///
+    /// [`EnvironmentError`]: the scenario is not valid with the values that were drawn.
+    ///
     /// # Panics
     ///
     /// If a drawn scenario is not valid, which is a bug.
     #[expect(clippy::expect_used, reason = "what is drawn is valid, which a test of the benchmark checks")]
-    pub(super) fn plan(&self, number: u64, controller: Algorithm) -> Planned {
-        match &self.0 {
+    pub(super) fn plan(&self, number: u64, controller: Algorithm) -> Result<Planned, EnvironmentError> {
+        Ok(match &self.0 {
             Source::Benchmark { seed, most, kept, .. } => {
                 let keeps = Family::of(number) == Family::Lte && *most <= MOST_KEPT;
                 let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,15 +176,38 @@ impl Episodes {
                 let with_other = |scenario: Scenario, id: &String| scenario.with_controller(id, other);
                 let scenario = others.iter().try_fold(scenario, with_other).expect("its flows are its own");
                 let seed = scenario.seed();
-                Planned { scenario, seed, flow: own, drawn: Some(drawn) }
+                Planned { scenario, seed, flow: own, drawn: Some(drawn), values: Vec::new() }
             }
             Source::Scenario { scenario, flow } => {
                 let own = scenario.as_ref().clone();
                 let scenario = own.with_controller(flow, controller).expect("the flow is in the scenario");
-                Planned { scenario, seed: number, flow: flow.clone(), drawn: None }
+                Planned { scenario, seed: number, flow: flow.clone(), drawn: None, values: Vec::new() }
             }
-        }
+            Source::Randomised { scenario, flow } => {
+                let values = scenario.values(number);
+                let scenario = scenario.with(&values)?;
+                call(&scenario, Some(flow))?;
+                let scenario =
+                    scenario.with_controller(flow, controller).expect("the flow is in the scenario");
+                Planned { scenario, seed: number, flow: flow.clone(), drawn: None, values }
+            }
+        })
     }
+}
+
+/// The id of the media flow that is controlled: this one, or the first.
+fn call(scenario: &Scenario, flow: Option<&str>) -> Result<String, EnvironmentError> {
+    let is_asked = |own: &&FlowSpec| flow.is_none_or(|flow| own.id == flow);
+    let is_call = |own: &&FlowSpec| matches!(own.kind, FlowKind::Media(_)) && own.count == 1;
+    let Some(call) = scenario.flows().iter().filter(is_asked).find(is_call) else {
+        let (scenario, flow) = (scenario.name().to_owned(), flow.map(str::to_owned));
+        return Err(EnvironmentError::NoCall { scenario, flow });
+    };
+    if !scenario.links().iter().any(|link| link.id == BOTTLENECK && link.to == call.to) {
+        let (scenario, node) = (scenario.name().to_owned(), call.to.clone());
+        return Err(EnvironmentError::NoBottleneck { scenario, node });
+    }
+    Ok(call.id.clone())
 }
 
 /// What a scenario calls the controller that takes its target from the actions: it gets arrival times and marks (RFC 8888).

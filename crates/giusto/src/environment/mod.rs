@@ -29,19 +29,24 @@ mod episode;
 mod episodes;
 mod observation;
 mod reward;
+mod spread;
 mod steered;
 
 pub use batch::{Autoreset, Batch, BatchStep, Begin};
 pub use episodes::Episodes;
 pub use observation::{FEATURES, Feature, Observation, RATES, action_of_rate, rate_of_action};
 pub use reward::{Reward, StepFigures};
+pub use spread::Spread;
 pub use steered::Observer;
 
 use giusto_congestion::{Algorithm, UnknownAlgorithm};
 use giusto_sim::random::{self, Random};
 use giusto_units::{DataRate, TimeDelta};
 
-use crate::{benchmark::Figures, scenario::ScenarioError};
+use crate::{
+    benchmark::Figures,
+    scenario::{ScenarioError, Setting},
+};
 use episode::Episode;
 
 /// Duration of a step unless another is set: about a round trip and a few frames of video.
@@ -119,6 +124,24 @@ pub enum EnvironmentError {
     /// A reset of many environments was ended.
     #[error("the reset was ended: call reset() again")]
     Ended,
+    /// A value cannot be drawn.
+    #[error("\"{path}\" cannot be drawn from {spread}: {why}")]
+    Spread {
+        /// Path of the value.
+        path: String,
+        /// From what.
+        spread: String,
+        /// Why.
+        why: String,
+    },
+    /// The scenario is not valid with drawn values.
+    #[error("with {values}: {error}")]
+    Drawn {
+        /// The values, by their paths.
+        values: String,
+        /// What is wrong.
+        error: ScenarioError,
+    },
     /// The scenario is not valid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
@@ -253,6 +276,11 @@ impl Environment {
     /// The name of its scenario, such as `fades 21`.
     pub fn scenario(&self) -> Option<&str> {
         self.episode.as_ref().map(Episode::scenario)
+    }
+
+    /// The values that were drawn for it ([`Episodes::randomised`]).
+    pub fn values(&self) -> &[Setting] {
+        self.episode.as_ref().map_or(&[], Episode::values)
     }
 
     /// The benchmark's figures of the episode, with its utility, once it is over.

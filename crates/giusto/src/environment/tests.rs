@@ -5,7 +5,7 @@ use giusto_congestion::Algorithm;
 use super::*;
 use crate::{
     benchmark::{Family, draw, simulate},
-    scenario::Scenario,
+    scenario::{Document, Scenario},
 };
 
 fn families(names: &[&str]) -> Environment {
@@ -319,4 +319,75 @@ fn errors_name_what_is_wrong() {
     assert!(matches!(batch.reset_unless(&[Some(Begin::default())], || true), Err(EnvironmentError::Ended)));
     assert_eq!(batch.reset_unless(&[None], || true).unwrap(), [None]);
     assert!(batch.step(&[]).unwrap_err().to_string().contains("each of the 1 environments, found 0"));
+}
+
+fn randomised(spreads: &[(&str, Spread)]) -> Result<Environment, EnvironmentError> {
+    let document = Document::parse(CALL, "call.toml").unwrap();
+    let spreads = spreads.iter().map(|(path, spread)| ((*path).to_owned(), spread.clone())).collect();
+    Ok(Environment::new(Episodes::randomised(document, Vec::new(), spreads, None)?))
+}
+
+fn range(low: &str, high: &str) -> Spread {
+    Spread::Range(low.to_owned(), high.to_owned())
+}
+
+#[test]
+fn each_episode_draws_its_values_and_its_number_repeats_them() {
+    let kinds = ["drop-tail", "codel"];
+    let spreads = [
+        ("link.bottleneck.rate", range("1 Mbit/s", "4 Mbit/s")),
+        ("link.bottleneck.loss", range("0", "0.02")),
+        ("link.bottleneck.queue.kind", Spread::Choices(kinds.map(str::to_owned).to_vec())),
+        ("flow.call.video.frame-rate", range("10", "30")),
+    ];
+    let mut environment = randomised(&spreads).unwrap();
+    let drawn = |environment: &Environment| -> Vec<String> {
+        environment.values().iter().map(|own| own.value.clone()).collect()
+    };
+    let (mut rates, mut whole, mut codel) = (Vec::new(), Vec::new(), 0);
+    for number in 0..300 {
+        environment.reset_to(number).unwrap();
+        let values = drawn(&environment);
+        let rate = values[0].strip_suffix(" Mbit/s").unwrap();
+        rates.push(rate.parse::<f64>().unwrap());
+        assert!((0.0..=0.02).contains(&values[1].parse::<f64>().unwrap()));
+        codel += u32::from(values[2] == "codel");
+        whole.push(values[3].parse::<u32>().unwrap());
+    }
+    assert!(rates.iter().all(|rate| (1.0..=4.0).contains(rate)));
+    // Uniform: the mean has a standard deviation of 0.05.
+    assert!((mean(rates.iter().copied()) - 2.5).abs() < 0.2 && (110..190).contains(&codel), "{codel}");
+    assert_eq!((whole.iter().min(), whole.iter().max()), (Some(&10), Some(&30)));
+    // The same number: the same values and the same steps; another: other ones.
+    let once = play(&mut environment, 7, 0.2);
+    let values = drawn(&environment);
+    let other = play(&mut environment, 8, 0.2);
+    let again = play(&mut environment, 7, 0.2);
+    assert_eq!((&once, values), (&again, drawn(&environment)));
+    assert_ne!(once, other);
+    // They take effect: what arrives at a rate above the capacity is the capacity.
+    for (low, high) in [("1 Mbit/s", "1 Mbit/s"), ("3 Mbit/s", "3 Mbit/s")] {
+        let mut environment = randomised(&[("link.bottleneck.rate", range(low, high))]).unwrap();
+        let steps = play(&mut environment, 0, action_of_rate(DataRate::from_bps(2_000_000)));
+        let (used, free) = (steps.last().unwrap().figures.use_ratio.unwrap(), 2.0 / 3.0);
+        assert!(if low == "1 Mbit/s" { used > 0.95 } else { (used - free).abs() < 0.05 }, "{low}: {used}");
+    }
+}
+
+#[test]
+fn spreads_that_cannot_be_drawn_are_refused_by_name() {
+    for (path, spread, expected) in [
+        ("link.bottleneck.rat", range("1 Mbit/s", "2 Mbit/s"), "rat"),
+        ("link.bottleneck.rate", range("2 Mbit/s", "1 Mbit/s"), "2 Mbit/s is above 1 Mbit/s"),
+        ("link.bottleneck.rate", range("500 kbit/s", "1 Mbit/s"), "different units"),
+        ("link.bottleneck.loss", range("0", "NaN"), "NaN is no number"),
+        ("link.bottleneck.loss", range("0.5", "1.5"), "1.500000"),
+        ("link.bottleneck.queue.kind", range("codel", "pie"), "codel is no number"),
+        ("link.bottleneck.queue.kind", Spread::Choices(Vec::new()), "name at least one"),
+        ("link.bottleneck.queue.kind", Spread::Choices(vec!["codel".to_owned(), "cdel".to_owned()]), "cdel"),
+        ("flow.call.count", range("1", "3"), "count = 1"),
+    ] {
+        let message = randomised(&[(path, spread)]).unwrap_err().to_string();
+        assert!(message.contains(expected), "{path}: {message}");
+    }
 }
