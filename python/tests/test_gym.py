@@ -177,6 +177,53 @@ def test_slips_are_named() -> None:
         targets(CALL, lambda seen: numpy.zeros(2), 5, 1)
 
 
+def test_each_episode_has_values_of_its_own() -> None:
+    spreads: dict[str, Any] = {
+        "bottleneck.rate": ("1 Mbit/s", "4 Mbit/s"),
+        "bottleneck.loss": (0.0, 0.02),
+        "bottleneck.queue.kind": ["drop-tail", "codel"],
+    }
+    environment = giusto.gym.Environment(scenario=CALL, randomize=spreads)
+    drawn = []
+    for seed in range(20):
+        _, info = environment.reset(seed=seed)
+        rate, unit = info["randomized"]["bottleneck.rate"].split()
+        assert 1 <= float(rate) <= 4 and unit == "Mbit/s"
+        assert 0 <= float(info["randomized"]["bottleneck.loss"]) <= 0.02
+        drawn.append(info)
+    assert len({info["randomized"]["bottleneck.rate"] for info in drawn}) == 20
+    assert {info["randomized"]["bottleneck.queue.kind"] for info in drawn} == {"drop-tail", "codel"}
+    # The number of an episode gives its values, also in a vector environment.
+    again = environment.reset(options={"episode": drawn[3]["episode"]})[1]
+    assert again == drawn[3]
+    vector = giusto.gym.VectorEnvironment(2, scenario=CALL, randomize=spreads)
+    infos = vector.reset(seed=[3, 4])[1]
+    assert list(infos["randomized"]) == [drawn[3]["randomized"], drawn[4]["randomized"]]
+    # Whole numbers without a unit give whole ones, floats do not.
+    _, info = giusto.gym.Environment(scenario=CALL, randomize={"call.video.frame-rate": (10, 60)}).reset(seed=1)
+    assert int(info["randomized"]["call.video.frame-rate"]) in range(10, 61)
+    _, info = giusto.gym.Environment(scenario=CALL, randomize={"bottleneck.loss": (0.0, 1.0)}).reset(seed=1)
+    assert 0 < float(info["randomized"]["bottleneck.loss"]) < 1
+    assert "randomized" not in giusto.gym.Environment(scenario=CALL).reset(seed=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "spread", "error", "text"),
+    [
+        ("bottleneck.rat", ("1 Mbit/s", "2 Mbit/s"), ValueError, "bottleneck.rat"),
+        ("bottleneck.rate", ("2 Mbit/s", "1 Mbit/s"), ValueError, "above 1 Mbit/s: give the lower value first"),
+        ("bottleneck.loss", (0.5, 1.5), ValueError, "bottleneck.loss=1.5"),
+        ("bottleneck.loss", (0.0, float("nan")), ValueError, "no number"),
+        ("bottleneck.loss", (0.0, 0.1, 0.2), ValueError, "must have two values"),
+        ("bottleneck.loss", 0.1, TypeError, "must be a tuple"),
+        ("bottleneck.queue.kind", [], ValueError, "name at least one"),
+    ],
+)
+def test_slips_in_spreads_are_named(path: str, spread: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        giusto.gym.Environment(scenario=CALL, randomize={path: spread})
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_a_vector_environment_does_what_single_ones_do(mode: AutoresetMode) -> None:
     keys: dict[str, Any] = {"families": ["static", "stalls", "equal-calls"], "step_s": 4.0}

@@ -191,7 +191,17 @@ class Environment(gymnasium.Env[Array, Array]):
     ScenarioError
         The scenario is not valid.
     ValueError
-        An argument is out of range, or the scenario has no such flow or link.
+        An argument is out of range, a value cannot be drawn, or the scenario has no such flow or link.
+
+    Examples
+    --------
+    Another link in each episode:
+
+    >>> links = {"bottleneck.rate": ("1 Mbit/s", "4 Mbit/s"), "bottleneck.queue.kind": ["drop-tail", "codel"]}
+    >>> environment = giusto.gym.Environment(scenario="media", randomize=links)
+    >>> observation, info = environment.reset(seed=1)
+    >>> sorted(info["randomized"])
+    ['bottleneck.queue.kind', 'bottleneck.rate']
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
