@@ -293,7 +293,7 @@ class Environments:
         scenarios: int | None,
         document: Document | None,
         settings: Sequence[tuple[str, str]],
-        randomize: Sequence[tuple[str, bool, list[str]]],
+        randomise: Sequence[tuple[str, bool, list[str]]],
         flow: str | None,
         controller: str | None,
         step_s: float,

@@ -183,28 +183,28 @@ def test_each_episode_has_values_of_its_own() -> None:
         "bottleneck.loss": (0.0, 0.02),
         "bottleneck.queue.kind": ["drop-tail", "codel"],
     }
-    environment = giusto.gym.Environment(scenario=CALL, randomize=spreads)
+    environment = giusto.gym.Environment(scenario=CALL, randomise=spreads)
     drawn = []
     for seed in range(20):
         _, info = environment.reset(seed=seed)
-        rate, unit = info["randomized"]["bottleneck.rate"].split()
+        rate, unit = info["randomised"]["bottleneck.rate"].split()
         assert 1 <= float(rate) <= 4 and unit == "Mbit/s"
-        assert 0 <= float(info["randomized"]["bottleneck.loss"]) <= 0.02
+        assert 0 <= float(info["randomised"]["bottleneck.loss"]) <= 0.02
         drawn.append(info)
-    assert len({info["randomized"]["bottleneck.rate"] for info in drawn}) == 20
-    assert {info["randomized"]["bottleneck.queue.kind"] for info in drawn} == {"drop-tail", "codel"}
+    assert len({info["randomised"]["bottleneck.rate"] for info in drawn}) == 20
+    assert {info["randomised"]["bottleneck.queue.kind"] for info in drawn} == {"drop-tail", "codel"}
     # The number of an episode gives its values, also in a vector environment.
     again = environment.reset(options={"episode": drawn[3]["episode"]})[1]
     assert again == drawn[3]
-    vector = giusto.gym.VectorEnvironment(2, scenario=CALL, randomize=spreads)
+    vector = giusto.gym.VectorEnvironment(2, scenario=CALL, randomise=spreads)
     infos = vector.reset(seed=[3, 4])[1]
-    assert list(infos["randomized"]) == [drawn[3]["randomized"], drawn[4]["randomized"]]
+    assert list(infos["randomised"]) == [drawn[3]["randomised"], drawn[4]["randomised"]]
     # Whole numbers without a unit give whole ones, floats do not.
-    _, info = giusto.gym.Environment(scenario=CALL, randomize={"call.video.frame-rate": (10, 60)}).reset(seed=1)
-    assert int(info["randomized"]["call.video.frame-rate"]) in range(10, 61)
-    _, info = giusto.gym.Environment(scenario=CALL, randomize={"bottleneck.loss": (0.0, 1.0)}).reset(seed=1)
-    assert 0 < float(info["randomized"]["bottleneck.loss"]) < 1
-    assert "randomized" not in giusto.gym.Environment(scenario=CALL).reset(seed=1)[1]
+    _, info = giusto.gym.Environment(scenario=CALL, randomise={"call.video.frame-rate": (10, 60)}).reset(seed=1)
+    assert int(info["randomised"]["call.video.frame-rate"]) in range(10, 61)
+    _, info = giusto.gym.Environment(scenario=CALL, randomise={"bottleneck.loss": (0.0, 1.0)}).reset(seed=1)
+    assert 0 < float(info["randomised"]["bottleneck.loss"]) < 1
+    assert "randomised" not in giusto.gym.Environment(scenario=CALL).reset(seed=1)[1]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_each_episode_has_values_of_its_own() -> None:
 )
 def test_slips_in_spreads_are_named(path: str, spread: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        giusto.gym.Environment(scenario=CALL, randomize={path: spread})
+        giusto.gym.Environment(scenario=CALL, randomise={path: spread})
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

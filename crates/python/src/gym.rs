@@ -40,7 +40,7 @@ pub(crate) struct Steps {
     /// bool, of shape (4, environments): whether it took a step, whether its episode is over, whether an episode began, whether the
     /// use is a number.
     flags: Py<PyBytes>,
-    /// What happens rarely: for an environment, a dictionary with `episode`, `scenario` and `randomized` of an episode that began, with `utility` of
+    /// What happens rarely: for an environment, a dictionary with `episode`, `scenario` and `randomised` of an episode that began, with `utility` of
     /// one that is over, and with its last observation as `final` if another began.
     news: Py<PyList>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Steps {
 impl Environments {
     /// Makes environments, without episodes.
     #[new]
-    #[pyo3(signature = (count, *, benchmark, families, scenarios, document, settings, randomize, flow, controller, step_s, autoreset, threads))]
+    #[pyo3(signature = (count, *, benchmark, families, scenarios, document, settings, randomise, flow, controller, step_s, autoreset, threads))]
     #[expect(clippy::too_many_arguments, reason = "called by the package, which names each")]
     fn new(
         count: usize,
@@ -58,7 +58,7 @@ impl Environments {
         scenarios: Option<u32>,
         document: Option<&Document>,
         settings: Vec<(String, String)>,
-        randomize: Vec<(String, bool, Vec<String>)>,
+        randomise: Vec<(String, bool, Vec<String>)>,
         flow: Option<&str>,
         controller: Option<&str>,
         step_s: f64,
@@ -67,11 +67,11 @@ impl Environments {
     ) -> Outcome<Self> {
         let episodes = if let Some(document) = document {
             let (document, settings) = (document.with(&[]), as_settings(settings));
-            if randomize.is_empty() {
+            if randomise.is_empty() {
                 Episodes::of_scenario(document.scenario(&settings)?, flow)?
             } else {
                 let spreads =
-                    randomize.into_iter().map(|(path, is_range, values)| (path, spread(is_range, values)));
+                    randomise.into_iter().map(|(path, is_range, values)| (path, spread(is_range, values)));
                 Episodes::randomised(document, settings, spreads.collect(), flow)?
             }
         } else {
@@ -191,7 +191,7 @@ impl Steps {
             news.set_item("scenario", name)?;
             if !own.values.is_empty() {
                 let values = own.values.iter().map(|drawn| (&drawn.path, &drawn.value));
-                news.set_item("randomized", values.into_py_dict(py)?)?;
+                news.set_item("randomised", values.into_py_dict(py)?)?;
             }
         }
         if let Some(figures) = &own.figures {

@@ -68,9 +68,9 @@ Spread: TypeAlias = "tuple[Value, Value] | list[Value]"
 def _spread(path: str, spread: Spread) -> tuple[str, bool, list[str]]:
     """Return a spread as the native module takes it."""
     if not isinstance(spread, (tuple, list)):
-        raise TypeError(f"randomize[{path!r}] must be a tuple (low, high) or a list of values, found {spread!r}")
+        raise TypeError(f"randomise[{path!r}] must be a tuple (low, high) or a list of values, found {spread!r}")
     if isinstance(spread, tuple) and len(spread) != 2:
-        raise ValueError(f"randomize[{path!r}] must have two values, (low, high), or be a list of values: found {spread!r}")
+        raise ValueError(f"randomise[{path!r}] must have two values, (low, high), or be a list of values: found {spread!r}")
     return path, isinstance(spread, tuple), [_end(value) for value in spread]
 
 
@@ -94,7 +94,7 @@ class Core:
         scenarios: int | None,
         scenario: Scenario | str | os.PathLike[str] | None,
         set: Mapping[str, Value] | None,
-        randomize: Mapping[str, Spread] | None,
+        randomise: Mapping[str, Spread] | None,
         flow: str | None,
         controller: str | None,
         step_s: float,
@@ -108,8 +108,8 @@ class Core:
             raise ValueError("environments do not run controllers in Python: name built-in ones")
         if planned is not None and families is not None:
             raise ValueError("give a scenario or families of the benchmark, not both")
-        if planned is None and (set or randomize or flow is not None):
-            raise ValueError("set, randomize and flow belong to a scenario: give one")
+        if planned is None and (set or randomise or flow is not None):
+            raise ValueError("set, randomise and flow belong to a scenario: give one")
         if isinstance(families, str):
             raise ValueError(f"families must be a list of names: use [{families!r}]")
         if scenarios is not None:
@@ -122,7 +122,7 @@ class Core:
             scenarios=scenarios,
             document=None if planned is None else planned._document,
             settings=[] if planned is None else planned._settings,
-            randomize=[_spread(path, spread) for path, spread in (randomize or {}).items()],
+            randomise=[_spread(path, spread) for path, spread in (randomise or {}).items()],
             flow=flow,
             controller=controller,
             step_s=step_s,
@@ -176,7 +176,7 @@ class Environment(gymnasium.Env[Array, Array]):
         flow ends, limits the rate.
     set : mapping, optional
         Other values of `scenario`, by their paths.
-    randomize : mapping, optional
+    randomise : mapping, optional
         Values of `scenario` that are drawn for each episode, by their paths: a tuple ``(low, high)`` of two numbers with the same unit,
         between which all are equally likely, or a list of values. The number of an episode gives its values, and ``reset`` tells them.
     flow : str, optional
@@ -198,9 +198,9 @@ class Environment(gymnasium.Env[Array, Array]):
     Another link in each episode:
 
     >>> links = {"bottleneck.rate": ("1 Mbit/s", "4 Mbit/s"), "bottleneck.queue.kind": ["drop-tail", "codel"]}
-    >>> environment = giusto.gym.Environment(scenario="media", randomize=links)
+    >>> environment = giusto.gym.Environment(scenario="media", randomise=links)
     >>> observation, info = environment.reset(seed=1)
-    >>> sorted(info["randomized"])
+    >>> sorted(info["randomised"])
     ['bottleneck.queue.kind', 'bottleneck.rate']
     """
 
@@ -214,7 +214,7 @@ class Environment(gymnasium.Env[Array, Array]):
         scenarios: int | None = None,
         scenario: Scenario | str | os.PathLike[str] | None = None,
         set: Mapping[str, Value] | None = None,
-        randomize: Mapping[str, Spread] | None = None,
+        randomise: Mapping[str, Spread] | None = None,
         flow: str | None = None,
         controller: str | None = None,
         step_s: float = STEP_S,
@@ -227,7 +227,7 @@ class Environment(gymnasium.Env[Array, Array]):
             scenarios=scenarios,
             scenario=scenario,
             set=set,
-            randomize=randomize,
+            randomise=randomise,
             flow=flow,
             controller=controller,
             step_s=step_s,
@@ -257,7 +257,7 @@ class Environment(gymnasium.Env[Array, Array]):
         -------
         observation : numpy.ndarray, shape (12,), float32
         info : dict
-            `episode`, its number, `scenario`, its name, and with `randomize` `randomized`: the values that were drawn, as in a
+            `episode`, its number, `scenario`, its name, and with `randomise` `randomised`: the values that were drawn, as in a
             scenario file, by their paths.
         """
         number = number_of(options)

@@ -39,7 +39,7 @@ fn linux_tcp_has_the_goodput_of_the_simulator() {
         }
         let what = format!("{} {}: {}", value("tcp"), value("loss"), text(&output.stdout));
         match (value("tcp"), number("loss") > 0.0) {
-            // The interval of the difference is within 5 %, and 15 % less capacity is told from it.
+            // The interval of the difference lies within 5 %; with 15 % less capacity it does not.
             (_, false) => assert_eq!([value("verdict"), value("control")], ["agree", "differ"], "{what}"),
             // Losses at random leave an interval that is wider than the band: it has to reach the band, and to exclude twice the loss.
             ("reno", true) => {

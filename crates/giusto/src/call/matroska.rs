@@ -1,4 +1,4 @@
-//! Matroska and its subset of the web (RFC 9559, RFC 8794): one video and one Opus track in sync.
+//! Matroska and its subset WebM (RFC 9559, RFC 8794): one video and one Opus track in sync.
 //!
 //! Written by hand: the crates that write it bring a second parser, and more code than this. ffprobe reads it in the tests.
 
@@ -11,15 +11,14 @@ use giusto_session::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-/// The RTP clock of Opus (RFC 7587 §4.1).
-const OPUS_CLOCK: u32 = 48_000;
+use super::voice::CLOCK;
+
 /// The delay of the encoder that decoders leave out: that of libopus, in samples (RFC 7845 §5.1).
 const PRE_SKIP: u16 = 312;
 /// The time that a cluster covers, in milliseconds: players seek by clusters. Chosen by us; at most 32,767 (RFC 9559 §10.2).
 const CLUSTER_MS: i64 = 1_000;
 /// Frames that wait for the first report of each stream, which gives their times. Chosen by us: more than 2 s of both.
 const MAX_WAITING: usize = 256;
-
 /// The room for the parameter sets of H.264, which come with the first key frame. Chosen by us: they have some 50 bytes.
 const PARAMETERS_ROOM: usize = 1_024;
 
@@ -119,7 +118,7 @@ impl Matroska {
         let mut timed: Vec<_> = self.waiting.drain(..).collect();
         let Self { anchors, .. } = *self;
         let time = |(track, frame): &(Track, OrderedFrame)| {
-            let clock = if *track == Track::Video { VIDEO_CLOCK } else { OPUS_CLOCK };
+            let clock = if *track == Track::Video { VIDEO_CLOCK } else { CLOCK };
             // Without a report a track begins with the call.
             let anchor = anchors.get(*track as usize).copied().flatten();
             let Some(Anchor { rtp_timestamp, captured }) = anchor else {
@@ -220,10 +219,8 @@ impl Matroska {
         };
         let mut track = track(Track::Video, 1, id);
         if codec == VideoCodec::H264 {
-            let parameters =
-                self.parameters.get(..self.parameters.len().min(PARAMETERS_ROOM)).unwrap_or_default();
-            track.extend(element(&[0x63, 0xa2], parameters));
-            track.extend(element(&[0xec], &vec![0; PARAMETERS_ROOM - parameters.len()]));
+            track.extend(element(&[0x63, 0xa2], &self.parameters));
+            track.extend(element(&[0xec], &vec![0; PARAMETERS_ROOM - self.parameters.len()]));
         }
         let size = [element(&[0xb0], &width.to_be_bytes()), element(&[0xba], &height.to_be_bytes())].concat();
         track.extend(element(&[0xe0], &size));
@@ -236,14 +233,15 @@ fn with_lengths<'a>(units: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     units.flat_map(|unit| [&(unit.len() as u32).to_be_bytes(), unit].concat()).collect()
 }
 
-/// The first parameter sets of each kind in a frame as an `AVCDecoderConfigurationRecord`; empty without both.
+/// The first parameter sets of each kind in a frame as an `AVCDecoderConfigurationRecord`; empty without both, or without room for them.
 fn avc_parameters(frame: &[u8]) -> Vec<u8> {
     let first = |kind| nal_units(frame).find(|unit| unit.first().is_some_and(|byte| byte & 0x1f == kind));
     let (Some(sequence), Some(picture)) = (first(7), first(8)) else { return Vec::new() };
     let Some(profile) = sequence.get(1..4) else { return Vec::new() };
     let set = |unit: &[u8]| [&(unit.len() as u16).to_be_bytes(), unit].concat();
     // Version, profile and level, lengths of four bytes, one set of each kind.
-    [&[1], profile, &[0xff, 0xe1], &set(sequence), &[1], &set(picture)].concat()
+    let record = [&[1], profile, &[0xff, 0xe1], &set(sequence), &[1], &set(picture)].concat();
+    if record.len() <= PARAMETERS_ROOM { record } else { Vec::new() }
 }
 
 fn audio_track() -> Vec<u8> {
@@ -251,13 +249,13 @@ fn audio_track() -> Vec<u8> {
     // RFC 7845 §5.1: version, channels, pre-skip, rate of the input, gain, mapping family. Decoders make two channels of one.
     let mut about = b"OpusHead\x01\x02".to_vec();
     about.extend(PRE_SKIP.to_le_bytes());
-    about.extend(OPUS_CLOCK.to_le_bytes());
+    about.extend(CLOCK.to_le_bytes());
     about.extend([0; 3]);
     track.extend(element(&[0x63, 0xa2], &about));
-    let delay = u64::from(PRE_SKIP) * 1_000_000_000 / u64::from(OPUS_CLOCK);
+    let delay = u64::from(PRE_SKIP) * 1_000_000_000 / u64::from(CLOCK);
     track.extend(element(&[0x56, 0xaa], &delay.to_be_bytes()));
     track.extend(element(&[0x56, 0xbb], &80_000_000_u64.to_be_bytes()));
-    let sampling = element(&[0xb5], &f64::from(OPUS_CLOCK).to_be_bytes());
+    let sampling = element(&[0xb5], &f64::from(CLOCK).to_be_bytes());
     track.extend(element(&[0xe1], &[sampling, element(&[0x9f], &[2])].concat()));
     element(&[0xae], &track)
 }

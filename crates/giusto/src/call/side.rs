@@ -108,7 +108,7 @@ impl Received {
 }
 
 /// The source of real audio.
-#[cfg_attr(not(feature = "voice"), allow(clippy::unnecessary_wraps))] // the encoder can refuse
+#[cfg_attr(not(feature = "voice"), expect(clippy::unnecessary_wraps, reason = "the encoder can refuse"))]
 fn audio_source(
     voice: Option<&VoiceInput>,
     start: Timestamp,
