@@ -8,6 +8,8 @@ use giusto::{
     run::{self, RecordOptions},
     scenario::Scenario,
 };
+use giusto_sim::record::{FlowTimeline, Timeline, TimelineOptions};
+use giusto_units::TimeDelta;
 
 /// The version of the algorithm that the thesis cites.
 const CITED: &str = "gcc:draft-02+giusto";
@@ -30,7 +32,7 @@ const TABLE_3: [Row; 4] = [
 const DELAYS_MS: [u64; 2] = [50, 100];
 
 /// Rate of the shared link of Table 3 (§2.3), in bit/s.
-const LINK_BPS: f64 = 5e6;
+pub(super) const LINK_BPS: f64 = 5e6;
 
 const WHY: &str = "TCP's throughput is \"during ON time\": its flows pause, for times that the thesis does not give, and ours never do. \
                    RTCP reports come every second there, every 50 to 250 ms here.";
@@ -75,21 +77,33 @@ fn scenario(controller: &str, delay_ms: u64, duration_s: u64) -> String {
     )
 }
 
+/// Throughput of a flow over time: its name, and Mbit/s at each time in seconds.
+pub(super) type OverTime = (String, Vec<(f64, f64)>);
+
 /// The runs of Table 3: its rows, in their order, for each delay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Fairness {
+    /// Figure 5: each flow with a delay of 50 ms and seed 1.
+    pub(super) over_time: Vec<OverTime>,
     cited: Option<[[Spread; 4]; 2]>,
     beside: Option<[[Spread; 4]; 2]>,
 }
 
 /// Runs Table 3 with `seeds` seeds, each for `duration_s`. Of a controller whose runs `watch` has ended there is nothing.
 pub(super) fn fairness(seeds: u64, duration_s: u64, watch: &dyn Fn() -> ControlFlow<()>) -> Fairness {
-    let run = |controller| {
-        let [short, long] =
-            DELAYS_MS.map(|delay| rows(&scenario(controller, delay, duration_s), seeds, watch));
+    let mut over_time = Vec::new();
+    let mut run = |controller| {
+        let [short, long] = DELAYS_MS.map(|delay| {
+            let runs = runs(&scenario(controller, delay, duration_s), seeds, watch)?;
+            if over_time.is_empty() {
+                over_time = runs.first().and_then(|run| run.timeline.as_ref()).map(throughputs)?;
+            }
+            rows(&runs)
+        });
         Some([short?, long?])
     };
-    Fairness { cited: run(CITED), beside: run(BESIDE) }
+    let [cited, beside] = [CITED, BESIDE].map(&mut run);
+    Fairness { over_time, cited, beside }
 }
 
 impl Fairness {
@@ -122,18 +136,30 @@ impl Fairness {
     }
 }
 
-/// The rows of Table 3 from the runs of a scenario; `None` if `watch` has ended one.
-fn rows(scenario: &str, seeds: u64, watch: &dyn Fn() -> ControlFlow<()>) -> Option<[Spread; 4]> {
+/// The runs of a scenario, the first with a timeline; `None` if `watch` has ended one.
+fn runs(scenario: &str, seeds: u64, watch: &dyn Fn() -> ControlFlow<()>) -> Option<Vec<RunRecord>> {
     let scenario = Scenario::parse(scenario, "rrtcc").ok()?;
-    let mut runs = Vec::new();
-    for seed in 1..=seeds {
-        let options = RecordOptions::default();
+    let run = |seed| {
+        let timeline = (seed == 1).then(|| TimelineOptions::every(TimeDelta::from_seconds(1)));
+        let options = RecordOptions { timeline };
         let record = run::simulate_watched(&scenario, seed, options, &mut (), |_| watch());
-        if record.interrupted {
-            return None;
-        }
-        runs.extend(cells(&record));
-    }
+        (!record.interrupted).then_some(record)
+    };
+    (1..=seeds).map(run).collect()
+}
+
+/// The throughput of each flow, as in Figure 5.
+fn throughputs(timeline: &Timeline) -> Vec<OverTime> {
+    let of_flow = |flow: &FlowTimeline| {
+        let rates = flow.received_bytes.iter().map(|&bytes| bytes as f64 * 8e-6 / timeline.width_s);
+        (flow.id.clone(), timeline.t_s.iter().copied().zip(rates).collect())
+    };
+    timeline.flows.iter().map(of_flow).collect()
+}
+
+/// The rows of Table 3 from the runs of a scenario.
+fn rows(runs: &[RunRecord]) -> Option<[Spread; 4]> {
+    let runs: Vec<[f64; 4]> = runs.iter().filter_map(cells).collect();
     let row = |number: usize| Spread::of(runs.iter().filter_map(|run| run.get(number).copied()));
     Some([row(0)?, row(1)?, row(2)?, row(3)?])
 }
@@ -168,6 +194,19 @@ mod tests {
             assert!((tfs - tcp * 6.0 / all).abs() < 1e-9);
             assert!((0.0..0.2).contains(&loss), "{loss}");
         }
+        // Figure 5 shows the same run: RRTCC and five connections, whose means over the measured time are those of the table.
+        assert_eq!(fairness.over_time.len(), 6);
+        let mean = |(_, points): &OverTime| {
+            let measured: Vec<f64> =
+                points.iter().filter(|(at, _)| *at > 10.0).map(|(_, rate)| *rate).collect();
+            measured.iter().sum::<f64>() / measured.len() as f64
+        };
+        let rrtcc = fairness.over_time.iter().find(|(name, _)| name == "rrtcc").map(mean).unwrap();
+        let [goodput, ..] = fairness.cited.unwrap()[0].map(|spread| spread.median / 1e6);
+        assert!((rrtcc / goodput - 1.0).abs() < 0.05, "{rrtcc} against {goodput}");
+        let all: f64 = fairness.over_time.iter().map(mean).sum();
+        // The link is full, and a second may end within a packet.
+        assert!((4.0..5.01).contains(&all), "{all}");
         let fairness = Fairness { cited: None, ..fairness };
         assert_eq!(fairness.beside().len(), 8);
         assert!(fairness.items().iter().all(|item| item.agrees.is_none()));

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{
     Plan, Rrtcc, TEXT,
+    fairness::{LINK_BPS, OverTime},
     inputs::inputs,
     network::TABLE_9,
     queued::{self, CONTENDERS, Comparison, QUEUE},
@@ -46,6 +47,7 @@ impl Findings for Rrtcc {
         let loss = or_unknown(items.ours("loss-two-to-three-times"), short);
         let delay = or_unknown(delay, |ms| format!("{ms:.0} ms"));
         let mut pictures: Vec<Section> = Vec::new();
+        pictures.extend(figure_5(&self.fairness.over_time).map(Section::from));
         let first = self.runs.get(1).and_then(|runs| runs.first());
         pictures.extend(first.into_iter().flat_map(figures_16_and_17).map(Section::from));
         if self.runs.len() == TABLE_9.len() {
@@ -178,6 +180,15 @@ impl Rrtcc {
         let rows: Vec<_> = std::iter::once(&judged).chain(&self.readings).map(row).collect();
         Some(PageTable::new("", ["Alternative readings", &caption], &headers, 1, &rows))
     }
+}
+
+/// Throughput over time of RRTCC and TCP on one link. Of a run that was stopped before it there is none.
+fn figure_5(flows: &[OverTime]) -> Option<Chart> {
+    let end = flows.first()?.1.last()?.0;
+    let flows = flows.iter().map(|(name, points)| steps(name.as_str(), points.iter().copied(), end));
+    let link = limit("link", [(0.0, LINK_BPS / 1e6), (end, LINK_BPS / 1e6)]);
+    let series = std::iter::once(link).chain(flows).collect();
+    Some(figure("Table 3 over time", TIME_AND_RATE, None, series).with_full_width())
 }
 
 fn figures_16_and_17(pair: &Pair) -> [Chart; 2] {

@@ -93,6 +93,7 @@ fn items_say_why_and_the_page_shows_all_figures() {
 
     let model = serde_json::to_string(&rrtcc.page().report("giusto reproduce rrtcc")).unwrap();
     for text in [
+        "(Figure 5)",
         "Figure 16",
         "Figure 17",
         "Figure 18",

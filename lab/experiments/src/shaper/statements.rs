@@ -5,8 +5,8 @@ use giusto_sim::machine::{Departure, Record, SleepModel};
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::simulated::{
-    Algorithm, BURST_R_MAX, FIGURE_7_PACKETS, LIVE, LIVE_FRAGMENT, LIVE_RATE, LIVE_SIZE, PACKETS, RATE, SIZE,
-    Trial, burst_trial, machine, sizes,
+    Algorithm, BURST_R_MAX, FIGURE_7_PACKETS, LIVE, LIVE_FRAGMENT, LIVE_RATE, LIVE_SIZE, PACKETS, RATE,
+    SEND_TIME, SIZE, Trial, burst_trial, machine, sizes,
 };
 use crate::item::{Item, Rule, Spread};
 use giusto::measured::median::median;
@@ -70,7 +70,8 @@ pub(super) fn statements() -> Vec<Statement> {
     vec![
         number("fig4-smallest-size", "Fig. 4: S* = R·T", (200.0, "B"), largest_size_without_sleep),
         number("fig4-largest-rate", "Fig. 4: R* = S/T", (700_000.0, "B/s"), throughput(SIZE, 1_000_000)),
-        number("fig5-sleep-2ms", "Fig. 5: sleep(2 ms)", (10.0, "ms"), second_sleep_of_2_ms),
+        number("fig5-sleep-2ms", "Fig. 5: sleep(2 ms)", (10.0, "ms"), sleep_after_one(2.0)),
+        at_all("fig5-steps", "Fig. 5: steps of 10 ms", sleeps_in_steps),
         at_all("fig6a-below-200", "Fig. 6a: close up to 200 B", at(is_close, DT0, by_size(20, 200, 20))),
         at_all("fig6a-200-to-500", "Fig. 6a: far at 200 to 500 B", at(is_far, DT0, by_size(250, 450, 50))),
         at_all(
@@ -86,6 +87,8 @@ pub(super) fn statements() -> Vec<Statement> {
         number("fig6b-close-up-to", "Fig. 6b: close up to", (150_000.0, "B/s"), largest_close_rate)
             .because(BETWEEN),
         at_all("fig6b-constant", "Fig. 6b: constant above", constant_rates),
+        number("section3-sleep-above-150", "§3: sleeps above 150 kB/s", (10.0, "ms"), longest_mean_sleep)
+            .because(TICK),
         at_all("fig6b-back", "Fig. 6b: back to ideal beyond", at(is_close, DT0, by_rate(700_000, 1_000_000))),
         number(
             "fig7a-requested-500",
@@ -113,6 +116,8 @@ pub(super) fn statements() -> Vec<Statement> {
             (400.0, "ms"),
             sum(OVERSLEPT, DT0, 1000),
         ),
+        at_all("fig7b-slept", "Fig. 7b: slept what R needs", sleeps_what_the_rate_needs).because(BETWEEN),
+        at_all("fig7b-overslept", "Fig. 7b: longer than requested", oversleeps_at_each_rate),
         number("section4-n-300", "§4: n = RG/(S−RT), 300 B", (10.0, "packets"), packets_per_sleep(300))
             .because(N_TICKS),
         number("section4-n-500", "§4: n = RG/(S−RT), 500 B", (10.0 / 3.0, "packets"), packets_per_sleep(500))
@@ -223,10 +228,51 @@ fn largest_size_without_sleep(model: SleepModel) -> f64 {
     sizes(10, 400, 10).take_while(idle).last().map_or(f64::NAN, |size| size as f64)
 }
 
-fn second_sleep_of_2_ms(model: SleepModel) -> f64 {
-    let (machine, span) = (machine(model), TimeDelta::from_millis(2));
-    let first = machine.wake(Timestamp::ZERO, span);
-    (machine.wake(first, span) - first).as_millis()
+/// The duration of a sleep that follows another of the same length, in ms.
+fn sleep_after_one(requested_ms: f64) -> impl Fn(SleepModel) -> f64 {
+    move |model| {
+        let (machine, span) = (machine(model), TimeDelta::from_seconds_f64(requested_ms / 1e3));
+        let first = machine.wake(Timestamp::ZERO, span);
+        (machine.wake(first, span) - first).as_millis()
+    }
+}
+
+/// The share of lengths whose sleep lasts until the next multiple of 10 ms.
+fn sleeps_in_steps(model: SleepModel) -> f64 {
+    // A quarter of a millisecond off the multiples, where a step is a matter of rounding.
+    let requested = (0..100).map(|ms| f64::from(ms) + 0.25);
+    share(requested.map(|ms| sleep_after_one(ms)(model) / ((ms / 10.0).ceil() * 10.0)), is_close)
+}
+
+/// The mean sleep at the rates of Figure 6b between 150,000 B/s and its threshold, the one farthest from 10 ms, in ms.
+fn longest_mean_sleep(model: SleepModel) -> f64 {
+    let means = by_rate(225_000, 650_000).into_iter().map(|(size, rate)| {
+        let record = Trial::new(DT0, model, size, rate).file(PACKETS);
+        record.actual_sleep.as_millis() / record.sleeps as f64
+    });
+    means.max_by(|a, b| (a - 10.0).abs().total_cmp(&(b - 10.0).abs())).unwrap_or(f64::NAN)
+}
+
+/// The bars of Figure 7b: requested and actual sleep at rates of which the text says whether the throughput is ideal.
+fn figure_7b(from: u64, to: u64, model: SleepModel) -> impl Iterator<Item = (u64, Record)> {
+    let record = move |(size, rate)| (rate, Trial::new(DT0, model, size, rate).file(FIGURE_7_PACKETS));
+    by_rate(from, to).into_iter().map(record)
+}
+
+/// The share of rates at which 100 packets sleep for what R leaves beside their sends, "exactly what is needed".
+fn sleeps_what_the_rate_needs(model: SleepModel) -> f64 {
+    let packets = FIGURE_7_PACKETS as f64;
+    let needed = |rate: u64| packets * (SIZE as f64 / rate as f64 - SEND_TIME);
+    share(
+        figure_7b(25_000, 150_000, model)
+            .map(|(rate, record)| record.actual_sleep.as_seconds() / needed(rate)),
+        is_close,
+    )
+}
+
+/// The share of rates from 150,000 to 650,000 B/s at which the sleeps last longer than requested.
+fn oversleeps_at_each_rate(model: SleepModel) -> f64 {
+    share(figure_7b(150_000, 650_000, model).map(|(_, record)| record.oversleep().as_millis()), |ms| ms > 0.0)
 }
 
 fn largest_close_rate(model: SleepModel) -> f64 {
