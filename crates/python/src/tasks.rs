@@ -150,6 +150,7 @@ impl SweepTasks {
 
     /// The result, and its files in `out`.
     fn finish(&mut self, out: Option<PathBuf>) -> Outcome<Sweep> {
+        self.journal.take().map_or(Ok(()), Journal::finish)?;
         let known = std::mem::take(&mut self.known).into_values().collect();
         let mut outcome = sweep::run(&self.planned, known, |_| None, |_| {});
         outcome.failed = self.planned.iter().filter_map(|run| self.failed.remove(&run.key())).collect();
@@ -275,8 +276,9 @@ impl BenchmarkTasks {
     }
 
     /// The result.
-    fn finish(&self) -> Benchmark {
-        Benchmark::new(self.result(self.known.values().cloned().collect()))
+    fn finish(&mut self) -> Outcome<Benchmark> {
+        self.journal.take().map_or(Ok(()), Journal::finish)?;
+        Ok(Benchmark::new(self.result(self.known.values().cloned().collect())))
     }
 }
 

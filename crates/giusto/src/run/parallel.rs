@@ -50,6 +50,7 @@ impl Parallel {
             }
         };
         let result = threads.install(|| work(&is_over, &mut keep));
-        Ok((result, trouble.into_inner()))
+        let synced = journal.map_or(Ok(()), Journal::finish);
+        Ok((result, trouble.into_inner().or(synced.err())))
     }
 }

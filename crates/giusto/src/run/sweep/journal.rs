@@ -5,6 +5,8 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::mpsc::{SyncSender, TrySendError, sync_channel},
+    thread::{self, JoinHandle},
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -59,10 +61,16 @@ struct Header {
 }
 
 /// A journal that is being written.
+///
+/// A thread of its own brings it to the disk, many runs at once where they are shorter than the disk takes: a run waits for no disk, what
+/// was appended survives the end of the process, and only the last moment is lost if the machine loses power.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Tells the thread that something was written.
+    written: SyncSender<()>,
+    syncing: JoinHandle<io::Result<()>>,
 }
 
 impl Journal {
@@ -78,9 +86,9 @@ impl Journal {
             io::ErrorKind::AlreadyExists => JournalError::Exists(folder.to_owned()),
             _ => JournalError::Io { path: path.clone(), source },
         })?;
-        let mut journal = Self { path, file };
+        let mut journal = Self::of(path, file)?;
         // A journal without its first line is of no use.
-        journal.write(&header(scenario)).inspect_err(|_| drop(fs::remove_file(&journal.path)))?;
+        journal.append(&header(scenario)).inspect_err(|_| drop(fs::remove_file(&journal.path)))?;
         Ok(journal)
     }
 
@@ -130,29 +138,56 @@ impl Journal {
             Ok(file)
         };
         let file = open().map_err(|source| JournalError::Io { path: path.clone(), source })?;
-        let mut journal = Self { path, file };
+        let mut journal = Self::of(path, file)?;
         if whole == 0 {
-            journal.write(&header(scenario))?;
+            journal.append(&header(scenario))?;
         }
         Ok((journal, known))
     }
 
-    /// Writes a finished run; when this returns it is on disk.
+    /// The journal in a file that is empty or ends with a whole line.
+    pub(super) fn of(path: PathBuf, file: File) -> Result<Self, JournalError> {
+        // One message is enough: a sync that begins later covers all that was written before.
+        let (written, unsynced) = sync_channel::<()>(1);
+        let begin = || {
+            let file = file.try_clone()?;
+            thread::Builder::new()
+                .name("journal".to_owned())
+                .spawn(move || unsynced.into_iter().try_for_each(|()| file.sync_data()))
+        };
+        match begin() {
+            Ok(syncing) => Ok(Self { path, file, written, syncing }),
+            Err(source) => Err(JournalError::Io { path, source }),
+        }
+    }
+
+    /// Writes a finished run.
     ///
     /// # Errors
     ///
     /// [`JournalError::Io`].
     pub fn append(&mut self, run: &impl Serialize) -> Result<(), JournalError> {
-        self.write(run)
-    }
-
-    fn write(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
         let write = |file: &mut File| {
-            let line = serde_json::to_string(value)? + "\n";
+            let line = serde_json::to_string(run)? + "\n";
             file.write_all(line.as_bytes())?;
-            file.sync_data()
+            // Where the disk failed, the thread has ended: this sync returns its error.
+            match self.written.try_send(()) {
+                Err(TrySendError::Disconnected(())) => file.sync_data(),
+                Ok(()) | Err(TrySendError::Full(())) => Ok(()),
+            }
         };
         write(&mut self.file).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+
+    /// Ends the journal; when this returns all of it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Io`].
+    pub fn finish(self) -> Result<(), JournalError> {
+        drop(self.written);
+        let synced = self.syncing.join().unwrap_or_else(|_| self.file.sync_data());
+        synced.map_err(|source| JournalError::Io { path: self.path, source })
     }
 }
 

@@ -131,6 +131,28 @@ fn what_was_finished_is_kept_and_only_the_rest_is_run() {
 }
 
 #[test]
+fn a_journal_holds_each_run_once_it_is_appended_and_a_disk_that_fails_is_told_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.jsonl");
+    let mut journal = Journal::create(folder.path(), "many").unwrap();
+    for number in 0..2000 {
+        journal.append(&number).unwrap();
+    }
+    // A process that were killed here would lose nothing.
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2001);
+    journal.finish().unwrap();
+    let (_, known) = Journal::resume_lines::<u32>(folder.path(), "many").unwrap();
+    assert_eq!(known, (0..2000).collect::<Vec<_>>());
+
+    // It takes every byte, and cannot be brought to a disk.
+    let sink = std::fs::File::options().append(true).open("/dev/null").unwrap();
+    let mut journal = Journal::of("/dev/null".into(), sink).unwrap();
+    let appended = (0..3).try_for_each(|number| journal.append(&number));
+    let complaint = appended.and_then(|()| journal.finish()).unwrap_err().to_string();
+    assert!(complaint.starts_with("/dev/null: ") && complaint.ends_with("you may write to"), "{complaint}");
+}
+
+#[test]
 fn a_journal_that_ends_amid_a_letter_is_continued_and_bytes_that_are_no_text_are_named_by_their_line() {
     use std::{fs, io::Write};
     let folder = tempfile::tempdir().unwrap();
