@@ -153,9 +153,7 @@ impl History {
     /// First transmission of the segment with the byte before `end`.
     pub(super) fn original(&self, end: u64) -> Transmitted {
         let at = self.index(end);
-        let sent = self.sent.get(at).copied().unwrap_or(Sent { end, at: Timestamp::ZERO });
-        let stamp = self.stamps.get(at).copied();
-        Transmitted { at: sent.at, end: sent.end, is_retransmission: false, stamp }
+        self.transmitted(at, self.sent.get(at).copied().unwrap_or(Sent { end, at: Timestamp::ZERO }))
     }
 
     /// First transmissions of the segments above `from`, in order.
@@ -163,12 +161,12 @@ impl History {
         // Usually there are none below.
         let has_earlier = self.sent.front().is_some_and(|sent| sent.end <= from);
         let skipped = if has_earlier { self.sent.partition_point(|sent| sent.end <= from) } else { 0 };
-        self.sent.iter().enumerate().skip(skipped).map(|(at, sent)| Transmitted {
-            at: sent.at,
-            end: sent.end,
-            is_retransmission: false,
-            stamp: self.stamps.get(at).copied(),
-        })
+        self.sent.iter().enumerate().skip(skipped).map(|(at, sent)| self.transmitted(at, *sent))
+    }
+
+    fn transmitted(&self, index: usize, sent: Sent) -> Transmitted {
+        let stamp = self.stamps.get(index).copied();
+        Transmitted { at: sent.at, end: sent.end, is_retransmission: false, stamp }
     }
 
     /// End of the last segment first sent at or before `at`.

@@ -54,6 +54,7 @@ mod application;
 pub mod control;
 mod delivery;
 mod history;
+mod news;
 mod prr;
 mod rack;
 mod ranges;

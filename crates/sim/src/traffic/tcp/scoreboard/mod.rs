@@ -1,12 +1,16 @@
 //! The scoreboard of RFC 6675: which bytes were received, are lost, or are in flight.
 
+mod by_time;
+mod next_segment;
+
 use std::collections::VecDeque;
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::Timestamp;
 
 use super::{
-    history::{History, Stamp, Transmitted},
-    rack::{DUPLICATE_THRESHOLD, Rack},
+    history::{History, Stamp},
+    news::News,
+    rack::DUPLICATE_THRESHOLD,
     ranges::{Range, below, insert, new_parts},
 };
 
@@ -25,7 +29,7 @@ use super::{
 ///
 /// `IsLost` holds for all missing bytes below some point, and at most three received ranges lie above that point. Every
 /// query therefore takes at most one binary search.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     segment: u64,
     first: u64,
@@ -48,20 +52,7 @@ pub(super) struct Scoreboard {
 impl Scoreboard {
     /// Creates an empty scoreboard for segments of `segment` bytes.
     pub(super) fn new(segment: u64) -> Self {
-        Self {
-            segment,
-            first: 0,
-            next: 0,
-            received: VecDeque::new(),
-            retransmitted: 0,
-            received_below_retransmitted: 0,
-            rescued: None,
-            timed_out_below: 0,
-            lost_below: 0,
-            received_above_lost: 0,
-            delivered: 0,
-            history: None,
-        }
+        Self { segment, ..Self::default() }
     }
 
     /// Resets all state for a new connection, which uses RACK or not.
@@ -139,11 +130,6 @@ impl Scoreboard {
         if let Some(history) = &mut self.history {
             history.on_resent(now, range, is_probe, stamp);
         }
-    }
-
-    /// Whether `range` was not retransmitted.
-    pub(super) fn is_original(&self, range: Range) -> bool {
-        range.0 >= self.retransmitted
     }
 
     /// Number of bytes received above the first missing byte.
@@ -229,99 +215,6 @@ impl Scoreboard {
         self.update_lost();
     }
 
-    /// With RACK, marks losses after a timeout (RFC 8985 §6.3): the first segment, and all whose RTT of `wait` has passed.
-    pub(super) fn on_rack_timeout(
-        &mut self,
-        now: Timestamp,
-        wait: TimeDelta,
-        lost: &mut dyn FnMut(Transmitted, u64),
-    ) {
-        let Some(history) = &mut self.history else { return };
-        history.lose_resent_at(self.first);
-        while history.oldest_resent().is_some_and(|sent| sent.at + wait <= now) {
-            history.lose_oldest_resent();
-        }
-        let end = self.received.front().map_or(self.next, |range| range.0).min(self.first + self.segment);
-        let last = history.sent_until(now - wait).filter(|_| now >= Timestamp::ZERO + wait);
-        self.raise_lost(last.unwrap_or(0).max(end), lost);
-    }
-
-    /// With RACK, marks losses (RFC 8985 §6.2, step 5). Calls `lost` for each lost transmission with the number of missing
-    /// bytes. Returns the time at which the next segments will be lost.
-    pub(super) fn detect_lost(
-        &mut self,
-        now: Timestamp,
-        rack: &Rack,
-        wait: TimeDelta,
-        lost: &mut dyn FnMut(Transmitted, u64),
-    ) -> Option<Timestamp> {
-        let newest = rack.newest()?;
-        let history = self.history.as_mut()?;
-        let mut due = None;
-        while let Some(sent) = history.oldest_resent().filter(|sent| rack.is_newer_than(sent)) {
-            if sent.at + wait > now {
-                due = Some(sent.at + wait);
-                break;
-            }
-            let bytes = history.lose_oldest_resent();
-            if bytes > 0 {
-                lost(sent, bytes);
-            }
-        }
-        // The originals that are missing and older than the newest delivered segment.
-        let from = self.lost_below.max(self.first);
-        let (mut to, mut waiting) = (from, None);
-        for sent in history.originals_above(from).take_while(|sent| rack.is_newer_than(sent)) {
-            if sent.at + wait > now {
-                waiting = Some(newest + wait);
-                break;
-            }
-            to = sent.end;
-        }
-        if to > from {
-            self.raise_lost(to, lost);
-        }
-        // The timer has to expire only if some of the others are missing.
-        let history = self.history.as_ref()?;
-        let waiting = waiting.filter(|_| {
-            history
-                .originals_above(to)
-                .take_while(|sent| rack.is_newer_than(sent))
-                .any(|sent| !self.is_received(sent.end - 1))
-        });
-        due.into_iter().chain(waiting).min()
-    }
-
-    fn is_received(&self, byte: u64) -> bool {
-        let at = self.received.partition_point(|range| range.1 <= byte);
-        byte < self.first || self.received.get(at).is_some_and(|range| range.0 <= byte)
-    }
-
-    /// Marks all missing bytes below `point` as lost.
-    fn raise_lost(&mut self, point: u64, lost: &mut dyn FnMut(Transmitted, u64)) {
-        let (from, to) = (self.lost_below.max(self.first), point.min(self.next));
-        if to <= from {
-            return;
-        }
-        if let Some(history) = &self.history {
-            for sent in history.originals_above(from).take_while(|sent| sent.end <= to) {
-                if !self.is_received(sent.end - 1) {
-                    lost(sent, self.segment.min(sent.end - self.first));
-                }
-            }
-        }
-        let at = self.received.partition_point(|range| range.1 <= from);
-        let between = self.received.iter().skip(at).take_while(|range| range.0 < to);
-        let received: u64 = between.map(|range| range.1.min(to) - range.0.max(from)).sum();
-        self.received_above_lost = self.received_above_lost.saturating_sub(received);
-        self.lost_below = to;
-    }
-
-    /// With RACK, whether lost segments have not been retransmitted.
-    pub(super) fn has_lost(&self) -> bool {
-        self.next_lost().is_some()
-    }
-
     /// Undoes the losses marked by a spurious timeout: nothing is lost.
     pub(super) fn on_spurious_timeout(&mut self) {
         if let Some(history) = &mut self.history {
@@ -337,82 +230,6 @@ impl Scoreboard {
         // Everything that was retransmitted is acknowledged.
         self.retransmitted = self.first;
         self.received_below_retransmitted = 0;
-    }
-
-    /// The last segment, for a loss probe (RFC 8985 §7.3).
-    pub(super) fn last_segment(&self) -> Option<Range> {
-        let retransmitted = if self.retransmitted < self.next { self.retransmitted } else { 0 };
-        let from = self.next.saturating_sub(self.segment).max(self.first).max(retransmitted);
-        (from < self.next).then_some((from, self.next))
-    }
-
-    /// First segment to retransmit in a recovery (RFC 6675 §5, step 4.3).
-    pub(super) fn first_segment(&self) -> Option<Range> {
-        let end = self.received.front().map_or(self.next, |range| range.0);
-        self.segment_of((self.first, end))
-    }
-
-    /// First lost segment that was not retransmitted: `NextSeg`, rule 1 (RFC 6675 §4).
-    pub(super) fn next_lost(&self) -> Option<Range> {
-        if let Some(again) = self.history.as_ref().and_then(|history| history.first_lost_again()) {
-            return self.segment_of(again);
-        }
-        if self.lost_below <= self.retransmitted {
-            return None;
-        }
-        let (from, to) = self.hole()?;
-        (from < self.lost_below).then(|| self.segment_of((from, to)))?
-    }
-
-    /// First missing segment below a received one that was not retransmitted: `NextSeg`, rule 3 (RFC 6675 §4).
-    pub(super) fn next_suspect(&self) -> Option<Range> {
-        let (from, to) = self.hole()?;
-        let highest = self.received.back()?.1;
-        (from < highest).then(|| self.segment_of((from, to)))?
-    }
-
-    /// Last missing segment, once per recovery: `NextSeg`, rule 4 (RFC 6675 §4).
-    pub(super) fn rescue(&self) -> Option<Range> {
-        if self.rescued.is_some_and(|rescued| self.first <= rescued) {
-            return None;
-        }
-        let end =
-            self.received.back().filter(|range| range.1 == self.next).map_or(self.next, |range| range.0);
-        let below =
-            self.received.iter().rev().find(|range| range.1 <= end).map_or(self.first, |range| range.1);
-        (end > below).then(|| (end.saturating_sub(self.segment).max(below), end))
-    }
-
-    /// Processes the retransmission of a segment from [`first_segment`](Self::first_segment), [`next_lost`](Self::next_lost)
-    /// or [`next_suspect`](Self::next_suspect) (RFC 6675 §5, step C.2).
-    pub(super) fn on_retransmitted(&mut self, segment: Range) {
-        let (from, to) = segment;
-        if from >= self.retransmitted && to <= self.next {
-            // All bytes between the last retransmitted segment and this one have been received.
-            self.received_below_retransmitted += from - self.retransmitted;
-            self.retransmitted = to;
-        }
-    }
-
-    /// Prevents another rescue retransmission until all bytes up to `mark` are acknowledged.
-    pub(super) fn on_rescued(&mut self, mark: u64) {
-        self.rescued = Some(mark);
-    }
-
-    /// First gap at or above the retransmitted bytes.
-    fn hole(&self) -> Option<Range> {
-        let at = self.received.partition_point(|range| range.1 <= self.retransmitted);
-        let (from, after) = match self.received.get(at) {
-            Some(range) if range.0 <= self.retransmitted => (range.1, at + 1),
-            _ => (self.retransmitted, at),
-        };
-        let to = self.received.get(after).map_or(self.next, |range| range.0);
-        (from < to).then_some((from, to))
-    }
-
-    /// The first segment of `range`.
-    fn segment_of(&self, range: Range) -> Option<Range> {
-        (range.0 < range.1).then(|| (range.0, range.1.min(range.0 + self.segment)))
     }
 
     /// Updates the point below which `IsLost` holds: `DupThresh` ranges, or more than `DupThresh` − 1 full segments, were
@@ -443,53 +260,12 @@ impl Scoreboard {
     }
 }
 
-/// The effect of an acknowledgement on RACK.
-pub(super) struct News<'a> {
-    /// Time of the acknowledgement.
-    pub(super) now: Timestamp,
-    /// The echoed timestamp, if timestamps are in use.
-    pub(super) echo: Option<Timestamp>,
-    /// The state of RACK.
-    pub(super) rack: &'a mut Rack,
-    /// The newest transmission that it acknowledges.
-    pub(super) newest: Option<Transmitted>,
-    /// Highest byte whose first transmission it acknowledges, none of which was retransmitted.
-    pub(super) original: Option<u64>,
-    highest: u64,
-}
-
-impl<'a> News<'a> {
-    /// Creates the empty effect of an acknowledgement.
-    pub(super) fn new(now: Timestamp, echo: Option<Timestamp>, rack: &'a mut Rack) -> Self {
-        Self { now, echo, rack, newest: None, original: None, highest: 0 }
-    }
-
-    fn on_part(&mut self, history: &mut History, part: Range, echo: Option<Timestamp>) {
-        let is_original = history.on_delivered(part, |sent| {
-            let is_own = self.rack.on_delivered(self.now, echo, &sent);
-            if is_own && self.newest.is_none_or(|newest| (sent.at, sent.end) > (newest.at, newest.end)) {
-                self.newest = Some(sent);
-            }
-        });
-        if is_original {
-            self.rack.on_original(part.0);
-            self.original = self.original.max(Some(part.1));
-        }
-        self.highest = self.highest.max(part.1);
-    }
-
-    /// Ends the acknowledgement.
-    pub(super) fn finish(self) -> (Option<Transmitted>, Option<u64>) {
-        self.rack.on_highest(self.highest);
-        (self.newest, self.original)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::traffic::tcp::rack::Rack;
 
     fn selective(board: &mut Scoreboard, range: Range) -> u64 {
         board.on_selective(range, &mut News::new(Timestamp::ZERO, None, &mut Rack::default()))
