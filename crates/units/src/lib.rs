@@ -6,9 +6,13 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod data;
 mod ecn;
 pub mod math;
-mod quantity;
+mod text;
+mod time;
 
+pub use data::{DataRate, DataSize};
 pub use ecn::Ecn;
-pub use quantity::{DataRate, DataSize, NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp, UnitError};
+pub use text::UnitError;
+pub use time::{NANOS_PER_SECOND, PeerTimestamp, TimeDelta, Timestamp};
