@@ -30,9 +30,16 @@
 //! # assert_eq!(pacer.next_send(now, size), Permit::Now);
 //! ```
 
+mod config;
+mod probe;
+
 use alloc::collections::VecDeque;
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
+
+pub use config::{PacerConfig, Resume};
+use probe::Cluster;
+pub use probe::{Probe, ProbeNeed};
 
 /// Whether a packet may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,131 +51,6 @@ pub enum Permit {
     At(Timestamp),
     /// It may not be sent until something changes: the window is full, or the rate is zero.
     Blocked,
-}
-
-/// When packets are sent again after a burst.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Resume {
-    /// When the whole debt is paid: a burst, a pause, a burst. As both sources do.
-    #[default]
-    Drained,
-    /// When there is room in the burst window: one burst, then single packets.
-    Room,
-}
-
-/// Packets sent faster than the pacing rate, to measure what the path can carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Probe {
-    /// The number of the probe cluster.
-    pub cluster: u32,
-    /// The rate of its packets.
-    pub rate: DataRate,
-    /// The minimum duration.
-    pub duration: TimeDelta,
-    /// The minimum number of packets.
-    pub packets: u32,
-    /// Its packets are sent in batches of this duration at its rate.
-    pub batch: TimeDelta,
-}
-
-impl Probe {
-    /// The probe of `cluster`: at least `duration` and `packets` at `rate`, in batches of `batch`.
-    pub const fn new(
-        cluster: u32,
-        rate: DataRate,
-        duration: TimeDelta,
-        packets: u32,
-        batch: TimeDelta,
-    ) -> Self {
-        Self { cluster, rate, duration, packets, batch }
-    }
-}
-
-/// Configuration of a [`Pacer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct PacerConfig {
-    /// Packets are sent at once while the debt is less than this time at the pacing rate. libwebrtc: 40 ms;
-    /// the draft's `burst_time`: 5 ms; zero or less: one packet at a time.
-    pub burst: TimeDelta,
-    /// Maximum burst window at any rate, because of the size of socket buffers. libwebrtc (`kMaxBurstSize`):
-    /// 63 kB.
-    pub burst_size: DataSize,
-    /// When packets are sent again after a burst.
-    pub resume: Resume,
-    /// Maximum debt, in time at the pacing rate, which is also the longest wait. An excess is forgiven.
-    /// libwebrtc (`kMaxDebtInTime`): 500 ms. libwebrtc forgives when something is sent; we do so also when
-    /// the rate falls.
-    pub debt: TimeDelta,
-    /// Whether packets that are not paced add to the debt. libwebrtc: only if audio is part of the bandwidth
-    /// estimation, which is usual.
-    pub account_unpaced: bool,
-    /// A probe is aborted if its next batch is later than this, because it would measure a different rate.
-    /// libwebrtc (`max_probe_delay`): 10 ms.
-    pub probe_delay: TimeDelta,
-    /// A probe is aborted if it did not start within this time. libwebrtc (`kProbeClusterTimeout`): 5 s.
-    pub probe_timeout: TimeDelta,
-    /// Maximum number of pending probes; a further one replaces the oldest. libwebrtc
-    /// (`kMaxPendingProbeClusters`): 5.
-    pub probes: usize,
-}
-
-impl PacerConfig {
-    /// libwebrtc's pacer.
-    pub const fn libwebrtc() -> Self {
-        Self {
-            burst: TimeDelta::from_millis(40),
-            burst_size: DataSize::from_bytes(63_000),
-            resume: Resume::Drained,
-            debt: TimeDelta::from_millis(500),
-            account_unpaced: true,
-            probe_delay: TimeDelta::from_millis(10),
-            probe_timeout: TimeDelta::from_seconds(5),
-            probes: 5,
-        }
-    }
-
-    /// The draft's pacer: a group of packets every 5 ms.
-    #[inline]
-    pub const fn gcc_draft() -> Self {
-        Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
-    }
-
-    /// The same, with this burst.
-    #[must_use]
-    pub const fn with_burst(mut self, burst: TimeDelta) -> Self {
-        self.burst = burst;
-        self
-    }
-
-    /// The same, with this rule after a burst.
-    #[must_use]
-    pub const fn with_resume(mut self, resume: Resume) -> Self {
-        self.resume = resume;
-        self
-    }
-}
-
-impl Default for PacerConfig {
-    fn default() -> Self {
-        Self::libwebrtc()
-    }
-}
-
-/// A probe that needs packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ProbeNeed {
-    /// The cluster of the packets.
-    pub cluster: u32,
-    /// Remaining bytes of the current batch. Padding should provide them if there is less media.
-    pub left: DataSize,
 }
 
 /// The pacer.
@@ -189,17 +71,6 @@ pub struct Pacer {
     forgiven: u128,
     clusters: VecDeque<Cluster>,
     latest_probe: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Cluster {
-    probe: Probe,
-    requested: Timestamp,
-    begun: Option<Timestamp>,
-    packets: u32,
-    sent: DataSize,
-    /// Bytes sent at the start of the current batch.
-    batch: DataSize,
 }
 
 /// The debt of a byte, in bit × ns/s.
@@ -256,9 +127,7 @@ impl Pacer {
     /// The probe that needs packets now, or at the time that [`next_send`](Self::next_send) returns.
     #[inline]
     pub fn probe(&self, now: Timestamp) -> Option<ProbeNeed> {
-        let cluster = self.cluster(now.max(self.updated))?;
-        let left = cluster.batch_size().saturating_sub(cluster.sent.saturating_sub(cluster.batch));
-        Some(ProbeNeed { cluster: cluster.probe.cluster, left })
+        self.cluster(now.max(self.updated)).map(Cluster::need)
     }
 
     /// Handles a paced packet of `size` that was sent. Returns the probe to which it belongs.
@@ -334,8 +203,7 @@ impl Pacer {
         while self.clusters.len() >= config.probes {
             self.clusters.pop_front();
         }
-        let (packets, sent, batch) = (0, DataSize::ZERO, DataSize::ZERO);
-        self.clusters.push_back(Cluster { probe, requested: now, begun: None, packets, sent, batch });
+        self.clusters.push_back(Cluster::new(probe, now));
     }
 
     fn cluster(&self, now: Timestamp) -> Option<&Cluster> {
@@ -387,38 +255,6 @@ impl Pacer {
         let nanos = u64::try_from(debt)
             .map_or_else(|_| debt.div_ceil(u128::from(rate)), |debt| u128::from(debt.div_ceil(rate)));
         TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
-    }
-}
-
-impl Cluster {
-    /// When the current batch may be sent: the data before takes its time at the probe's rate.
-    fn due(&self) -> Timestamp {
-        let Some(begun) = self.begun else { return Timestamp::ZERO };
-        begun + self.probe.rate.time_for(self.batch).unwrap_or(TimeDelta::ZERO)
-    }
-
-    fn batch_size(&self) -> DataSize {
-        self.probe.rate.size_in(self.probe.batch)
-    }
-
-    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        self.begun.get_or_insert(now);
-        self.packets += 1;
-        self.sent += size;
-        if self.sent.saturating_sub(self.batch) >= self.batch_size() {
-            self.batch = self.sent;
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.packets >= self.probe.packets && self.sent >= self.probe.rate.size_in(self.probe.duration)
-    }
-
-    fn is_stale(&self, now: Timestamp, config: &PacerConfig) -> bool {
-        match self.begun {
-            Some(_) => now.saturating_since(self.due()) > config.probe_delay,
-            None => now.saturating_since(self.requested) > config.probe_timeout,
-        }
     }
 }
 
