@@ -2,7 +2,7 @@
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use super::{RateError, RateProfile, Transmitter, WORK_PER_BYTE, above_zero};
+use super::{RateError, WORK_PER_BYTE, above_zero, fixed::FixedRate};
 
 /// A token-bucket shaper: tokens for bytes accumulate at `rate` up to `burst`, and a packet takes as many as it has bytes.
 ///
@@ -55,14 +55,13 @@ pub(super) struct Bucket {
     tokens: u128,
     at: Timestamp,
     /// The wire at the peak rate.
-    wire: Box<Transmitter>,
+    wire: Option<FixedRate>,
 }
 
 impl Bucket {
-    pub(super) fn new(config: TokenBucket) -> Result<Self, RateError> {
-        let wire = config.peak.map_or(RateProfile::Unlimited, RateProfile::Fixed);
-        let wire = Box::new(Transmitter::new(&wire)?);
-        Ok(Self { tokens: work(config.burst), config, at: Timestamp::ZERO, wire })
+    pub(super) fn new(config: TokenBucket) -> Self {
+        let wire = config.peak.map(FixedRate::new);
+        Self { tokens: work(config.burst), config, at: Timestamp::ZERO, wire }
     }
 
     pub(super) fn rate(&self) -> DataRate {
@@ -84,7 +83,8 @@ impl Bucket {
         let missing = whole.saturating_sub(self.tokens);
         let wait = missing.div_ceil(u128::from(self.config.rate.as_bps()).max(1));
         let covered = start + TimeDelta::from_nanos(i64::try_from(wait).unwrap_or(i64::MAX));
-        let end = self.wire.transmit(start, bytes).max(covered);
+        let carried = self.wire.as_mut().map_or(start, |wire| wire.transmit(start, bytes));
+        let end = carried.max(covered);
         // The bucket does not overflow while it is being emptied, unless the peak rate is close to the token rate.
         self.fill(end);
         self.tokens = self.tokens.saturating_sub(whole).min(work(self.config.burst));
@@ -95,6 +95,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::rate::{RateProfile, Transmitter};
 
     fn transmitter(bps: u64, burst: u64, peak: Option<u64>) -> Transmitter {
         let peak = peak.map(DataRate::from_bps);
