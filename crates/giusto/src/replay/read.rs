@@ -49,7 +49,9 @@ enum Ending {
     /// By its last line, for this reason.
     Ended(String),
     /// Without one.
-    CutShort,
+    Missing,
+    /// Within this line.
+    CutWithin(u64),
 }
 
 impl ReadError {
@@ -127,9 +129,12 @@ impl LogReader {
         match &self.end {
             Ending::Open => None,
             Ending::Ended(why) => (why != "session ended").then(|| why.clone()),
-            Ending::CutShort => {
+            Ending::Missing => {
                 Some("the log has no last line: the recording program was stopped".to_owned())
             }
+            Ending::CutWithin(line) => Some(format!(
+                "line {line} is cut, and was left out: the recording program was stopped, or this is a part of the file"
+            )),
         }
     }
 
@@ -143,14 +148,14 @@ impl LogReader {
             return Ok(None);
         }
         if !self.next_line()? {
-            self.end = Ending::CutShort;
+            self.end = Ending::Missing;
             return Ok(None);
         }
         let line: Line = match serde_json::from_slice(&self.buffer) {
             Ok(line) => line,
             // A process that is killed leaves a part of a line.
             Err(_) if self.buffer.last() != Some(&b'\n') => {
-                self.end = Ending::CutShort;
+                self.end = Ending::CutWithin(self.line);
                 return Ok(None);
             }
             Err(error) => return Err(self.error(format!("the line is damaged: {error}"), &self.cut())),
