@@ -32,6 +32,8 @@ class CallFigures:
         Address of the far end at the end of the call.
     error : str or None
         Why the call ended; None if it ended in good order.
+    unreported : str or None
+        Which figures of the record are unknown, and therefore None, because the far end sent no final report; None if it sent one.
     authenticated : bool
         Whether the two ends shared keys.
     protection : str
@@ -69,6 +71,7 @@ class CallFigures:
     socket_dropped_packets: int
     ignored: dict[str, int]
     protection: str = "none"
+    unreported: str | None = None
     unsent_reason: str | None = None
     round_trip_ms: Distribution = Distribution()
     schedule_error_us: Distribution = Distribution()

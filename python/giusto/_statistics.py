@@ -118,29 +118,29 @@ class RepairRecord:
 
     Attributes
     ----------
-    repaired_frames : int
+    repaired_frames : int or None
         Complete frames with at least one packet that was sent again or recovered from parity.
-    requested_packets : int
+    requested_packets : int or None
         Packets in all NACKs of the receiver, each time counted.
-    retransmitted_packets : int
+    retransmitted_packets : int or None
         Packets sent again.
-    parity_packets : int
+    parity_packets : int or None
         Packets of parity sent.
-    recovered_packets : int
+    recovered_packets : int or None
         Packets recovered from parity.
-    repair_rate_bps : float
+    repair_rate_bps : float or None
         Bytes of retransmissions and parity sent in the window, all headers included, over its length.
-    key_frame_requests : int
+    key_frame_requests : int or None
         Key frames that the receiver requested.
     """
 
-    repaired_frames: int
-    requested_packets: int
-    retransmitted_packets: int
-    parity_packets: int
-    recovered_packets: int
-    repair_rate_bps: float
-    key_frame_requests: int
+    repaired_frames: int | None = None
+    requested_packets: int | None = None
+    retransmitted_packets: int | None = None
+    parity_packets: int | None = None
+    recovered_packets: int | None = None
+    repair_rate_bps: float | None = None
+    key_frame_requests: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

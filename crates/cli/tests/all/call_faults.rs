@@ -41,6 +41,10 @@ fn whole(output: &Output) -> Value {
     let record = json(output);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{} {record}", text(&output.stderr));
     assert_eq!((&record["call"]["error"], &record["interrupted"]), (&Value::Null, &false.into()), "{record}");
+    assert!(
+        record["call"]["unreported"].is_null() && record["flows"][0]["received_packets"].is_u64(),
+        "{record}"
+    );
     record
 }
 
@@ -68,6 +72,21 @@ fn a_killed_far_end_ends_the_call_with_its_figures() {
     assert!(number(&record["flows"][0]["sent_packets"]) > 40.0, "{record}");
     // Its host says so: that takes a second, where silence takes 15.
     assert!((2.5..15.0).contains(&number(&record["duration_s"])), "{record}");
+    // It has not said what arrived: that is unknown, not 0.
+    let flow = &record["flows"][0];
+    let unknown =
+        ["received_rate_bps", "received_packets", "lost_packets", "duplicate_packets", "goodput_bps"];
+    let is_null = |key: &&str| flow.get(*key).is_none_or(Value::is_null);
+    assert!(unknown.iter().all(is_null) && is_null(&"frames"), "{flow}");
+    let stream = &flow["streams"][0];
+    assert!(stream["frames"].is_null() && stream["goodput_bps"].is_null(), "{stream}");
+    assert!(stream["repair"]["requested_packets"].is_null(), "{stream}");
+    assert!(
+        number(&flow["sent_rate_bps"]) > 0.0 && stream["repair"]["retransmitted_packets"].is_u64(),
+        "{flow}"
+    );
+    let why = record["call"]["unreported"].as_str().unwrap();
+    assert!(why.starts_with("what the far end received of \"call\" is unknown"), "{why}");
 }
 
 #[test]

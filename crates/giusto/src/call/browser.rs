@@ -6,7 +6,7 @@ use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
 use giusto_measure::ErrorHistogram;
 use giusto_net::{driver::Verdict, encoder::EncoderError};
 use giusto_session::{
-    call::{EndFigures, ReceivedFigures, ReceivedStream},
+    call::{ReceivedFigures, ReceivedStream},
     media::{MediaEvent, MediaSender, RateRange},
     video::{SourceFrame, VideoCodec, VideoSource},
 };
@@ -467,6 +467,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             },
             ..CallFigures::default()
         };
+        call.note_unreported(&run);
         call.doubts = call.find_doubts(&run);
         let connection = ConnectionFigures {
             dtls: result.dtls,
@@ -504,7 +505,9 @@ fn packet(at: Timestamp, flow: FlowId, size: DataSize, sequence: u64) -> Packet 
 /// Adds what the browser has reported.
 fn complete(flow: &mut FlowRecord, result: &CallResult) {
     let browser = &result.browser;
-    let (Some(last), Some(packets)) = (browser.samples.back(), browser.received_packets) else { return };
+    let (Some(last), Some(packets)) = (browser.samples.back(), browser.received_packets) else {
+        return complete_sent(flow, None);
+    };
     let seconds = last.time_s.max(1e-3);
     let rate = |bytes: Option<f64>| bytes.map_or(0.0, |bytes| bytes * 8.0 / seconds);
     let (frames, goodput_bps) = (browser.frames_received.unwrap_or(0), rate(last.received_bytes));
@@ -522,12 +525,12 @@ fn complete(flow: &mut FlowRecord, result: &CallResult) {
         streams: streams.collect(),
         ..ReceivedFigures::default()
     };
-    complete_sent(flow, Some(&EndFigures { sent: None, received: Some(received) }));
+    complete_sent(flow, Some(&received));
     // Its counts are of a time before the end of the call, while packets were under way.
     set_lost(flow, browser.lost_packets);
     for repair in flow.streams.iter_mut().filter_map(|stream| stream.repair.as_mut()) {
-        repair.requested_packets = result.counters.requested_packets;
-        repair.key_frame_requests = result.counters.key_frame_requests;
+        repair.requested_packets = Some(result.counters.requested_packets);
+        repair.key_frame_requests = Some(result.counters.key_frame_requests);
     }
 }
 

@@ -405,6 +405,7 @@ impl LocalEnd {
             role: if open.config.is_caller { "caller" } else { "listener" }.to_owned(),
             far_end: peer.to_string(),
             error: outcome.as_ref().err().map(ToString::to_string),
+            unreported: None,
             authenticated: self.settings.keys.is_some() || self.settings.protection == Protection::Encrypted,
             protection: match (self.settings.protection, &self.settings.keys) {
                 (Protection::Insecure, _) => "none",
@@ -431,6 +432,7 @@ impl LocalEnd {
             saved,
             doubts: Vec::new(),
         };
+        call.note_unreported(&run);
         call.doubts = call.find_doubts(&run);
         let received = far_end.as_ref().and_then(|figures| figures.received.as_ref());
         let far_role = if open.config.is_caller { "listener" } else { "caller" };

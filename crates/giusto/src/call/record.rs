@@ -3,12 +3,13 @@
 use giusto_measure::ErrorHistogram;
 use giusto_session::call::{CallCounters, DelayFigures};
 use giusto_units::TimeDelta;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use super::{heard::HeardVoice, save::SavedVideo, video::SentVideo, voice::SentVoice};
 use crate::{
     measured::{own_loss, result::MtuFigures},
-    record::{Distribution, RunRecord},
+    record::{Distribution, FlowEnd, RunRecord},
     trust::{self, Late},
 };
 
@@ -16,13 +17,60 @@ use crate::{
 ///
 /// Each end measures what it sees: its sender the sent rate, the target and the decisions; its receiver the received rate, losses,
 /// frames and their delays. At the end the two ends exchange totals: the other fields are those of the far end.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+///
+/// In JSON the figures of a far end that sent no final report are null.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallRecord {
     /// The record. Its flows are `call`, the media of the caller, and `call:reverse`, those of the listener.
-    #[serde(flatten)]
     pub run: RunRecord,
     /// What only a call has.
     pub call: CallFigures,
+}
+
+impl Serialize for CallRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            run: &'a RunRecord,
+            call: &'a CallFigures,
+        }
+        let Self { run, call } = self;
+        let whole = Whole { run, call };
+        if run.flows.iter().all(|flow| flow.unknown.is_none()) {
+            return whole.serialize(serializer);
+        }
+        let mut json = serde_json::to_value(whole).map_err(serde::ser::Error::custom)?;
+        let flows = json.get_mut("flows").and_then(Value::as_array_mut);
+        for (json, flow) in flows.into_iter().flatten().zip(&run.flows) {
+            let Some(end) = flow.unknown else { continue };
+            of_end(end).iter().for_each(|key| set_null(json, key));
+            let streams = json.get_mut("streams").and_then(Value::as_array_mut);
+            for (json, stream) in streams.into_iter().flatten().zip(&flow.streams) {
+                if stream.is_unreported {
+                    OF_STREAM.iter().for_each(|key| set_null(json, key));
+                }
+            }
+        }
+        json.serialize(serializer)
+    }
+}
+
+/// The figures of a flow that only this end knows, and that are numbers in its record.
+const fn of_end(end: FlowEnd) -> &'static [&'static str] {
+    match end {
+        FlowEnd::Sender => &["sent_rate_bps", "sent_packets"],
+        FlowEnd::Receiver => &["received_rate_bps", "received_packets", "lost_packets", "duplicate_packets"],
+    }
+}
+
+/// Those of a stream that only its receiver knows.
+const OF_STREAM: [&str; 2] = ["goodput_bps", "frames"];
+
+fn set_null(object: &mut Value, key: &str) {
+    if let Some(value) = object.get_mut(key) {
+        *value = Value::Null;
+    }
 }
 
 /// What only a call has.
@@ -34,6 +82,9 @@ pub struct CallFigures {
     pub far_end: String,
     /// Why the call ended; `None` if it ended in good order.
     pub error: Option<String>,
+    /// Why figures of the far end are unknown, null in JSON; `None` if it has reported them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreported: Option<String>,
     /// Whether the two ends shared keys.
     pub authenticated: bool,
     /// How the media were protected: `handshake` (authenticated against those who do not read the packets), `key` (authenticated by a
@@ -132,6 +183,20 @@ impl From<CallCounters> for IgnoredFigures {
 }
 
 impl CallFigures {
+    /// Says which figures of `run` are unknown, and why.
+    pub(crate) fn note_unreported(&mut self, run: &RunRecord) {
+        let unknown = run.flows.iter().filter_map(|flow| {
+            Some(match flow.unknown? {
+                FlowEnd::Sender => format!("sent of \"{}\"", flow.id),
+                FlowEnd::Receiver => format!("received of \"{}\"", flow.id),
+            })
+        });
+        let unknown: Vec<String> = unknown.collect();
+        self.unreported = (!unknown.is_empty()).then(|| {
+            format!("what the far end {} is unknown: it sent no final report", unknown.join(" and "))
+        });
+    }
+
     /// Why the figures of this end may not be trusted; `run` is its record.
     pub(crate) fn find_doubts(&self, run: &RunRecord) -> Vec<String> {
         let mut doubts: Vec<_> =

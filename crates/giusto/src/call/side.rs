@@ -25,7 +25,7 @@ use super::{
     voice::VoiceInput,
 };
 use crate::{
-    record::{FlowRecord, REPORTED_LOSS, REPORTED_RATE},
+    record::{FlowEnd, FlowRecord, REPORTED_LOSS, REPORTED_RATE, RepairRecord},
     replay::SessionLog,
     run::{
         MediaFlow, Taps,
@@ -331,7 +331,7 @@ impl CallSide {
             // The ends exchange totals, those of what was under way at the end included.
             if is_own(flow) && sender.is_some() {
                 flow.sent_packets = totals.sent_packets;
-                complete_sent(flow, far_end);
+                complete_sent(flow, far_end.and_then(|figures| figures.received.as_ref()));
             } else if receiver.is_some() {
                 flow.received_packets = totals.received_packets;
                 complete_received(flow, &totals, far_end, knows_clock);
@@ -669,9 +669,26 @@ fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> Fl
     }
 }
 
-/// Adds what only the receiver of the media knows.
-pub(super) fn complete_sent(flow: &mut FlowRecord, far_end: Option<&EndFigures>) {
-    let Some(received) = far_end.and_then(|figures| figures.received.as_ref()) else { return };
+/// Adds what only the receiver of the media knows, as far as it has reported it.
+pub(super) fn complete_sent(flow: &mut FlowRecord, received: Option<&ReceivedFigures>) {
+    for stream in &mut flow.streams {
+        stream.late_frames = None;
+        stream.is_unreported = received.is_none();
+        if let Some(repair) = &mut stream.repair {
+            *repair = RepairRecord {
+                repaired_frames: None,
+                requested_packets: None,
+                recovered_packets: None,
+                key_frame_requests: None,
+                ..*repair
+            };
+        }
+    }
+    let Some(received) = received else {
+        flow.unknown = Some(FlowEnd::Receiver);
+        (flow.goodput_bps, flow.frames) = (None, None);
+        return;
+    };
     flow.received_packets = received.packets;
     // Sequence numbers do not show the loss of the last packets, and a changed one shows losses that never were.
     flow.lost_packets = flow.sent_packets.saturating_sub(received.packets);
@@ -700,14 +717,27 @@ fn complete_received(
     knows_clock: bool,
 ) {
     let sent = far_end.and_then(|figures| figures.sent);
-    // Only the sender decides.
+    // Only the sender decides, and repairs.
     flow.decisions = None;
+    for stream in &mut flow.streams {
+        (stream.skipped_frames, stream.discarded_packets) = (None, None);
+        if let Some(repair) = &mut stream.repair {
+            *repair = RepairRecord {
+                retransmitted_packets: None,
+                parity_packets: None,
+                repair_rate_bps: None,
+                ..*repair
+            };
+        }
+    }
     flow.duplicate_packets = totals.duplicate_packets;
     flow.lost_packets = totals.lost_packets;
     if let Some(sent) = sent {
         flow.sent_packets = sent.packets;
         flow.lost_packets = sent.packets.saturating_sub(flow.received_packets);
         flow.sent_rate_bps = finite(sent.rate_bps);
+    } else {
+        flow.unknown = Some(FlowEnd::Sender);
     }
     flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
     if !knows_clock {

@@ -164,9 +164,10 @@ mod tests {
             skipped_frames: Some(skipped),
             discarded_packets: Some(skipped),
             late_frames: Some(frames),
+            is_unreported: false,
             repair: Some(RepairRecord {
-                requested_packets: frames,
-                retransmitted_packets: skipped,
+                requested_packets: Some(frames),
+                retransmitted_packets: Some(skipped),
                 ..RepairRecord::default()
             }),
         }
@@ -253,7 +254,7 @@ mod tests {
         let stream = &flow.streams[0];
         let repair = stream.repair.unwrap();
         assert_eq!((stream.ssrc, stream.frames, stream.skipped_frames), (2, 20, Some(10)));
-        assert_eq!((repair.requested_packets, repair.retransmitted_packets), (20, 10));
+        assert_eq!((repair.requested_packets, repair.retransmitted_packets), (Some(20), Some(10)));
         let doubts = &record.real_time.unwrap().doubts;
         assert_eq!(doubts[..], ["caller: 10 were late", "listener: 20 were late"]);
     }

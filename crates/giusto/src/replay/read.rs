@@ -129,9 +129,7 @@ impl LogReader {
         match &self.end {
             Ending::Open => None,
             Ending::Ended(why) => (why != "session ended").then(|| why.clone()),
-            Ending::Missing => {
-                Some("the log has no last line: the recording program was stopped".to_owned())
-            }
+            Ending::Missing => Some("the log has no last line: the recording program was stopped".to_owned()),
             Ending::CutWithin(line) => Some(format!(
                 "line {line} is cut, and was left out: the recording program was stopped, or this is a part of the file"
             )),

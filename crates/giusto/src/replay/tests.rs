@@ -206,7 +206,11 @@ fn a_log_without_an_end_is_read_to_its_last_whole_line() {
     fs::write(&path, cut).unwrap();
     let part = run(&path, &["gcc:libwebrtc"]).unwrap();
     let why = format!("line {} is cut, and was left out", cut.lines().count());
-    assert!(part.shortened.as_ref().is_some_and(|text| text.starts_with(&why)), "{why}: {:?}", part.shortened);
+    assert!(
+        part.shortened.as_ref().is_some_and(|text| text.starts_with(&why)),
+        "{why}: {:?}",
+        part.shortened
+    );
     fs::write(&path, &cut[..=cut.rfind('\n').unwrap()]).unwrap();
     let lines = run(&path, &["gcc:libwebrtc"]).unwrap();
     assert!(lines.shortened.unwrap().contains("no last line"));

@@ -1,19 +1,22 @@
 //! Statistics of flows and of the streams of media flows.
 
 use super::{Read, Statistic, Unit, window::jain};
-use crate::record::{FlowRecord, StreamRecord};
+use crate::record::{
+    FlowEnd::{Receiver, Sender},
+    FlowRecord, StreamRecord,
+};
 
 type Flow = Statistic<FlowRecord>;
 type Stream = Statistic<StreamRecord>;
 
 /// Statistics of a flow.
 pub const FLOW: &[Flow] = &[
-    Flow::rate("sent_rate_bps", "sent rate", |flow| Some(flow.sent_rate_bps))
+    Flow::rate("sent_rate_bps", "sent rate", |flow| flow.known(Sender, flow.sent_rate_bps))
         .defined("Bytes sent in the window, over its length.")
         .column(4)
         .in_sweeps()
         .metric("sent-rate", |all| Some(all.rate(|flow| flow.sent_bytes))),
-    Flow::rate("received_rate_bps", "received rate", |flow| Some(flow.received_rate_bps))
+    Flow::rate("received_rate_bps", "received rate", |flow| flow.known(Receiver, flow.received_rate_bps))
         .defined("Bytes that arrive in the window, over its length.")
         .column(0)
         .in_sweeps()
@@ -25,20 +28,20 @@ pub const FLOW: &[Flow] = &[
         .column(5)
         .in_sweeps()
         .metric("goodput", |all| Some(all.rate(|flow| flow.goodput_bytes))),
-    Flow::packets("sent_packets", "sent packets", |flow| Some(flow.sent_packets))
+    Flow::packets("sent_packets", "sent packets", |flow| flow.known(Sender, flow.sent_packets))
         .defined("Packets sent in the window.")
         .in_sweeps()
         .metric("sent-packets", |all| Some(all.sum(|flow| flow.sent_packets) as f64)),
-    Flow::packets("received_packets", "received packets", |flow| Some(flow.received_packets))
+    Flow::packets("received_packets", "received packets", |flow| flow.known(Receiver, flow.received_packets))
         .defined(
             "Of the packets sent in the window, those that arrive by the end of the run. In expectations: packets that arrive in the window.",
         )
         .in_sweeps()
         .metric("received-packets", |all| Some(all.sum(|flow| flow.received_packets) as f64)),
-    Flow::packets("lost_packets", "lost packets", |flow| Some(flow.lost_packets))
+    Flow::packets("lost_packets", "lost packets", |flow| flow.known(Receiver, flow.lost_packets))
         .defined("Of the packets sent in the window, those of which no copy arrives.")
         .in_sweeps(),
-    Flow::packets("duplicate_packets", "duplicate packets", |flow| Some(flow.duplicate_packets))
+    Flow::packets("duplicate_packets", "duplicate packets", |flow| flow.known(Receiver, flow.duplicate_packets))
         .defined("Further copies of the packets sent in the window that arrive.")
         .in_sweeps(),
     Flow::ratio("loss_ratio", "loss", |flow| flow.loss_ratio)
@@ -107,11 +110,11 @@ pub const MEDIA: &[Flow] = &[
 
 /// Statistics of a stream. Their metrics count the stream that an expectation names, or all streams.
 pub const STREAM: &[Stream] = &[
-    Stream::rate("goodput_bps", "goodput", |stream| Some(stream.goodput_bps))
+    Stream::rate("goodput_bps", "goodput", |stream| (!stream.is_unreported).then_some(stream.goodput_bps))
         .defined("Payload of the frames that become complete in the window, over its length.")
         .column(1)
         .metric("received-rate", |all| Some(all.stream_rate(|stream| stream.bytes))),
-    Stream::frames("frames", "frames", |stream| Some(stream.frames))
+    Stream::frames("frames", "frames", |stream| (!stream.is_unreported).then_some(stream.frames))
         .defined("Frames that become complete in the window.")
         .column(2)
         .metric("frames", |all| Some(all.stream_sum(|stream| stream.frames))),
@@ -134,29 +137,25 @@ pub const STREAM: &[Stream] = &[
 
 /// Statistics of the repair of lost packets of a stream; in JSON under `repair`.
 pub const REPAIR: &[Stream] = &[
-    Stream::frames("repaired_frames", "repaired frames", |stream| Some(stream.repair?.repaired_frames))
+    Stream::frames("repaired_frames", "repaired frames", |stream| stream.repair?.repaired_frames)
         .defined("Complete frames with at least one packet that was sent again or recovered from parity.")
         .column(3)
         .metric("repaired-frames", |all| Some(all.stream_sum(|stream| stream.repair.repaired_frames))),
-    Stream::packets("requested_packets", "requested packets", |stream| {
-        Some(stream.repair?.requested_packets)
-    })
-    .defined("Packets in all NACKs of the receiver, each time counted.")
-    .column(7)
-    .metric("requested-packets", |all| Some(all.stream_sum(|stream| stream.repair.requested_packets))),
+    Stream::packets("requested_packets", "requested packets", |stream| stream.repair?.requested_packets)
+        .defined("Packets in all NACKs of the receiver, each time counted.")
+        .column(7)
+        .metric("requested-packets", |all| Some(all.stream_sum(|stream| stream.repair.requested_packets))),
     Stream::packets("retransmitted_packets", "retransmitted packets", |stream| {
-        Some(stream.repair?.retransmitted_packets)
+        stream.repair?.retransmitted_packets
     })
     .defined("Packets sent again.")
     .column(7),
-    Stream::packets("parity_packets", "parity packets", |stream| Some(stream.repair?.parity_packets))
+    Stream::packets("parity_packets", "parity packets", |stream| stream.repair?.parity_packets)
         .defined("Packets of parity sent.")
         .column(7),
-    Stream::packets("recovered_packets", "recovered packets", |stream| {
-        Some(stream.repair?.recovered_packets)
-    })
-    .defined("Packets recovered from parity."),
-    Stream::rate("repair_rate_bps", "repair rate", |stream| Some(stream.repair?.repair_rate_bps))
+    Stream::packets("recovered_packets", "recovered packets", |stream| stream.repair?.recovered_packets)
+        .defined("Packets recovered from parity."),
+    Stream::rate("repair_rate_bps", "repair rate", |stream| stream.repair?.repair_rate_bps)
         .defined(
             "Bytes of retransmissions and parity sent in the window, all headers included, over its length.",
         )
@@ -165,7 +164,7 @@ pub const REPAIR: &[Stream] = &[
     Stream::new(
         "key_frame_requests",
         "key frame requests",
-        Read::Count("requests", |stream| Some(stream.repair?.key_frame_requests)),
+        Read::Count("requests", |stream| stream.repair?.key_frame_requests),
     )
     .defined("Key frames that the receiver requested."),
 ];

@@ -2,7 +2,7 @@
 
 use crate::{
     call::{CallFigures, CallPath, CallRecord},
-    record::{Distribution, FlowRecord},
+    record::{Distribution, FlowEnd, FlowRecord},
     view::{
         figures::found_mtu,
         format::{brief_rate, count, or_unknown, percent, plural, rate_range, time_range_us},
@@ -27,7 +27,7 @@ pub fn text(record: &CallRecord) -> String {
             ("rate", rates(flow, is_sent(record, flow))),
             ("loss", loss(flow)),
             ("delay", delay(flow, rtt)),
-            ("frames", frames(flow, is_sent(record, flow))),
+            ("frames", frames(flow)),
         ];
         lines.into_iter().fold(title.to_owned(), |text, (name, line)| text + &format!("{name:<8} {line}\n"))
     };
@@ -66,8 +66,8 @@ fn is_sent(record: &CallRecord, flow: &FlowRecord) -> bool {
 }
 
 /// Whether the far end has not said what it received.
-fn is_unreported(flow: &FlowRecord, is_sent: bool) -> bool {
-    is_sent && flow.loss_ratio.is_none() && flow.received_packets == 0
+fn is_unreported(flow: &FlowRecord) -> bool {
+    flow.unknown == Some(FlowEnd::Receiver)
 }
 
 /// The received rate times this has a unit of its own.
@@ -86,7 +86,7 @@ fn rates(flow: &FlowRecord, is_sent: bool) -> String {
     let sent = if is_sent { format!(", {} sent", beside(flow.sent_rate_bps)) } else { String::new() };
     let target =
         flow.target_rate_bps.map_or_else(String::new, |target| format!(", target {}", beside(target)));
-    if is_unreported(flow, is_sent) {
+    if is_unreported(flow) {
         return format!("unknown: no final report{sent}{target}");
     }
     format!("{} received{sent}{target}", brief_rate(received))
@@ -122,17 +122,17 @@ fn delay(flow: &FlowRecord, round_trip_ms: Option<Distribution>) -> String {
     }
 }
 
-fn frames(flow: &FlowRecord, is_sent: bool) -> String {
+fn frames(flow: &FlowRecord) -> String {
     let sum = |of: fn(&crate::record::StreamRecord) -> Option<u64>| {
         flow.streams.iter().filter_map(of).fold(0, u64::saturating_add)
     };
     let others = [
         ("late", sum(|stream| stream.late_frames)),
-        ("repaired", sum(|stream| stream.repair.map(|repair| repair.repaired_frames))),
+        ("repaired", sum(|stream| stream.repair?.repaired_frames)),
         ("skipped by the sender", sum(|stream| stream.skipped_frames)),
     ];
     let others = others.into_iter().filter(|(_, frames)| *frames > 0);
-    let complete = flow.frames.filter(|_| !is_unreported(flow, is_sent));
+    let complete = flow.frames.filter(|_| !is_unreported(flow));
     others.fold(format!("{} complete", or_unknown(complete, count)), |text, (what, frames)| {
         format!("{text}, {} {what}", count(frames))
     })
@@ -227,6 +227,7 @@ mod tests {
             loss_ratio: None,
             frames: Some(0),
             frame_delay_ms: None,
+            unknown: Some(FlowEnd::Receiver),
             ..flow("call")
         };
         insta::assert_snapshot!(text(&record("caller", vec![lost.clone()])), @r"
@@ -236,7 +237,7 @@ mod tests {
         frames   – complete
         ");
         // Everything was lost.
-        let none = FlowRecord { loss_ratio: Some(1.0), lost_packets: 1_234, ..lost.clone() };
+        let none = FlowRecord { loss_ratio: Some(1.0), lost_packets: 1_234, unknown: None, ..lost.clone() };
         insta::assert_snapshot!(text(&record("caller", vec![none])), @r"
         rate     0 bit/s received, 1.78 Mbit/s sent, target 1.80 Mbit/s
         loss     1,234 of 1,234 packets (100.0 %)
@@ -244,7 +245,7 @@ mod tests {
         frames   0 complete
         ");
         // What this end did not receive, it knows.
-        let own = text(&record("listener", vec![lost]));
+        let own = text(&record("listener", vec![FlowRecord { unknown: None, ..lost }]));
         assert_eq!(own.lines().next(), Some("rate     0 bit/s received, target 1.80 Mbit/s"), "{own}");
     }
 }

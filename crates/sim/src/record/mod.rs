@@ -40,7 +40,7 @@ pub use plan::{Measurement, PlannedFlow, PlannedLink, RecordPlan, TimelineOption
 pub use rates::Overview;
 pub use recorder::{RecordedRun, Recorder};
 pub use types::{
-    Cdf, Check, DecisionRecord, Distribution, FlowRecord, FlowTimeline, Gauge, Lateness, LinkRecord,
+    Cdf, Check, DecisionRecord, Distribution, FlowEnd, FlowRecord, FlowTimeline, Gauge, Lateness, LinkRecord,
     LinkTimeline, MediaTimeline, RealTimeRecord, RepairRecord, RunRecord, StreamKind, StreamRecord,
     StreamTimeline, Timeline,
 };

@@ -454,13 +454,13 @@ fn repair(own: &RepairFigures, figures: &FlowFigures) -> RepairRecord {
     let &RepairFigures { repaired_frames, requested_packets, retransmitted_packets, .. } = own;
     let &RepairFigures { parity_packets, bytes, recovered_packets, key_frame_requests, .. } = own;
     RepairRecord {
-        repaired_frames,
-        requested_packets,
-        retransmitted_packets,
-        parity_packets,
-        recovered_packets,
-        repair_rate_bps: figures.rate_bps(bytes),
-        key_frame_requests,
+        repaired_frames: Some(repaired_frames),
+        requested_packets: Some(requested_packets),
+        retransmitted_packets: Some(retransmitted_packets),
+        parity_packets: Some(parity_packets),
+        recovered_packets: Some(recovered_packets),
+        repair_rate_bps: Some(figures.rate_bps(bytes)),
+        key_frame_requests: Some(key_frame_requests),
     }
 }
 

@@ -142,9 +142,26 @@ pub struct FlowRecord {
     /// Media: each stream, audio first, then the videos in the order of the scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<StreamRecord>,
+    /// The end whose figures are not known, if there is one: they are 0 here, and not shown.
+    #[serde(skip)]
+    pub unknown: Option<FlowEnd>,
+}
+
+/// An end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowEnd {
+    /// The sender: it counts what is sent.
+    Sender,
+    /// The receiver: it counts what arrives.
+    Receiver,
 }
 
 impl FlowRecord {
+    /// `value`, if this end has counted it.
+    pub fn known<T>(&self, end: FlowEnd, value: T) -> Option<T> {
+        (self.unknown != Some(end)).then_some(value)
+    }
+
     /// Whether it carries several videos.
     pub fn has_several_videos(&self) -> bool {
         self.streams.iter().filter(|stream| stream.kind == StreamKind::Video).count() > 1
@@ -181,6 +198,9 @@ pub struct StreamRecord {
     /// Repair of lost packets; `None` if they are not repaired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<RepairRecord>,
+    /// Whether what arrived is not known: it is 0 here, and not shown.
+    #[serde(skip)]
+    pub is_unreported: bool,
 }
 
 impl StreamRecord {
@@ -198,27 +218,28 @@ impl StreamRecord {
             discarded_packets: None,
             late_frames: None,
             repair: None,
+            is_unreported: false,
         }
     }
 }
 
-/// Repair of the lost packets of a stream.
+/// Repair of the lost packets of a stream. One end of a call knows only its own figures; those of the far end are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RepairRecord {
     /// Complete frames with at least one repaired packet.
-    pub repaired_frames: u64,
+    pub repaired_frames: Option<u64>,
     /// Packets that the receiver requested, each time counted.
-    pub requested_packets: u64,
+    pub requested_packets: Option<u64>,
     /// Packets sent again.
-    pub retransmitted_packets: u64,
+    pub retransmitted_packets: Option<u64>,
     /// Packets of parity sent.
-    pub parity_packets: u64,
+    pub parity_packets: Option<u64>,
     /// Packets recovered from parity.
-    pub recovered_packets: u64,
+    pub recovered_packets: Option<u64>,
     /// Rate of the repair packets, all headers included.
-    pub repair_rate_bps: f64,
+    pub repair_rate_bps: Option<f64>,
     /// Key frames that the receiver requested.
-    pub key_frame_requests: u64,
+    pub key_frame_requests: Option<u64>,
 }
 
 /// The kind of a stream.

@@ -267,6 +267,7 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
         Some(MediaTimeline { streams: streams.to_vec(), ..MediaTimeline::default() });
     record.flows[0].decisions = Some(0);
     let stream = |id: &str, ssrc| StreamRecord {
+        is_unreported: false,
         id: id.to_owned(),
         ssrc,
         kind: StreamKind::Video,
