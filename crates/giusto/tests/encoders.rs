@@ -132,3 +132,38 @@ fn pictures_that_come_back_after_a_pause_find_the_rate_again_without_a_flood() {
         assert!(most < 250.0, "{controller}: {most}");
     }
 }
+
+#[test]
+fn the_maximum_payload_divides_video_and_not_audio() {
+    let sent = |media: &str| {
+        let text = format!(
+            r#"
+            duration = "10 s"
+            [[link]]
+            id = "path"
+            from = "here"
+            to = "there"
+            delay = "10 ms"
+            reverse = {{}}
+            [[flow]]
+            id = "call"
+            kind = "media"
+            from = "here"
+            to = "there"
+            controller = "gcc:libwebrtc"
+            max-payload = "100 B"
+            {media}
+            "#
+        );
+        let scenario = Scenario::parse(&text, "call.toml").unwrap();
+        let record = run::simulate(&scenario, 1, RecordOptions::default(), &mut ());
+        let flow = &record.flows[0];
+        flow.sent_packets as f64 / flow.frames.unwrap() as f64
+    };
+    // 160 B of G.711 each 20 ms, and reports.
+    let audio = sent("audio = \"64 kbit/s\"");
+    assert!((1.0..1.1).contains(&audio), "{audio}");
+    // 300 kbit/s of 30 frames a second: 1250 B each.
+    let video = sent("video = { model = \"perfect\", min = \"300 kbit/s\", max = \"300 kbit/s\" }");
+    assert!((12.0..15.0).contains(&video), "{video}");
+}

@@ -200,9 +200,12 @@ fn coded(spec: &MediaSpec, model: Box<dyn MediaSource>) -> Box<dyn MediaSource> 
 
 /// How the frames of audio or of a video are divided.
 fn packetizer(spec: &MediaSpec, is_video: bool) -> Result<Packetizer, &'static str> {
-    let header = if is_video { payload_header(spec) } else { PayloadHeader::None };
+    // `max-payload` is that of video: a limit for it does not divide a frame of speech.
+    if !is_video {
+        return Ok(Packetizer::default());
+    }
     let packetizer = Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?;
-    packetizer.with_header(header).ok_or("the maximum payload has no room for media")
+    packetizer.with_header(payload_header(spec)).ok_or("the maximum payload has no room for media")
 }
 
 /// The payload header of the videos.
