@@ -65,7 +65,8 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
 
-    /// End of the run; ends COMMAND. That of a relay counts from its first datagram [default: with COMMAND, or by Ctrl-C]
+    /// End of the run; ends COMMAND. That of a relay counts from its first datagram; if none comes within 60 s, or TIME if that is
+    /// longer, the run fails [default: with COMMAND, or by Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
@@ -141,7 +142,9 @@ pub(crate) fn prepare(args: &LinkArgs) -> anyhow::Result<()> {
 }
 
 fn unavailable(error: &LinkError) -> anyhow::Error {
-    if error.is_about_rights() {
+    if let LinkError::Unused { .. } = error {
+        anyhow::anyhow!("{error}")
+    } else if error.is_about_rights() {
         anyhow::anyhow!(
             "{error}: run it with the rights of root, or use --relay, which needs none and carries UDP"
         )
@@ -186,6 +189,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
         realtime: args.realtime,
         start: None,
         with_media: args.start_with_media,
+        ..LinkOptions::default()
     };
     let progress = Progress::live();
     for line in plan.describe() {

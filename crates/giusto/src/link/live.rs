@@ -62,6 +62,9 @@ pub struct LinkOptions {
     pub start: Option<StartSignal>,
     /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: no.
     pub with_media: bool,
+    /// With a duration, a relay ends after this time, or the duration if that is longer, without a datagram that begins the time of the
+    /// links. Default: 60 s.
+    pub patience: TimeDelta,
 }
 
 impl Default for LinkOptions {
@@ -73,6 +76,7 @@ impl Default for LinkOptions {
             realtime: None,
             start: None,
             with_media: false,
+            patience: TimeDelta::from_seconds(60),
         }
     }
 }
@@ -192,6 +196,16 @@ pub enum LinkError {
     /// A TUN device: a right is missing, or the kernel has none.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// A relay to which nothing was sent.
+    #[error(
+        "no {datagram} came within {waited:.0}: send to the relay's address, or leave out --duration to wait without end"
+    )]
+    Unused {
+        /// What would have begun the time of the links.
+        datagram: &'static str,
+        /// How long the relay has waited.
+        waited: TimeDelta,
+    },
     /// A program that cannot be started.
     #[error("cannot start \"{program}\": {source}: check the name")]
     Start {
@@ -359,7 +373,7 @@ fn sleeper(options: &LinkOptions) -> SleeperConfig {
 ///
 /// # Errors
 ///
-/// [`LinkError::Socket`] names the address that is not available.
+/// [`LinkError::Socket`] names the address that is not available. [`LinkError::Unused`]: there is a duration, and nothing came.
 pub fn relay(
     plan: &LinkPlan<'_>,
     pairs: &[UdpPair],
@@ -384,7 +398,23 @@ pub fn relay(
         sleeper: sleeper(options),
         ..LiveConfig::default()
     };
-    let live = world.run(&mut shell, &config, |_| ControlFlow::Continue(()), report);
+    let patience = options.duration.filter(|_| options.start.is_none()).map(|run| run.max(options.patience));
+    let mut unused = None;
+    let look = |now: Timestamp| {
+        let waited = clock.now().saturating_since(Timestamp::ZERO);
+        match patience {
+            Some(patience) if now == Timestamp::ZERO && waited >= patience => {
+                unused = Some(waited);
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    };
+    let live = world.run(&mut shell, &config, look, report);
+    if let Some(waited) = unused {
+        let datagram = if options.with_media { "RTP or RTCP datagram" } else { "datagram of a stream" };
+        return Err(LinkError::Unused { datagram, waited });
+    }
     let counts = shell.report();
     let Finished { record, sleeper, granted } = world.finish(live, counts.kernel_dropped_packets, options);
     Ok(LinkRun { record, listen, relay: Some(counts), command: None, far: Vec::new(), sleeper, granted })
@@ -582,5 +612,28 @@ impl Addresses {
     fn near(self, mtu: u16) -> TunConfig {
         let v6 = self.v6.map(|(_, near)| (near, 64));
         TunConfig { v4: (self.near_v4, 30), v6, mtu, default_route: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{link::Ends, scenario::Document};
+
+    #[test]
+    fn a_relay_with_a_duration_and_nothing_to_relay_ends() {
+        let text = "duration = \"1 s\"\n[[link]]\nid = \"path\"\nfrom = \"a\"\nto = \"b\"\nreverse = {}\n";
+        let scenario = Document::parse(text, "path.toml").and_then(|links| links.links(&[])).unwrap();
+        let plan = LinkPlan::new(&scenario, 1, &Ends::default()).unwrap();
+        let (listen, target) = ("127.0.0.1:0".parse().unwrap(), "127.0.0.1:9".parse().unwrap());
+        let run = |duration: i64, patience: i64, with_media| {
+            let [duration, patience] = [duration, patience].map(TimeDelta::from_millis);
+            let options =
+                LinkOptions { duration: Some(duration), patience, with_media, ..LinkOptions::default() };
+            relay(&plan, &[UdpPair { listen, target }], &options, |_| (), |_| ()).unwrap_err().to_string()
+        };
+        let begins = "no datagram of a stream came within ";
+        assert!(run(50, 200, false).starts_with(begins) && run(200, 50, false).starts_with(begins));
+        assert!(run(50, 50, true).starts_with("no RTP or RTCP datagram came within "));
     }
 }

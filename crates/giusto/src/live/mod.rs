@@ -138,7 +138,7 @@ pub fn run(
         max_lateness: MAX_LATENESS,
         realtime: None,
         start: Some(began.clone()),
-        with_media: false,
+        ..LinkOptions::default()
     };
     let settings = CallSettings { began: Some(began), ..settings() };
 
