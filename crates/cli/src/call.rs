@@ -28,10 +28,7 @@ use giusto::{
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{MOST_VIDEOS, Setting, load_controller},
-    view::{
-        html,
-        trace::{TraceFile, TraceFileError},
-    },
+    view::{html, trace::TraceFile},
     watch::SharedFeed,
     whole_file::{self, Content},
 };
@@ -359,7 +356,7 @@ fn with_peer(
     let protection = peer.protection.take(matches!(awaits, Awaits::Answer(_)))?;
     let feed = peer.live.start("giusto call", awaits, page)?;
     let capture = peer.pcap.as_deref().map(CallCapture::create).transpose();
-    let capture = capture.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
+    let capture = capture.map_err(|error| UsageError::of_file("--pcap", error))?;
     let save = save.map(SaveTarget::create).transpose();
     let settings = CallSettings {
         keys: protection.keys,
@@ -375,6 +372,7 @@ fn with_peer(
         ..CallSettings::default()
     };
     let outcome = run(settings, page);
+    let capture = capture.filter(|_| !is_misuse(&outcome));
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
             complain(&note);
@@ -382,6 +380,11 @@ fn with_peer(
         complain(&format!("wrote {}", path.display()));
     }
     outcome
+}
+
+/// Whether a call failed before it began, so that its recordings are left out.
+fn is_misuse<T>(outcome: &anyhow::Result<T>) -> bool {
+    outcome.as_ref().is_err_and(anyhow::Error::is::<UsageError>)
 }
 
 impl Run for CallerArgs {
@@ -429,8 +432,7 @@ fn call(
     let log = match (&args.media.session_log, plan.session_info()) {
         (None, _) => None,
         (Some(path), Some(info)) => Some(
-            SessionLog::create(path, &info)
-                .map_err(|error| UsageError::new(format!("--session-log {error}")))?,
+            SessionLog::create(path, &info).map_err(|error| UsageError::of_file("--session-log", error))?,
         ),
         (Some(_), None) => {
             misuse!("--session-log: this end sends no media with --reverse: leave out one of them")
@@ -453,10 +455,11 @@ fn call(
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
     let stopped = || stop.load(Ordering::Relaxed);
     let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, |live| complain(&live_line(live)));
-    if let Some(log) = log {
+    let records = records.map_err(usage);
+    if let Some(log) = log.filter(|_| !is_misuse(&records)) {
         log.finish()?;
     }
-    let records = records.map_err(usage)?;
+    let records = records?;
     LivePage::keep_result(page, live_result(&records));
     finish(&args.end, true, &records)
 }
@@ -676,9 +679,7 @@ fn video(args: &MediaArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInp
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {
-    let open = |path| {
-        create_trace(path).map_err(|error: TraceFileError| UsageError::new(format!("--trace {error}")))
-    };
+    let open = |path| create_trace(path).map_err(|error| UsageError::of_file("--trace", error));
     path.map(open).transpose()
 }
 

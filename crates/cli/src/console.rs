@@ -139,7 +139,7 @@ pub(crate) fn check_file(flag: &str, path: &Path, content: Content) -> Result<()
             .and_then(|_| WholeFile::create(path, content).map(drop)),
         _ => WholeFile::create(path, content).map(drop),
     };
-    checked.map_err(|error| UsageError::new(format!("{flag} {error}")))
+    checked.map_err(|error| UsageError::of_file(flag, error))
 }
 
 /// The columns of tables.

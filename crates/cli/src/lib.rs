@@ -74,7 +74,7 @@ A number without a unit is in bit/s, seconds or bytes; scenario files need the u
 Exit status:
     0  success, also of a run that Ctrl-C or a closed pipe ended early
     1  failure: no answer, a far end that disappeared (send, recv --once,
-       call), or an expectation that is not met (sim, sweep)
+       call), an expectation that is not met (sim, sweep), or a full disk
     2  wrong usage: a flag, an address or a file that cannot be used
     3  measured, but the figures cannot be trusted (send, recv, call, link,
        cbr, demo, compare --live): the machine was overloaded, or the counts do not add up
@@ -260,7 +260,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints an error; returns its exit status.
 fn failed(error: &anyhow::Error) -> ExitCode {
     console::complain(&format!("error: {}", message(error)));
-    ExitCode::from(if error.downcast_ref::<UsageError>().is_some() { 2 } else { 1 })
+    ExitCode::from(error.downcast_ref::<UsageError>().map_or(1, UsageError::status))
 }
 
 /// An error and its causes, each once: some errors include their cause.

@@ -163,7 +163,7 @@ impl Trace {
             misuse!("--trace {}: the trace is CSV: let the name end in .csv", path.display());
         }
         let create = WholeFile::create(path, Content::TRACE);
-        let file = create.map_err(|error| UsageError::new(format!("--trace {error}")))?;
+        let file = create.map_err(|error| UsageError::of_file("--trace", error))?;
         let mut trace = Self { path: path.to_owned(), file, failed: None };
         trace.line("time_ns,controller,event,target_bps,pacing_bps,window_bytes,from_bps,to_bps,cause\n");
         Ok(trace)

@@ -258,7 +258,7 @@ fn network(
     let mut trace = path.map(open).transpose()?;
     let chrome = args.chrome_trace.as_deref().map(|path| {
         let created = ChromeTrace::create(path, TraceNames::of(scenario));
-        created.map_err(|error| UsageError::new(format!("--chrome-trace {error}")))
+        created.map_err(|error| UsageError::of_file("--chrome-trace", error))
     });
     let mut chrome = chrome.transpose()?;
     let mut observers = (trace.as_mut().map(|(trace, _)| trace), chrome.as_mut());
@@ -403,11 +403,11 @@ fn outputs(args: &SimArgs, scenario: &Scenario) -> Result<Outputs, UsageError> {
     let mut outputs = Outputs::new();
     if let Some(path) = &args.session_log {
         let with = outputs.with_session_log(path, scenario, args.flow.as_deref());
-        outputs = with.map_err(|error| UsageError::new(format!("--session-log: {error}")))?;
+        outputs = with.map_err(|error| UsageError::of_file("--session-log", error))?;
     }
     if let Some(path) = &args.pcap {
         let with = outputs.with_capture(path, scenario);
-        outputs = with.map_err(|error| UsageError::new(format!("--pcap: {error}")))?;
+        outputs = with.map_err(|error| UsageError::of_file("--pcap", error))?;
     }
     Ok(outputs)
 }
@@ -453,17 +453,20 @@ pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     let place = folder.display();
     if folder.is_dir() {
         let result = folder.join("result.json");
-        let unusable = |error| UsageError::new(format!("--out {error}"));
+        let unusable = |error| UsageError::of_file("--out", error);
         return Ok(WholeFile::create(&result, Content::RESULT).map(drop).map_err(unusable)?);
     }
     if folder.exists() {
         misuse!("--out {place}: this is a file: give a folder");
     }
-    fs::create_dir_all(folder).map_err(|error| {
-        let fix = match error.kind() {
-            ErrorKind::StorageFull => "free some space or choose another disk",
-            _ => "choose a place that you may write to",
-        };
-        UsageError::new(format!("--out {place}: cannot make the folder: {error}: {fix}")).into()
+    let made = fs::create_dir_all(folder);
+    made.map_err(|error| match error.kind() {
+        ErrorKind::StorageFull => anyhow::anyhow!(
+            "--out {place}: cannot make the folder: {error}: free some space or choose another disk"
+        ),
+        _ => {
+            let problem = format!("cannot make the folder: {error}: choose a place that you may write to");
+            UsageError::new(format!("--out {place}: {problem}")).into()
+        }
     })
 }

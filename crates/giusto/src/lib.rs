@@ -36,6 +36,8 @@ mod confidence;
 #[cfg(feature = "system")]
 pub mod environment;
 pub mod explore;
+#[cfg(feature = "system")]
+mod fresh_file;
 #[cfg(test)]
 mod generated;
 #[cfg(feature = "system")]

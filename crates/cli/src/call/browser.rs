@@ -20,7 +20,7 @@ use giusto::{
 use giusto_congestion::{Algorithm, Limits};
 use giusto_units::DataRate;
 
-use super::{BrowserArgs, Repair, live_line, open_trace, print_record, without_timeline};
+use super::{BrowserArgs, Repair, is_misuse, live_line, open_trace, print_record, without_timeline};
 use crate::{
     command_line,
     console::{self, complain, print_json, print_text},
@@ -90,20 +90,21 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let trace = open_trace(args.end.trace.as_deref())?;
     let log = args.media.session_log.as_ref().map(|path| {
         SessionLog::create(path, &plan.session_info())
-            .map_err(|error| UsageError::new(format!("--session-log {error}")))
+            .map_err(|error| UsageError::of_file("--session-log", error))
     });
     let log = log.transpose()?;
     let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
-    if let Some(log) = log {
+    let outcome = outcome.map_err(|error| match error {
+        error @ BrowserRunError::Codec(_) => UsageError::new(error).into(),
+        BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
+            UsageError::new(format!("{error}: choose another address with --listen")).into()
+        }
+        error => anyhow::Error::from(error),
+    });
+    if let Some(log) = log.filter(|_| !is_misuse(&outcome)) {
         log.finish()?;
     }
-    let record = match outcome {
-        Err(error @ BrowserRunError::Codec(_)) => return Err(UsageError::new(error).into()),
-        Err(BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_)))) => {
-            return Err(UsageError::new(format!("{error}: choose another address with --listen")).into());
-        }
-        outcome => outcome?,
-    };
+    let record = outcome?;
     if let Some(out) = &args.end.out {
         write_report(out, &record)?;
     }

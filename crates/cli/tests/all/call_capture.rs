@@ -104,3 +104,67 @@ fn tshark_dissects_the_captures_of_both_ends() {
         }
     }
 }
+
+#[test]
+fn a_refused_command_leaves_earlier_recordings() {
+    let folder = Folder::with("");
+    let names = ["call.pcapng", "call.jsonl", "trace.json", "trace.csv", "new.pcapng", "new.jsonl"];
+    for name in &names[..4] {
+        fs::write(folder.path(name), "earlier").unwrap();
+    }
+    let call = ["call", "127.0.0.1:9", "--pcap"];
+    let sim = ["sim", "media", "--session-log", "call.jsonl"];
+    let listen = ["call", "--listen", "127.0.0.1:0", "--save"];
+    let cases: [&[&str]; 9] = [
+        &[&listen[..], &["new.ivf", "--trace", "trace.txt"]].concat(),
+        &[&listen[..], &["new.ivf", "--pcap", "missing/call.pcapng"]].concat(),
+        &[&call[..], &["call.pcapng", "--trace", "trace.txt"]].concat(),
+        &[&call[..], &["new.pcapng", "--trace", "trace.txt"]].concat(),
+        &[&call[..], &["call.pcapng", "--session-log", "missing/call.jsonl"]].concat(),
+        &[&call[..], &["call.pcapng", "--session-log", "call.jsonl", "--media", "missing.ivf"]].concat(),
+        &[&sim[..], &["--pcap", "missing/call.pcapng"]].concat(),
+        &[&sim[..], &["--pcap", "call.pcapng", "--chrome-trace", "missing/trace.json"]].concat(),
+        &[
+            "sim",
+            "media",
+            "--session-log",
+            "new.jsonl",
+            "--chrome-trace",
+            "trace.json",
+            "--pcap",
+            "missing/p",
+        ],
+    ];
+    for case in cases {
+        let refused = folder.run(case);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{case:?} {said}");
+        assert!(!said.contains("wrote"), "{case:?} {said}");
+        let mut found = folder.others();
+        found.sort();
+        assert_eq!(found, ["call.jsonl", "call.pcapng", "trace.csv", "trace.json"], "{case:?}");
+        for name in &names[..4] {
+            assert_eq!(fs::read_to_string(folder.path(name)).unwrap(), "earlier", "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_failure_whatever_is_written() {
+    let folder = Folder::with("");
+    let session = ["sim", "media", "--session-log", "call.jsonl", "--set", "duration=40s"];
+    assert_eq!(folder.run(&session).status.code(), Some(0));
+    let cases: [&[&str]; 5] = [
+        &["sim", "media", "--session-log", "/dev/full"],
+        &["sim", "media", "--pcap", "/dev/full"],
+        &["sim", "media", "--chrome-trace", "/dev/full"],
+        &["replay", "call.jsonl", "--out", "/dev/full"],
+        &["call", "127.0.0.1:9", "--video", "0", "--audio", "--pcap", "/dev/full"],
+    ];
+    for case in cases {
+        let failed = folder.run(case);
+        let said = text(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{case:?} {said}");
+        assert!(said.contains("free some space or choose another disk"), "{case:?} {said}");
+    }
+}

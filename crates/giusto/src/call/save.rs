@@ -1,7 +1,6 @@
 //! Saves the received video of a call.
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -15,7 +14,10 @@ use giusto_session::{
 use giusto_units::{TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::whole_file::{Content, WriteError};
+use crate::{
+    fresh_file::Replacing,
+    whole_file::{Content, WriteError},
+};
 
 /// What was saved of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ pub struct SaveTarget {
     path: PathBuf,
     kind: Kind,
     /// Taken by the first call.
-    file: Arc<Mutex<Option<File>>>,
+    file: Arc<Mutex<Option<Replacing>>>,
 }
 
 impl SaveTarget {
@@ -99,8 +101,7 @@ impl SaveTarget {
             }
         };
         // An earlier file is overwritten when a call begins.
-        let file = File::options().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
+        let file = Replacing::open(path).map_err(|error| WriteError::io(path, VIDEO, error).to_string())?;
         Ok(Self { path: path.to_owned(), kind, file: Arc::new(Mutex::new(Some(file))) })
     }
 
@@ -125,7 +126,8 @@ impl SaveTarget {
         if codec.is_none() && !has_audio {
             return None;
         }
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        file.keep();
         let mut saver = VideoSaver {
             path: self.path.clone(),
             out: BufWriter::new(file),
@@ -146,7 +148,6 @@ impl SaveTarget {
             late: 0,
             error: None,
         };
-        saver.error = saver.out.get_ref().set_len(0).err();
         let header = saver.header();
         saver.write(&header);
         Some(saver)
@@ -159,7 +160,7 @@ const VIDEO: Content = Content { name: "video", example: "received.ivf" };
 #[derive(Debug)]
 pub(crate) struct VideoSaver {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<Replacing>,
     /// Counts the frames, and writes them where there is no Matroska.
     writer: VideoWriter,
     matroska: Option<Box<Matroska>>,

@@ -77,6 +77,7 @@ impl ChromeTrace {
             trace.name(FIRST_LINK + place, "link", name);
         }
         trace.names = names;
+        trace.file.end_head()?;
         Ok(trace)
     }
 

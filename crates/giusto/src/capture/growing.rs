@@ -1,14 +1,16 @@
 //! A file that grows during a run, up to a maximum size.
 
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use giusto_units::{TimeDelta, Timestamp};
 
-use crate::whole_file::{Content, WriteError};
+use crate::{
+    fresh_file::FreshFile,
+    whole_file::{Content, WriteError},
+};
 
 /// The longest time between two flushes: what a killed process can lose.
 const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
@@ -19,7 +21,7 @@ pub(super) struct Growing {
     path: PathBuf,
     content: Content,
     /// `None` after an error, or at the maximum size.
-    file: Option<BufWriter<File>>,
+    file: Option<FreshFile>,
     failed: Option<io::Error>,
     bytes: u64,
     max_bytes: u64,
@@ -28,18 +30,26 @@ pub(super) struct Growing {
 }
 
 impl Growing {
+    /// Opens a file, whose head is to be written.
     pub(super) fn create(path: &Path, content: Content, max_bytes: u64) -> Result<Self, WriteError> {
-        let file = File::create(path).map_err(|source| WriteError::io(path, content, source))?;
+        let file = FreshFile::open(path);
+        let file = file.map_err(|source| WriteError::io(path, content, source))?;
         Ok(Self {
             path: path.to_owned(),
             content,
-            file: Some(BufWriter::new(file)),
+            file: Some(file),
             failed: None,
             bytes: 0,
             max_bytes,
             is_cut: false,
             flushed: Timestamp::ZERO,
         })
+    }
+
+    /// The head has been written: a file of which no more is written leaves an earlier one of its name.
+    pub(super) fn end_head(&mut self) -> Result<(), WriteError> {
+        let ended = self.file.as_mut().map_or(Ok(()), FreshFile::end_head);
+        ended.map_err(|source| WriteError::io(&self.path, self.content, source))
     }
 
     /// Appends `item`, or ends the file if that would make it too large.
@@ -65,7 +75,7 @@ impl Growing {
 
     /// Completes the file. Returns its path, and what is to be said about it.
     pub(super) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
-        let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
+        let flushed = self.file.take().map_or(Ok(()), FreshFile::close);
         if let Err(source) = self.failed.map_or(flushed, Err) {
             return Err(WriteError::io(&self.path, self.content, source));
         }

@@ -11,6 +11,6 @@ mod tests;
 
 pub use call::CallCapture;
 pub use chrome::ChromeTrace;
-pub use outputs::Outputs;
 pub(crate) use outputs::session_info;
+pub use outputs::{OutputError, Outputs};
 pub use pcapng::{Capture, Direction, UdpDatagram};

@@ -20,6 +20,18 @@ use crate::{
 /// The port of both ends (RFC 3551 §8: the default of RTP). RTCP shares it (RFC 5761).
 const PORT: u16 = 5004;
 
+/// Why a file of a run cannot be written. The text names the flow, the scenario or the file, and the fix.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The scenario has no such flow.
+    #[error("{0}")]
+    Flow(String),
+    /// The file.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 /// Files that show one media flow of a run, or all of it. They are opened before the run.
 #[derive(Debug, Default)]
 pub struct Outputs {
@@ -41,15 +53,15 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// The text names the flow or the file, and the fix.
+    /// [`OutputError`] names the flow or the file, and the fix.
     pub fn with_session_log(
         mut self,
         path: &Path,
         scenario: &Scenario,
         flow: Option<&str>,
-    ) -> Result<Self, String> {
-        let (name, spec) = media_flow(scenario, flow)?;
-        let log = SessionLog::create(path, &session_info(&name, spec)).map_err(|error| error.to_string())?;
+    ) -> Result<Self, OutputError> {
+        let (name, spec) = media_flow(scenario, flow).map_err(OutputError::Flow)?;
+        let log = SessionLog::create(path, &session_info(&name, spec))?;
         self.session_log = Some((name, log));
         Ok(self)
     }
@@ -59,12 +71,12 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// The text names the file or the scenario, and the fix.
-    pub fn with_capture(mut self, path: &Path, scenario: &Scenario) -> Result<Self, String> {
+    /// [`OutputError`] names the file or the scenario, and the fix.
+    pub fn with_capture(mut self, path: &Path, scenario: &Scenario) -> Result<Self, OutputError> {
         if !scenario.flows().iter().any(|flow| matches!(flow.kind, FlowKind::Media(_))) {
-            return Err(NO_MEDIA.to_owned());
+            return Err(OutputError::Flow(NO_MEDIA.to_owned()));
         }
-        let capture = Capture::create(path, "sender", 0).map_err(|error| error.to_string())?;
+        let capture = Capture::create(path, "sender", 0)?;
         self.capture = Some(Arc::new(Mutex::new(capture)));
         Ok(self)
     }

@@ -109,6 +109,7 @@ impl Capture {
         option(&mut body, 9, &[NANOSECONDS]);
         option(&mut body, 0, &[]);
         capture.block(Timestamp::ZERO, INTERFACE, &body);
+        capture.file.end_head()?;
         Ok(capture)
     }
 

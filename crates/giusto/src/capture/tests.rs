@@ -114,5 +114,5 @@ fn a_capture_needs_a_media_flow() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pcapng");
     let error = Outputs::new().with_capture(&path, &scenario).unwrap_err();
-    assert!(error.contains("no flow of kind media") && !path.exists(), "{error}");
+    assert!(error.to_string().contains("no flow of kind media") && !path.exists(), "{error}");
 }

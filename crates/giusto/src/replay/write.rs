@@ -1,8 +1,7 @@
 //! Writes session logs.
 
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -17,7 +16,10 @@ use super::{
     event::{Event, Message, SessionInfo},
     wire::{Head, Item, Packets},
 };
-use crate::whole_file::{Content, WriteError};
+use crate::{
+    fresh_file::FreshFile,
+    whole_file::{Content, WriteError},
+};
 
 /// The longest time between two flushes, by the session's clock: what a killed process can lose.
 const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
@@ -26,7 +28,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 2_000_000_000;
 
 /// A session log under construction.
 ///
-/// The file appears at once and grows; it is readable up to the last flush, at most a second ago, even if the process is killed. When
+/// The file grows from the first event on, in place of an earlier one; it is readable up to the last flush, at most a second ago, even if the process is killed. When
 /// it reaches its maximum size, it ends there, and the session goes on without it.
 ///
 /// # Example
@@ -87,7 +89,7 @@ impl SessionLog {
     /// [`WriteError`] names the path and the fix.
     pub fn create_limited(path: &Path, info: &SessionInfo, max_bytes: u64) -> Result<Self, WriteError> {
         let failed = |source| WriteError::io(path, Content::SESSION_LOG, source);
-        let file = BufWriter::new(File::create(path).map_err(failed)?);
+        let file = FreshFile::open(path).map_err(failed)?;
         let mut writer = Writer {
             path: path.to_owned(),
             file: Some(file),
@@ -103,8 +105,8 @@ impl SessionLog {
             last: None,
         };
         writer.write(&Head::from(info));
-        writer.flush();
-        match writer.failed.take() {
+        let ended = writer.file.as_mut().map_or(Ok(()), FreshFile::end_head);
+        match writer.failed.take().or(ended.err()) {
             Some(source) => Err(failed(source)),
             None => Ok(Self(Arc::new(Mutex::new(writer)))),
         }
@@ -125,7 +127,9 @@ impl SessionLog {
             if !writer.is_cut {
                 writer.end("session ended");
             }
-            writer.file = None;
+            if let Some(Err(error)) = writer.file.take().map(FreshFile::close) {
+                writer.fail(error);
+            }
             match writer.failed.take() {
                 Some(source) => Err(WriteError::io(&writer.path, Content::SESSION_LOG, source)),
                 None => Ok(Written {
@@ -177,7 +181,7 @@ fn event(call: &Call<'_>) -> Option<Event> {
 struct Writer {
     path: PathBuf,
     /// `None` after the end.
-    file: Option<BufWriter<File>>,
+    file: Option<FreshFile>,
     /// The first error.
     failed: Option<io::Error>,
     packets: Packets,
