@@ -1,13 +1,16 @@
 //! `giusto completions`, `giusto man` and `giusto schema`: what a shell, `man` and an editor need to know.
 
-use std::{fs, io, path::Path, process::ExitCode};
+use std::{fs, path::Path, process::ExitCode};
 
 use clap::{
     Command,
     builder::{PossibleValue, PossibleValuesParser},
 };
 use clap_complete::Shell;
-use giusto::scenario;
+use giusto::{
+    scenario,
+    whole_file::{Content, WriteError},
+};
 
 use crate::{
     console::{print_json, print_text},
@@ -33,12 +36,10 @@ pub(crate) fn completions(shell: Shell, mut command: Command) -> anyhow::Result<
 
 /// Writes a page for `command` and one for each of its subcommands to `directory`.
 pub(crate) fn man(directory: &Path, command: Command) -> anyhow::Result<ExitCode> {
-    let unusable = |what: &str, error: io::Error| {
-        let fix = "choose a directory that you may write to";
-        UsageError::new(format!("{}: cannot {what}: {error}: {fix}", directory.display()))
-    };
-    fs::create_dir_all(directory).map_err(|error| unusable("make the directory", error))?;
-    clap_mangen::generate_to(command, directory).map_err(|error| unusable("write the pages", error))?;
+    let pages = Content { name: "man pages", example: "giusto.1" };
+    let unusable = |error| UsageError::of_file("man:", WriteError::io(directory, pages, error));
+    fs::create_dir_all(directory).map_err(unusable)?;
+    clap_mangen::generate_to(command, directory).map_err(unusable)?;
     Ok(ExitCode::SUCCESS)
 }
 
