@@ -34,6 +34,9 @@ const EPOCH: f64 = 1e8;
 /// No recording has times above this, in seconds, which is in the year 5138: the file has another unit.
 const LATEST: f64 = 1e11;
 
+/// No link has a rate above this, in bit/s: the file has another unit.
+const HIGHEST: f64 = 1e15;
+
 /// Without a unit, no rate of a link is lower: the file has another unit, bit/s.
 const LEAST_PEAK: f64 = 1000.0;
 
@@ -175,6 +178,11 @@ impl Columns {
             date @ When::Date(_) => date,
         };
         let bps = number(rate).ok_or_else(|| wrong(rate))? * self.rate.1;
+        if bps > HIGHEST {
+            return Err(format!(
+                "the rate {bps:e} bit/s is more than 1 Pbit/s: correct it, or the unit in the header"
+            ));
+        }
         Ok(Some((time, bps)))
     }
 }
@@ -440,6 +448,7 @@ mod tests {
             format!("{line}: {what}")
         };
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,fast\n"), @r#"3: expected a number of at least 0, found "fast": correct the line, or remove it"#);
+        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,2e12\n"), @"3: the rate 2e15 bit/s is more than 1 Pbit/s: correct it, or the unit in the header");
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
         insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @r#"1: no column of times in "rate_kbps,cell": name it time_s, or Timestamp"#);
         insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @r#"1: no column of rates up in "time,dl_kbps": it has dl_kbps, of direction down"#);
