@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._record import RunRecord
 from giusto._statistics import Distribution
@@ -122,6 +123,7 @@ class CallRecord(RunRecord):
         return f"<giusto.CallRecord, {self.call.role} of {self.call.far_end}, {self.duration_s:g} s>"
 
 
+@checked
 def call(
     host: str,
     port: int = PORT,
@@ -269,6 +271,7 @@ class Listener:
         return f"<giusto.Listener {self.host} port {self.port}>"
 
 
+@checked
 def listen(
     host: str,
     port: int = PORT,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._record import Check
 from giusto._scenario import Value, _setting
 
@@ -83,6 +84,7 @@ class CityRun:
         return f"<giusto.CityRun {self._values['scenario']!r}, seed {self.seed}>"
 
 
+@checked
 def city(
     scenario: str | os.PathLike[str], seed: int | None = None, *, set: Mapping[str, Value] | None = None
 ) -> CityRun:

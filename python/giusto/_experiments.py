@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from giusto import _giusto, _html
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._engines import engine_of
 from giusto._progress import Report, reporter
@@ -98,6 +99,7 @@ class Sweep:
         _write_parquet(Path(folder), {"flows": self.flows, "links": self.links})
 
 
+@checked
 def sweep(
     scenario: Scenario | str | os.PathLike[str],
     set: Mapping[str, Iterable[Value | type[Controller]]] | None = None,
@@ -170,7 +172,7 @@ def sweep(
     own = list(planned._controllers)
     values = [(path, [value]) for path, value in planned._settings]
     for path, given_values in (set or {}).items():
-        if isinstance(given_values, (str, Mapping)):
+        if isinstance(given_values, (str, Mapping)) or not isinstance(given_values, Iterable):
             raise TypeError(f"{path}: expected a list of values, found {given_values!r}: put it into a list")
         values.append((path, [_setting(value, own) for value in given_values]))
     if shard is not None and out is None:
@@ -236,6 +238,7 @@ class Benchmark:
         _write_parquet(Path(folder), {"runs": self.runs})
 
 
+@checked
 def benchmark(
     controllers: Sequence[str | type[Controller]] | None = None,
     scenarios: int = 92,
@@ -309,6 +312,7 @@ def benchmark(
     return result
 
 
+@checked
 def merge(parts: Iterable[str | os.PathLike[str]]) -> Sweep | Benchmark:
     """Put the shards of a sweep or of a benchmark together.
 

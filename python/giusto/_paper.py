@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giusto import _giusto, plot
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._experiments import sweep
 from giusto._run import run
@@ -52,6 +53,7 @@ class Row:
     intervals: dict[str, tuple[float, float | None, float | None] | None]
 
 
+@checked
 def paper(
     scenarios: Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]],
     controllers: Sequence[str | type[Controller]] = ("gcc:libwebrtc", "scream:v2", "tempo"),

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._record import RunRecord
 from giusto._scenario import Scenario, Value, scenario_of
 
 
+@checked
 def run(
     scenario: Scenario | str | os.PathLike[str],
     seed: int | None = None,

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._controller import Controller
 
 # Keys that end in one of these take numbers in that unit.
@@ -257,6 +258,7 @@ def scenario_of(scenario: Scenario | str | os.PathLike[str]) -> Scenario:
     return Scenario.load(scenario)
 
 
+@checked
 def rate_steps(times_s: Iterable[float], rates_bps: Iterable[float], period_s: float | None = None) -> dict[str, Any]:
     """Return a rate that changes at given times, for `Link` or for ``Flow(kind="cbr")``.
 
@@ -279,6 +281,7 @@ def rate_steps(times_s: Iterable[float], rates_bps: Iterable[float], period_s: f
     return {**steps, "period": _time(period_s)}
 
 
+@checked
 def delay_steps(times_s: Iterable[float], delays_ms: Iterable[float]) -> dict[str, Any]:
     """Return a propagation delay that changes at given times, for `Link`.
 
@@ -292,6 +295,7 @@ def delay_steps(times_s: Iterable[float], delays_ms: Iterable[float]) -> dict[st
     return _steps(times_s, [_time(delay / 1e3) for delay in _numbers("delays_ms", delays_ms)])
 
 
+@checked
 def loss_steps(times_s: Iterable[float], ratios: Iterable[float]) -> dict[str, Any]:
     """Return a probability of loss that changes at given times, for `Link`.
 
@@ -305,6 +309,7 @@ def loss_steps(times_s: Iterable[float], ratios: Iterable[float]) -> dict[str, A
     return _steps(times_s, _numbers("ratios", ratios, 1.0))
 
 
+@checked
 def loss_packets(lost: Iterable[int]) -> dict[str, Any]:
     """Return losses of given packets, for `Link`.
 
@@ -319,6 +324,7 @@ def loss_packets(lost: Iterable[int]) -> dict[str, Any]:
     return {"packets": _integers("lost", values)}
 
 
+@checked
 def frame_sizes(sizes_bytes: Iterable[int], **keys: Any) -> dict[str, Any]:
     """Return a video whose frames have recorded sizes, for ``Flow(kind="media", video=…)``.
 

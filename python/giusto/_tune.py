@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._engines import Engine, engine_of
 from giusto._experiments import _jobs
 from giusto._progress import Report, reporter
@@ -71,6 +72,7 @@ class Constant:
     value: float
 
 
+@checked
 def constants(controller: str) -> dict[str, Constant]:
     """Return the constants of a controller that can be set, by their names.
 
@@ -185,6 +187,7 @@ class Tuning:
         csv.write_csv(self.trials, path / "trials.csv")
 
 
+@checked
 def tune(
     controller: str,
     constants: Iterable[str] | Mapping[str, tuple[float, float] | None] | None = None,

@@ -1,0 +1,46 @@
+"""Wrong types are named: the function, the argument, what is expected and what was found."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import giusto
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("run", {"scenario": "first", "seed": 1.5}, "giusto.run: seed: expected int or None, found 1.5 (float)"),
+        ("run", {"scenario": 7}, "giusto.run: scenario: expected Scenario or str or os.PathLike[str], found 7 (int)"),
+        ("run", {"scenario": "first", "timeline": 1}, "giusto.run: timeline: expected bool, found 1 (int)"),
+        ("run", {"scenario": "first", "set": "a=1"}, "giusto.run: set: expected Mapping"),
+        ("run", {"scenario": "first", "set": {1: 2}}, "giusto.run: set: expected strings as keys, found 1"),
+        ("run", {"scenario": "first", "sed": 1}, "giusto.run: got an unexpected keyword argument 'sed'"),
+        ("sweep", {"scenario": "first", "seeds": 3}, "giusto.sweep: seeds: expected Iterable[int], found 3 (int)"),
+        ("sweep", {"scenario": "first", "set": {"seed": 1}}, "seed: expected a list of values, found 1: put it into a list"),
+        ("merge", {"parts": "whole"}, "giusto.merge: parts: expected Iterable[str or os.PathLike[str]], found 'whole' (str)"),
+        ("constants", {"controller": None}, "giusto.constants: controller: expected str, found None (NoneType)"),
+        ("rate_steps", {"times_s": 1, "rates_bps": [1]}, "giusto.rate_steps: times_s: expected Iterable[float], found 1 (int)"),
+        ("frame_sizes", {"sizes_bytes": "12"}, "giusto.frame_sizes: sizes_bytes: expected Iterable[int], found '12' (str)"),
+        ("call", {"host": "127.0.0.1", "encoder": 1}, "giusto.call: encoder: expected"),
+    ],
+)
+def test_a_wrong_type_is_named(name: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        getattr(giusto, name)(**arguments)
+    assert str(raised.value).startswith(message), raised.value
+
+
+def test_a_number_that_is_too_large_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^giusto.benchmark: a number is out of range: scenarios=-1$"):
+        giusto.benchmark(["fixed"], scenarios=-1)
+
+
+def test_types_that_stand_for_others_are_accepted() -> None:
+    assert giusto.run("first", seed=np.int64(2), timeline=np.bool_(False)).seed == 2
+    assert len(giusto.sweep("first", seeds=np.arange(1, 3)).flows) == 2
+    assert giusto.rate_steps(np.array([0.0, 1.0]), (rate for rate in (1e6, 2e6)), period_s=np.float32(3))
+    assert list(inspect.signature(giusto.run).parameters)[:2] == ["scenario", "seed"]
