@@ -17,13 +17,15 @@ pub fn figures(run: &RunResult) -> Vec<(&'static str, String)> {
 }
 
 fn stream(run: &RunResult) -> [(&'static str, Option<String>); 11] {
+    // Nobody has said at which rate an unannounced stream is sent.
+    let is_asked = run.rate_bps.is_some() || run.strategy != "unknown";
     let period = |nanos| TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX)).to_string();
     [
         ("from", run.from.clone()),
         ("to", run.to.clone()),
         ("format", run.format.clone()),
         ("sender", Some(run.sender().to_owned())),
-        ("requested rate", Some(asked_rate(run.rate_bps))),
+        ("requested rate", is_asked.then(|| asked_rate(run.rate_bps))),
         ("payload", run.size_bytes.map(|bytes| format!("{bytes} B"))),
         ("per cycle", run.packets_per_cycle.map(|n| plural(n.into(), "datagram", "datagrams"))),
         ("period", run.period_ns.map(period)),

@@ -343,6 +343,15 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_nobody_has_asked_for_is_not_shown() {
+        let of = |strategy: &str| {
+            super::run(&RunResult { strategy: strategy.to_owned(), rate_bps: None, ..sample()[1].clone() })
+        };
+        assert!(of("max").contains("requested rate   max\n"), "{}", of("max"));
+        assert!(!of("unknown").contains("requested rate"), "{}", of("unknown"));
+    }
+
+    #[test]
     fn one_run_shows_its_known_figures() {
         let text = super::run(&sample()[1]);
         insta::assert_snapshot!(text, @r"
