@@ -33,6 +33,10 @@ class CityRun:
         self._run = run
         self._values: dict[str, Any] = json.loads(run.json())
 
+    def __reduce__(self) -> Any:
+        what = "take its `to_dict()`"
+        raise TypeError(f"giusto.{type(self).__name__} cannot be pickled or copied: {what}")
+
     @property
     def figures(self) -> dict[str, Any]:
         """Figures of calls, radio and file transfers by their names in JSON: `frame_tail_ms`, `received_video_bps`, …."""

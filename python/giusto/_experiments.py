@@ -38,6 +38,10 @@ class Sweep:
         self._result = result
         self._values = json.loads(result.json())
 
+    def __reduce__(self) -> Any:
+        what = "take its `flows` and `links`, or read the folder of `out` with `giusto.merge`"
+        raise TypeError(f"giusto.{type(self).__name__} cannot be pickled or copied: {what}")
+
     @cached_property
     def flows(self) -> pyarrow.Table:
         """One row for each run and flow: the values that were set, `scenario`, `seed`, `passed`, `judged`, and statistics of the flow.
@@ -199,6 +203,10 @@ class Benchmark:
 
     def __init__(self, result: _giusto.Benchmark) -> None:
         self._result = result
+
+    def __reduce__(self) -> Any:
+        what = "take its `runs` or `summary`, or read the folder of `out` with `giusto.merge`"
+        raise TypeError(f"giusto.{type(self).__name__} cannot be pickled or copied: {what}")
 
     @cached_property
     def runs(self) -> pyarrow.Table:

@@ -165,6 +165,10 @@ class RunRecord:
     def __init__(self) -> None:
         raise TypeError("giusto.run makes records")
 
+    def __reduce__(self) -> Any:
+        what = "take its `to_dict()`, or its flows"
+        raise TypeError(f"giusto.{type(self).__name__} cannot be pickled or copied: {what}")
+
     @classmethod
     def _of(cls, result: _giusto.Run) -> Self:
         record = cls.__new__(cls)

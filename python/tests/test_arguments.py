@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from typing import Any
 
 import giusto
@@ -44,3 +46,13 @@ def test_types_that_stand_for_others_are_accepted() -> None:
     assert len(giusto.sweep("first", seeds=np.arange(1, 3)).flows) == 2
     assert giusto.rate_steps(np.array([0.0, 1.0]), (rate for rate in (1e6, 2e6)), period_s=np.float32(3))
     assert list(inspect.signature(giusto.run).parameters)[:2] == ["scenario", "seed"]
+
+
+def test_results_that_cannot_be_pickled_say_what_to_take() -> None:
+    record = giusto.run("first")
+    with pytest.raises(TypeError, match=r"giusto.RunRecord cannot be pickled or copied: take its `to_dict\(\)`"):
+        pickle.dumps(record)
+    with pytest.raises(TypeError, match="giusto.Sweep cannot be pickled or copied"):
+        copy.deepcopy(giusto.sweep("first", seeds=[1]))
+    assert repr(pickle.loads(pickle.dumps(record.flow("voice")))) == repr(record.flow("voice"))
+    assert pickle.loads(pickle.dumps(record.to_dict())) == record.to_dict()
