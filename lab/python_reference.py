@@ -29,7 +29,8 @@ SUBJECTS = {
     "Controllers": ["Controller", "Limits", "Target", "Probe", "SentPacket", "Feedback", "PacketReport", "NadaReport"]
     + ["QueueState", "StreamState", "controllers", "constants", "Constant", "RateControl"],
     "Calls": ["call", "CallRecord", "CallFigures", "listen", "Listener"],
-    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "merge", "tune", "Tuning", "paper"],
+    "Sweeps and benchmarks": ["sweep", "Sweep", "benchmark", "Benchmark", "Leaderboard", "merge"]
+    + ["tune", "Tuning", "paper"],
 }
 PLOTS = ["record", "compare", "interactive", "Page"]
 

@@ -32,6 +32,7 @@ from giusto._giusto import (
     StreamState,
     Target,
 )
+from giusto._leaderboard import Leaderboard
 from giusto._paper import paper
 from giusto._record import (
     Check,
@@ -70,6 +71,7 @@ __all__ = [
     "Feedback",
     "Flow",
     "FlowRecord",
+    "Leaderboard",
     "Limits",
     "Link",
     "LinkRecord",
