@@ -68,7 +68,7 @@ struct Printed<'a> {
 
 pub(crate) fn run(args: &SweepArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let document = explore::load(&args.file).map_err(UsageError::from)?;
-    let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() };
+    let sweep = Sweep { document, values: args.set.clone(), seeds: args.seeds.clone() }.spelled();
     sweep.check().map_err(UsageError::new)?;
     let planned = sweep.plan_unless(&mut || stop.load(Ordering::Relaxed)).map_err(UsageError::from)?;
     let Some(planned) = planned else {

@@ -117,9 +117,9 @@ pub(crate) fn begin_sweep(
 ) -> Outcome<Begun> {
     let values: Vec<Values> = values.into_iter().map(|(path, values)| Values { path, values }).collect();
     let paths = values.iter().map(|values| values.path.clone()).collect();
+    let seeds = Seeds(seeds.into_iter().map(|seed| seed.0).collect());
     let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(value_error)?;
-    let sweep =
-        sweep::Sweep { document, values, seeds: Seeds(seeds.into_iter().map(|seed| seed.0).collect()) };
+    let sweep = sweep::Sweep { document, values, seeds }.spelled();
     sweep.check().map_err(value_error)?;
     let planned = plan(&sweep)?;
     let scenario = planned.first().map_or("", |run| run.scenario.name()).to_owned();

@@ -9,6 +9,7 @@ mod journal;
 mod outcome;
 mod part;
 mod plan;
+mod spelling;
 
 pub use fingerprint::fingerprint;
 pub use journal::{Journal, JournalError};
