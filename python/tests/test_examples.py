@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy
 import pytest
 from conftest import ROOT
 
@@ -191,3 +192,44 @@ def test_aiortc_sends_video_at_the_rate_of_a_controller(limit_bps: float | None)
         assert max(targets_bps) > 550_000 and result["dropped"] == 0
     else:
         assert targets_bps[-1] < 1.5 * limit_bps
+
+
+def test_a_policy_is_trained_as_the_example_says(tmp_path: Path) -> None:
+    training = example("train_policy")
+    made = list(training.train(2, candidates=4, calls=3, logs=3, threads=1))
+    again = list(training.train(2, candidates=4, calls=3, logs=3, threads=2))
+    # The same seed gives the same weights on any number of threads; each generation moves them.
+    assert len(made) == 3 and all(numpy.array_equal(own[0], other[0]) for own, other in zip(made, again))
+    assert all(numpy.isfinite(weights).all() and weights.shape == (training.SIZE,) for weights, _ in made)
+    assert not numpy.array_equal(made[0][0], made[1][0]) and 0.0 < made[2][1] < 1.0
+
+    path = tmp_path / "policy.json"
+    command = [sys.executable, EXAMPLES / "train_policy.py"]
+    short = ["--generations", "1", "--candidates", "4", "--calls", "2", "--logs", "2", "--threads", "1"]
+    done = subprocess.run([*command, "train", "--out", path, *short], capture_output=True, text=True)
+    assert done.returncode == 0 and "generation 1, " in done.stdout, done.stderr
+    options = ["--scenarios", "1", "--seeds", "a,b", "--board", tmp_path / "board.json"]
+    done = subprocess.run([*command, "judge", path, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("trained policy", "0.95 × received rate", "gcc:libwebrtc", "tempo"):
+        assert f"\n{name} " in done.stdout
+
+
+def test_the_evolution_strategy_of_the_example_finds_a_minimum() -> None:
+    evolution = example("train_policy").Evolution(numpy.full(8, 3.0), 0.5, 12, seed=1)
+    scales = 10.0 ** numpy.linspace(0, 3, 8)
+
+    def height(points: Any) -> Any:
+        return ((points - 1.0) ** 2 * scales).sum(-1)
+
+    before = height(evolution.mean)
+    for _ in range(250):
+        evolution.tell(-height(evolution.ask()))
+    # Random search in the same number of evaluations is no closer than about 1.
+    assert before > 1000 and height(evolution.mean) < 1e-6
+    cmaes = pytest.importorskip("cmaes")
+    theirs = cmaes.CMA(mean=numpy.full(8, 3.0), sigma=0.5, population_size=12, seed=1)
+    for _ in range(250):
+        theirs.tell([(point, height(point)) for point in (theirs.ask() for _ in range(12))])
+    # Another implementation gets as far, give or take its luck.
+    assert abs(numpy.log10(height(evolution.mean)) - numpy.log10(height(theirs.mean))) < 0.5 * -numpy.log10(height(theirs.mean))

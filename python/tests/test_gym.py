@@ -154,6 +154,24 @@ def test_a_policy_is_judged_by_the_benchmark() -> None:
     assert 0.2 < utility["follow"] <= 1
 
 
+def test_a_policy_has_the_utility_of_its_episodes(tmp_path: Path) -> None:
+    # Scenario 23 is static and begins with a large frame, whose packets are of the first step; in scenario 24 the rate rises.
+    for family, number in (("static", 23), ("step-up", 24)):
+        environment = gymnasium.wrappers.FrameStackObservation(
+            giusto.gym.Environment(families=[family], benchmark="held out"), 2
+        )
+        observation, _ = environment.reset(seed=1, options={"episode": number})
+        is_over, info = False, {}
+        while not is_over:
+            observation, _, _, is_over, info = environment.step(follow(observation))
+        own = giusto.gym.PolicyController(follow, stack=2, name="follow")
+        shard = f"{number + 1}/{number + 1}"
+        judged = giusto.benchmark([own], number + 1, seed="held out", shard=shard, out=tmp_path / family).runs
+        rows = [row for row in judged.to_pylist() if row["controller"] == "follow"]
+        assert [(row["scenario"], row["family"]) for row in rows] == [(number, family)]
+        assert rows[0]["utility"] == info["utility"] > 0.05
+
+
 def test_slips_are_named() -> None:
     environment = gymnasium.make("giusto/Scenario-v0", scenario=CALL).unwrapped
     environment.reset(seed=1)

@@ -12,7 +12,7 @@ import numpy
 
 from giusto import _giusto
 from giusto._controller import Controller
-from giusto._giusto import Feedback, Limits, QueueState, SentPacket
+from giusto._giusto import Feedback, Limits, QueueState, SentPacket, Target
 from giusto.gym._environment import STEP_S, Array, check_step, target
 
 # An action takes effect right after the end of a step, as in the environment.
@@ -104,19 +104,22 @@ class _Policy(Controller):
 
     def on_timeout(self, now_s: float, queue: QueueState) -> None:
         if self._ends_s is None:
-            # The call begins.
-            self._ends_s = self._began_s = now_s
-        if self._acts_s is not None and now_s >= self._acts_s - _AFTER_S / 2:
+            # The call begins, and the first action comes before the first packet.
+            self._ends_s = self._began_s = max(now_s - _AFTER_S, 0.0)
+            self._oldest_s = queue.oldest_s
             self._act()
-        elif self._acts_s is None and now_s >= self._ends_s - _AFTER_S / 2:
+        elif self._acts_s is not None and now_s >= self._acts_s - _AFTER_S / 2:
+            self._act()
+        elif now_s >= self._ends_s - _AFTER_S / 2:
             self._oldest_s = queue.oldest_s
             self._acts_s = self._ends_s + _AFTER_S
 
     def next_timeout(self) -> float | None:
         return self._ends_s if self._acts_s is None else self._acts_s
 
-    def target(self) -> float:
-        return self._rate_bps
+    def target(self) -> Target:
+        # Whole bit/s, as in the environment: other rounding would be another run.
+        return Target(self._rate_bps, pacing_bps=float(int(self._rate_bps) * 5 // 2))
 
     def _act(self) -> None:
         """End a step: observe, and take the next action."""
