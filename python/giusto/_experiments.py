@@ -127,7 +127,7 @@ def sweep(
         A `Scenario`, the path of a scenario file, its text (a string of several lines), or the name of a built-in scenario.
     set
         Values of each setting by its path: ``{"bottleneck.rate": ["1 Mbit/s", "5 Mbit/s"]}``. A value may be a controller, a list
-        or a table, such as that of `rate_steps`.
+        or a table, such as that of `rate_steps`. Results write it in one spelling: ``1 Mbit/s`` for ``1M`` and ``1000 kbit/s``.
     seeds
         Random seeds, each with every combination.
     shard
