@@ -12,10 +12,11 @@ use giusto_quinn::{
 };
 use quinn::{
     ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
-    congestion::CubicConfig, crypto::rustls::QuicClientConfig,
+    congestion::CubicConfig, crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
-use rustls::pki_types::PrivateKeyDer;
 use tokio::sync::mpsc;
+
+mod tls;
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -41,9 +42,7 @@ pub(crate) struct Receiver(pub(crate) Endpoint);
 
 impl Receiver {
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
-        let mut config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls::of_the_occasion()?)?));
         config.transport_config(Arc::new(transport()?));
         Ok(Self(Endpoint::server(config, address)?))
     }
@@ -98,7 +97,7 @@ async fn connect(address: SocketAddr, controller: &str) -> Result<(Endpoint, Con
         let limits = Limits::DEFAULT.with_max(DataRate::from_bps(8_000_000));
         GiustoConfig::named(controller, limits)?.configure(&mut transport);
     }
-    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(trusting_any()?)?));
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls::trusting_any()?)?));
     config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0)))?;
     let connection = endpoint.connect_with(config, address, "localhost")?.await?;
@@ -183,55 +182,4 @@ async fn write(
     }
     let _ = stream.finish();
     Ok(())
-}
-
-/// TLS that trusts any certificate: for an example alone.
-fn trusting_any() -> Result<rustls::ClientConfig, Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        .with_no_client_auth();
-    Ok(config)
-}
-
-#[derive(Debug)]
-struct AnyCertificate(Arc<rustls::crypto::CryptoProvider>);
-
-impl rustls::client::danger::ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &rustls::pki_types::CertificateDer<'_>,
-        _: &[rustls::pki_types::CertificateDer<'_>],
-        _: &rustls::pki_types::ServerName<'_>,
-        _: &[u8],
-        _: rustls::pki_types::UnixTime,
-    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
-        Ok(rustls::client::danger::ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &rustls::pki_types::CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &rustls::pki_types::CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
