@@ -59,7 +59,8 @@ impl Film {
             Self::Made { next, is_key } => {
                 let is_key = std::mem::take(is_key) || next.is_multiple_of(GROUP);
                 *next += 1;
-                let factor = if is_key { KEY_FRAME } else { (GROUP as f64 - KEY_FRAME) / (GROUP as f64 - 1.0) };
+                let factor =
+                    if is_key { KEY_FRAME } else { (GROUP as f64 - KEY_FRAME) / (GROUP as f64 - 1.0) };
                 let size = rate.as_bps() as f64 / 8.0 / FRAMES_PER_SECOND as f64 * factor;
                 let frame = VideoCodec::Vp8.synthetic_frame(DataSize::from_bytes(size as u64), is_key);
                 Some(Encoded { bytes: frame.to_vec().into(), is_key })

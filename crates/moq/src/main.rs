@@ -52,10 +52,15 @@ async fn main() -> Result<(), Error> {
             let files: Vec<Vec<u8>> = files.iter().map(fs::read).collect::<Result<_, _>>()?;
             let film = if files.is_empty() { Film::made() } else { Film::of_files(&files)? };
             let duration = Duration::try_from_secs_f64(seconds.parse()?)?;
-            let sent = publish::publish(address.parse()?, controller, film, duration, |text| println!("{text}")).await?;
+            let sent =
+                publish::publish(address.parse()?, controller, film, duration, |text| println!("{text}"))
+                    .await?;
             println!("{sent}");
             Ok(())
         }
-        _ => Err("expected relay ADDRESS, watch ADDRESS, or publish ADDRESS CONTROLLER SECONDS [FILE...]".into()),
+        _ => {
+            Err("expected relay ADDRESS, watch ADDRESS, or publish ADDRESS CONTROLLER SECONDS [FILE...]"
+                .into())
+        }
     }
 }

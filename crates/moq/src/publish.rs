@@ -85,7 +85,9 @@ pub(crate) async fn publish(
             second += 1;
         }
         if let Some(media) = &media {
-            if media.waiting(at).1 > GIVE_UP && let Some(late) = group.take() {
+            if media.waiting(at).1 > GIVE_UP
+                && let Some(late) = group.take()
+            {
                 late.abort(moq_net::Error::Old)?;
                 media.on_discarded();
                 film.request_key_frame();

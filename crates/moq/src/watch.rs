@@ -1,6 +1,10 @@
 //! The subscriber.
 
-use std::{fmt, net::SocketAddr, time::{Duration, Instant}};
+use std::{
+    fmt,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use moq_net::{Client, group, origin, time, track::Subscription};
@@ -82,8 +86,16 @@ impl Figures {
         let time = last.captured.saturating_sub(first.captured).as_secs_f64().max(1e-3);
         let mut delays: Vec<_> = frames.iter().map(|frame| frame.delay).collect();
         delays.sort_unstable();
-        let at = |percent: usize| delays.get((delays.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default();
-        Self { frames: frames.len(), goodput_mbps: bytes as f64 * 8e-6 / time, p50: at(50), p95: at(95), p99: at(99) }
+        let at = |percent: usize| {
+            delays.get((delays.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
+        };
+        Self {
+            frames: frames.len(),
+            goodput_mbps: bytes as f64 * 8e-6 / time,
+            p50: at(50),
+            p95: at(95),
+            p99: at(99),
+        }
     }
 }
 
@@ -94,7 +106,9 @@ impl fmt::Display for Figures {
         write!(
             f,
             "{frames} frames, goodput {goodput_mbps:.2} Mbit/s, frame delay p50 / p95 / p99 {} / {} / {} ms",
-            ms(p50), ms(p95), ms(p99)
+            ms(p50),
+            ms(p95),
+            ms(p99)
         )
     }
 }
