@@ -39,7 +39,7 @@ fn transport(controller: &str) -> Result<TransportConfig, Error> {
     Ok(transport)
 }
 
-/// An endpoint that accepts sessions of MoQ.
+/// An endpoint that accepts sessions of Media over QUIC.
 pub(crate) fn server(address: SocketAddr, controller: &str) -> Result<Endpoint, Error> {
     let mut crypto = tls::of_the_occasion()?;
     crypto.alpn_protocols = alpn();

@@ -84,7 +84,7 @@ async fn broadcast(controller: &'static str, film: Film, capacities: &[u64]) -> 
 fn within(frames: &[Frame], seconds: Range<u64>) -> Vec<Frame> {
     let start = frames[0].captured;
     let times = Duration::from_secs(seconds.start)..Duration::from_secs(seconds.end);
-    frames.iter().filter(|frame| times.contains(&(frame.captured - start))).cloned().collect()
+    frames.iter().filter(|frame| times.contains(&frame.captured.saturating_sub(start))).cloned().collect()
 }
 
 /// Groups begin with a key frame, and only they do; within a group no frame is missing; groups and frames arrive once.
@@ -144,7 +144,6 @@ async fn groups_that_wait_too_long_are_given_up() {
         frames.len()
     );
     let again = Figures::of(&within(&frames, 12..15));
-    println!("{published} {again}");
     assert!(again.frames > 45 && again.p50 < Duration::from_millis(250), "{again}");
 }
 
@@ -155,22 +154,21 @@ async fn a_film_changes_its_file_with_the_capacity() {
         include_bytes!("../../webrtc/tests/data/high.ivf"),
     ];
     let film = Film::of_files(&[low.to_vec(), high.to_vec()]).unwrap();
-    let (published, frames) = broadcast("tempo", film, &[1000, 100, 1000, 1000]).await;
+    let (published, frames) = broadcast("scream:v2", film, &[1000, 100, 1000]).await;
     let is_of = |file: &[u8], frame: &Frame| file.windows(frame.bytes.len()).any(|part| part == frame.bytes);
     assert!(
         frames.iter().all(|frame| is_of(low, frame) || is_of(high, frame)),
         "frames arrive as they are in the files"
     );
     assert!(
-        frames.len() as u64 <= published.frames && frames.len() > 200,
+        frames.len() as u64 <= published.frames && frames.len() > 150,
         "{published}, {} arrived",
         frames.len()
     );
-    let [before, during, after] = [1..5, 7..10, 14..20].map(|seconds| {
+    let [before, during, after] = [2..5, 7..10, 12..15].map(|seconds| {
         let frames = within(&frames, seconds);
         frames.iter().filter(|frame| is_of(high, frame)).count() as f64 / frames.len() as f64
     });
-    println!("{before} {during} {after}");
     assert!(
         during < 0.2 && before > during + 0.3 && after > during + 0.3,
         "of the larger file: {before}, then {during}, then {after}"

@@ -50,7 +50,7 @@ pub(crate) async fn watch(relay: SocketAddr) -> Result<Vec<Frame>, Error> {
     while let Some(frame) = frames.recv().await {
         all.push(frame);
     }
-    all.sort_by_key(|frame: &Frame| frame.captured);
+    all.sort_by_key(|frame: &Frame| (frame.group, frame.index));
     drop(session);
     session_driver.abort();
     origin_driver.abort();

@@ -12,7 +12,8 @@ use giusto_quinn::{
 };
 use quinn::{
     ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
-    congestion::CubicConfig, crypto::rustls::{QuicClientConfig, QuicServerConfig},
+    congestion::CubicConfig,
+    crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
 use tokio::sync::mpsc;
 
@@ -42,7 +43,8 @@ pub(crate) struct Receiver(pub(crate) Endpoint);
 
 impl Receiver {
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
-        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls::of_the_occasion()?)?));
+        let mut config =
+            ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls::of_the_occasion()?)?));
         config.transport_config(Arc::new(transport()?));
         Ok(Self(Endpoint::server(config, address)?))
     }
