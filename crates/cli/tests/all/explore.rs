@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Folder, chromium::Chromium, giusto, text};
+use crate::common::{Folder, browser::Browser, chromium::Chromium, giusto, text};
 use serde_json::Value;
 
 pub(crate) const CALL: &str = r#"
@@ -93,7 +93,7 @@ pub(crate) fn value(path: &str) -> String {
     format!(r#"document.querySelector('input[type=text][data-path="{path}"]')?.value"#)
 }
 
-pub(crate) fn settled_as(browser: &mut Chromium, condition: &str) {
+pub(crate) fn settled_as(browser: &mut impl Browser, condition: &str) {
     browser.wait(SETTLED);
     browser.wait(&format!("Boolean({condition})"));
     browser.wait(SETTLED);

@@ -1,4 +1,5 @@
-//! The page of `giusto explore --out`, which has the simulator in it, from a file in a headless Chromium. `make web` writes the simulator
+//! The page of `giusto explore --out`, which has the simulator in it, from a file in a headless
+//! Chromium and Firefox. `make web` writes the simulator
 //! to where the command looks for it.
 
 use std::{
@@ -9,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    common::{Folder, chromium::Chromium, giusto, json, run, text},
+    common::{Folder, browser::Browser, chromium::Chromium, firefox::Firefox, giusto, json, run, text},
     explore::{SETTLED, downloaded, settled_as, value},
 };
 
@@ -54,6 +55,20 @@ fn in_floats(value: Value) -> Value {
 #[ignore = "make web comes first"]
 fn a_page_from_a_file_simulates_as_the_command_does() {
     let Some(mut browser) = Chromium::start("a_page_from_a_file") else { return };
+    assert_simulates_as_the_command_does(&mut browser);
+    browser.resize(400, 900);
+    browser.wait("document.documentElement.scrollWidth <= 400");
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
+#[ignore = "make web comes first"]
+fn a_page_from_a_file_in_firefox_simulates_as_the_command_does() {
+    let Some(mut browser) = Firefox::start("a_page_from_a_file_in_firefox") else { return };
+    assert_simulates_as_the_command_does(&mut browser);
+}
+
+fn assert_simulates_as_the_command_does(browser: &mut impl Browser) {
     let folder = Folder::with("");
     let (path, address) = page(&folder, &[]);
     let bytes = fs::metadata(path).unwrap().len();
@@ -66,7 +81,7 @@ fn a_page_from_a_file_simulates_as_the_command_does() {
         browser.evaluate(&format!("location.hash = '#q=' + encodeURIComponent(JSON.stringify({question}));"));
         let stem = name.rsplit('/').next().unwrap();
         settled_as(
-            &mut browser,
+            browser,
             &format!("record.runs?.length === 1 && record.scenario.endsWith({})", json!(stem)),
         );
         let shown = browser.evaluate(
@@ -85,16 +100,14 @@ fn a_page_from_a_file_simulates_as_the_command_does() {
     browser.evaluate("leaveLesson();");
     // Two controllers, three seeds, several workers.
     browser.evaluate("change({ sides: [{ scenario: 'media/media', settings: [] }], controllers: ['gcc:remb', 'nada'], seeds: 3 });");
-    settled_as(&mut browser, "record.runs?.length === 2 && record.bands?.length > 0");
+    settled_as(browser, "record.runs?.length === 2 && record.bands?.length > 0");
     let compared = json(&run(&["compare", "media", "--controller", "gcc:remb,nada", "--json"]));
     let rates = |runs: &Value| -> Vec<Value> {
         (0..2).map(|place| runs[place]["flows"][0]["received_rate_bps"].clone()).collect()
     };
     let shown = browser.evaluate("record.runs.map(({ flows }) => ({ flows }))");
     assert_eq!(rates(&shown), rates(&compared["runs"]));
-    browser.resize(400, 900);
-    browser.wait("document.documentElement.scrollWidth <= 400");
-    assert_eq!(browser.errors, [""; 0]);
+    assert_eq!(browser.errors(), [""; 0]);
 }
 
 #[test]

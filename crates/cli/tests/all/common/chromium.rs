@@ -6,8 +6,6 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use nix::{
@@ -19,8 +17,7 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-/// Time for what happens soon on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+use super::browser::Browser;
 
 /// A browser with one page. It ends with the test.
 pub(crate) struct Chromium {
@@ -143,18 +140,7 @@ impl Chromium {
 
     /// Waits until an expression is neither null nor false, and returns it.
     pub(crate) fn wait(&mut self, expression: &str) -> Value {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let found = self.evaluate(expression);
-            if !matches!(found, Value::Null | Value::Bool(false)) {
-                return found;
-            }
-            if Instant::now() > end {
-                let now = self.evaluate("document.body?.innerText");
-                panic!("{expression}: {now} {:?}", self.errors);
-            }
-            thread::sleep(Duration::from_millis(30));
-        }
+        Browser::wait(self, expression)
     }
 
     /// Sets the size of the page.
@@ -217,5 +203,19 @@ impl Chromium {
             dispatch("mouseMoved", 1, point);
         }
         dispatch("mouseReleased", 0, last);
+    }
+}
+
+impl Browser for Chromium {
+    fn open(&mut self, url: &str) {
+        self.open(url);
+    }
+
+    fn evaluate(&mut self, expression: &str) -> Value {
+        self.evaluate(expression)
+    }
+
+    fn errors(&mut self) -> Vec<String> {
+        self.errors.clone()
     }
 }

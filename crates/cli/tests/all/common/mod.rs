@@ -1,6 +1,8 @@
 //! Helpers of the tests of the command.
 
+pub(crate) mod browser;
 pub(crate) mod chromium;
+pub(crate) mod firefox;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod relay;
