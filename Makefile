@@ -83,7 +83,8 @@ web:
 	gzip -9nc $(TARGET)/wasm32-unknown-unknown/release/giusto_web.wasm > $(TARGET)/web/giusto.wasm.gz
 	$(COMMAND) explore --out $(TARGET)/web/explore.html --engine $(TARGET)/web/giusto.wasm.gz
 
-# The documents as a site with search, in target/site: open index.html there. With `make web` before, `giusto explore` is part of it.
+# The documents as a site with search, in target/site: open index.html there. With `make web` before, `giusto explore` is part of it,
+# and the scenarios that documents name open there.
 MDBOOK ?= $(or $(shell command -v mdbook),target/ci-tools/bin/mdbook)
 site: $(MDBOOK)
 	$(MDBOOK) build

@@ -4,7 +4,9 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -108,6 +110,54 @@ fn assert_simulates_as_the_command_does(browser: &mut impl Browser) {
     let shown = browser.evaluate("record.runs.map(({ flows }) => ({ flows }))");
     assert_eq!(rates(&shown), rates(&compared["runs"]));
     assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+#[ignore = "make web comes first"]
+fn a_command_of_the_documents_opens_its_scenario_on_the_site() {
+    let Some(mut browser) = Chromium::start("a_command_of_the_documents") else { return };
+    let folder = Folder::with("");
+    let (path, address) = page(&folder, &[]);
+    fs::create_dir(folder.path("web")).unwrap();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(repository.join("docs/how-to/compare.md")).unwrap();
+    let chapter = json!({ "Chapter": { "content": text, "path": "how-to/compare.md", "sub_items": [] } });
+    let fitted = || {
+        // The preprocessor of mdBook, as the book calls it.
+        let mut command = Command::new("python3");
+        command.arg("lab/site.py").current_dir(&repository).env("CARGO_TARGET_DIR", folder.path(""));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        write!(child.stdin.take().unwrap(), "{}", json!([{}, { "items": [chapter] }])).unwrap();
+        let book = child.wait_with_output().unwrap().stdout;
+        let book: Value = serde_json::from_slice(&book).unwrap();
+        book["items"][0]["Chapter"]["content"].as_str().unwrap().to_owned()
+    };
+    assert!(!fitted().contains("explore.html"), "there is no such page");
+    fs::copy(path, folder.path("web/explore.html")).unwrap();
+    let fitted = fitted();
+    // `giusto sim codel --set bottleneck.rate=10M --seed 7`, and three controllers.
+    let links: Vec<&str> =
+        fitted.split("](../explore.html#").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    let opened = |browser: &mut Chromium, scenario: &str, nth: usize| {
+        let label = format!("[{scenario}](../explore.html#");
+        assert!(fitted.contains(&format!("{label}{}", links[nth])), "{scenario}: {}", links[nth]);
+        browser.open("about:blank");
+        browser.open(&format!("{address}#{}", links[nth]));
+        browser.wait(SETTLED);
+        browser.evaluate("record.runs.map(({ controller, duration_s }) => [controller, duration_s])")
+    };
+    opened(&mut browser, "queues/codel", 0);
+    assert_eq!(browser.evaluate(&value("bottleneck.rate")), "10 Mbit/s");
+    let compared = json(&run(&["sim", "codel", "--set", "bottleneck.rate=10M", "--seed", "7", "--json"]));
+    let shown = browser.evaluate("record.runs[0].flows.map((flow) => flow.received_rate_bps)");
+    let expected: Vec<&Value> =
+        compared["flows"].as_array().unwrap().iter().map(|flow| &flow["received_rate_bps"]).collect();
+    assert_eq!(in_floats(shown), in_floats(json!(expected)));
+    let place = links.iter().position(|link| link.contains("media-step")).unwrap();
+    let runs = opened(&mut browser, "media/media-step", place);
+    let names: Vec<&Value> = runs.as_array().unwrap().iter().map(|run| &run[0]).collect();
+    assert_eq!(json!(names), json!(["gcc:libwebrtc", "scream:v2", "tempo"]));
+    assert_eq!(browser.errors, [""; 0]);
 }
 
 #[test]
