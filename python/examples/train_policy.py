@@ -4,7 +4,7 @@
     python train_policy.py judge policy.json --board board.json
 
 Training imitates `tempo`, then improves the benchmark's utility by an evolution strategy (CMA-ES), both with NumPy alone. The policy is
-linear: 20 numbers, made of the observations of the last 1.2 s, times 20 weights, are the change of the target's logarithm in 200 ms.
+linear: 23 numbers, made of the observations of the last 1.2 s, times 23 weights, are the change of the target's logarithm in 200 ms.
 
 What was needed, beyond the received rate as an observation:
 
@@ -14,7 +14,8 @@ What was needed, beyond the received rate as an observation:
 - **Scaled and split features.** A queueing delay of 20 ms calls for another reaction than one of 400 ms: each delay and loss is split into
   ranges of which each has a weight.
 - **A start from imitation.** Random weights lose nearly all calls, which teaches nothing.
-- **The utility of whole calls as the reward**, over the same calls for all candidates of a generation. Steps alone reward a queue that grows.
+- **The utility of whole calls as the reward**, over the same calls for all candidates of a generation. Steps alone reward a queue that
+  grows.
 - **Other calls in every generation**, of all families but two, which take most of the time.
 """
 
@@ -46,14 +47,14 @@ STEPS = 401
 
 
 def features(seen: Floats) -> Floats:
-    """Return 20 numbers, about -2 to 2, for stacked observations of shape (..., 6, 12), the latest last."""
+    """Return 23 numbers, about -2 to 2, for stacked observations of shape (..., 6, 12), the latest last."""
     last = {name: seen[..., -1, place] for name, place in AT.items()}
     before = {name: seen[..., place] for name, place in AT.items()}
     target, delay, loss = last["target_rate"], last["queue_delay_s"], last["loss_ratio"]
     # Without packets the received rate says nothing.
     received = numpy.where(before["received_rate"] <= -1, before["target_rate"], before["received_rate"])
     clip = numpy.clip
-    return numpy.stack(
+    made: Floats = numpy.stack(
         [
             numpy.ones_like(target),
             clip((received[..., -1] - target) / 0.1, -5, 2),
@@ -75,18 +76,24 @@ def features(seen: Floats) -> Floats:
             clip((last["silence_s"] - 0.2) / 0.2, 0, 3),
             clip((target + 0.2) / 0.4, -2, 2),
             clip((target - before["target_rate"][..., 0]) / 0.1, -2, 2),
+            # What a queue, a loss and jitter change about the others.
+            clip(delay / 0.1, 0, 1) * clip((received.mean(-1) - target) / 0.1, -5, 2),
+            clip(loss / 0.1, 0, 1) * clip((received.mean(-1) - target) / 0.1, -5, 2),
+            clip(before["queue_delay_s"].std(-1) / 0.02, 0, 2),
         ],
         -1,
     )
+    return made
 
 
-SIZE = 20
+SIZE = 23
 
 
 def actions(weights: Floats, seen: Floats) -> Floats:
-    """Return the actions of candidates with weights of shape (candidates, 20) on observations of shape (candidates, calls, 6, 12)."""
+    """Return the actions of candidates with weights of shape (candidates, 23) on observations of shape (candidates, calls, 6, 12)."""
     change = UNIT * numpy.einsum("kcf,kf->kc", features(seen), weights)
-    return numpy.clip(seen[..., -1, AT["target_rate"]] + numpy.clip(change, -DOWN, UP), -1.0, 1.0)
+    target: Floats = numpy.clip(seen[..., -1, AT["target_rate"]] + numpy.clip(change, -DOWN, UP), -1.0, 1.0)
+    return target
 
 
 class Policy:
@@ -109,7 +116,8 @@ def imitated(controller: str, episodes: int, seed: int) -> Floats:
         inputs.append(features(seen[past]))
         outputs.append((episode.actions[:, 0] - seen[:-1, AT["target_rate"]]).clip(-DOWN, UP) / UNIT)
     x, y = numpy.concatenate(inputs), numpy.concatenate(outputs)
-    return numpy.linalg.solve(x.T @ x + 1e-4 * len(x) * numpy.eye(SIZE), x.T @ y)
+    weights = numpy.linalg.solve(x.T @ x + 1e-4 * len(x) * numpy.eye(SIZE), x.T @ y)
+    return numpy.asarray(weights, numpy.float64)
 
 
 class Calls:
@@ -145,7 +153,7 @@ class Calls:
                 total += numpy.where(infos["_utility"], infos["utility"], 0.0)
                 ended += infos["_utility"]
         means = numpy.divide(total, ended, out=numpy.zeros_like(total), where=ended > 0)
-        return means.reshape(self.shape).mean(1)
+        return numpy.asarray(means.reshape(self.shape).mean(1), numpy.float64)
 
 
 class Evolution:
@@ -173,7 +181,7 @@ class Evolution:
         self.deviations = numpy.sqrt(numpy.maximum(variances, 1e-12))
         normal = self.random.normal(size=(self.candidates, len(self.mean)))
         self.steps = (normal * self.deviations) @ self.axes.T
-        return self.mean + self.sigma * self.steps
+        return numpy.asarray(self.mean + self.sigma * self.steps)
 
     def tell(self, utilities: Floats) -> None:
         """Move towards the better half."""
@@ -231,7 +239,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     training = commands.add_parser("train", help="train a policy")
     training.add_argument("--out", type=Path, required=True, help="file for the weights")
-    training.add_argument("--generations", type=int, default=60)
+    training.add_argument("--generations", type=int, default=30, help="default 30")
     training.add_argument("--candidates", type=int, default=12, help="candidates of a generation (default 12)")
     training.add_argument("--calls", type=int, default=32, help="calls in which each candidate plays (default 32)")
     training.add_argument("--logs", type=int, default=100, help="calls of tempo to imitate (default 100)")
