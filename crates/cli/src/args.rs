@@ -124,8 +124,13 @@ pub(crate) fn whole<T: TryFrom<u64>>(
     move |text| {
         let number = text.trim().parse::<u64>().ok().filter(|number| (low..=high).contains(number));
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
-            let range =
-                if high == u64::MAX { format!("{low} or more") } else { format!("from {low} to {high}") };
+            let digits = text.trim();
+            let is_too_large = digits.len() > 19 && digits.bytes().all(|digit| digit.is_ascii_digit());
+            let range = if high == u64::MAX && !is_too_large {
+                format!("{low} or more")
+            } else {
+                format!("from {low} to {high}")
+            };
             format!("must be a whole number, {range}, found \"{text}\"")
         })
     }
@@ -248,7 +253,7 @@ pub(crate) fn resolve_any(
     asked: Option<u16>,
     default: u16,
 ) -> Result<Vec<SocketAddr>, UsageError> {
-    let bare = target.trim_start_matches('[').trim_end_matches(']');
+    let bare = target.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(target);
     let (host, port) = match target.rsplit_once(':') {
         _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),
         Some((_, port)) if asked.is_some_and(|asked| port.parse() != Ok(asked)) => {
@@ -306,6 +311,22 @@ pub(crate) fn time_from_100_ms(text: &str) -> Result<TimeDelta, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_that_is_too_large_is_told_its_bound() {
+        let seed = whole::<u64>(0, u64::MAX);
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        let too_large = seed("18446744073709551616").unwrap_err();
+        assert!(too_large.contains("from 0 to 18446744073709551615"), "{too_large}");
+        assert!(seed("-1").unwrap_err().contains("0 or more"));
+    }
+
+    #[test]
+    fn half_a_bracket_is_no_address() {
+        for text in ["[::1", "::1]", "[::1:5005", "[[::1]]"] {
+            assert!(resolve_first(text, None, 5005).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_target_may_lack_its_port() {

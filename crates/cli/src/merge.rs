@@ -64,10 +64,19 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let parts = args.parts.iter().map(|path| Ok((path.display().to_string(), Part::read(path)?)));
     let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
+    if let Some(out) = &args.out
+        && args.parts.iter().any(|part| is_same(part, out))
+    {
+        misuse!("--out {}: this is a part, whose tables would be lost: give another folder", out.display());
+    }
     args.out.as_deref().map(make_folder).transpose()?;
     wrote(&swept::finish(&whole, args.out.as_deref(), args.json, args.tables)?);
     swept::note_problems(&whole, complain);
     Ok(swept::status(&whole.outcome))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 fn benchmarks(args: &MergeArgs) -> anyhow::Result<ExitCode> {

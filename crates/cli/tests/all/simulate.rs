@@ -457,6 +457,9 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
         assert_eq!(part["runs"].as_array().unwrap().len(), 4);
     }
     let merge = |parts: &[&str]| folder.run(&[&["merge"], parts].concat());
+    let refused = merge(&["part-3", "part-1", "part-2", "--out", "./part-1"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("./part-1: this is a part"), "{}", text(&refused.stderr));
     let output = merge(&["part-3", "part-1", "part-2", "--out", "merged", "--json"]);
     // A loss of 1 misses the expectation in every run.
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
