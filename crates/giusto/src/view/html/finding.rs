@@ -2,7 +2,7 @@
 
 use super::format::{brief_rate, percent, plural, rate_range, time_range_us, time_us};
 use crate::{
-    record::{Check, Distribution, FlowRecord, RunRecord},
+    record::{Check, Distribution, FlowEnd, FlowRecord, RunRecord},
     view::{comparison::bottleneck, tables::found},
 };
 
@@ -36,10 +36,10 @@ fn media_finding(record: &RunRecord, call: &FlowRecord, others: u64) -> String {
     let used = bottleneck(record, call).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
     let rate = match used.filter(|_| others == 0) {
         Some((ratio, link)) => format!("{name} used {} of {link}", percent(ratio)),
-        None if others == 0 => format!("{name} received {}", brief_rate(call.received_rate_bps)),
+        None if others == 0 => format!("{name} {}", received(call)),
         None => {
             let beside = plural(others, "other flow", "other flows");
-            format!("{name} received {} beside {beside}", brief_rate(call.received_rate_bps))
+            format!("{name} {} beside {beside}", received(call))
         }
     };
     let p95 = |delay: Option<Distribution>, quantity| {
@@ -52,13 +52,21 @@ fn media_finding(record: &RunRecord, call: &FlowRecord, others: u64) -> String {
     if delays.is_empty() { format!("{rate}.") } else { format!("{rate} at {}.", delays.join(" and ")) }
 }
 
+/// `received 4.87 Mbit/s`.
+fn received(flow: &FlowRecord) -> String {
+    match flow.known(FlowEnd::Receiver, flow.received_rate_bps) {
+        Some(rate) => format!("received {}", brief_rate(rate)),
+        None => format!("sent {}, and its receiver has not reported", brief_rate(flow.sent_rate_bps)),
+    }
+}
+
 /// `one received 4.87 Mbit/s, 97.4 % of wire, with a queueing delay of 60.0 ms at p95.`
 fn rate_finding(record: &RunRecord, flow: &FlowRecord) -> String {
     let used = bottleneck(record, flow).and_then(|link| Some((link.utilisation_ratio?, &link.id)));
     let used = used.map(|(ratio, link)| format!(" at {} utilisation of {link}", percent(ratio)));
     let delay = flow.queue_delay_ms.map(|delay| format!("; its queueing delay was {} at p95", ms(delay.p95)));
     let (used, delay) = (used.unwrap_or_default(), delay.unwrap_or_default());
-    format!("{} received {}{used}{delay}.", flow.id, brief_rate(flow.received_rate_bps))
+    format!("{} {}{used}{delay}.", flow.id, received(flow))
 }
 
 /// `voice waited 6.0 ms at p99 beside 3 TCP flows.`
@@ -75,7 +83,7 @@ fn range_finding(record: &RunRecord, flows: &[&FlowRecord]) -> String {
     let named = |of: fn(&FlowRecord) -> Option<f64>| {
         flows.iter().filter_map(|flow| Some((flow.id.clone(), of(flow)?))).collect::<Vec<_>>()
     };
-    let rates = named(|flow| Some(flow.received_rate_bps));
+    let rates = named(|flow| flow.known(FlowEnd::Receiver, flow.received_rate_bps));
     let waits = named(|flow| Some(flow.queue_delay_ms?.p95));
     let busiest = record.links.iter().filter_map(|link| Some((&link.id, link.utilisation_ratio?)));
     let busiest = busiest.max_by(|a, b| a.1.total_cmp(&b.1));
