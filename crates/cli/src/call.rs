@@ -307,8 +307,10 @@ pub(crate) struct ListenerArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  giusto call --browser --media low.ivf,high.ivf")]
+#[command(after_help = "Examples:
+  giusto call --browser --media low.ivf,high.ivf            serves a page that receives the video
+  giusto call --browser --reverse --save camera.webm        serves a page that sends camera and microphone
+  giusto call --browser --reverse --controller gcc:remb     limits them by REMB; otherwise the browser's controller decides")]
 pub(crate) struct BrowserArgs {
     /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
     #[arg(long, required = true)]
@@ -317,6 +319,18 @@ pub(crate) struct BrowserArgs {
     /// The address of the page and of the media [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+
+    /// The browser sends its camera and its microphone, and receives nothing
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "session_log"])]
+    reverse: bool,
+
+    /// Both ends send
+    #[arg(long)]
+    bidir: bool,
+
+    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9) or .mkv (H.264 too)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 
     #[command(flatten)]
     media: MediaArgs,

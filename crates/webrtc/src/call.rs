@@ -17,13 +17,16 @@ use giusto_net::{
     http::{Limits, Server},
     is_passing,
 };
-use giusto_session::media::{MediaEvent, MediaSender};
+use giusto_session::{
+    media::{MediaEvent, MediaSender},
+    video::VideoCodec,
+};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
     dtls::DtlsError,
-    page::{Asked, Board, respond},
-    peer::{BrowserPeer, EndReason, PeerConfig, PeerMedia, PeerState, Secrets},
+    page::{Asked, Board, page_of, respond},
+    peer::{BrowserPeer, EndReason, Incoming, PeerConfig, PeerMedia, PeerState, ReceiveConfig, Secrets},
     result::{CallResult, LiveBrowser, Sampler},
     sdp::OfferError,
 };
@@ -47,8 +50,10 @@ const MESSAGE_BYTES: usize = 2048;
 pub struct CallPlan {
     /// The address of the page (TCP) and of the media (UDP); port 0 selects a free one.
     pub listen: SocketAddr,
-    /// The video and its controller.
-    pub media: PeerMedia,
+    /// The video and its controller; `None`: nothing is sent.
+    pub media: Option<PeerMedia>,
+    /// The media that come from the browser: see [`PeerConfig::receive`]. Default `None`.
+    pub receive: Option<ReceiveConfig>,
     /// Name of the controller, for the result.
     pub controller: String,
     /// The feedback of the browser: see [`PeerConfig::feedback`]. Default `None`.
@@ -63,10 +68,11 @@ pub struct CallPlan {
 
 impl CallPlan {
     /// The defaults, for a page and media at `listen`.
-    pub fn new(listen: SocketAddr, media: PeerMedia, controller: impl Into<String>) -> Self {
+    pub fn new(listen: SocketAddr, media: Option<PeerMedia>, controller: impl Into<String>) -> Self {
         Self {
             listen,
             media,
+            receive: None,
             controller: controller.into(),
             feedback: None,
             repair: true,
@@ -133,6 +139,10 @@ pub struct Connected {
     pub feedback: FeedbackKind,
     /// Whether lost packets are sent again.
     pub repair: bool,
+    /// The codec of the video.
+    pub codec: VideoCodec,
+    /// Whether Opus comes from the browser.
+    pub receives_audio: bool,
 }
 
 /// Figures of both ends in the last interval.
@@ -140,12 +150,23 @@ pub struct Connected {
 pub struct Live {
     /// Time since the browser connected.
     pub at: TimeDelta,
-    /// Target rate of the controller.
-    pub target: DataRate,
-    /// Rate of the datagrams sent, all headers included.
-    pub sent: DataRate,
+    /// Rate of the datagrams sent, all headers included, and target rate of the controller; `None`: nothing is sent.
+    pub sent: Option<(DataRate, DataRate)>,
+    /// What has come from the browser; `None`: nothing is received.
+    pub received: Option<LiveReceived>,
     /// What the browser reports; `None` if nothing new has come from its page.
     pub browser: Option<LiveBrowser>,
+}
+
+/// What has come from the browser in the last interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveReceived {
+    /// Rate of the datagrams of media, all headers included.
+    pub rate: DataRate,
+    /// Packets lost, of which some may be repaired.
+    pub lost_packets: u64,
+    /// Complete frames of video.
+    pub frames: u64,
 }
 
 /// Sees what happens in a call, on the thread that sends: its methods should take microseconds. Closures that take a [`CallEvent`]
@@ -160,8 +181,14 @@ pub trait CallObserver {
     /// A datagram of RTCP has arrived; `size` has all headers.
     fn on_feedback(&mut self, _now: Timestamp, _size: DataSize) {}
 
-    /// Something has happened to the media.
+    /// A datagram of RTP has arrived; `size` has all headers.
+    fn on_received(&mut self, _now: Timestamp, _size: DataSize) {}
+
+    /// Something has happened to the media that are sent.
     fn on_media(&mut self, _now: Timestamp, _event: &MediaEvent) {}
+
+    /// Something has happened to a stream of the browser.
+    fn on_incoming(&mut self, _now: Timestamp, _stream: Incoming, _event: &MediaEvent) {}
 
     /// Called in each turn of the loop once media flow, with their sender; [`Verdict::Stop`] ends the call.
     fn on_turn(&mut self, _now: Timestamp, _sender: &MediaSender) -> Verdict {
@@ -191,19 +218,21 @@ pub fn run(
     let board = Arc::new(Board::default());
     let (asks, asked) = mpsc::sync_channel::<Asked>(1);
     let for_page = Arc::clone(&board);
+    let html = page_of(plan.media.is_some(), plan.receive.is_some());
     let page = Server::start(plan.listen, PAGE_LIMITS, move |from, request| {
-        respond(clock, from, request, &for_page, &asks)
+        respond(clock, from, request, (&html, &for_page), &asks)
     })
     .map_err(|source| CallError::Page { address: plan.listen, source })?;
     let config = SocketConfig { report_unreachable: true, ..SocketConfig::default() };
     let socket = UdpSocket::bind(page.local_addr(), &config)?;
     observer.on_event(CallEvent::Serving(page.local_addr()));
 
-    let CallPlan { media, controller, feedback, repair, duration, interval, .. } = plan;
+    let CallPlan { media, receive, controller, feedback, repair, duration, interval, .. } = plan;
+    let template = PeerConfig { feedback, repair, receive, ..PeerConfig::new(page.local_addr()) };
     let setting = Setting { clock, socket: &socket, asked: &asked, board: &board, stop };
     let mut media = media;
     loop {
-        let answered = setting.until_answered(media, feedback, repair, &mut secrets, observer)?;
+        let answered = setting.until_answered(media, &template, &mut secrets, observer)?;
         match setting.hold(answered, duration, interval.max(MIN_INTERVAL), observer)? {
             Held::Over(result) => return Ok(CallResult { controller, ..*result }),
             Held::Left(unused) => media = unused,
@@ -217,7 +246,7 @@ pub fn run(
 enum Held {
     Over(Box<CallResult>),
     /// The browser left before it was connected.
-    Left(PeerMedia),
+    Left(Option<PeerMedia>),
 }
 
 /// A call that was answered, and the time of its offer.
@@ -239,9 +268,8 @@ impl Setting<'_> {
     /// Waits for an offer that can be answered.
     fn until_answered(
         &self,
-        mut media: PeerMedia,
-        feedback: Option<FeedbackKind>,
-        repair: bool,
+        mut media: Option<PeerMedia>,
+        template: &PeerConfig,
         secrets: &mut impl FnMut() -> Result<Secrets, DtlsError>,
         observer: &mut impl CallObserver,
     ) -> Result<Answered, CallError> {
@@ -254,7 +282,7 @@ impl Setting<'_> {
             }
             let Ok(Asked { from, offer, reply }) = self.asked.recv_timeout(LOOK.to_std()) else { continue };
             let address = reachable(self.socket.local_addr(), from)?;
-            let config = PeerConfig { feedback, repair, ..PeerConfig::new(address) };
+            let config = PeerConfig { address, ..template.clone() };
             let (now, origin) = (self.clock.now(), self.clock.origin_instant());
             let secrets = secrets()?;
             // Where the client has gone meanwhile, the call never connects.
@@ -290,6 +318,7 @@ impl Setting<'_> {
             batch: ReceiveBatch::new(MESSAGES, MESSAGE_BYTES),
             unsent: 0,
             sent: DataSize::ZERO,
+            received: DataSize::ZERO,
             lateness: ErrorHistogram::default(),
             is_connected: false,
             look_at: Timestamp::ZERO,
@@ -302,15 +331,16 @@ impl Setting<'_> {
                 media = Some((Sampler::new(at), LiveClock::new(at, interval)));
                 self.board.connected(at);
             }
-            if let (Some((sampler, live)), Some(target)) = (&mut media, peer.target()) {
+            if let Some((sampler, live)) = &mut media {
+                let target = peer.target().map_or(DataRate::ZERO, |target| target.media);
                 if now >= sampler.due {
                     let queue = peer.stream(now).map_or(TimeDelta::ZERO, |stream| stream.queue.oldest);
-                    sampler.take(now, peer.counters().sent_bytes, target.media, queue);
+                    sampler.take(now, peer.counters().sent_bytes, target, queue);
                     self.board.show(sampler.samples.back());
                 }
                 if now >= live.due {
                     let browser = self.board.interval(&mut live.mark, peer.overhead());
-                    observer.on_event(CallEvent::Live(live.take(now, target.media, turns.sent, browser)));
+                    observer.on_event(CallEvent::Live(live.take(now, target, &turns, &peer, browser)));
                 }
             }
             self.refuse_others();
@@ -343,10 +373,7 @@ impl Setting<'_> {
             browser: self.board.take_figures(),
             ..CallResult::of(&peer, offered_at, ended_at, sampler)
         };
-        Ok(match peer.into_media() {
-            Some(media) if left => Held::Left(media),
-            _ => Held::Over(Box::new(result)),
-        })
+        Ok(if left { Held::Left(peer.into_media()) } else { Held::Over(Box::new(result)) })
     }
 
     /// Tells further browsers that the call is taken.
@@ -382,28 +409,44 @@ struct LiveClock {
     due: Timestamp,
     last: Timestamp,
     sent: DataSize,
+    /// Bytes, lost packets and frames of the browser's media.
+    received: (DataSize, u64, u64),
     mark: crate::result::BrowserSample,
 }
 
 impl LiveClock {
     fn new(begin: Timestamp, interval: TimeDelta) -> Self {
         let mark = crate::result::BrowserSample::default();
-        Self { begin, interval, due: begin + interval, last: begin, sent: DataSize::ZERO, mark }
+        Self { begin, interval, due: begin + interval, last: begin, sent: DataSize::ZERO, received: (DataSize::ZERO, 0, 0), mark }
     }
 
     fn take(
         &mut self,
         now: Timestamp,
         target: DataRate,
-        sent: DataSize,
+        turns: &Turns<'_>,
+        peer: &BrowserPeer,
         browser: Option<LiveBrowser>,
     ) -> Live {
-        let rate = DataRate::of(sent.saturating_sub(self.sent), now.saturating_since(self.last));
-        (self.sent, self.last) = (sent, now);
+        let elapsed = now.saturating_since(self.last);
+        let rate = |size: DataSize| DataRate::of(size, elapsed).unwrap_or(DataRate::ZERO);
+        let sent = rate(turns.sent.saturating_sub(self.sent));
+        let (mut lost, mut frames) = (0, 0);
+        for (kind, figures) in peer.received() {
+            lost += figures.lost;
+            frames += if kind == Incoming::Video { figures.frames } else { 0 };
+        }
+        let (sends, receives) = peer.directions();
+        let received = receives.then(|| LiveReceived {
+            rate: rate(turns.received.saturating_sub(self.received.0)),
+            lost_packets: lost.saturating_sub(self.received.1),
+            frames: frames.saturating_sub(self.received.2),
+        });
+        (self.sent, self.received, self.last) = (turns.sent, (turns.received, lost, frames), now);
         while self.due <= now {
             self.due += self.interval;
         }
-        Live { at: now.saturating_since(self.begin), target, sent: rate.unwrap_or(DataRate::ZERO), browser }
+        Live { at: now.saturating_since(self.begin), sent: sends.then_some((sent, target)), received, browser }
     }
 }
 
@@ -416,6 +459,8 @@ struct Turns<'a> {
     unsent: u64,
     /// Datagrams of media, all headers included.
     sent: DataSize,
+    /// Datagrams of media that came from the browser.
+    received: DataSize,
     /// From each deadline until its datagrams were sent.
     lateness: ErrorHistogram,
     /// Whether the observer knows that the browser has connected.
@@ -457,10 +502,15 @@ impl Turns<'_> {
         let headers = peer.network_headers();
         for received in self.batch.iter() {
             for datagram in received.datagrams() {
-                let before = peer.rtcp_datagrams();
+                let before = peer.arrived_datagrams();
                 peer.handle_datagram(now, received.from, datagram, Ecn::NotEct);
-                if peer.rtcp_datagrams() > before {
-                    observer.on_feedback(now, DataSize::from_bytes(datagram.len() as u64) + headers);
+                let after = peer.arrived_datagrams();
+                let size = DataSize::from_bytes(datagram.len() as u64) + headers;
+                if after.0 > before.0 {
+                    observer.on_feedback(now, size);
+                } else if after.1 > before.1 {
+                    self.received += size;
+                    observer.on_received(now, size);
                 }
             }
         }
@@ -469,7 +519,9 @@ impl Turns<'_> {
         {
             self.is_connected = true;
             let (ssrc, feedback, repair) = (peer.ssrc(), peer.feedback(), peer.repairs());
-            observer.on_event(CallEvent::Connected(Connected { browser, at, ssrc, feedback, repair }));
+            let (codec, receives_audio) = (peer.codec(), peer.receives_audio());
+            let connected = Connected { browser, at, ssrc, feedback, repair, codec, receives_audio };
+            observer.on_event(CallEvent::Connected(connected));
         }
         let due = peer.poll_timeout().filter(|&at| at <= now);
         if due.is_some() {
@@ -494,7 +546,15 @@ impl Turns<'_> {
             self.lateness.record(self.clock.now() - due.max(connected));
         }
         while let Some(event) = peer.poll_event() {
-            observer.on_media(now, &event);
+            let incoming = match &event {
+                MediaEvent::Frame(frame) => peer.incoming(frame.ssrc),
+                MediaEvent::Requested { ssrc, .. } | MediaEvent::KeyFrameRequested { ssrc, .. } => peer.incoming(*ssrc),
+                _ => None,
+            };
+            match incoming {
+                Some(stream) => observer.on_incoming(now, stream, &event),
+                None => observer.on_media(now, &event),
+            }
         }
         let verdict = peer.sender().map(|sender| observer.on_turn(now, sender));
         if verdict == Some(Verdict::Stop) {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::{BrowserFigures, BrowserSample, LiveBrowser, Posted, Sample, short};
 
-/// The page: it receives the call and posts its statistics.
+/// The page: it receives the call, sends camera and microphone, or both, and posts its statistics.
 const PAGE: &str = include_str!("page.html");
 /// Time within which an offer is answered; else the loop has ended.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -156,19 +156,29 @@ fn is_own_page(request: &Request) -> bool {
         && request.origin.as_deref().is_none_or(|origin| origin.eq_ignore_ascii_case(&own))
 }
 
+/// The page of a call, with its directions.
+pub(crate) fn page_of(sends: bool, receives: bool) -> String {
+    let direction = match (sends, receives) {
+        (true, true) => "sendrecv",
+        (false, true) => "sendonly",
+        _ => "recvonly",
+    };
+    PAGE.replacen("data-direction=\"recvonly\"", &format!("data-direction=\"{direction}\""), 1)
+}
+
 /// Answers a request. It runs on a thread of the server, never on that of the call.
 pub(crate) fn respond(
     clock: Clock,
     from: SocketAddr,
     request: &Request,
-    board: &Board,
+    (page, board): (&str, &Board),
     asks: &mpsc::SyncSender<Asked>,
 ) -> Response {
     if !is_own_page(request) {
         return Response::text("403 Forbidden", "open the page by its address or as localhost\n");
     }
     match (request.method.as_str(), request.path.as_str()) {
-        ("GET" | "HEAD", "/") => Response::page(PAGE),
+        ("GET" | "HEAD", "/") => Response::page(page),
         ("POST", "/offer") => {
             let Ok(PostedOffer { sdp: offer }) = serde_json::from_slice(&request.body) else {
                 return Response::text("400 Bad Request", "expected {\"sdp\": \"…\"}\n");

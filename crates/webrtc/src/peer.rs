@@ -2,19 +2,20 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
-use giusto_congestion::{Controller, FeedbackKind, Target};
+use giusto_congestion::{Controller, FeedbackKind, Target, gcc::receive_side};
 use giusto_session::media::{
-    Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, MediaEndpoint, MediaEvent, MediaSender, MediaSenderConfig,
-    MediaStream, PLAYOUT_DEADLINE, Packetizer, PayloadHeader, StreamFigures, StreamRepair, pacer_config,
+    Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, KeyFrameRequest, MediaEndpoint, MediaEvent, MediaReceiver,
+    MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, PLAYOUT_DEADLINE, Packetizer, PayloadFormat,
+    PayloadHeader, RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, pacer_config,
 };
-use giusto_session::video::VideoSource;
+use giusto_session::video::{VideoCodec, VideoSource};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
     dtls::{Certificate, Dtls, DtlsError, DtlsState},
     ice::{Credentials, IceLite, StunCounters},
     key_frames,
-    sdp::{Answer, Offer, OfferError, Setup},
+    sdp::{Answer, Offer, OfferError, Setup, Wanted},
     srtp::Srtp,
 };
 
@@ -52,12 +53,40 @@ pub struct PeerConfig {
     pub repair: bool,
     /// Time after which a packet is not sent again, because it would come too late. Default [`PLAYOUT_DEADLINE`].
     pub repair_deadline: TimeDelta,
+    /// The media that come from the browser. Default `None`: none.
+    pub receive: Option<ReceiveConfig>,
+}
+
+/// The media that come from the browser: one video, and Opus if its page sends any.
+#[derive(Debug, Clone)]
+pub struct ReceiveConfig {
+    /// The codecs of the video, of which the browser's first is taken; where video also goes to the browser, both are VP8.
+    pub codecs: Vec<VideoCodec>,
+    /// With [`FeedbackKind::ReceiverEstimate`]: the constants of the estimate.
+    pub receive_side: receive_side::Config,
+}
+
+impl Default for ReceiveConfig {
+    fn default() -> Self {
+        let codecs = vec![VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
+        Self { codecs, receive_side: receive_side::Config::default() }
+    }
+}
+
+/// A stream of the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Incoming {
+    /// Its video.
+    Video,
+    /// Its audio.
+    Audio,
 }
 
 impl PeerConfig {
     /// The defaults, for a socket that the browser reaches at `address`.
     pub const fn new(address: SocketAddr) -> Self {
-        Self { address, ecn: Ecn::NotEct, feedback: None, repair: true, repair_deadline: PLAYOUT_DEADLINE }
+        Self { address, ecn: Ecn::NotEct, feedback: None, repair: true, repair_deadline: PLAYOUT_DEADLINE, receive: None }
     }
 }
 
@@ -79,7 +108,7 @@ pub struct Secrets {
     pub certificate: Certificate,
     /// The session identifier of our description.
     pub session: u64,
-    /// Synchronisation sources of video and of padding; they differ.
+    /// Synchronisation sources of video and of padding; they differ, and that of audio is the one after the second.
     pub ssrc: [u32; 2],
     /// Added to RTP timestamps.
     pub timestamp_offset: u32,
@@ -194,6 +223,10 @@ pub struct PeerCounters {
     pub padding_datagrams: u64,
     /// Changes of the browser's address.
     pub address_changes: u64,
+    /// UDP datagrams of the browser's media.
+    pub received_datagrams: u64,
+    /// Their bytes, headers of UDP and IP not included.
+    pub received_bytes: u64,
 }
 
 /// A datagram to send.
@@ -224,7 +257,9 @@ pub struct BrowserPeer {
     dtls: Dtls,
     srtp: Option<Srtp>,
     endpoint: MediaEndpoint,
-    source: Box<dyn VideoSource>,
+    source: Option<Box<dyn VideoSource>>,
+    /// The synchronisation sources of the browser's video and audio, once known.
+    incoming: [Option<u32>; 2],
     /// The RTP timestamp of the first frame by the source: that of the stream begins at its offset.
     first_timestamp: Option<u32>,
     /// Until it is connected.
@@ -246,7 +281,7 @@ pub struct BrowserPeer {
 }
 
 impl BrowserPeer {
-    /// Reads an offer and answers it. `origin` is time 0 for the DTLS library.
+    /// Reads an offer and answers it. Without `media`, nothing is sent. `origin` is time 0 for the DTLS library.
     ///
     /// # Errors
     ///
@@ -256,18 +291,26 @@ impl BrowserPeer {
         offer: &str,
         config: PeerConfig,
         secrets: &Secrets,
-        media: PeerMedia,
+        media: Option<PeerMedia>,
         origin: Instant,
-    ) -> Result<(Self, String), (OfferError, PeerMedia)> {
-        let read = Offer::parse(offer).and_then(|offer| {
-            let feedback = offer.choose_feedback(&media.controller.requirements(), config.feedback)?;
+    ) -> Result<(Self, String), (OfferError, Option<PeerMedia>)> {
+        let wanted = Wanted {
+            sends: media.is_some(),
+            sends_voice: false,
+            receives: config.receive.as_ref().map(|receive| &receive.codecs[..]),
+        };
+        let read = Offer::parse_for(offer, wanted).and_then(|offer| {
+            let feedback = match &media {
+                Some(media) => offer.choose_feedback(&media.controller.requirements(), config.feedback)?,
+                None => offer.choose_own_feedback(config.feedback)?,
+            };
             Ok((offer, feedback))
         });
         let (offer, feedback) = match read {
             Ok(read) => read,
             Err(error) => return Err((error, media)),
         };
-        let PeerMedia { source, controller } = media;
+        let (source, controller) = media.map(|PeerMedia { source, controller }| (source, controller)).unzip();
         let Secrets { credentials, certificate, session, ssrc, timestamp_offset, .. } = secrets;
         let answer = offer.answer(&Answer {
             session: *session,
@@ -279,6 +322,7 @@ impl BrowserPeer {
             nack: config.repair && offer.repairs(),
             ssrc: ssrc[0],
             rtx_ssrc: ssrc[1],
+            audio_ssrc: ssrc[1].wrapping_add(1),
         });
         let is_client = offer.setup == Setup::Passive;
         let peer = Self {
@@ -292,8 +336,9 @@ impl BrowserPeer {
             srtp: None,
             endpoint: MediaEndpoint::new(None, None),
             source,
+            incoming: [None; 2],
             first_timestamp: None,
-            controller: Some(controller),
+            controller,
             events: VecDeque::new(),
             queue: VecDeque::new(),
             state: PeerState::Connecting,
@@ -326,9 +371,9 @@ impl BrowserPeer {
         }
     }
 
-    /// The media of a call that never connected, for the next one.
+    /// The media of a call that never connected, for the next one; `None`: it has none, or it connected.
     pub fn into_media(self) -> Option<PeerMedia> {
-        Some(PeerMedia { source: self.source, controller: self.controller? })
+        Some(PeerMedia { source: self.source?, controller: self.controller? })
     }
 
     /// Whether lost packets are sent again when the browser requests them.
@@ -352,9 +397,14 @@ impl BrowserPeer {
         self.network_headers() + DataSize::from_bytes(self.srtp.as_ref().map_or(0, Srtp::overhead))
     }
 
-    /// Datagrams of RTCP received so far.
-    pub(crate) fn rtcp_datagrams(&self) -> u64 {
-        self.counters.rtcp_datagrams
+    /// Datagrams of RTCP and of RTP received so far.
+    pub(crate) fn arrived_datagrams(&self) -> (u64, u64) {
+        (self.counters.rtcp_datagrams, self.counters.received_datagrams)
+    }
+
+    /// Whether Opus comes from the browser.
+    pub fn receives_audio(&self) -> bool {
+        self.offer.opus().is_some_and(|(.., receives)| receives)
     }
 
     /// The sender of the media, once connected.
@@ -429,6 +479,9 @@ impl BrowserPeer {
                 match srtp.unprotect(bytes) {
                     Ok(clear) => {
                         self.heard_at = now;
+                        if !crate::srtp::is_rtcp(&clear) {
+                            self.counters.received_bytes += bytes.len() as u64;
+                        }
                         self.handle_clear(now, &clear, ecn);
                     }
                     Err(_) => self.counters.refused_packets += 1,
@@ -459,6 +512,7 @@ impl BrowserPeer {
 
     fn handle_clear(&mut self, now: Timestamp, clear: &[u8], ecn: Ecn) {
         if !crate::srtp::is_rtcp(clear) {
+            self.handle_media(now, clear, ecn);
             return;
         }
         self.counters.rtcp_datagrams += 1;
@@ -471,10 +525,59 @@ impl BrowserPeer {
         self.drain_events(now);
     }
 
+    /// Handles RTP, of the payload types of the answer.
+    fn handle_media(&mut self, now: Timestamp, clear: &[u8], ecn: Ecn) {
+        let Ok((header, _)) = giusto_rtp::RtpHeader::parse(clear) else {
+            self.counters.strange_datagrams += 1;
+            return;
+        };
+        let number = header.payload_type;
+        let opus = self.offer.opus().filter(|(.., receives)| *receives);
+        let [video, audio] = &mut self.incoming;
+        if self.config.receive.is_none() {
+            self.counters.strange_datagrams += 1;
+            return;
+        } else if number == self.offer.payload_type {
+            *video = Some(header.ssrc);
+        } else if opus.is_some_and(|(opus, ..)| opus == number) {
+            *audio = Some(header.ssrc);
+        } else if Some(number) != self.offer.rtx {
+            self.counters.strange_datagrams += 1;
+            return;
+        }
+        self.counters.received_datagrams += 1;
+        self.endpoint.handle_datagram(now, clear, ecn);
+        self.drain_events(now);
+    }
+
+    /// Which stream of the browser has this synchronisation source.
+    pub fn incoming(&self, ssrc: u32) -> Option<Incoming> {
+        let [video, audio] = self.incoming.map(|known| known == Some(ssrc));
+        if video { Some(Incoming::Video) } else { audio.then_some(Incoming::Audio) }
+    }
+
+    /// Figures of the browser's streams.
+    pub fn received(&self) -> impl Iterator<Item = (Incoming, SourceFigures)> {
+        let sources = self.endpoint.receiver().into_iter().flat_map(MediaReceiver::sources);
+        sources.filter_map(|figures| Some((self.incoming(figures.ssrc)?, figures)))
+    }
+
+    /// The codec of the video.
+    pub fn codec(&self) -> VideoCodec {
+        self.offer.codec
+    }
+
+    /// Whether video goes to the browser, and whether any comes from it.
+    pub fn directions(&self) -> (bool, bool) {
+        (self.source.is_some(), self.config.receive.is_some())
+    }
+
     fn want_key_frame(&mut self, now: Timestamp) {
         if self.key_frame_at.is_none_or(|last| now >= last + KEY_FRAME_INTERVAL) {
             self.key_frame_at = Some(now);
-            self.source.request_key_frame(now);
+            if let Some(source) = &mut self.source {
+                source.request_key_frame(now);
+            }
         }
     }
 
@@ -545,9 +648,13 @@ impl BrowserPeer {
         let connected = match self.state {
             PeerState::Ended(_) => return None,
             PeerState::Connecting => return self.earliest(Some(self.began + CONNECT_TIMEOUT)),
-            PeerState::Connected => [self.source.next_frame_at(), self.endpoint.poll_timeout()],
+            PeerState::Connected => [self.next_frame_at(), self.endpoint.poll_timeout()],
         };
         self.earliest(connected.into_iter().flatten().min())
+    }
+
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        self.source.as_ref()?.next_frame_at()
     }
 
     fn earliest(&self, other: Option<Timestamp>) -> Option<Timestamp> {
@@ -635,28 +742,63 @@ impl BrowserPeer {
         }
     }
 
-    /// Begins to send media once there are an address and keys.
+    /// Media begin once there are an address and keys.
     fn connect(&mut self, now: Timestamp) {
         if self.address.is_none() || self.srtp.is_none() || self.state != PeerState::Connecting {
             return;
         }
-        let Some(controller) = self.controller.take() else { return };
-        let needs = controller.requirements();
-        let limits = self.source.limits();
+        if (self.source.is_some(), self.config.receive.is_some()) == (false, false) {
+            return;
+        }
+        let sender = self.source.as_ref().map(|source| source.limits()).zip(self.controller.take());
+        let sender = sender.map(|(limits, controller)| self.media_sender(limits, controller));
+        let receiver = self.config.receive.as_ref().and_then(|receive| self.media_receiver(receive));
+        self.endpoint = MediaEndpoint::new(sender, receiver);
+        self.state = PeerState::Connected;
+        self.connected_at = Some(now);
+        if let Some(source) = &mut self.source {
+            source.request_key_frame(now);
+        }
+    }
+
+    fn extension_ids(&self) -> ExtensionIds {
         let ids = ExtensionIds::default();
+        ExtensionIds {
+            transport_sequence: self.offer.transport_sequence.unwrap_or(ids.transport_sequence),
+            abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
+            // Not offered: a browser gets no packets with it.
+            capture_time: 0,
+        }
+    }
+
+    /// The receiving half. `None`: the constants of the estimate are out of range.
+    fn media_receiver(&self, receive: &ReceiveConfig) -> Option<MediaReceiver> {
+        let video = PayloadFormat::video(self.offer.payload_type).with_header(self.offer.codec.payload_header());
+        let rtx = self.offer.rtx.map(|rtx| PayloadFormat::rtx(rtx, self.offer.payload_type));
+        let opus = self.offer.opus().map(|(opus, ..)| PayloadFormat::audio(opus, 48_000));
+        let config = MediaReceiverConfig {
+            payloads: [Some(video), rtx, opus].into_iter().flatten().collect(),
+            repair: RepairConfig { nack: self.repairs(), key_frames: KeyFrameRequest::PictureLoss },
+            playout_deadline: self.config.repair_deadline,
+            receive_side: receive.receive_side,
+            overhead: self.overhead(),
+            extension_ids: self.extension_ids(),
+            numbers_from_timestamp: false,
+            ..MediaReceiverConfig::new(self.ssrc[0], "giusto", self.feedback)
+        };
+        MediaReceiver::new(config).ok()
+    }
+
+    fn media_sender(&self, limits: RateRange, controller: Box<dyn Controller>) -> MediaSender {
+        let needs = controller.requirements();
         let config = MediaSenderConfig {
             feedback: self.feedback,
             pacer: pacer_config(needs.pacer),
             overhead: self.overhead(),
             ecn: self.config.ecn,
-            padding: (self.ssrc[1], self.offer.rtx.unwrap_or(self.offer.vp8)),
+            padding: (self.ssrc[1], self.offer.rtx.unwrap_or(self.offer.payload_type)),
             max_padding: MAX_PADDING,
-            extension_ids: ExtensionIds {
-                transport_sequence: self.offer.transport_sequence.unwrap_or(ids.transport_sequence),
-                abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
-                // Not offered: a browser gets no packets with it.
-                capture_time: 0,
-            },
+            extension_ids: self.extension_ids(),
             ..MediaSenderConfig::default()
         };
         let packetizer = Packetizer::new(DEFAULT_MAX_PAYLOAD, Cut::Even)
@@ -675,26 +817,24 @@ impl BrowserPeer {
                 deadline: self.config.repair_deadline,
                 ..StreamRepair::default()
             },
-            ..MediaStream::video(self.ssrc[0], self.offer.vp8, limits)
+            ..MediaStream::video(self.ssrc[0], self.offer.payload_type, limits)
         };
-        self.endpoint = MediaEndpoint::new(Some(MediaSender::new(config, controller, vec![stream])), None);
-        self.state = PeerState::Connected;
-        self.connected_at = Some(now);
-        self.source.request_key_frame(now);
+        MediaSender::new(config, controller, vec![stream])
     }
 
     fn push_due_frames(&mut self, now: Timestamp) {
         for _ in 0..MAX_FRAMES {
-            if self.source.next_frame_at().is_none_or(|at| at > now) {
+            if self.next_frame_at().is_none_or(|at| at > now) {
                 return;
             }
             let is_wanted = self.endpoint.wants_frame(now, 0);
             // Discards may have asked for a key frame.
             self.drain_events(now);
-            let Some(frame) = self.source.poll_frame(now) else { return };
+            let Some(source) = &mut self.source else { return };
+            let Some(frame) = source.poll_frame(now) else { return };
             if !is_wanted {
                 self.endpoint.skip_frame(now, 0);
-                self.source.on_skipped(now);
+                source.on_skipped(now);
                 self.counters.skipped_frames += 1;
                 continue;
             }
@@ -714,7 +854,9 @@ impl BrowserPeer {
         while let Some(event) = self.endpoint.poll_event() {
             match &event {
                 MediaEvent::Target { rate, .. } => {
-                    self.source.set_target(now, (*rate).max(DataRate::from_bps(1)));
+                    if let Some(source) = &mut self.source {
+                        source.set_target(now, (*rate).max(DataRate::from_bps(1)));
+                    }
                 }
                 MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
                 _ => {}

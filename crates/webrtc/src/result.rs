@@ -7,7 +7,9 @@ use giusto_measure::ErrorHistogram;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::peer::{BrowserPeer, PeerCounters};
+use giusto_session::{media::SourceFigures, video::VideoCodec};
+
+use crate::peer::{BrowserPeer, Incoming, PeerCounters};
 
 /// The most samples kept of each end, the newest: an hour at 10 Hz.
 const MAX_SAMPLES: usize = 36_000;
@@ -76,6 +78,16 @@ pub struct BrowserSample {
     pub height: Option<f64>,
     /// `currentRoundTripTime` of the candidate pair.
     pub rtt_s: Option<f64>,
+    /// `packetsSent` of its own media, retransmissions included.
+    pub sent_packets: Option<f64>,
+    /// `bytesSent` and `headerBytesSent` of these.
+    pub sent_bytes: Option<f64>,
+    /// `framesSent` of its video.
+    pub frames_sent: Option<f64>,
+    /// `targetBitrate` of its video encoder.
+    pub target_bps: Option<f64>,
+    /// `availableOutgoingBitrate`: what its controller allows.
+    pub available_bps: Option<f64>,
 }
 
 /// A message of the page.
@@ -173,6 +185,15 @@ pub struct BrowserFigures {
     pub rtt_ms: Option<f64>,
     /// Width and height of its last frame, in pixels.
     pub dimensions: Option<(u64, u64)>,
+    /// Packets of its own media that it sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_packets: Option<u64>,
+    /// Frames of its own video that it sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames_sent: Option<u64>,
+    /// Mean of what its controller allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_rate_bps: Option<u64>,
     /// The error that its page has reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -231,6 +252,65 @@ impl BrowserFigures {
         self.retransmitted_packets = count(last.retransmitted_packets);
         self.rtt_ms = last.rtt_s.map(|rtt| rtt * 1e3);
         self.dimensions = count(last.width).zip(count(last.height));
+        self.sent_packets = count(last.sent_packets);
+        self.frames_sent = count(last.frames_sent);
+        let allowed = self.samples.iter().filter_map(|sample| sample.available_bps);
+        let (sum, samples) = allowed.fold((0.0, 0_u32), |(sum, samples), bps| (sum + bps.max(0.0), samples + 1));
+        self.available_rate_bps = (samples > 0).then(|| (sum / f64::from(samples)) as u64);
+    }
+}
+
+/// What arrived of a stream of the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct IncomingFigures {
+    /// Which one.
+    pub kind: Incoming,
+    /// Its codec: that of the video, or `opus`.
+    pub codec: &'static str,
+    /// Its synchronisation source.
+    pub ssrc: u32,
+    /// Packets received, each counted once, retransmissions not included.
+    pub packets: u64,
+    /// Rate of these with RTP headers.
+    pub rate_bps: u64,
+    /// Packets that did not arrive; some may have been repaired.
+    pub lost_packets: u64,
+    /// Packets that were repaired.
+    pub repaired_packets: u64,
+    /// Packets that were requested, each time counted.
+    pub requested_packets: u64,
+    /// Copies of received packets.
+    pub duplicate_packets: u64,
+    /// Interarrival jitter (RFC 3550 §6.4.1).
+    pub jitter_ms: Option<f64>,
+    /// Complete frames; of audio, packets.
+    pub frames: u64,
+    /// Incomplete frames that were dropped.
+    pub dropped_frames: u64,
+    /// Frames that became complete after their playout deadline.
+    pub late_frames: u64,
+    /// Key frames that were requested by PLI.
+    pub key_frame_requests: u64,
+}
+
+impl IncomingFigures {
+    fn of(kind: Incoming, video: VideoCodec, figures: &SourceFigures, lasted: TimeDelta) -> Self {
+        Self {
+            kind,
+            codec: if kind == Incoming::Video { video.name() } else { "opus" },
+            ssrc: figures.ssrc,
+            packets: figures.packets,
+            rate_bps: DataRate::of(figures.size, lasted).map_or(0, DataRate::as_bps),
+            lost_packets: figures.lost,
+            repaired_packets: figures.repaired_packets,
+            requested_packets: figures.requested_packets,
+            duplicate_packets: figures.duplicates,
+            jitter_ms: figures.jitter.map(TimeDelta::as_millis),
+            frames: figures.frames,
+            dropped_frames: figures.dropped_frames,
+            late_frames: figures.late_frames,
+            key_frame_requests: figures.key_frame_requests,
+        }
     }
 }
 
@@ -278,6 +358,8 @@ pub struct CallResult {
     pub overhead: DataSize,
     /// What the browser reported.
     pub browser: BrowserFigures,
+    /// What came from the browser.
+    pub received: Vec<IncomingFigures>,
     /// Samples of our end, ten each second.
     pub samples: VecDeque<Sample>,
 }
@@ -315,6 +397,10 @@ impl CallResult {
             browser_address: peer.browser_address(),
             overhead: peer.overhead(),
             browser: BrowserFigures::default(),
+            received: peer
+                .received()
+                .map(|(kind, figures)| IncomingFigures::of(kind, peer.codec(), &figures, lasted))
+                .collect(),
             samples: sampler.map(|sampler| sampler.samples).unwrap_or_default(),
         }
     }

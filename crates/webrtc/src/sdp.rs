@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
 
 use giusto_congestion::{FeedbackKind, Requirements};
+use giusto_session::video::VideoCodec;
 use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
 use crate::fingerprint::Fingerprint;
@@ -12,6 +13,8 @@ const MAX_OFFER_BYTES: usize = 64 * 1024;
 /// The most media lines of an offer. Chosen by us.
 const MAX_MEDIA: usize = 64;
 const TRANSPORT_CC_URI: &str = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
+/// The `rtpmap` of Opus (RFC 7587 §7).
+const OPUS: &str = "opus/48000/2";
 const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
 
 /// An offer that cannot be answered.
@@ -24,14 +27,22 @@ pub enum OfferError {
     /// It is not a session description.
     #[error("the offer is not a session description (RFC 8866): {0}")]
     Syntax(String),
-    /// It has no video line that we can send.
-    #[error(
-        "the offer has no video line that receives: add a transceiver \"video\" with direction \"recvonly\""
-    )]
-    NoVideo,
-    /// The video line does not have VP8.
-    #[error("the video line offers no VP8, found {0}: use a browser with VP8")]
-    NoVp8(String),
+    /// It has no video line of the direction that is wanted.
+    #[error("the offer has no video line that {verb}: add a transceiver \"video\" with direction \"{direction}\"")]
+    NoVideo {
+        /// What the browser does with the video.
+        verb: &'static str,
+        /// Its direction.
+        direction: &'static str,
+    },
+    /// The video line does not have any of our codecs.
+    #[error("the video line offers no {wanted}, found {found}: use a browser with one of them")]
+    NoCodec {
+        /// The codecs that are accepted.
+        wanted: String,
+        /// Those of the offer.
+        found: String,
+    },
     /// Something is missing.
     #[error("the video line lacks a={0}: use a browser that follows RFC 8829")]
     Missing(&'static str),
@@ -75,39 +86,82 @@ struct MediaLine {
     mid: Option<String>,
 }
 
-/// What an offer says about the video that we send.
+/// Which media a call has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// Video goes to the browser: VP8.
+    pub sends: bool,
+    /// Speech goes to the browser: Opus.
+    pub sends_voice: bool,
+    /// The codecs of the video that comes from the browser, of which its first is taken. `None`: none comes, and no audio.
+    pub receives: Option<&'a [VideoCodec]>,
+}
+
+impl Wanted<'_> {
+    /// Video to the browser.
+    pub const SEND: Wanted<'static> = Wanted { sends: true, sends_voice: false, receives: None };
+}
+
+/// A line that the answer accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Accepted {
+    /// Its index in the offer.
+    index: usize,
+    mid: String,
+    payload_type: u8,
+    /// Its `rtpmap`.
+    name: &'static str,
+    /// Its parameters, which the answer repeats.
+    parameters: Option<String>,
+    /// Whether we send, and whether we receive.
+    directions: (bool, bool),
+    /// The values of `rtcp-fb`.
+    feedback: Vec<String>,
+    reduced_size: bool,
+    transport_sequence: Option<u8>,
+    abs_send_time: Option<u8>,
+}
+
+/// What an offer says about the media of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     lines: Vec<MediaLine>,
-    /// Index of the video line.
-    video: usize,
-    mid: String,
+    video: Accepted,
+    audio: Option<Accepted>,
     /// The browser's ICE user name fragment.
     pub ufrag: String,
     /// The hash of the browser's certificate.
     pub fingerprint: Fingerprint,
     /// Which end opens the DTLS connection.
     pub setup: Setup,
-    /// The payload type of VP8.
-    pub vp8: u8,
+    /// The codec of the video.
+    pub codec: VideoCodec,
+    /// The payload type of the video.
+    pub payload_type: u8,
     /// The payload type of its retransmissions (RFC 4588).
     pub rtx: Option<u8>,
     /// The identifier of the transport-wide sequence number.
     pub transport_sequence: Option<u8>,
     /// The identifier of abs-send-time.
     pub abs_send_time: Option<u8>,
-    /// The values of `rtcp-fb` of VP8.
-    feedback: Vec<String>,
-    reduced_size: bool,
 }
 
 impl Offer {
-    /// Reads an offer.
+    /// Reads an offer of a call to which the browser sends nothing.
     ///
     /// # Errors
     ///
     /// [`OfferError`] says what is missing.
     pub fn parse(text: &str) -> Result<Self, OfferError> {
+        Self::parse_for(text, Wanted::SEND)
+    }
+
+    /// Reads an offer of a call with these media. An audio line is optional.
+    ///
+    /// # Errors
+    ///
+    /// [`OfferError`] says what is missing.
+    pub fn parse_for(text: &str, wanted: Wanted<'_>) -> Result<Self, OfferError> {
         if text.len() > MAX_OFFER_BYTES {
             return Err(OfferError::TooLong(text.len()));
         }
@@ -117,22 +171,27 @@ impl Offer {
         if media.len() > MAX_MEDIA {
             return Err(OfferError::Syntax(format!("{} media lines, at most {MAX_MEDIA}", media.len())));
         }
-        let receives = |line: &MediaDescription| {
-            line.media_name.media == "video"
-                && line.media_name.port.value != 0
-                && !has(line, "sendonly")
-                && !has(line, "inactive")
+        let receives = wanted.receives.is_some();
+        let no_video = match (wanted.sends, receives) {
+            (_, false) => OfferError::NoVideo { verb: "receives", direction: "recvonly" },
+            (false, true) => OfferError::NoVideo { verb: "sends", direction: "sendonly" },
+            (true, true) => OfferError::NoVideo { verb: "sends and receives", direction: "sendrecv" },
         };
-        let video = media.iter().position(receives).ok_or(OfferError::NoVideo)?;
-        let line = media.get(video).ok_or(OfferError::NoVideo)?;
+        let allows = |line: &MediaDescription, kind: &str, (sends, receives): (bool, bool)| {
+            line.media_name.media == kind
+                && line.media_name.port.value != 0
+                && !has(line, "inactive")
+                && !(sends && has(line, "sendonly"))
+                && !(receives && has(line, "recvonly"))
+        };
+        let find = |kind, directions| media.iter().position(|line| allows(line, kind, directions));
+        let index = find("video", (wanted.sends, receives)).ok_or_else(|| no_video.clone())?;
+        let line = media.get(index).ok_or(no_video)?;
         // An attribute of the session applies to lines without one (RFC 8839 §5.4, RFC 8122 §5).
         let either = |key: &'static str| {
             let found = values(&line.attributes, key).chain(values(&session.attributes, key)).next();
             found.ok_or(OfferError::Missing(key))
         };
-        if !has(line, "rtcp-mux") {
-            return Err(OfferError::Missing("rtcp-mux"));
-        }
         let ufrag = token("ice-ufrag", either("ice-ufrag")?, 4..=256)?;
         token("ice-pwd", either("ice-pwd")?, 22..=256)?;
         let fingerprint = fingerprint(line, &session.attributes)?;
@@ -142,30 +201,47 @@ impl Offer {
             "passive" => Setup::Passive,
             other => return Err(invalid("setup", other, "actpass, active or passive")),
         };
-        let vp8 = payload_type(line, "VP8/90000", None).ok_or_else(|| OfferError::NoVp8(codecs(line)))?;
-        let mid = match values(&line.attributes, "mid").next() {
-            Some(mid) => token("mid", mid, 1..=32)?,
-            None => return Err(OfferError::Missing("mid")),
-        };
+        let codecs_wanted = wanted.receives.filter(|_| !wanted.sends).unwrap_or(&[VideoCodec::Vp8]);
+        let (codec, payload_type) = video_format(line, codecs_wanted).ok_or_else(|| {
+            let names: Vec<&str> =
+                codecs_wanted.iter().map(|codec| rtpmap(*codec).trim_end_matches("/90000")).collect();
+            OfferError::NoCodec { wanted: names.join(", "), found: codecs(line) }
+        })?;
+        let directions = (wanted.sends, receives);
+        let video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
+        let audio = [(wanted.sends_voice, receives), (wanted.sends_voice, false), (false, receives)]
+            .into_iter()
+            .filter(|directions| *directions != (false, false))
+            .find_map(|directions| Some((find("audio", directions)?, directions)))
+            .and_then(|(index, directions)| {
+                let line = media.get(index)?;
+                Some((index, line, payload_type_of(line, OPUS, None)?, directions))
+            })
+            .map(|(index, line, opus, directions)| Accepted::of(line, index, (opus, OPUS), directions))
+            .transpose()?;
         Ok(Self {
             lines: media.iter().map(MediaLine::of).collect::<Result<_, _>>()?,
-            video,
-            mid,
             ufrag,
             fingerprint,
             setup,
-            vp8,
-            rtx: payload_type(line, "rtx/90000", Some(vp8)),
-            transport_sequence: extension(line, TRANSPORT_CC_URI),
-            abs_send_time: extension(line, ABS_SEND_TIME_URI),
-            feedback: feedback(line, vp8),
-            reduced_size: has(line, "rtcp-rsize"),
+            codec,
+            payload_type,
+            rtx: payload_type_of(line, "rtx/90000", Some(payload_type)),
+            transport_sequence: video.transport_sequence,
+            abs_send_time: video.abs_send_time,
+            video,
+            audio,
         })
+    }
+
+    /// The payload type of Opus, and whether we send it and receive it; `None` without audio.
+    pub fn opus(&self) -> Option<(u8, bool, bool)> {
+        self.audio.as_ref().map(|audio| (audio.payload_type, audio.directions.0, audio.directions.1))
     }
 
     /// Whether the browser can send this feedback.
     pub fn offers(&self, kind: FeedbackKind) -> bool {
-        let has = |value: &str| self.feedback.iter().any(|offered| offered == value);
+        let has = |value: &str| self.video.offers(value);
         match kind {
             FeedbackKind::TransportWide => has("transport-cc") && self.transport_sequence.is_some(),
             FeedbackKind::CongestionControl => has("ack ccfb"),
@@ -178,7 +254,7 @@ impl Offer {
     /// Whether the browser requests lost packets, and takes them on a stream of their own (RFC 4588). Without such a stream, a packet
     /// would have to be sent twice with one number, which AES-GCM forbids (RFC 7714 §8.4).
     pub fn repairs(&self) -> bool {
-        self.rtx.is_some() && self.feedback.iter().any(|offered| offered == "nack")
+        self.rtx.is_some() && self.video.offers("nack")
     }
 
     /// The feedback for a controller: the wanted one, or the one for which the controller was designed, otherwise any that it
@@ -208,7 +284,21 @@ impl Offer {
         })
     }
 
-    /// The answer: the video line is accepted, all others are rejected.
+    /// The feedback for the browser's controller: the wanted one; by default transport-wide, otherwise an estimate.
+    ///
+    /// # Errors
+    ///
+    /// [`OfferError::NoFeedback`] if the browser accepts none of them.
+    pub fn choose_own_feedback(&self, wanted: Option<FeedbackKind>) -> Result<FeedbackKind, OfferError> {
+        let defaults = [FeedbackKind::TransportWide, FeedbackKind::ReceiverEstimate];
+        let choices = wanted.as_ref().map_or(&defaults[..], std::slice::from_ref);
+        choices.iter().copied().find(|&kind| self.offers(kind)).ok_or_else(|| OfferError::NoFeedback {
+            wanted: format!("{choices:?}"),
+            fix: "choose another kind with --feedback",
+        })
+    }
+
+    /// The answer: the lines of the call are accepted, all others are rejected.
     pub fn answer(&self, ours: &Answer<'_>) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -217,66 +307,131 @@ impl Offer {
     }
 
     fn write_answer(&self, ours: &Answer<'_>, text: &mut String) -> std::fmt::Result {
-        let Answer { session, address, ufrag, password, fingerprint, feedback, nack, ssrc, rtx_ssrc } = *ours;
-        let (family, ip) = (if address.is_ipv6() { "IP6" } else { "IP4" }, address.ip());
-        write!(
-            text,
-            "v=0\r\no=- {session} 1 IN {family} {ip}\r\ns=-\r\nt=0 0\r\na=group:BUNDLE {}\r\na=ice-lite\r\n",
-            self.mid
-        )?;
+        let (family, ip) = (if ours.address.is_ipv6() { "IP6" } else { "IP4" }, ours.address.ip());
+        let accepted = |index| [Some(&self.video), self.audio.as_ref()].into_iter().flatten().find(|it| it.index == index);
+        write!(text, "v=0\r\no=- {} 1 IN {family} {ip}\r\ns=-\r\nt=0 0\r\na=group:BUNDLE", ours.session)?;
+        for line in (0..self.lines.len()).filter_map(accepted) {
+            write!(text, " {}", line.mid)?;
+        }
+        text.push_str("\r\na=ice-lite\r\n");
         for (index, line) in self.lines.iter().enumerate() {
-            if index != self.video {
-                let MediaLine { kind, protocol, first_format, mid } = line;
-                write!(text, "m={kind} 0 {protocol} {first_format}\r\nc=IN IP4 0.0.0.0\r\na=inactive\r\n")?;
-                if let Some(mid) = mid {
-                    write!(text, "a=mid:{mid}\r\n")?;
-                }
+            if let Some(accepted) = accepted(index) {
+                self.write_line(ours, line, accepted, text)?;
                 continue;
             }
-            let vp8 = self.vp8;
-            write!(text, "m=video {} {} {vp8}", address.port(), line.protocol)?;
-            if let Some(rtx) = self.rtx {
-                write!(text, " {rtx}")?;
+            let MediaLine { kind, protocol, first_format, mid } = line;
+            write!(text, "m={kind} 0 {protocol} {first_format}\r\nc=IN IP4 0.0.0.0\r\na=inactive\r\n")?;
+            if let Some(mid) = mid {
+                write!(text, "a=mid:{mid}\r\n")?;
             }
-            write!(text, "\r\nc=IN {family} {ip}\r\na=rtcp:9 IN IP4 0.0.0.0\r\na=mid:{}\r\n", self.mid)?;
-            write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:{fingerprint}\r\n")?;
-            let setup = if self.setup == Setup::Passive { "active" } else { "passive" };
-            write!(text, "a=setup:{setup}\r\na=sendonly\r\na=rtcp-mux\r\n")?;
-            if self.reduced_size {
-                text.push_str("a=rtcp-rsize\r\n");
-            }
-            write!(text, "a=rtpmap:{vp8} VP8/90000\r\n")?;
-            match feedback {
-                FeedbackKind::TransportWide => {
-                    write!(text, "a=rtcp-fb:{vp8} transport-cc\r\n")?;
-                    write_extension(text, self.transport_sequence, TRANSPORT_CC_URI)?;
-                }
-                // RFC 8888 §6: always for all payload types.
-                FeedbackKind::CongestionControl => text.push_str("a=rtcp-fb:* ack ccfb\r\n"),
-                FeedbackKind::ReceiverEstimate => {
-                    write!(text, "a=rtcp-fb:{vp8} goog-remb\r\n")?;
-                    write_extension(text, self.abs_send_time, ABS_SEND_TIME_URI)?;
-                }
-                _ => {}
-            }
-            for value in ["nack", "nack pli", "ccm fir"] {
-                if self.feedback.iter().any(|offered| offered == value) && (value != "nack" || nack) {
-                    write!(text, "a=rtcp-fb:{vp8} {value}\r\n")?;
-                }
-            }
-            if let Some(rtx) = self.rtx {
-                write!(text, "a=rtpmap:{rtx} rtx/90000\r\na=fmtp:{rtx} apt={vp8}\r\n")?;
-                write!(text, "a=ssrc-group:FID {ssrc} {rtx_ssrc}\r\n")?;
-            }
-            write!(text, "a=msid:giusto video\r\na=ssrc:{ssrc} cname:giusto\r\n")?;
-            if self.rtx.is_some() {
-                write!(text, "a=ssrc:{rtx_ssrc} cname:giusto\r\n")?;
-            }
-            // The priority of a host candidate of component 1 (RFC 8445 §5.1.2.2).
-            write!(text, "a=candidate:1 1 udp 2130706431 {ip} {} typ host\r\n", address.port())?;
-            text.push_str("a=end-of-candidates\r\n");
         }
         Ok(())
+    }
+
+    fn write_line(
+        &self,
+        ours: &Answer<'_>,
+        MediaLine { kind, protocol, .. }: &MediaLine,
+        line: &Accepted,
+        text: &mut String,
+    ) -> std::fmt::Result {
+        let Answer { address, ufrag, password, fingerprint, feedback, nack, ssrc, rtx_ssrc, audio_ssrc, .. } = *ours;
+        let (family, ip) = (if address.is_ipv6() { "IP6" } else { "IP4" }, address.ip());
+        let is_video = line.index == self.video.index;
+        let rtx = self.rtx.filter(|_| is_video);
+        let number = line.payload_type;
+        write!(text, "m={kind} {} {protocol} {number}", address.port())?;
+        if let Some(rtx) = rtx {
+            write!(text, " {rtx}")?;
+        }
+        write!(text, "\r\nc=IN {family} {ip}\r\na=mid:{}\r\n", line.mid)?;
+        write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:sha-256 {fingerprint}\r\n")?;
+        let setup = if self.setup == Setup::Passive { "active" } else { "passive" };
+        let direction = match line.directions {
+            (true, true) => "sendrecv",
+            (true, false) => "sendonly",
+            _ => "recvonly",
+        };
+        write!(text, "a=setup:{setup}\r\na={direction}\r\na=rtcp-mux\r\n")?;
+        if line.reduced_size {
+            text.push_str("a=rtcp-rsize\r\n");
+        }
+        write!(text, "a=rtpmap:{number} {}\r\n", line.name)?;
+        if let Some(parameters) = &line.parameters {
+            write!(text, "a=fmtp:{number} {parameters}\r\n")?;
+        }
+        match feedback {
+            FeedbackKind::TransportWide if line.offers("transport-cc") => {
+                write!(text, "a=rtcp-fb:{number} transport-cc\r\n")?;
+                write_extension(text, line.transport_sequence, TRANSPORT_CC_URI)?;
+            }
+            // RFC 8888 §6: always for all payload types.
+            FeedbackKind::CongestionControl if line.offers("ack ccfb") => text.push_str("a=rtcp-fb:* ack ccfb\r\n"),
+            FeedbackKind::ReceiverEstimate => {
+                if line.offers("goog-remb") {
+                    write!(text, "a=rtcp-fb:{number} goog-remb\r\n")?;
+                }
+                write_extension(text, line.abs_send_time, ABS_SEND_TIME_URI)?;
+            }
+            _ => {}
+        }
+        for value in ["nack", "nack pli", "ccm fir"] {
+            if is_video && line.offers(value) && (value != "nack" || nack) {
+                write!(text, "a=rtcp-fb:{number} {value}\r\n")?;
+            }
+        }
+        if let Some(rtx) = rtx {
+            write!(text, "a=rtpmap:{rtx} rtx/90000\r\na=fmtp:{rtx} apt={number}\r\n")?;
+        }
+        if line.directions.0 {
+            let ssrc = if is_video { ssrc } else { audio_ssrc };
+            if rtx.is_some() {
+                write!(text, "a=ssrc-group:FID {ssrc} {rtx_ssrc}\r\n")?;
+            }
+            write!(text, "a=msid:giusto {kind}\r\na=ssrc:{ssrc} cname:giusto\r\n")?;
+            if rtx.is_some() {
+                write!(text, "a=ssrc:{rtx_ssrc} cname:giusto\r\n")?;
+            }
+        }
+        // The priority of a host candidate of component 1 (RFC 8445 §5.1.2.2).
+        write!(text, "a=candidate:1 1 udp 2130706431 {ip} {} typ host\r\n", address.port())?;
+        text.push_str("a=end-of-candidates\r\n");
+        Ok(())
+    }
+}
+
+impl Accepted {
+    fn of(
+        line: &MediaDescription,
+        index: usize,
+        (payload_type, name): (u8, &'static str),
+        directions: (bool, bool),
+    ) -> Result<Self, OfferError> {
+        if !has(line, "rtcp-mux") {
+            return Err(OfferError::Missing("rtcp-mux"));
+        }
+        let mid = match values(&line.attributes, "mid").next() {
+            Some(mid) => token("mid", mid, 1..=32)?,
+            None => return Err(OfferError::Missing("mid")),
+        };
+        let parameters = parameters(line, payload_type)
+            .filter(|text| text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
+        Ok(Self {
+            index,
+            mid,
+            payload_type,
+            name,
+            parameters: parameters.map(ToOwned::to_owned),
+            directions,
+            feedback: feedback(line, payload_type),
+            reduced_size: has(line, "rtcp-rsize"),
+            transport_sequence: extension(line, TRANSPORT_CC_URI),
+            abs_send_time: extension(line, ABS_SEND_TIME_URI),
+        })
+    }
+
+    fn offers(&self, value: &str) -> bool {
+        self.feedback.iter().any(|offered| offered == value)
     }
 }
 
@@ -305,6 +460,8 @@ pub struct Answer<'a> {
     pub ssrc: u32,
     /// Synchronisation source of its retransmissions and of padding.
     pub rtx_ssrc: u32,
+    /// Synchronisation source of the audio.
+    pub audio_ssrc: u32,
 }
 
 impl MediaLine {
@@ -361,21 +518,64 @@ fn fingerprint(line: &MediaDescription, session: &[Attribute]) -> Result<Fingerp
     Err(last)
 }
 
-/// The payload type of a codec; of retransmissions, that of `apt`.
-fn payload_type(line: &MediaDescription, codec: &str, apt: Option<u8>) -> Option<u8> {
+/// The `rtpmap` of a video codec.
+const fn rtpmap(codec: VideoCodec) -> &'static str {
+    match codec {
+        VideoCodec::Vp8 => "VP8/90000",
+        VideoCodec::H264 => "H264/90000",
+        VideoCodec::Vp9 => "VP9/90000",
+        VideoCodec::Av1 => "AV1/90000",
+    }
+}
+
+/// The first format of the line with one of these codecs that we can read: H.264 in packetization mode 1, VP9 of profile 0.
+fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Option<(VideoCodec, u8)> {
+    let fits = |codec, payload_type| {
+        let has_parameter = |wanted: &str| {
+            parameters(line, payload_type)
+                .is_some_and(|all| all.split(';').any(|parameter| parameter.trim() == wanted))
+        };
+        match codec {
+            VideoCodec::H264 => has_parameter("packetization-mode=1"),
+            VideoCodec::Vp9 => parameters(line, payload_type).is_none() || has_parameter("profile-id=0"),
+            _ => true,
+        }
+    };
+    let found = |(codec, payload_type)| fits(codec, payload_type).then_some((codec, payload_type));
+    line.media_name.formats.iter().find_map(|format| {
+        codecs
+            .iter()
+            .flat_map(|&codec| payload_types(line, rtpmap(codec)).map(move |number| (codec, number)))
+            .filter(|(_, number)| *format == number.to_string())
+            .find_map(found)
+    })
+}
+
+/// The parameters of a format.
+fn parameters(line: &MediaDescription, payload_type: u8) -> Option<&str> {
+    let pairs = values(&line.attributes, "fmtp").filter_map(|value| value.split_once(' '));
+    pairs.filter(|(of, _)| of.parse() == Ok(payload_type)).map(|(_, value)| value.trim()).next()
+}
+
+/// The payload types of a codec.
+fn payload_types<'a>(line: &'a MediaDescription, codec: &'a str) -> impl Iterator<Item = u8> + 'a {
     let number =
         |text: &str| text.parse::<u8>().ok().filter(|&number| !(64..96).contains(&number) && number < 128);
     values(&line.attributes, "rtpmap")
         .filter_map(|value| value.split_once(' '))
-        .filter(|(_, name)| name.trim().eq_ignore_ascii_case(codec))
-        .filter_map(|(number_text, _)| number(number_text))
+        .filter(move |(_, name)| name.trim().eq_ignore_ascii_case(codec))
+        .filter_map(move |(number_text, _)| number(number_text))
         .filter(|number| line.media_name.formats.iter().any(|format| *format == number.to_string()))
-        .find(|number| {
-            apt.is_none_or(|apt| {
-                let wanted = format!("{number} apt={apt}");
-                values(&line.attributes, "fmtp").any(|value| value.trim() == wanted)
-            })
+}
+
+/// The payload type of a codec; of retransmissions, that of `apt`.
+fn payload_type_of(line: &MediaDescription, codec: &str, apt: Option<u8>) -> Option<u8> {
+    payload_types(line, codec).find(|number| {
+        apt.is_none_or(|apt| {
+            let wanted = format!("{number} apt={apt}");
+            values(&line.attributes, "fmtp").any(|value| value.trim() == wanted)
         })
+    })
 }
 
 fn codecs(line: &MediaDescription) -> String {

@@ -5,19 +5,22 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::atomic::AtomicBo
 use giusto::{
     call::{
         browser::{
-            BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, run as call,
+            BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, Incoming,
+            IncomingFigures, run as call,
         },
+        SaveTarget,
         plan::DEFAULT_MAX_RATE,
     },
     record::TimelineOptions,
     replay::SessionLog,
     view::{
-        format::{count, plural, rate},
+        format::{count, plural, rate, time_us},
         html,
     },
     whole_file::{self, Content},
 };
-use giusto_congestion::{Algorithm, Limits};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits};
+use giusto_session::video::VideoCodec;
 use giusto_units::DataRate;
 
 use super::{BrowserArgs, Repair, is_misuse, live_line, open_trace, print_record, without_timeline};
@@ -46,14 +49,18 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     if matches!(args.media.repair, Repair::FlexFec | Repair::Both) {
         misuse!("--repair: browsers are repaired by nack or none");
     }
-    let Some(video) = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))? else {
+    let receives = args.reverse || args.bidir;
+    let video = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))?;
+    if video.is_none() && !args.reverse {
         misuse!(
             "--browser needs --media with IVF files of VP8, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
-             --encoder-command"
+             --encoder-command, or --reverse to receive only"
         );
-    };
+    }
     // A fifth more than the largest file, for headers and repair.
-    let most = DataRate::from_bps(video.limits().max().as_bps() * 6 / 5);
+    let most = video.as_ref().map_or(DEFAULT_MAX_RATE, |video| {
+        DataRate::from_bps(video.limits().max().as_bps() * 6 / 5)
+    });
     let max = args.end.max_rate.unwrap_or(if args.media.media.is_empty() { DEFAULT_MAX_RATE } else { most });
     let defaults = Limits::default();
     let limits = Limits::DEFAULT
@@ -62,6 +69,19 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         .with_max(max);
     if args.media.delay_target.is_some() && !controller.requirements().delay_target {
         misuse!("--delay-target: {} has no target of the queueing delay", controller.name());
+    }
+    let save = args.save.as_deref().map(SaveTarget::create).transpose();
+    let save = save.map_err(|error| UsageError::new(format!("--save {error}")))?;
+    if save.is_some() && !receives {
+        misuse!("--save: nothing comes from the browser: add --reverse or --bidir");
+    }
+    if let (true, Some(save)) = (args.bidir, &save)
+        && !save.takes(VideoCodec::Vp8)
+    {
+        misuse!("--save: in both directions the video is VP8: use a name that ends in .webm, .mkv or .ivf");
+    }
+    if args.reverse {
+        return receiving(args, listen, controller, save);
     }
     let needs = controller.requirements();
     if let Some(kind) = args.media.feedback.filter(|kind| !needs.accepts(*kind)) {
@@ -81,6 +101,41 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         duration: args.media.duration,
         interval: args.end.interval,
         video,
+        receives,
+        save,
+        timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
+    })
+}
+
+/// A call to which the browser alone sends.
+fn receiving(
+    args: &BrowserArgs,
+    listen: SocketAddr,
+    controller: Algorithm,
+    save: Option<SaveTarget>,
+) -> anyhow::Result<BrowserPlan> {
+    let estimates = controller.requirements().feedback == FeedbackKind::ReceiverEstimate;
+    if args.media.controller.is_some() && !estimates {
+        misuse!(
+            "--controller: the browser's own decides with --reverse; here gcc:remb or gcc:rmcat-02 limits it, found {}",
+            controller.name()
+        );
+    }
+    if args.media.feedback.is_some_and(|kind| estimates && kind != FeedbackKind::ReceiverEstimate) {
+        misuse!("--feedback: {} sends remb", controller.name());
+    }
+    Ok(BrowserPlan {
+        listen,
+        controller,
+        limits: Limits::DEFAULT,
+        delay_target: None,
+        feedback: args.media.feedback.or(estimates.then_some(FeedbackKind::ReceiverEstimate)),
+        repair: args.media.repair == Repair::Nack,
+        duration: args.media.duration,
+        interval: args.end.interval,
+        video: None,
+        receives: true,
+        save,
         timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
     })
 }
@@ -161,8 +216,21 @@ fn say(event: &BrowserEvent) {
 fn lines(record: &BrowserRecord) -> Vec<String> {
     let (browser, connection) = (&record.browser, &record.connection);
     let known = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), count);
-    vec![
-        format!(
+    let mut lines = Vec::new();
+    if let Some(incoming) = &record.incoming {
+        lines.extend(incoming.streams.iter().map(stream_line));
+        if let Some(delay) = incoming.frame_delay_above_min_ms {
+            lines.push(format!("frame delay above the shortest: median {:.1} ms, p95 {:.1} ms", delay.p50, delay.p95));
+        }
+        lines.push(format!(
+            "browser: sent {} frames in {} packets, {} allowed by its controller",
+            known(browser.frames_sent),
+            known(browser.sent_packets),
+            browser.available_rate_bps.map_or_else(|| "–".to_owned(), |bps| rate(bps as f64)),
+        ));
+    }
+    if record.record.call.video.is_some() || record.incoming.is_none() {
+        lines.push(format!(
             "browser: received {}, {} frames decoded, {} dropped, {} freezes of {:.1} s in total, jitter buffer {}",
             browser.received_rate_bps.map_or_else(|| "–".to_owned(), |bps| rate(bps as f64)),
             known(browser.frames_decoded),
@@ -170,8 +238,9 @@ fn lines(record: &BrowserRecord) -> Vec<String> {
             known(browser.freezes),
             browser.freezes_s.unwrap_or(0.0),
             browser.jitter_buffer_delay_ms.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.0} ms")),
-        ),
-        format!(
+        ));
+    }
+    lines.push(format!(
             "connection: DTLS {}, {}; {} packets requested, {} sent again; {} key frames requested; {}",
             connection.dtls.unwrap_or("–"),
             connection.srtp.as_deref().unwrap_or("no SRTP"),
@@ -179,6 +248,21 @@ fn lines(record: &BrowserRecord) -> Vec<String> {
             count(connection.counters.retransmitted_datagrams),
             count(connection.counters.key_frame_requests),
             connection.end,
-        ),
-    ]
+    ));
+    lines
+}
+
+/// What arrived of a stream of the browser.
+fn stream_line(stream: &IncomingFigures) -> String {
+    let jitter = stream.jitter_ms.map_or_else(String::new, |ms| format!(", jitter {}", time_us(ms * 1e3)));
+    let name = if stream.kind == Incoming::Video { "video" } else { "audio" };
+    format!(
+        "{name} {}: {}, {} lost of {}, {} repaired{jitter}, {} frames",
+        stream.codec,
+        rate(stream.rate_bps as f64),
+        count(stream.lost_packets),
+        plural(stream.packets + stream.lost_packets, "packet", "packets"),
+        count(stream.repaired_packets),
+        count(stream.frames),
+    )
 }

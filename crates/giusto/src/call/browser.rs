@@ -17,10 +17,14 @@ use giusto_sim::{
     traffic::{encoder::MediaSource as _, note_of},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
-pub use giusto_webrtc::call::{CallError, CallEvent, Connected};
+pub use giusto_webrtc::{
+    call::{CallError, CallEvent, Connected},
+    peer::Incoming,
+    result::IncomingFigures,
+};
 use giusto_webrtc::{
     call::{CallObserver, CallPlan},
-    peer::{PeerCounters, PeerMedia, Secrets},
+    peer::{PeerCounters, PeerMedia, ReceiveConfig, Secrets},
     result::{BrowserFigures, CallResult, Sample},
 };
 use rand::{
@@ -31,12 +35,14 @@ use serde::Serialize;
 
 use super::{
     end::{Live, LiveSide},
+    heard::VoiceMeter,
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
-    side::{Alone, FORWARD, FORWARD_ID, complete_sent, ratio},
+    save::{SaveTarget, VideoSaver},
+    side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, complete_sent, ratio},
     video::{RealVideo, VideoInput},
 };
 use crate::{
-    record::{FlowRecord, RunRecord},
+    record::{Distribution, FlowRecord, RunRecord},
     replay::{Lacks, SessionInfo, SessionLog},
     scenario::feedback_name,
     trace::{TraceFile, TraceFileError},
@@ -69,8 +75,13 @@ pub struct BrowserPlan {
     pub duration: Option<TimeDelta>,
     /// The time between two live figures.
     pub interval: TimeDelta,
-    /// The video: VP8.
-    pub video: VideoInput,
+    /// The video that is sent: VP8. `None`: nothing is sent, and the browser's own controller decides, or with
+    /// [`FeedbackKind::ReceiverEstimate`] the receiver's half of the controller.
+    pub video: Option<VideoInput>,
+    /// Whether video and audio come from the browser.
+    pub receives: bool,
+    /// Where they are saved.
+    pub save: Option<SaveTarget>,
     /// The record over time.
     pub timeline: Option<TimelineOptions>,
 }
@@ -147,6 +158,18 @@ pub struct BrowserRecord {
     /// Bytes of all headers below RTP.
     #[serde(skip)]
     pub overhead: DataSize,
+    /// What came from the browser.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incoming: Option<IncomingRecord>,
+}
+
+/// What came from a browser.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IncomingRecord {
+    /// Its streams.
+    pub streams: Vec<IncomingFigures>,
+    /// The frame delay of its video above the shortest, since the clocks of both ends are not compared, in ms.
+    pub frame_delay_above_min_ms: Option<Distribution>,
 }
 
 /// The connection of a call to a browser.
@@ -178,8 +201,8 @@ pub fn run(
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
-    if plan.video.codec() != VideoCodec::Vp8 {
-        return Err(BrowserRunError::Codec(plan.video.codec()));
+    if let Some(video) = plan.video.as_ref().filter(|video| video.codec() != VideoCodec::Vp8) {
+        return Err(BrowserRunError::Codec(video.codec()));
     }
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
     let controller = plan.controller.build_with(plan.limits, plan.options());
@@ -195,13 +218,26 @@ pub fn run(
         call: None,
         sent_packets: 0,
         video: plan.video.clone(),
+        receives: plan.receives,
+        save: plan.save.clone(),
         next_look: Timestamp::ZERO,
         encoder_error: None,
         on_event,
     };
-    let source = Late { input: plan.video.clone(), first: plan.limits.start, source: None };
-    let media = PeerMedia { source: Box::new(source), controller };
+    let media = plan.video.as_ref().map(|video| {
+        let source = Late { input: video.clone(), first: plan.limits.start, source: None };
+        PeerMedia { source: Box::new(source), controller }
+    });
+    let receive = plan.receives.then(|| {
+        let defaults = ReceiveConfig::default();
+        let fits = |codec: &VideoCodec| plan.save.as_ref().is_none_or(|save| save.takes(*codec));
+        ReceiveConfig {
+            codecs: defaults.codecs.into_iter().filter(fits).collect(),
+            receive_side: plan.controller.receive_side(),
+        }
+    });
     let call = CallPlan {
+        receive,
         feedback: plan.feedback,
         repair: plan.repair,
         duration: plan.duration,
@@ -209,7 +245,9 @@ pub fn run(
         ..CallPlan::new(plan.listen, media, plan.controller.name())
     };
     let result = giusto_webrtc::call::run(call, || Secrets::draw(&mut random), stop, &mut witness);
-    plan.video.stop();
+    if let Some(video) = &plan.video {
+        video.stop();
+    }
     witness.finish(result?)
 }
 
@@ -278,7 +316,9 @@ struct Witness<F> {
     trace: Option<TraceFile>,
     call: Option<Recorded>,
     sent_packets: u64,
-    video: VideoInput,
+    video: Option<VideoInput>,
+    receives: bool,
+    save: Option<SaveTarget>,
     /// When the encoder is looked at again.
     next_look: Timestamp,
     encoder_error: Option<EncoderError>,
@@ -291,9 +331,19 @@ struct Recorded {
     recorder: (Recorder, Option<TraceFile>),
     end: Timestamp,
     next_gauges: Timestamp,
-    /// The time of the latest RTCP of the browser.
+    /// The time of the latest RTCP or media of the browser.
     heard_at: Timestamp,
+    received_packets: u64,
+    saver: Option<VideoSaver>,
+    heard: Option<VoiceMeter>,
+    /// Frame delays of the browser's video, of clocks that are not compared.
+    delays: Vec<TimeDelta>,
 }
+
+/// The synchronisation sources of the browser's streams in the record, before they are known.
+const STAND_INS: [u32; 2] = [1, 2];
+/// Frame delays that are kept. Chosen by us: nine hours of 30 frames a second.
+const MAX_DELAYS: usize = 1_000_000;
 
 impl Recorded {
     /// A time of the call, which begins at 0.
@@ -308,18 +358,26 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
             self.begin(*connected);
         }
         let event = match event {
-            CallEvent::Live(giusto_webrtc::call::Live { at, target, sent, browser }) => {
-                let sent = LiveSide { rate: sent, target: Some(target), ..LiveSide::default() };
-                let received = browser.map(|browser| LiveSide {
+            CallEvent::Live(giusto_webrtc::call::Live { at, sent, received, browser }) => {
+                let sent = sent.map(|(rate, target)| LiveSide { rate, target: Some(target), ..LiveSide::default() });
+                let at_browser = browser.filter(|_| sent.is_some()).map(|browser| LiveSide {
                     rate: browser.received,
                     lost_packets: browser.lost_packets,
                     frames: browser.frames,
                     ..LiveSide::default()
                 });
+                // Of both directions, what arrives here.
+                let received = received.map(|received| LiveSide {
+                    rate: received.rate,
+                    lost_packets: received.lost_packets,
+                    frames: received.frames,
+                    ..LiveSide::default()
+                });
+                let received = received.or(at_browser);
                 let live = Live {
                     at,
                     calls: 1,
-                    sent: Some(sent),
+                    sent,
                     received,
                     rtt: browser.and_then(|browser| browser.rtt),
                     silence: self.silence(at),
@@ -336,13 +394,18 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         self.sent_packets += 1;
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
-        call.recorder.on_event(at, &Event::Sent { packet: packet(at, FORWARD[0], size, sequence) });
+        // An end that only receives sends feedback.
+        let flow = if self.video.is_some() { FORWARD[0] } else { REVERSE[1] };
+        call.recorder.on_event(at, &Event::Sent { packet: packet(at, flow, size, sequence) });
     }
 
     fn on_feedback(&mut self, now: Timestamp, size: DataSize) {
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
         call.heard_at = at;
+        if self.video.is_none() {
+            return;
+        }
         let packet = packet(at, FORWARD[1], size, 0);
         // The record counts feedback where it is sent; this end sees where it arrives.
         call.recorder.0.on_event(at, &Event::Sent { packet });
@@ -359,10 +422,40 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         call.recorder.on_note(at, &note);
     }
 
+    fn on_received(&mut self, now: Timestamp, size: DataSize) {
+        let Some(call) = &mut self.call else { return };
+        let at = call.time(now);
+        call.heard_at = at;
+        let packet = packet(at, REVERSE[0], size, call.received_packets);
+        call.received_packets += 1;
+        call.recorder.on_event(at, &Event::Delivered { packet });
+    }
+
+    fn on_incoming(&mut self, now: Timestamp, stream: Incoming, event: &MediaEvent) {
+        let Some(call) = &mut self.call else { return };
+        let at = call.time(now);
+        if let Some(note) = incoming_note(stream, event, call.connected.at) {
+            call.recorder.on_note(at, &note);
+        }
+        let MediaEvent::Frame(frame) = event else { return };
+        if stream == Incoming::Video {
+            let room = call.delays.len() < MAX_DELAYS;
+            call.delays.extend(frame.delay.filter(|_| room));
+        } else if let Some(heard) = &mut call.heard {
+            heard.on_packet(frame, None);
+        }
+        if let Some(saver) = &mut call.saver {
+            match stream {
+                Incoming::Video => saver.on_frame(now, frame.clone()),
+                Incoming::Audio => saver.on_audio(now, frame.clone()),
+            }
+        }
+    }
+
     fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) -> Verdict {
         if now >= self.next_look {
             self.next_look = now + LOOK;
-            if let Some(ended) = self.video.ended() {
+            if let Some(ended) = self.video.as_ref().and_then(VideoInput::ended) {
                 self.encoder_error = ended.err();
                 return Verdict::Stop;
             }
@@ -393,32 +486,59 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
     fn begin(&mut self, connected: Connected) {
         let end = Timestamp::ZERO + self.duration.unwrap_or(UNLIMITED);
         let width = self.duration.is_none().then_some(FINE);
-        let about = FlowRecord {
-            id: FORWARD_ID.to_owned(),
-            group: FORWARD_ID.to_owned(),
+        let about = |id: &str, [from, to]: [&str; 2]| FlowRecord {
+            id: id.to_owned(),
+            group: id.to_owned(),
             kind: "media".to_owned(),
-            controller: Some(self.controller.to_string()),
             feedback: Some(feedback_name(connected.feedback).to_owned()),
-            from: "caller".to_owned(),
-            to: "browser".to_owned(),
-            streams: vec![StreamRecord {
-                priority: Some(1.0),
-                repair: connected.repair.then(RepairRecord::default),
-                ..StreamRecord::new("video", connected.ssrc, StreamKind::Video)
-            }],
+            from: from.to_owned(),
+            to: to.to_owned(),
             ..FlowRecord::default()
         };
+        let video = |ssrc| StreamRecord {
+            priority: Some(1.0),
+            repair: connected.repair.then(RepairRecord::default),
+            ..StreamRecord::new("video", ssrc, StreamKind::Video)
+        };
+        let forward = self.video.is_some().then(|| FlowRecord {
+            controller: Some(self.controller.to_string()),
+            streams: vec![video(connected.ssrc)],
+            ..about(FORWARD_ID, ["caller", "browser"])
+        });
+        let is_estimate = connected.feedback == FeedbackKind::ReceiverEstimate;
+        let reverse = self.receives.then(|| {
+            let audio = StreamRecord::new("audio", STAND_INS[1], StreamKind::Audio);
+            FlowRecord {
+                controller: is_estimate.then(|| self.controller.to_string()),
+                streams: std::iter::once(video(STAND_INS[0]))
+                    .chain(connected.receives_audio.then_some(audio))
+                    .collect(),
+                ..about(REVERSE_ID, ["browser", "caller"])
+            }
+        });
         let window = Timestamp::ZERO..end;
         let recorder = Recorder::new(RecordPlan {
             scenario: "call".to_owned(),
             end,
-            flows: vec![PlannedFlow { flow: FORWARD[0], answers: Some(FORWARD[1]), window, about }],
+            flows: [(FORWARD, forward), (REVERSE, reverse)]
+                .into_iter()
+                .filter_map(|([flow, answers], about)| {
+                    Some(PlannedFlow { flow, answers: Some(answers), window: window.clone(), about: about? })
+                })
+                .collect(),
             timeline: self
                 .timeline
                 .map(|options| TimelineOptions { width: options.width.or(width), ..options }),
             ..RecordPlan::default()
         });
+        let codec = self.receives.then_some(connected.codec);
+        let has_audio = self.receives && connected.receives_audio;
+        let saver = self.save.as_ref().and_then(|save| save.open(codec, has_audio));
         self.call = Some(Recorded {
+            received_packets: 0,
+            saver: saver.map(VideoSaver::of_another_sender),
+            heard: has_audio.then(VoiceMeter::default),
+            delays: Vec::new(),
             connected,
             recorder: (recorder, self.trace.take()),
             end,
@@ -429,8 +549,12 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
 
     fn finish(self, result: CallResult) -> Result<BrowserRecord, BrowserRunError> {
         let lasted = TimeDelta::from_seconds_f64(result.duration_s);
+        let (mut heard, mut saved, mut delays) = (None, None, Vec::new());
         let (mut run, trace) = match self.call {
-            Some(Recorded { recorder: (recorder, trace), end, .. }) => {
+            Some(Recorded { recorder: (recorder, trace), end, saver, heard: meter, delays: all, .. }) => {
+                heard = meter.as_ref().and_then(VoiceMeter::figures);
+                saved = saver.map(VideoSaver::finish);
+                delays = all;
                 (recorder.finish(&Alone { seed: 0 }, (Timestamp::ZERO + lasted).min(end)).0, trace)
             }
             None => (RunRecord { scenario: "call".to_owned(), ..RunRecord::default() }, self.trace),
@@ -438,12 +562,17 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         run.wall_s = result.duration_s;
         for flow in &mut run.flows {
             (flow.delay_ms, flow.queue_delay_ms) = (None, None);
-            complete(flow, &result);
+            if flow.id == FORWARD_ID {
+                complete(flow, &result);
+            } else {
+                complete_incoming(flow, &result);
+            }
         }
         if let Some(trace) = trace {
             trace.finish()?;
         }
-        let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, .. } = result;
+        let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, received, .. } =
+            result;
         let mut call = CallFigures {
             role: "caller".to_owned(),
             far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
@@ -451,7 +580,9 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
                 Some(error) => Some(error.to_string()),
                 None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
             },
-            video: result.connected.then(|| self.video.figures(lasted)),
+            video: self.video.filter(|_| result.connected).map(|video| video.figures(lasted)),
+            heard,
+            saved,
             authenticated: result.connected,
             protection: if result.connected { "srtp" } else { "none" }.to_owned(),
             round_trip_ms: rtts(&browser),
@@ -476,8 +607,58 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             end: result.end,
             counters,
         };
+        let incoming = self.receives.then(|| IncomingRecord {
+            streams: received,
+            frame_delay_above_min_ms: above_min(&delays),
+        });
         let own = samples.into();
-        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection, own, overhead })
+        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection, own, overhead, incoming })
+    }
+}
+
+/// What the record notes of an event of the browser's media; times are those of the call.
+fn incoming_note(stream: Incoming, event: &MediaEvent, began: Timestamp) -> Option<Note> {
+    let [video, audio] = STAND_INS;
+    let own = if stream == Incoming::Video { video } else { audio };
+    let mut note = note_of(REVERSE[0], event)?;
+    match &mut note {
+        Note::Frame { ssrc, at, delay, .. } => {
+            *ssrc = own;
+            *at = Timestamp::ZERO + at.saturating_since(began);
+            *delay = None;
+        }
+        Note::Repair { ssrc, .. } => *ssrc = own,
+        _ => {}
+    }
+    Some(note)
+}
+
+/// The delays above the shortest.
+fn above_min(delays: &[TimeDelta]) -> Option<Distribution> {
+    let min = *delays.iter().min()?;
+    let mut all = ErrorHistogram::default();
+    delays.iter().for_each(|&delay| all.record(delay - min));
+    distribution_of(&all, 1.0)
+}
+
+/// Adds the counts of what came from the browser.
+fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
+    flow.decisions = None;
+    flow.frame_delay_ms = None;
+    let count = |of: fn(&IncomingFigures) -> u64| result.received.iter().map(of).sum::<u64>();
+    flow.lost_packets = count(|stream| stream.lost_packets);
+    flow.duplicate_packets = count(|stream| stream.duplicate_packets);
+    flow.loss_ratio = ratio(flow.lost_packets, count(|stream| stream.packets));
+    // Its page may have counted last before the end of the call.
+    if let Some(sent) = result.browser.sent_packets {
+        flow.sent_packets = sent.max(flow.received_packets);
+    }
+    for stream in &mut flow.streams {
+        let is_video = stream.ssrc == STAND_INS[0];
+        let kind = if is_video { Incoming::Video } else { Incoming::Audio };
+        let Some(known) = result.received.iter().find(|figures| figures.kind == kind) else { continue };
+        stream.ssrc = known.ssrc;
+        stream.frame_delay_ms = None;
     }
 }
 

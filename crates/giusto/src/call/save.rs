@@ -177,6 +177,13 @@ pub(crate) struct VideoSaver {
 }
 
 impl VideoSaver {
+    /// For media of another sender than ours.
+    #[cfg(feature = "browser")]
+    pub(crate) fn of_another_sender(mut self) -> Self {
+        (self.arrivals, self.audio) = (Arrivals::foreign(), Arrivals::foreign());
+        self
+    }
+
     pub(crate) fn on_frame(&mut self, now: Timestamp, frame: FrameArrival) {
         if let Some(matroska) = &mut self.matroska {
             matroska.on_arrival(Track::Video, &frame);

@@ -54,7 +54,7 @@ const FRAME_DELAYS: std::ops::RangeInclusive<TimeDelta> =
 
 /// The flows of a call in its record: media and feedback of each direction.
 pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
-const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
+pub(super) const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
 
 /// RTCP packet type of a sender report (RFC 3550 §6.4.1), a source description and a goodbye: what a sender of media sends.
 const OF_SENDER: [u8; 3] = [200, 202, 203];

@@ -61,9 +61,17 @@ pub struct Arrivals {
     begins: Option<TimeDelta>,
     gaps: Vec<Gap>,
     skipped: u64,
+    /// Of another sender than ours.
+    is_foreign: bool,
 }
 
 impl Arrivals {
+    /// Frames of another sender than ours: its first number says nothing, and its camera may leave frames out, so that a gap is only
+    /// where packets are missing.
+    pub fn foreign() -> Self {
+        Self { is_foreign: true, ..Self::default() }
+    }
+
     /// Takes a frame. One that comes after a later one was given out is dropped.
     pub fn push(&mut self, frame: FrameArrival) {
         if self.latest.is_some_and(|(next, ..)| frame.sequence < next) {
@@ -83,7 +91,7 @@ impl Arrivals {
         // The first packet of a source is numbered by its timestamp (see `media`).
         let follows = match self.latest {
             Some((next, ..)) => frame.sequence == next,
-            None => frame.sequence as u16 == frame.rtp_timestamp as u16,
+            None => self.is_foreign || frame.sequence as u16 == frame.rtp_timestamp as u16,
         };
         let waits = now.is_some_and(|now| now.saturating_since(frame.at) <= MAX_WAIT);
         let len = frame.payload.len();
@@ -120,7 +128,7 @@ impl Arrivals {
         // Timestamps rise; one that does not is that of a sender which breaks the rules.
         let step = u64::from(frame.rtp_timestamp.wrapping_sub(before).min(i32::MAX as u32));
         let usual = self.usual_step();
-        let is_long = usual.is_some_and(|usual| step * 4 >= usual * 7);
+        let is_long = !self.is_foreign && usual.is_some_and(|usual| step * 4 >= usual * 7);
         let frames = usual.map_or(0, |usual| ((step + usual / 2) / usual.max(1)).saturating_sub(1));
         if is_long || !follows {
             // Before there is a usual step they cannot be counted, but at least one is missing.

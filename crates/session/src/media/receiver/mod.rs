@@ -75,13 +75,13 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use losses::Requests;
 use nada::NadaReporter;
 use parity::RecoveredPacket;
-use sources::{Admission, Sources};
+use sources::{Admission, SourceRules, Sources};
 use transport::TransportReporter;
 
 use super::{
     datagram::Datagram,
     event::{Events, MediaEvent},
-    extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, TRANSPORT_SEQUENCE_ID},
+    extensions::ExtensionIds,
     format::{Framing, PayloadFormat},
     payload::Payload,
     repair_settings::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
@@ -122,6 +122,11 @@ pub struct MediaReceiverConfig {
     /// A frame is late if it becomes complete later than this after the time at which the fastest frame of the last 30 to 60
     /// s would have been. No repair is requested that would come later. Default [`PLAYOUT_DEADLINE`].
     pub playout_deadline: TimeDelta,
+    /// The identifiers of the header extensions of its sender. Default: those of this session.
+    pub extension_ids: ExtensionIds,
+    /// Whether the first packet of a stream is numbered by its timestamp, as ours are: the packets that are missing before it are known
+    /// then. Other senders begin with a random number (RFC 3550 §5.1). Default `true`.
+    pub numbers_from_timestamp: bool,
 }
 
 impl MediaReceiverConfig {
@@ -138,6 +143,8 @@ impl MediaReceiverConfig {
             payloads: Vec::new(),
             repair: RepairConfig::default(),
             playout_deadline: PLAYOUT_DEADLINE,
+            extension_ids: ExtensionIds::default(),
+            numbers_from_timestamp: true,
         }
     }
 
@@ -219,7 +226,13 @@ impl MediaReceiver {
         }
         Ok(Self {
             now: Timestamp::ZERO,
-            sources: Sources::new(config.report_interval, config.repair.key_frames != KeyFrameRequest::None),
+            sources: Sources::new(
+                config.report_interval,
+                SourceRules {
+                    key_frames: config.repair.key_frames != KeyFrameRequest::None,
+                    numbers_from_timestamp: config.numbers_from_timestamp,
+                },
+            ),
             reporter: Reporter::new(&config)?,
             report_due: None,
             outgoing: VecDeque::new(),
@@ -278,7 +291,7 @@ impl MediaReceiver {
         self.first_at = self.first_at.min(now);
         self.report_due.get_or_insert(now + self.config.report_interval / 2);
         let size = size + self.config.overhead;
-        let extensions = Extensions::read(&header, head);
+        let extensions = Extensions::read(&header, head, self.config.extension_ids);
         match &mut self.reporter {
             Reporter::Transport(transport) => {
                 transport.on_received(now, size);
@@ -326,7 +339,7 @@ impl MediaReceiver {
             && let Some(number) = source.on_packet(now, header, size, format.clock_rate)
         {
             let &RtpHeader { timestamp, marker, .. } = header;
-            if let Some(time) = Extensions::read(header, head).capture_time {
+            if let Some(time) = Extensions::read(header, head, self.config.extension_ids).capture_time {
                 source.clock.on_capture_time(now, time, timestamp);
             }
             let begin = head.get(content).unwrap_or_default();
@@ -360,6 +373,10 @@ impl MediaReceiver {
         payload: &Payload,
         of: u8,
     ) {
+        if begin.is_empty() && payload.is_empty() {
+            // Padding: libwebrtc probes with it on this stream.
+            return;
+        }
         let whole;
         let (begin, payload) = if begin.len() >= RTX_HEADER_BYTES {
             (begin, payload)
@@ -647,17 +664,17 @@ struct Extensions {
 
 impl Extensions {
     /// Damaged or unknown elements are ignored.
-    fn read(header: &RtpHeader, head: &[u8]) -> Self {
+    fn read(header: &RtpHeader, head: &[u8], ids: ExtensionIds) -> Self {
         let mut read = Self::default();
         let Some(extension) = header.extension else { return read };
         for element in ExtensionElements::of(extension, head).flatten() {
             match element.id {
-                TRANSPORT_SEQUENCE_ID => {
+                id if id == ids.transport_sequence => {
                     let number = TransportSequence::parse(element.data).ok();
                     read.transport_sequence = number.map(|number| number.sequence);
                 }
-                ABS_SEND_TIME_ID => read.send_time = AbsSendTime::parse(element.data).ok(),
-                CAPTURE_TIME_ID => {
+                id if id == ids.abs_send_time => read.send_time = AbsSendTime::parse(element.data).ok(),
+                id if id == ids.capture_time => {
                     let bits = <[u8; 8]>::try_from(element.data).map(u64::from_be_bytes);
                     read.capture_time = bits.map(NtpTimestamp::from_bits).ok();
                 }

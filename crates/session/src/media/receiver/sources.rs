@@ -76,14 +76,22 @@ pub struct SourceFigures {
 pub(super) struct Sources {
     list: Vec<Source>,
     interval: TimeDelta,
+    rules: SourceRules,
+}
+
+/// What all sources have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SourceRules {
     /// Whether key frames are requested.
-    key_frames: bool,
+    pub(super) key_frames: bool,
+    /// Whether the first packet is numbered by its timestamp.
+    pub(super) numbers_from_timestamp: bool,
 }
 
 impl Sources {
     /// No sources. Reports are sent at this interval.
-    pub(super) const fn new(interval: TimeDelta, key_frames: bool) -> Self {
-        Self { list: Vec::new(), interval, key_frames }
+    pub(super) const fn new(interval: TimeDelta, rules: SourceRules) -> Self {
+        Self { list: Vec::new(), interval, rules }
     }
 
     /// Whether any source is active.
@@ -93,7 +101,7 @@ impl Sources {
 
     /// The source of a received media packet; `None` if it has sent a BYE, or if there are too many sources.
     pub(super) fn on_media(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Source> {
-        let (stragglers, key_frames) = (self.interval * SILENT_INTERVALS, self.key_frames);
+        let (stragglers, rules) = (self.interval * SILENT_INTERVALS, self.rules);
         let source = self.entry(now, ssrc)?;
         if let Presence::Ended(at) = source.presence {
             // Packets that were sent before the BYE and arrive after it do not restart the source (RFC 3550
@@ -101,7 +109,7 @@ impl Sources {
             if now.saturating_since(at) < stragglers {
                 return None;
             }
-            *source = Source::new(ssrc, now, key_frames);
+            *source = Source::new(ssrc, now, rules);
         }
         source.presence = Presence::Live;
         source.last_packet_at = now;
@@ -200,14 +208,14 @@ impl Sources {
         let place = match known {
             Some(place) => place,
             None if self.list.len() < MAX_SOURCES => {
-                self.list.push(Source::new(ssrc, now, self.key_frames));
+                self.list.push(Source::new(ssrc, now, self.rules));
                 self.list.len() - 1
             }
             None => {
                 let absent =
                     self.list.iter().enumerate().filter(|(_, source)| source.presence != Presence::Live);
                 let (place, _) = absent.min_by_key(|(_, source)| source.last_packet_at)?;
-                *self.list.get_mut(place)? = Source::new(ssrc, now, self.key_frames);
+                *self.list.get_mut(place)? = Source::new(ssrc, now, self.rules);
                 place
             }
         };
@@ -271,6 +279,8 @@ pub(super) struct Source {
     /// Timestamp and marker of the packet with the highest number.
     latest: Option<(u32, bool)>,
     pub(super) keys: KeyFrames,
+    /// Whether the first packet is numbered by its timestamp.
+    numbers_from_timestamp: bool,
     /// What may bring its missing packets.
     pub(super) requests: Requests,
     /// The source that it retransmits.
@@ -279,7 +289,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    fn new(ssrc: u32, now: Timestamp, key_frames: bool) -> Self {
+    fn new(ssrc: u32, now: Timestamp, rules: SourceRules) -> Self {
         Self {
             ssrc,
             presence: Presence::Silent,
@@ -296,7 +306,8 @@ impl Source {
             parity: ParityDecoder::default(),
             start: None,
             latest: None,
-            keys: KeyFrames::new(key_frames),
+            keys: KeyFrames::new(rules.key_frames),
+            numbers_from_timestamp: rules.numbers_from_timestamp,
             requests: Requests::Useless,
             repairs: None,
             clock: SenderClock::default(),
@@ -343,7 +354,7 @@ impl Source {
         self.requests = requests;
         let (timestamp, latest) = (header.timestamp, self.latest);
         let deadline = self.deadlines(now, playout, format);
-        if latest.is_none() {
+        if latest.is_none() && self.numbers_from_timestamp {
             // The first number of a stream is the lower half of its first timestamp: see the rules of the module.
             let before = header.sequence.wrapping_sub(timestamp as u16);
             self.start = Some(timestamp).filter(|_| u64::from(before) <= MAX_BEFORE_FIRST);
