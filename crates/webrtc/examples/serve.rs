@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let media = PeerMedia { source: Box::new(source), controller };
     let plan = CallPlan {
         duration: Some(TimeDelta::from_seconds(seconds.parse()?)),
-        ..CallPlan::new(listen.parse()?, media, "gcc:libwebrtc")
+        ..CallPlan::new(listen.parse()?, Some(media), "gcc:libwebrtc")
     };
     let mut random = StdRng::try_from_rng(&mut rand::rngs::SysRng)?;
     let mut observer = |event: CallEvent| eprintln!("{event:?}");

@@ -344,8 +344,8 @@ impl Offer {
         if let Some(rtx) = rtx {
             write!(text, " {rtx}")?;
         }
-        write!(text, "\r\nc=IN {family} {ip}\r\na=mid:{}\r\n", line.mid)?;
-        write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:sha-256 {fingerprint}\r\n")?;
+        write!(text, "\r\nc=IN {family} {ip}\r\na=rtcp:9 IN IP4 0.0.0.0\r\na=mid:{}\r\n", line.mid)?;
+        write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:{fingerprint}\r\n")?;
         let setup = if self.setup == Setup::Passive { "active" } else { "passive" };
         let direction = match line.directions {
             (true, true) => "sendrecv",

@@ -67,7 +67,7 @@ fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<Call
     };
     let plan = CallPlan {
         duration: Some(TimeDelta::from_seconds(6)),
-        ..CallPlan::new(([127, 0, 0, 1], 0).into(), media, controller)
+        ..CallPlan::new(([127, 0, 0, 1], 0).into(), Some(media), controller)
     };
     let stop = Arc::new(AtomicBool::new(false));
     let (serving, address) = mpsc::channel();

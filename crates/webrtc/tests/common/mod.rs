@@ -119,10 +119,10 @@ pub(crate) fn config() -> PeerConfig {
 }
 
 /// A source and a controller of at most 2 Mbit/s.
-pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> PeerMedia {
+pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> Option<PeerMedia> {
     let limits = Limits::DEFAULT.with_max(DataRate::from_bps(2_000_000));
     let controller = controller.parse::<Algorithm>().unwrap().build(limits);
-    PeerMedia { source: Box::new(source), controller }
+    Some(PeerMedia { source: Box::new(source), controller })
 }
 
 pub(crate) fn credentials() -> Credentials {
