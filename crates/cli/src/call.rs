@@ -321,12 +321,17 @@ pub(crate) struct BrowserArgs {
     listen: Option<String>,
 
     /// The browser sends its camera and its microphone, and receives nothing
-    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "session_log"])]
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "frame_rate", "voice", "session_log", "max_rate",
+          "start_rate", "min_rate", "delay_target"])]
     reverse: bool,
 
     /// Both ends send
     #[arg(long)]
     bidir: bool,
+
+    /// Send the speech of this WAV file as Opus too, as to other listeners; without FILE, a tone in talk spurts
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
+    voice: Option<PathBuf>,
 
     /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9) or .mkv (H.264 too)
     #[arg(long, value_name = "FILE")]
@@ -642,26 +647,27 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
     if let Some(video) = video(asked, media.max_rate)? {
         plan.set_video(video);
     }
-    match &args.voice {
-        Some(path) if path == Path::new(TALK) => {
-            plan.set_voice(VoiceInput::talk().map_err(|why| UsageError::new(format!("--voice: {why}")))?);
-        }
-        Some(path) => {
-            let (samples, spec) = wav_samples("--voice", path, MAX_VOICE_SAMPLES)?;
-            if spec.sample_format == hound::SampleFormat::Float {
-                let path = path.display();
-                misuse!(
-                    "--voice {path}: its samples are floats, expected 16 bits: convert it, such as by `ffmpeg -i {path} -c:a pcm_s16le OUT.wav`"
-                );
-            }
-            let voice = VoiceInput::new(samples, spec.sample_rate, spec.channels);
-            plan.set_voice(
-                voice.map_err(|why| UsageError::new(format!("--voice {}: {why}", path.display())))?,
-            );
-        }
-        None => {}
+    if let Some(voice) = voice(args.voice.as_deref())? {
+        plan.set_voice(voice);
     }
     Ok(plan)
+}
+
+/// The speech that this end sends.
+fn voice(path: Option<&Path>) -> anyhow::Result<Option<VoiceInput>> {
+    let Some(path) = path else { return Ok(None) };
+    if path == Path::new(TALK) {
+        return Ok(Some(VoiceInput::talk().map_err(|why| UsageError::new(format!("--voice: {why}")))?));
+    }
+    let (samples, spec) = wav_samples("--voice", path, MAX_VOICE_SAMPLES)?;
+    let name = path.display();
+    if spec.sample_format == hound::SampleFormat::Float {
+        misuse!(
+            "--voice {name}: its samples are floats, expected 16 bits: convert it, such as by `ffmpeg -i {name} -c:a pcm_s16le OUT.wav`"
+        );
+    }
+    let voice = VoiceInput::new(samples, spec.sample_rate, spec.channels);
+    Ok(Some(voice.map_err(|why| UsageError::new(format!("--voice {name}: {why}")))?))
 }
 
 /// The real video that this end sends.

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let source = FileSource::new(ladder, Timestamp::ZERO);
     let limits = Limits::DEFAULT.with_max(DataRate::from_bps(4_000_000));
     let controller = "gcc:libwebrtc".parse::<Algorithm>()?.build(limits);
-    let media = PeerMedia { source: Box::new(source), controller };
+    let media = PeerMedia { source: Box::new(source), controller, voice: None };
     let plan = CallPlan {
         duration: Some(TimeDelta::from_seconds(seconds.parse()?)),
         ..CallPlan::new(listen.parse()?, Some(media), "gcc:libwebrtc")

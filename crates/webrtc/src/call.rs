@@ -143,6 +143,8 @@ pub struct Connected {
     pub codec: VideoCodec,
     /// Whether Opus comes from the browser.
     pub receives_audio: bool,
+    /// The synchronisation source of the speech that goes to the browser, if any does.
+    pub voice_ssrc: Option<u32>,
 }
 
 /// Figures of both ends in the last interval.
@@ -218,7 +220,10 @@ pub fn run(
     let board = Arc::new(Board::default());
     let (asks, asked) = mpsc::sync_channel::<Asked>(1);
     let for_page = Arc::clone(&board);
-    let html = page_of(plan.media.is_some(), plan.receive.is_some());
+    let html = page_of(
+        (plan.media.is_some(), plan.receive.is_some()),
+        plan.media.as_ref().is_some_and(|media| media.voice.is_some()),
+    );
     let page = Server::start(plan.listen, PAGE_LIMITS, move |from, request| {
         respond(clock, from, request, (&html, &for_page), &asks)
     })
@@ -417,7 +422,15 @@ struct LiveClock {
 impl LiveClock {
     fn new(begin: Timestamp, interval: TimeDelta) -> Self {
         let mark = crate::result::BrowserSample::default();
-        Self { begin, interval, due: begin + interval, last: begin, sent: DataSize::ZERO, received: (DataSize::ZERO, 0, 0), mark }
+        Self {
+            begin,
+            interval,
+            due: begin + interval,
+            last: begin,
+            sent: DataSize::ZERO,
+            received: (DataSize::ZERO, 0, 0),
+            mark,
+        }
     }
 
     fn take(
@@ -446,7 +459,12 @@ impl LiveClock {
         while self.due <= now {
             self.due += self.interval;
         }
-        Live { at: now.saturating_since(self.begin), sent: sends.then_some((sent, target)), received, browser }
+        Live {
+            at: now.saturating_since(self.begin),
+            sent: sends.then_some((sent, target)),
+            received,
+            browser,
+        }
     }
 }
 
@@ -519,8 +537,10 @@ impl Turns<'_> {
         {
             self.is_connected = true;
             let (ssrc, feedback, repair) = (peer.ssrc(), peer.feedback(), peer.repairs());
-            let (codec, receives_audio) = (peer.codec(), peer.receives_audio());
-            let connected = Connected { browser, at, ssrc, feedback, repair, codec, receives_audio };
+            let (codec, receives_audio, voice_ssrc) =
+                (peer.codec(), peer.receives_audio(), peer.voice_ssrc());
+            let connected =
+                Connected { browser, at, ssrc, feedback, repair, codec, receives_audio, voice_ssrc };
             observer.on_event(CallEvent::Connected(connected));
         }
         let due = peer.poll_timeout().filter(|&at| at <= now);
@@ -548,7 +568,9 @@ impl Turns<'_> {
         while let Some(event) = peer.poll_event() {
             let incoming = match &event {
                 MediaEvent::Frame(frame) => peer.incoming(frame.ssrc),
-                MediaEvent::Requested { ssrc, .. } | MediaEvent::KeyFrameRequested { ssrc, .. } => peer.incoming(*ssrc),
+                MediaEvent::Requested { ssrc, .. } | MediaEvent::KeyFrameRequested { ssrc, .. } => {
+                    peer.incoming(*ssrc)
+                }
                 _ => None,
             };
             match incoming {

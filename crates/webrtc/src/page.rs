@@ -156,14 +156,20 @@ fn is_own_page(request: &Request) -> bool {
         && request.origin.as_deref().is_none_or(|origin| origin.eq_ignore_ascii_case(&own))
 }
 
-/// The page of a call, with its directions.
-pub(crate) fn page_of(sends: bool, receives: bool) -> String {
-    let direction = match (sends, receives) {
+/// The page of a call: whether video goes to the browser and comes from it, and whether speech goes to it.
+pub(crate) fn page_of((sends, receives): (bool, bool), sends_voice: bool) -> String {
+    let direction = |to_browser, from_browser| match (to_browser, from_browser) {
         (true, true) => "sendrecv",
         (false, true) => "sendonly",
-        _ => "recvonly",
+        (true, false) => "recvonly",
+        (false, false) => "inactive",
     };
-    PAGE.replacen("data-direction=\"recvonly\"", &format!("data-direction=\"{direction}\""), 1)
+    let own = format!(
+        "data-video=\"{}\" data-audio=\"{}\"",
+        direction(sends, receives),
+        direction(sends_voice, receives)
+    );
+    PAGE.replacen("data-video=\"recvonly\" data-audio=\"inactive\"", &own, 1)
 }
 
 /// Answers a request. It runs on a thread of the server, never on that of the call.

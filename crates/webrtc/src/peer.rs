@@ -5,10 +5,11 @@ use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 use giusto_congestion::{Controller, FeedbackKind, Target, gcc::receive_side};
 use giusto_session::media::{
     Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, KeyFrameRequest, MediaEndpoint, MediaEvent, MediaReceiver,
-    MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, PLAYOUT_DEADLINE, Packetizer, PayloadFormat,
-    PayloadHeader, RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, pacer_config,
+    MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, PLAYOUT_DEADLINE, Packetizer,
+    PayloadFormat, PayloadHeader, RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair,
+    pacer_config,
 };
-use giusto_session::video::{VideoCodec, VideoSource};
+use giusto_session::video::{SourceFrame, VideoCodec, VideoSource};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use crate::{
@@ -86,7 +87,14 @@ pub enum Incoming {
 impl PeerConfig {
     /// The defaults, for a socket that the browser reaches at `address`.
     pub const fn new(address: SocketAddr) -> Self {
-        Self { address, ecn: Ecn::NotEct, feedback: None, repair: true, repair_deadline: PLAYOUT_DEADLINE, receive: None }
+        Self {
+            address,
+            ecn: Ecn::NotEct,
+            feedback: None,
+            repair: true,
+            repair_deadline: PLAYOUT_DEADLINE,
+            receive: None,
+        }
     }
 }
 
@@ -97,7 +105,26 @@ pub struct PeerMedia {
     pub source: Box<dyn VideoSource>,
     /// Sets their rate.
     pub controller: Box<dyn Controller>,
+    /// Where packets of Opus come from; the browser gets them if its page has an audio line.
+    pub voice: Option<Box<dyn VoiceSource>>,
 }
+
+/// A source of packets of Opus, on the RTP clock of 48 kHz.
+pub trait VoiceSource: std::fmt::Debug + Send {
+    /// Their rate.
+    fn rate(&self) -> DataRate;
+
+    /// When to ask for the next packet; `None`: there are no more.
+    fn next_packet_at(&self) -> Option<Timestamp>;
+
+    /// The packet that is due, if one is.
+    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame>;
+}
+
+/// The RTP clock of Opus (RFC 7587 §4.1).
+const OPUS_CLOCK: u32 = 48_000;
+/// The stream of speech at the sender, after the video.
+const VOICE_STREAM: usize = 1;
 
 /// The random values of a call. None may be used twice, except the certificate.
 #[derive(Debug, Clone)]
@@ -258,10 +285,13 @@ pub struct BrowserPeer {
     srtp: Option<Srtp>,
     endpoint: MediaEndpoint,
     source: Option<Box<dyn VideoSource>>,
+    voice: Option<Box<dyn VoiceSource>>,
     /// The synchronisation sources of the browser's video and audio, once known.
     incoming: [Option<u32>; 2],
-    /// The RTP timestamp of the first frame by the source: that of the stream begins at its offset.
+    /// The RTP timestamps of the first frame and the first packet of speech by their sources: those of the streams begin at their
+    /// offset.
     first_timestamp: Option<u32>,
+    first_voice: Option<u32>,
     /// Until it is connected.
     controller: Option<Box<dyn Controller>>,
     events: VecDeque<MediaEvent>,
@@ -296,7 +326,7 @@ impl BrowserPeer {
     ) -> Result<(Self, String), (OfferError, Option<PeerMedia>)> {
         let wanted = Wanted {
             sends: media.is_some(),
-            sends_voice: false,
+            sends_voice: media.as_ref().is_some_and(|media| media.voice.is_some()),
             receives: config.receive.as_ref().map(|receive| &receive.codecs[..]),
         };
         let read = Offer::parse_for(offer, wanted).and_then(|offer| {
@@ -310,7 +340,10 @@ impl BrowserPeer {
             Ok(read) => read,
             Err(error) => return Err((error, media)),
         };
-        let (source, controller) = media.map(|PeerMedia { source, controller }| (source, controller)).unzip();
+        let (mut source, mut controller, mut voice) = (None, None, None);
+        if let Some(media) = media {
+            (source, controller, voice) = (Some(media.source), Some(media.controller), media.voice);
+        }
         let Secrets { credentials, certificate, session, ssrc, timestamp_offset, .. } = secrets;
         let answer = offer.answer(&Answer {
             session: *session,
@@ -336,8 +369,10 @@ impl BrowserPeer {
             srtp: None,
             endpoint: MediaEndpoint::new(None, None),
             source,
+            voice,
             incoming: [None; 2],
             first_timestamp: None,
+            first_voice: None,
             controller,
             events: VecDeque::new(),
             queue: VecDeque::new(),
@@ -373,7 +408,7 @@ impl BrowserPeer {
 
     /// The media of a call that never connected, for the next one; `None`: it has none, or it connected.
     pub fn into_media(self) -> Option<PeerMedia> {
-        Some(PeerMedia { source: self.source?, controller: self.controller? })
+        Some(PeerMedia { source: self.source?, controller: self.controller?, voice: self.voice })
     }
 
     /// Whether lost packets are sent again when the browser requests them.
@@ -550,6 +585,11 @@ impl BrowserPeer {
         self.drain_events(now);
     }
 
+    /// The synchronisation source of the speech that goes to the browser.
+    pub fn voice_ssrc(&self) -> Option<u32> {
+        self.voice_line().map(|_| self.ssrc[1].wrapping_add(1))
+    }
+
     /// Which stream of the browser has this synchronisation source.
     pub fn incoming(&self, ssrc: u32) -> Option<Incoming> {
         let [video, audio] = self.incoming.map(|known| known == Some(ssrc));
@@ -601,6 +641,7 @@ impl BrowserPeer {
         }
         if self.state == PeerState::Connected {
             self.push_due_frames(now);
+            self.push_due_voice(now);
             self.endpoint.handle_timeout(now);
             self.drain_events(now);
         }
@@ -654,7 +695,9 @@ impl BrowserPeer {
     }
 
     fn next_frame_at(&self) -> Option<Timestamp> {
-        self.source.as_ref()?.next_frame_at()
+        let voice = self.voice_line().and_then(|(_, voice)| voice.next_packet_at());
+        let video = self.source.as_ref().and_then(|source| source.next_frame_at());
+        [video, voice].into_iter().flatten().min()
     }
 
     fn earliest(&self, other: Option<Timestamp>) -> Option<Timestamp> {
@@ -773,9 +816,10 @@ impl BrowserPeer {
 
     /// The receiving half. `None`: the constants of the estimate are out of range.
     fn media_receiver(&self, receive: &ReceiveConfig) -> Option<MediaReceiver> {
-        let video = PayloadFormat::video(self.offer.payload_type).with_header(self.offer.codec.payload_header());
+        let video =
+            PayloadFormat::video(self.offer.payload_type).with_header(self.offer.codec.payload_header());
         let rtx = self.offer.rtx.map(|rtx| PayloadFormat::rtx(rtx, self.offer.payload_type));
-        let opus = self.offer.opus().map(|(opus, ..)| PayloadFormat::audio(opus, 48_000));
+        let opus = self.offer.opus().map(|(opus, ..)| PayloadFormat::audio(opus, OPUS_CLOCK));
         let config = MediaReceiverConfig {
             payloads: [Some(video), rtx, opus].into_iter().flatten().collect(),
             repair: RepairConfig { nack: self.repairs(), key_frames: KeyFrameRequest::PictureLoss },
@@ -819,12 +863,42 @@ impl BrowserPeer {
             },
             ..MediaStream::video(self.ssrc[0], self.offer.payload_type, limits)
         };
-        MediaSender::new(config, controller, vec![stream])
+        let voice = self.voice_line().map(|(payload_type, voice)| MediaStream {
+            timestamp_offset: self.timestamp_offset.rotate_left(16) & !0x8000,
+            ..MediaStream::audio(self.ssrc[1].wrapping_add(1), payload_type, OPUS_CLOCK, voice.rate())
+        });
+        MediaSender::new(config, controller, std::iter::once(stream).chain(voice).collect())
+    }
+
+    /// The payload type and the source of speech, if the browser receives any.
+    fn voice_line(&self) -> Option<(u8, &dyn VoiceSource)> {
+        let (payload_type, ..) = self.offer.opus().filter(|(_, sends, _)| *sends)?;
+        Some((payload_type, self.voice.as_deref()?))
+    }
+
+    fn push_due_voice(&mut self, now: Timestamp) {
+        if self.voice_line().is_none() {
+            return;
+        }
+        for _ in 0..MAX_FRAMES {
+            let Some(voice) = &mut self.voice else { return };
+            if voice.next_packet_at().is_none_or(|at| at > now) {
+                return;
+            }
+            let Some(packet) = voice.poll_packet(now) else { return };
+            let first = *self.first_voice.get_or_insert(packet.media_timestamp);
+            let media_timestamp = packet.media_timestamp.wrapping_sub(first);
+            let frame =
+                Frame { captured: packet.captured, media_timestamp, payload: packet.payload, key: false };
+            if self.endpoint.push_frame(now, VOICE_STREAM, frame).is_err() {
+                self.counters.refused_frames += 1;
+            }
+        }
     }
 
     fn push_due_frames(&mut self, now: Timestamp) {
         for _ in 0..MAX_FRAMES {
-            if self.next_frame_at().is_none_or(|at| at > now) {
+            if self.source.as_ref().and_then(|source| source.next_frame_at()).is_none_or(|at| at > now) {
                 return;
             }
             let is_wanted = self.endpoint.wants_frame(now, 0);
@@ -853,7 +927,7 @@ impl BrowserPeer {
     fn drain_events(&mut self, now: Timestamp) {
         while let Some(event) = self.endpoint.poll_event() {
             match &event {
-                MediaEvent::Target { rate, .. } => {
+                MediaEvent::Target { stream: 0, rate, .. } => {
                     if let Some(source) = &mut self.source {
                         source.set_target(now, (*rate).max(DataRate::from_bps(1)));
                     }

@@ -78,6 +78,16 @@ pub struct BrowserSample {
     pub height: Option<f64>,
     /// `currentRoundTripTime` of the candidate pair.
     pub rtt_s: Option<f64>,
+    /// `packetsReceived` of the speech.
+    pub voice_packets: Option<f64>,
+    /// `packetsLost` of the speech.
+    pub voice_lost: Option<f64>,
+    /// `jitter` of the speech.
+    pub voice_jitter_s: Option<f64>,
+    /// `jitterBufferDelay` of the speech: a sum over samples.
+    pub voice_buffer_sum_s: Option<f64>,
+    /// `jitterBufferEmittedCount` of the speech.
+    pub voice_buffer_samples: Option<f64>,
     /// `packetsSent` of its own media, retransmissions included.
     pub sent_packets: Option<f64>,
     /// `bytesSent` and `headerBytesSent` of these.
@@ -185,6 +195,9 @@ pub struct BrowserFigures {
     pub rtt_ms: Option<f64>,
     /// Width and height of its last frame, in pixels.
     pub dimensions: Option<(u64, u64)>,
+    /// What it reported of the speech.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voice: Option<VoiceAtBrowser>,
     /// Packets of its own media that it sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_packets: Option<u64>,
@@ -199,6 +212,36 @@ pub struct BrowserFigures {
     pub error: Option<String>,
     /// Its samples.
     pub samples: VecDeque<BrowserSample>,
+}
+
+/// What a browser reported of the speech that was sent to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct VoiceAtBrowser {
+    /// Packets received.
+    pub packets: u64,
+    /// Packets lost.
+    pub lost_packets: u64,
+    /// Lost packets divided by all.
+    pub loss_ratio: f64,
+    /// Its latest interarrival jitter.
+    pub jitter_ms: Option<f64>,
+    /// Mean time of a sample in its jitter buffer.
+    pub buffer_delay_ms: Option<f64>,
+}
+
+impl VoiceAtBrowser {
+    fn of(last: &BrowserSample) -> Option<Self> {
+        let packets = last.voice_packets.filter(|packets| *packets > 0.0)?;
+        let lost = last.voice_lost.unwrap_or(0.0).max(0.0);
+        let samples = last.voice_buffer_samples.filter(|samples| *samples > 0.0);
+        Some(Self {
+            packets: packets as u64,
+            lost_packets: lost as u64,
+            loss_ratio: lost / (lost + packets),
+            jitter_ms: last.voice_jitter_s.map(|jitter| jitter * 1e3),
+            buffer_delay_ms: last.voice_buffer_sum_s.zip(samples).map(|(sum, samples)| sum / samples * 1e3),
+        })
+    }
 }
 
 impl BrowserFigures {
@@ -252,10 +295,12 @@ impl BrowserFigures {
         self.retransmitted_packets = count(last.retransmitted_packets);
         self.rtt_ms = last.rtt_s.map(|rtt| rtt * 1e3);
         self.dimensions = count(last.width).zip(count(last.height));
+        self.voice = VoiceAtBrowser::of(last);
         self.sent_packets = count(last.sent_packets);
         self.frames_sent = count(last.frames_sent);
         let allowed = self.samples.iter().filter_map(|sample| sample.available_bps);
-        let (sum, samples) = allowed.fold((0.0, 0_u32), |(sum, samples), bps| (sum + bps.max(0.0), samples + 1));
+        let (sum, samples) =
+            allowed.fold((0.0, 0_u32), |(sum, samples), bps| (sum + bps.max(0.0), samples + 1));
         self.available_rate_bps = (samples > 0).then(|| (sum / f64::from(samples)) as u64);
     }
 }

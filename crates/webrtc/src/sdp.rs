@@ -28,7 +28,9 @@ pub enum OfferError {
     #[error("the offer is not a session description (RFC 8866): {0}")]
     Syntax(String),
     /// It has no video line of the direction that is wanted.
-    #[error("the offer has no video line that {verb}: add a transceiver \"video\" with direction \"{direction}\"")]
+    #[error(
+        "the offer has no video line that {verb}: add a transceiver \"video\" with direction \"{direction}\""
+    )]
     NoVideo {
         /// What the browser does with the video.
         verb: &'static str,
@@ -308,7 +310,9 @@ impl Offer {
 
     fn write_answer(&self, ours: &Answer<'_>, text: &mut String) -> std::fmt::Result {
         let (family, ip) = (if ours.address.is_ipv6() { "IP6" } else { "IP4" }, ours.address.ip());
-        let accepted = |index| [Some(&self.video), self.audio.as_ref()].into_iter().flatten().find(|it| it.index == index);
+        let accepted = |index| {
+            [Some(&self.video), self.audio.as_ref()].into_iter().flatten().find(|it| it.index == index)
+        };
         write!(text, "v=0\r\no=- {} 1 IN {family} {ip}\r\ns=-\r\nt=0 0\r\na=group:BUNDLE", ours.session)?;
         for line in (0..self.lines.len()).filter_map(accepted) {
             write!(text, " {}", line.mid)?;
@@ -335,7 +339,9 @@ impl Offer {
         line: &Accepted,
         text: &mut String,
     ) -> std::fmt::Result {
-        let Answer { address, ufrag, password, fingerprint, feedback, nack, ssrc, rtx_ssrc, audio_ssrc, .. } = *ours;
+        let Answer {
+            address, ufrag, password, fingerprint, feedback, nack, ssrc, rtx_ssrc, audio_ssrc, ..
+        } = *ours;
         let (family, ip) = (if address.is_ipv6() { "IP6" } else { "IP4" }, address.ip());
         let is_video = line.index == self.video.index;
         let rtx = self.rtx.filter(|_| is_video);
@@ -366,7 +372,9 @@ impl Offer {
                 write_extension(text, line.transport_sequence, TRANSPORT_CC_URI)?;
             }
             // RFC 8888 §6: always for all payload types.
-            FeedbackKind::CongestionControl if line.offers("ack ccfb") => text.push_str("a=rtcp-fb:* ack ccfb\r\n"),
+            FeedbackKind::CongestionControl if line.offers("ack ccfb") => {
+                text.push_str("a=rtcp-fb:* ack ccfb\r\n")
+            }
             FeedbackKind::ReceiverEstimate => {
                 if line.offers("goog-remb") {
                     write!(text, "a=rtcp-fb:{number} goog-remb\r\n")?;
@@ -414,8 +422,9 @@ impl Accepted {
             Some(mid) => token("mid", mid, 1..=32)?,
             None => return Err(OfferError::Missing("mid")),
         };
-        let parameters = parameters(line, payload_type)
-            .filter(|text| text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
+        let parameters = parameters(line, payload_type).filter(|text| {
+            text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        });
         Ok(Self {
             index,
             mid,

@@ -64,6 +64,7 @@ fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<Call
     let media = PeerMedia {
         source: Box::new(FileSource::new(ladder, Timestamp::ZERO)),
         controller: algorithm.build(limits),
+        voice: None,
     };
     let plan = CallPlan {
         duration: Some(TimeDelta::from_seconds(6)),

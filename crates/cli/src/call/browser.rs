@@ -4,11 +4,11 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::atomic::AtomicBo
 
 use giusto::{
     call::{
+        SaveTarget,
         browser::{
             BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, Incoming,
             IncomingFigures, run as call,
         },
-        SaveTarget,
         plan::DEFAULT_MAX_RATE,
     },
     record::TimelineOptions,
@@ -23,7 +23,11 @@ use giusto_congestion::{Algorithm, FeedbackKind, Limits};
 use giusto_session::video::VideoCodec;
 use giusto_units::DataRate;
 
-use super::{BrowserArgs, Repair, is_misuse, live_line, open_trace, print_record, without_timeline};
+use super::{
+    BrowserArgs, Repair, is_misuse, live_line, open_trace,
+    printed::{heard_line, print_record},
+    without_timeline,
+};
 use crate::{
     command_line,
     console::{self, complain, print_json, print_text},
@@ -50,6 +54,9 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         misuse!("--repair: browsers are repaired by nack or none");
     }
     let receives = args.reverse || args.bidir;
+    if args.save.is_some() && !receives {
+        misuse!("--save: nothing comes from the browser: add --reverse or --bidir");
+    }
     let video = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))?;
     if video.is_none() && !args.reverse {
         misuse!(
@@ -58,9 +65,9 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         );
     }
     // A fifth more than the largest file, for headers and repair.
-    let most = video.as_ref().map_or(DEFAULT_MAX_RATE, |video| {
-        DataRate::from_bps(video.limits().max().as_bps() * 6 / 5)
-    });
+    let most = video
+        .as_ref()
+        .map_or(DEFAULT_MAX_RATE, |video| DataRate::from_bps(video.limits().max().as_bps() * 6 / 5));
     let max = args.end.max_rate.unwrap_or(if args.media.media.is_empty() { DEFAULT_MAX_RATE } else { most });
     let defaults = Limits::default();
     let limits = Limits::DEFAULT
@@ -72,9 +79,6 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     }
     let save = args.save.as_deref().map(SaveTarget::create).transpose();
     let save = save.map_err(|error| UsageError::new(format!("--save {error}")))?;
-    if save.is_some() && !receives {
-        misuse!("--save: nothing comes from the browser: add --reverse or --bidir");
-    }
     if let (true, Some(save)) = (args.bidir, &save)
         && !save.takes(VideoCodec::Vp8)
     {
@@ -101,6 +105,7 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         duration: args.media.duration,
         interval: args.end.interval,
         video,
+        voice: super::voice(args.voice.as_deref())?,
         receives,
         save,
         timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
@@ -134,6 +139,7 @@ fn receiving(
         duration: args.media.duration,
         interval: args.end.interval,
         video: None,
+        voice: None,
         receives: true,
         save,
         timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
@@ -220,7 +226,10 @@ fn lines(record: &BrowserRecord) -> Vec<String> {
     if let Some(incoming) = &record.incoming {
         lines.extend(incoming.streams.iter().map(stream_line));
         if let Some(delay) = incoming.frame_delay_above_min_ms {
-            lines.push(format!("frame delay above the shortest: median {:.1} ms, p95 {:.1} ms", delay.p50, delay.p95));
+            lines.push(format!(
+                "frame delay above the shortest: median {:.1} ms, p95 {:.1} ms",
+                delay.p50, delay.p95
+            ));
         }
         lines.push(format!(
             "browser: sent {} frames in {} packets, {} allowed by its controller",
@@ -240,14 +249,17 @@ fn lines(record: &BrowserRecord) -> Vec<String> {
             browser.jitter_buffer_delay_ms.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.0} ms")),
         ));
     }
+    if let Some(heard) = &record.heard_by_browser {
+        lines.push(format!("browser: {}", heard_line(heard).trim_start()));
+    }
     lines.push(format!(
-            "connection: DTLS {}, {}; {} packets requested, {} sent again; {} key frames requested; {}",
-            connection.dtls.unwrap_or("–"),
-            connection.srtp.as_deref().unwrap_or("no SRTP"),
-            count(connection.counters.requested_packets),
-            count(connection.counters.retransmitted_datagrams),
-            count(connection.counters.key_frame_requests),
-            connection.end,
+        "connection: DTLS {}, {}; {} packets requested, {} sent again; {} key frames requested; {}",
+        connection.dtls.unwrap_or("–"),
+        connection.srtp.as_deref().unwrap_or("no SRTP"),
+        count(connection.counters.requested_packets),
+        count(connection.counters.retransmitted_datagrams),
+        count(connection.counters.key_frame_requests),
+        connection.end,
     ));
     lines
 }

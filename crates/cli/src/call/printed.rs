@@ -63,7 +63,7 @@ fn voice_line(voice: &SentVoice) -> String {
 }
 
 /// What was heard of speech.
-fn heard_line(voice: &HeardVoice) -> String {
+pub(super) fn heard_line(voice: &HeardVoice) -> String {
     let quality = match (voice.mos, voice.r_factor) {
         (Some(mos), Some(r_factor)) => format!("MOS {mos:.2} (R {r_factor:.0}, wideband, estimated)"),
         _ => "MOS unknown: the clocks of the two ends were not compared".to_owned(),

@@ -3,8 +3,12 @@
 use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
-use giusto_measure::ErrorHistogram;
+use giusto_measure::{
+    ErrorHistogram,
+    mos::{VoicePath, VoiceQuality},
+};
 use giusto_net::{driver::Verdict, encoder::EncoderError};
+use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::{
     call::{ReceivedFigures, ReceivedStream},
     media::{MediaEvent, MediaSender, RateRange},
@@ -24,7 +28,7 @@ pub use giusto_webrtc::{
 };
 use giusto_webrtc::{
     call::{CallObserver, CallPlan},
-    peer::{PeerCounters, PeerMedia, ReceiveConfig, Secrets},
+    peer::{PeerCounters, PeerMedia, ReceiveConfig, Secrets, VoiceSource},
     result::{BrowserFigures, CallResult, Sample},
 };
 use rand::{
@@ -35,11 +39,12 @@ use serde::Serialize;
 
 use super::{
     end::{Live, LiveSide},
-    heard::VoiceMeter,
+    heard::{HeardVoice, VoiceMeter},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     save::{SaveTarget, VideoSaver},
     side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, complete_sent, ratio},
     video::{RealVideo, VideoInput},
+    voice::VoiceInput,
 };
 use crate::{
     record::{Distribution, FlowRecord, RunRecord},
@@ -78,6 +83,8 @@ pub struct BrowserPlan {
     /// The video that is sent: VP8. `None`: nothing is sent, and the browser's own controller decides, or with
     /// [`FeedbackKind::ReceiverEstimate`] the receiver's half of the controller.
     pub video: Option<VideoInput>,
+    /// The speech that is sent too.
+    pub voice: Option<VoiceInput>,
     /// Whether video and audio come from the browser.
     pub receives: bool,
     /// Where they are saved.
@@ -158,6 +165,9 @@ pub struct BrowserRecord {
     /// Bytes of all headers below RTP.
     #[serde(skip)]
     pub overhead: DataSize,
+    /// The speech as the browser heard it, by its counts; the network delay is half its round-trip time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heard_by_browser: Option<HeardVoice>,
     /// What came from the browser.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incoming: Option<IncomingRecord>,
@@ -218,6 +228,7 @@ pub fn run(
         call: None,
         sent_packets: 0,
         video: plan.video.clone(),
+        voice: plan.voice.clone(),
         receives: plan.receives,
         save: plan.save.clone(),
         next_look: Timestamp::ZERO,
@@ -226,7 +237,11 @@ pub fn run(
     };
     let media = plan.video.as_ref().map(|video| {
         let source = Late { input: video.clone(), first: plan.limits.start, source: None };
-        PeerMedia { source: Box::new(source), controller }
+        let voice = plan
+            .voice
+            .clone()
+            .map(|input| Box::new(LateVoice { input, source: None }) as Box<dyn VoiceSource>);
+        PeerMedia { source: Box::new(source), controller, voice }
     });
     let receive = plan.receives.then(|| {
         let defaults = ReceiveConfig::default();
@@ -307,6 +322,62 @@ impl VideoSource for Late {
     }
 }
 
+/// The speech of a call that waits for its browser: it begins when the first packet is asked for.
+struct LateVoice {
+    input: VoiceInput,
+    #[cfg(feature = "voice")]
+    source: Option<super::voice::Voice>,
+    #[cfg(not(feature = "voice"))]
+    source: Option<()>,
+}
+
+impl std::fmt::Debug for LateVoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LateVoice").field("has_begun", &self.source.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "voice")]
+impl VoiceSource for LateVoice {
+    fn rate(&self) -> DataRate {
+        super::voice::VOICE_RATE
+    }
+
+    fn next_packet_at(&self) -> Option<Timestamp> {
+        self.source
+            .as_ref()
+            .map_or(Some(Timestamp::ZERO), giusto_sim::traffic::encoder::MediaSource::next_frame_at)
+    }
+
+    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if self.source.is_none() {
+            self.source = super::voice::Voice::new(self.input.clone(), now).ok();
+        }
+        let source = self.source.as_mut()?;
+        let frame = source.poll_frame(now)?;
+        let payload = source.take_payload()?;
+        let (captured, media_timestamp) = (frame.captured, frame.media_timestamp);
+        Some(SourceFrame { captured, media_timestamp, payload, key: false })
+    }
+}
+
+/// Without the feature there is no input.
+#[cfg(not(feature = "voice"))]
+impl VoiceSource for LateVoice {
+    fn rate(&self) -> DataRate {
+        DataRate::ZERO
+    }
+
+    fn next_packet_at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn poll_packet(&mut self, _: Timestamp) -> Option<SourceFrame> {
+        let _ = &self.input;
+        None
+    }
+}
+
 /// Records a call as it happens.
 struct Witness<F> {
     controller: Algorithm,
@@ -317,6 +388,7 @@ struct Witness<F> {
     call: Option<Recorded>,
     sent_packets: u64,
     video: Option<VideoInput>,
+    voice: Option<VoiceInput>,
     receives: bool,
     save: Option<SaveTarget>,
     /// When the encoder is looked at again.
@@ -359,7 +431,8 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         }
         let event = match event {
             CallEvent::Live(giusto_webrtc::call::Live { at, sent, received, browser }) => {
-                let sent = sent.map(|(rate, target)| LiveSide { rate, target: Some(target), ..LiveSide::default() });
+                let sent =
+                    sent.map(|(rate, target)| LiveSide { rate, target: Some(target), ..LiveSide::default() });
                 let at_browser = browser.filter(|_| sent.is_some()).map(|browser| LiveSide {
                     rate: browser.received,
                     lost_packets: browser.lost_packets,
@@ -500,21 +573,19 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             repair: connected.repair.then(RepairRecord::default),
             ..StreamRecord::new("video", ssrc, StreamKind::Video)
         };
+        let audio = |ssrc| StreamRecord::new("audio", ssrc, StreamKind::Audio);
         let forward = self.video.is_some().then(|| FlowRecord {
             controller: Some(self.controller.to_string()),
-            streams: vec![video(connected.ssrc)],
+            streams: std::iter::once(video(connected.ssrc)).chain(connected.voice_ssrc.map(audio)).collect(),
             ..about(FORWARD_ID, ["caller", "browser"])
         });
         let is_estimate = connected.feedback == FeedbackKind::ReceiverEstimate;
-        let reverse = self.receives.then(|| {
-            let audio = StreamRecord::new("audio", STAND_INS[1], StreamKind::Audio);
-            FlowRecord {
-                controller: is_estimate.then(|| self.controller.to_string()),
-                streams: std::iter::once(video(STAND_INS[0]))
-                    .chain(connected.receives_audio.then_some(audio))
-                    .collect(),
-                ..about(REVERSE_ID, ["browser", "caller"])
-            }
+        let reverse = self.receives.then(|| FlowRecord {
+            controller: is_estimate.then(|| self.controller.to_string()),
+            streams: std::iter::once(video(STAND_INS[0]))
+                .chain(connected.receives_audio.then(|| audio(STAND_INS[1])))
+                .collect(),
+            ..about(REVERSE_ID, ["browser", "caller"])
         });
         let window = Timestamp::ZERO..end;
         let recorder = Recorder::new(RecordPlan {
@@ -571,8 +642,16 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         if let Some(trace) = trace {
             trace.finish()?;
         }
-        let CallResult { browser, counters, schedule_error, browser_address, samples, overhead, received, .. } =
-            result;
+        let CallResult {
+            browser,
+            counters,
+            schedule_error,
+            browser_address,
+            samples,
+            overhead,
+            received,
+            ..
+        } = result;
         let mut call = CallFigures {
             role: "caller".to_owned(),
             far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
@@ -581,6 +660,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
                 None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
             },
             video: self.video.filter(|_| result.connected).map(|video| video.figures(lasted)),
+            voice: self.voice.filter(|_| result.connected).map(|voice| voice.figures(lasted)),
             heard,
             saved,
             authenticated: result.connected,
@@ -607,12 +687,13 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             end: result.end,
             counters,
         };
-        let incoming = self.receives.then(|| IncomingRecord {
-            streams: received,
-            frame_delay_above_min_ms: above_min(&delays),
-        });
+        let incoming = self
+            .receives
+            .then(|| IncomingRecord { streams: received, frame_delay_above_min_ms: above_min(&delays) });
         let own = samples.into();
-        Ok(BrowserRecord { record: CallRecord { run, call }, browser, connection, own, overhead, incoming })
+        let heard_by_browser = heard_by(&browser);
+        let record = CallRecord { run, call };
+        Ok(BrowserRecord { record, browser, connection, own, overhead, heard_by_browser, incoming })
     }
 }
 
@@ -631,6 +712,28 @@ fn incoming_note(stream: Incoming, event: &MediaEvent, began: Timestamp) -> Opti
         _ => {}
     }
     Some(note)
+}
+
+/// The speech as a browser heard it.
+fn heard_by(browser: &BrowserFigures) -> Option<HeardVoice> {
+    let voice = browser.voice?;
+    let network = rtts(browser).map(|rtt| TimeDelta::from_seconds_f64(rtt.p50 / 2e3));
+    let buffer = TimeDelta::from_seconds_f64(voice.buffer_delay_ms.unwrap_or(0.0) / 1e3);
+    let quality = network.map(|network| {
+        let path = VoicePath::new(network, buffer, voice.loss_ratio.clamp(0.0, 1.0), 1.0);
+        VoiceQuality::of(&VoiceFormat::new(VoiceProfile::Opus), &path)
+    });
+    Some(HeardVoice {
+        codec: "opus".to_owned(),
+        played_packets: voice.packets,
+        lost_packets: voice.lost_packets,
+        late_packets: 0,
+        loss_ratio: voice.loss_ratio,
+        buffer_delay_ms: voice.buffer_delay_ms.unwrap_or(0.0),
+        network_delay_ms: network.map(TimeDelta::as_millis),
+        r_factor: quality.map(|quality| quality.r_factor),
+        mos: quality.map(|quality| quality.mos),
+    })
 }
 
 /// The delays above the shortest.
@@ -652,6 +755,9 @@ fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
     // Its page may have counted last before the end of the call.
     if let Some(sent) = result.browser.sent_packets {
         flow.sent_packets = sent.max(flow.received_packets);
+        let headers = result.overhead.as_bytes() as f64 * sent as f64;
+        let bytes = result.browser.samples.back().and_then(|last| last.sent_bytes).unwrap_or(0.0) + headers;
+        flow.sent_rate_bps = bytes * 8.0 / result.duration_s.max(1e-3);
     }
     for stream in &mut flow.streams {
         let is_video = stream.ssrc == STAND_INS[0];

@@ -122,7 +122,7 @@ pub(crate) fn config() -> PeerConfig {
 pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> Option<PeerMedia> {
     let limits = Limits::DEFAULT.with_max(DataRate::from_bps(2_000_000));
     let controller = controller.parse::<Algorithm>().unwrap().build(limits);
-    Some(PeerMedia { source: Box::new(source), controller })
+    Some(PeerMedia { source: Box::new(source), controller, voice: None })
 }
 
 pub(crate) fn credentials() -> Credentials {
