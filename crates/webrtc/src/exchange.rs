@@ -68,6 +68,52 @@ fn key_of(material: Vec<u8>) -> (KeyId, Vec<u8>) {
     (KeyId(hash.iter().take(4).fold(0, |id, &byte| id << 8 | u32::from(byte))), material)
 }
 
+/// The calling end after the agreement, for [`Calls::set_exchange`](giusto_session::call::Calls::set_exchange): where its last flight was
+/// lost, it is repeated until the listener has acknowledged it (RFC 9147 §5.8), or answers a repeated flight of the listener (RFC 6347
+/// §4.2.4).
+#[derive(Debug)]
+pub struct DtlsCaller {
+    dtls: Dtls,
+    to: SocketAddr,
+    until: Timestamp,
+}
+
+impl KeyExchange for DtlsCaller {
+    fn handle_datagram(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8]) {
+        if from == self.to && now < self.until && self.dtls.handle(now, bytes).is_err() {
+            // The key is there: nothing more is repeated.
+            self.until = now;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        if now < self.until && self.dtls.handle_timeout(now).is_err() {
+            self.until = now;
+        }
+        if now >= self.until {
+            self.until = Timestamp::ZERO;
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        if self.until == Timestamp::ZERO {
+            return None;
+        }
+        Some(self.dtls.poll_timeout().map_or(self.until, |at| at.min(self.until)))
+    }
+
+    fn poll_transmit(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        Some((self.to, self.dtls.poll_transmit()?))
+    }
+
+    fn poll_result(&mut self) -> Option<(SocketAddr, ExchangeResult)> {
+        None
+    }
+}
+
+/// What a caller has after the agreement: the key with its id, and its end of the connection, which must stay alive.
+pub type Agreed = ((KeyId, Vec<u8>), DtlsCaller);
+
 /// Agrees on a key with the listener at `to`.
 ///
 /// # Errors
@@ -79,7 +125,7 @@ pub fn with_listener(
     to: SocketAddr,
     identity: &Identity,
     is_over: impl Fn() -> bool,
-) -> Result<(KeyId, Vec<u8>), ExchangeError> {
+) -> Result<Agreed, ExchangeError> {
     /// Maximum time between two checks of the stop flag.
     const LOOK: TimeDelta = TimeDelta::from_millis(50);
     let began = clock.now();
@@ -95,7 +141,7 @@ pub fn with_listener(
             }
         }
         if let Some(material) = dtls.take_material() {
-            return Ok(key_of(material));
+            return Ok((key_of(material), DtlsCaller { dtls, to, until: clock.now() + LIFE }));
         }
         let now = clock.now();
         if now - began >= TIMEOUT {

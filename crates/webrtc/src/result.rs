@@ -80,6 +80,8 @@ pub struct BrowserSample {
     pub rtt_s: Option<f64>,
     /// `packetsReceived` of the speech.
     pub voice_packets: Option<f64>,
+    /// `bytesReceived` and `headerBytesReceived` of the speech.
+    pub voice_bytes: Option<f64>,
     /// `packetsLost` of the speech.
     pub voice_lost: Option<f64>,
     /// `jitter` of the speech.
@@ -148,10 +150,11 @@ impl LiveBrowser {
 }
 
 impl BrowserSample {
-    /// Bytes received so far with all headers; `overhead`: those below RTP.
+    /// Bytes received so far with all headers, those of speech included; `overhead`: those below RTP.
     pub fn wire_bytes(&self, overhead: DataSize) -> Option<f64> {
-        let headers = self.received_packets.unwrap_or(0.0) * overhead.as_bytes() as f64;
-        Some(self.received_bytes? + self.received_header_bytes.unwrap_or(0.0) + headers)
+        let packets = self.received_packets.unwrap_or(0.0) + self.voice_packets.unwrap_or(0.0);
+        let headers = self.received_header_bytes.unwrap_or(0.0) + packets * overhead.as_bytes() as f64;
+        Some(self.received_bytes? + self.voice_bytes.unwrap_or(0.0) + headers)
     }
 }
 
@@ -219,6 +222,8 @@ pub struct BrowserFigures {
 pub struct VoiceAtBrowser {
     /// Packets received.
     pub packets: u64,
+    /// Rate of these with RTP headers.
+    pub rate_bps: u64,
     /// Packets lost.
     pub lost_packets: u64,
     /// Lost packets divided by all.
@@ -236,6 +241,7 @@ impl VoiceAtBrowser {
         let samples = last.voice_buffer_samples.filter(|samples| *samples > 0.0);
         Some(Self {
             packets: packets as u64,
+            rate_bps: (last.voice_bytes.unwrap_or(0.0).max(0.0) * 8.0 / last.time_s.max(1e-3)) as u64,
             lost_packets: lost as u64,
             loss_ratio: lost / (lost + packets),
             jitter_ms: last.voice_jitter_s.map(|jitter| jitter * 1e3),

@@ -9,7 +9,6 @@ fn flags_that_browsers_do_not_have_are_refused_by_name() {
         (&["--audio"], "--audio: not supported with --browser"),
         (&["--key-file", "keys"], "--key-file: not supported with --browser"),
         (&["--scenario", "s.toml"], "--scenario: not supported with --browser"),
-        (&["--save", "a.ivf"], "--save: not supported with --browser: leave it out, or use --listen"),
         (&["192.0.2.1"], "unexpected \"192.0.2.1\": leave it out"),
     ] {
         let output = run(&[&["call", "--browser"], flags].concat());
@@ -28,19 +27,19 @@ fn without_webrtc_the_message_says_how_to_get_it() {
 }
 
 #[cfg(feature = "browser")]
-mod with_webrtc {
+pub(crate) mod with_webrtc {
     use std::{
         fs,
-        io::{BufRead as _, BufReader, Write as _},
-        net::SocketAddr,
-        process::{Child, Command, Stdio},
+        io::{BufRead as _, BufReader},
+        process::Stdio,
+        thread,
     };
 
-    use crate::common::{Folder, giusto, json, process::Running, run, text};
+    use crate::common::{Folder, chromium::Visitor, giusto, json, process::Running, run, text};
 
     const TEST: &str = "chromium_and_giusto_agree_on_a_call";
 
-    fn data(name: &str) -> String {
+    pub(crate) fn data(name: &str) -> String {
         format!("{}/../webrtc/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
     }
 
@@ -48,9 +47,18 @@ mod with_webrtc {
     fn media_that_browsers_cannot_decode_are_refused() {
         let folder = Folder::with("");
         fs::write(folder.path("a.txt"), "no video").unwrap();
+        let low = data("low.ivf");
         for (flags, complaint) in [
             (vec!["--repair", "flexfec", "--media", "a.ivf"], "--repair"),
             (vec![], "--browser needs --media"),
+            (
+                vec!["--save", "a.ivf", "--media", "a.ivf"],
+                "--save: nothing comes from the browser: add --reverse or --bidir",
+            ),
+            (vec!["--reverse", "--max-rate", "1M"], "--max-rate"),
+            (vec!["--reverse", "--controller", "tempo"], "gcc:remb or gcc:rmcat-02 limits it, found tempo"),
+            (vec!["--reverse", "--save", "a.txt"], "a.txt: unknown kind of file"),
+            (vec!["--bidir", "--media", &low, "--save", "a.h264"], "in both directions the video is VP8"),
             (vec!["--media", "missing.ivf"], "missing.ivf"),
             (vec!["--media", "a.txt"], "a.txt"),
         ] {
@@ -62,31 +70,6 @@ mod with_webrtc {
         let output = run(&["call", "--browser", "--listen", "192.0.2.1:9", "--media", &data("low.ivf")]);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("192.0.2.1:9"), "{}", text(&output.stderr));
-    }
-
-    /// Ends the browser with the test.
-    struct Chromium(Child);
-
-    impl Drop for Chromium {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn chromium(profile: &str, address: SocketAddr) -> Option<Chromium> {
-        let mut command = Command::new("chromium");
-        command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-        command.arg("--autoplay-policy=no-user-gesture-required").arg(format!("--user-data-dir={profile}"));
-        command.arg(format!("http://{address}/?auto"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        match command.spawn() {
-            Ok(child) => Some(Chromium(child)),
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED {TEST}: no chromium is installed ({error})");
-                None
-            }
-        }
     }
 
     #[test]
@@ -103,9 +86,12 @@ mod with_webrtc {
         let first = lines.next().unwrap().unwrap();
         let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
         let profile = folder.path("profile").display().to_string();
-        let Some(browser) = chromium(&profile, address.parse().unwrap()) else { return };
-        let said: Vec<String> = lines.map(Result::unwrap).collect();
+        let url = format!("http://{address}/?auto");
+        let Some(browser) = Visitor::to(TEST, &profile, &url) else { return };
+        // The record is longer than a pipe: both are read at once.
+        let said = thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
         let output = caller.output();
+        let said = said.join().unwrap();
         drop(browser);
         // 3: this machine was overloaded.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");

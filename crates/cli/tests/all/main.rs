@@ -9,6 +9,8 @@ mod benchmark;
 mod book;
 mod call;
 mod call_browser;
+#[cfg(feature = "browser")]
+mod call_browser_sends;
 mod call_capture;
 mod call_faults;
 mod call_media;

@@ -798,14 +798,18 @@ fn complete(flow: &mut FlowRecord, result: &CallResult) {
     let seconds = last.time_s.max(1e-3);
     let rate = |bytes: Option<f64>| bytes.map_or(0.0, |bytes| bytes * 8.0 / seconds);
     let (frames, goodput_bps) = (browser.frames_received.unwrap_or(0), rate(last.received_bytes));
-    let streams = flow.streams.iter().map(|stream| ReceivedStream {
-        source: stream.ssrc as u8,
-        frames,
-        goodput_bps: goodput_bps as f32,
-        frame_delay_ms: None,
+    let voice = browser.voice.unwrap_or_default();
+    let streams = flow.streams.iter().map(|stream| {
+        let is_video = stream.kind == StreamKind::Video;
+        ReceivedStream {
+            source: stream.ssrc as u8,
+            frames: if is_video { frames } else { voice.packets },
+            goodput_bps: if is_video { goodput_bps as f32 } else { voice.rate_bps as f32 },
+            frame_delay_ms: None,
+        }
     });
     let received = ReceivedFigures {
-        packets,
+        packets: packets + voice.packets,
         rate_bps: rate(last.wire_bytes(result.overhead)),
         goodput_bps,
         frames,
@@ -814,7 +818,8 @@ fn complete(flow: &mut FlowRecord, result: &CallResult) {
     };
     complete_sent(flow, Some(&received));
     // Its counts are of a time before the end of the call, while packets were under way.
-    set_lost(flow, browser.lost_packets);
+    let voice_lost = i64::try_from(voice.lost_packets).unwrap_or(i64::MAX);
+    set_lost(flow, browser.lost_packets.map(|lost| lost.max(0).saturating_add(voice_lost)));
     for repair in flow.streams.iter_mut().filter_map(|stream| stream.repair.as_mut()) {
         repair.requested_packets = Some(result.counters.requested_packets);
         repair.key_frame_requests = Some(result.counters.key_frame_requests);

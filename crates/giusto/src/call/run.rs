@@ -178,10 +178,14 @@ impl Caller {
         mut on_live: impl FnMut(&Live),
     ) -> Result<Vec<CallRecord>, CallRunError> {
         #[cfg(feature = "browser")]
-        let own = self.exchange_keys(&is_over)?;
+        let (own, connection) = self.exchange_keys(&is_over)?.unzip();
         let path_mtu = self.local.settings.mtu_discovery.then(|| self.mtu_search());
         let config = CallsConfig { path_mtu, ..self.local.config(0)? };
         let mut calls = Calls::new(config);
+        #[cfg(feature = "browser")]
+        if let Some(connection) = connection {
+            calls.set_exchange(Box::new(connection));
+        }
         let mut planned = BTreeMap::new();
         for number in 0..count {
             let sources = self.local.sources()?;
@@ -280,8 +284,12 @@ impl Caller {
 
 #[cfg(feature = "browser")]
 impl Caller {
-    /// Agrees with the listener on a key, if this end has a certificate for that. Returns its fingerprint.
-    fn exchange_keys(&mut self, is_over: impl Fn() -> bool) -> Result<Option<String>, CallRunError> {
+    /// Agrees with the listener on a key, if this end has a certificate for that. Returns its fingerprint, and its end of the
+    /// connection.
+    fn exchange_keys(
+        &mut self,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Option<(String, giusto_webrtc::exchange::DtlsCaller)>, CallRunError> {
         let Some(identity) = &self.local.settings.identity else { return Ok(None) };
         let exchanged = giusto_webrtc::exchange::with_listener(
             &self.socket,
@@ -291,9 +299,10 @@ impl Caller {
             is_over,
         );
         let own = identity.certificate.fingerprint().to_string();
-        let (id, key) = exchanged.map_err(|reason| CallRunError::Exchange { to: self.to, reason })?;
+        let ((id, key), connection) =
+            exchanged.map_err(|reason| CallRunError::Exchange { to: self.to, reason })?;
         self.local.settings.keys = Some(KeyRing::with_key(id, &key));
-        Ok(Some(own))
+        Ok(Some((own, connection)))
     }
 }
 

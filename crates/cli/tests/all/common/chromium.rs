@@ -219,3 +219,37 @@ impl Browser for Chromium {
         self.errors.clone()
     }
 }
+
+/// A browser that has opened one page, and that nothing drives. It ends with the test.
+#[cfg(feature = "browser")]
+pub(crate) struct Visitor(Child);
+
+#[cfg(feature = "browser")]
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(feature = "browser")]
+impl Visitor {
+    /// A camera and a microphone that Chromium makes: a picture that moves, and beeps.
+    const CAMERA: [&str; 2] = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
+
+    /// The installed browser at this page. Without one, the test says that it is skipped.
+    pub(crate) fn to(test: &str, profile: &str, url: &str) -> Option<Self> {
+        let mut command = Command::new("chromium");
+        command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+        command.arg("--autoplay-policy=no-user-gesture-required").args(Self::CAMERA);
+        command.arg(format!("--user-data-dir={profile}")).arg(url);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => Some(Self(child)),
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no chromium is installed ({error})");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `giusto call --browser` with media of the browser: `--reverse`, `--bidir`, `--save`, and with speech to it: `--voice`.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::{
+    call_browser::with_webrtc::data,
+    common::{Folder, chromium::Visitor, giusto, json, process::Running},
+};
+
+/// The record of a call of six seconds with a browser at `/?auto` and this query; `None` without a browser.
+fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
+    let mut command = giusto(&["call", "--browser", "--listen", "127.0.0.1:0", "-t", "6", "--json"]);
+    command.args(flags).current_dir(folder.path(""));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let caller = Running(child);
+    let mut lines = stderr.lines();
+    let first = lines.next().unwrap().unwrap();
+    let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
+    let profile = folder.path("profile").display().to_string();
+    let browser = Visitor::to(test, &profile, &format!("http://{address}/?auto{query}"))?;
+    // The record is longer than a pipe: both are read at once.
+    let said = thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
+    let output = caller.output();
+    let said = said.join().unwrap();
+    drop(browser);
+    // 3: this machine was overloaded.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");
+    assert!(said.iter().any(|line| line.contains(" s: ") && line.contains("received ")), "{said:?}");
+    Some(json(&output))
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+/// What ffprobe prints of a file, one value a line; `None` where it is missing.
+fn probed(file: &Path, stream: &str, entries: &str) -> Option<Vec<String>> {
+    let mut command = Command::new("ffprobe");
+    command.args(["-v", "error", "-count_packets", "-select_streams", stream, "-show_entries", entries]);
+    let Ok(output) = command.args(["-of", "csv=p=0"]).arg(file).output() else {
+        eprintln!("SKIPPED ffprobe is missing (ffmpeg)");
+        return None;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(printed.lines().map(|line| line.trim_end_matches(',').to_owned()).collect())
+}
+
+/// A stream of the browser.
+fn stream<'a>(record: &'a Value, kind: &str) -> &'a Value {
+    let streams = record["incoming"]["streams"].as_array().unwrap();
+    streams.iter().find(|stream| stream["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {record}"))
+}
+
+#[test]
+fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
+    let folder = Folder::with("");
+    let test = "chromium_sends_video_and_audio_that_are_saved_in_sync";
+    let flags = ["--reverse", "--save", "camera.webm", "--out", "r.html"];
+    let Some(record) = called(test, &folder, "", &flags) else { return };
+    let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
+    assert_eq!((&video["codec"], &audio["codec"]), (&"vp8".into(), &"opus".into()));
+    // The camera of Chromium has 20 frames a second, and its microphone a packet in 20 ms. The page counts until after the end; a
+    // busy machine may cut that short.
+    let (frames, sent) = (count(&video["frames"]), count(&record["browser"]["frames_sent"]));
+    assert!(frames >= 20 && frames <= sent + 20 && frames + 40 >= sent, "{frames} of {sent}");
+    assert!((100..=310).contains(&count(&audio["frames"])), "{audio}");
+    let flow = &record["flows"][0];
+    assert_eq!((&flow["id"], &flow["from"]), (&"call:reverse".into(), &"browser".into()));
+    assert_eq!(record["flows"].as_array().unwrap().len(), 1);
+    assert_eq!(record["call"]["error"], Value::Null);
+    assert_eq!(record["call"]["heard"]["codec"], "opus");
+    // Feedback allows Chromium more than the 300 kbit/s with which it begins.
+    assert!(record["browser"]["available_rate_bps"].as_f64().unwrap() > 300e3, "{}", record["browser"]);
+    let above = &record["incoming"]["frame_delay_above_min_ms"];
+    assert!(
+        above["p50"].as_f64().unwrap() >= 0.0 && above["p50"].as_f64() <= above["max"].as_f64(),
+        "{above}"
+    );
+
+    let saved = &record["call"]["saved"];
+    assert_eq!(count(&saved["frames"]), frames);
+    assert_eq!(saved["audio_frames"], audio["frames"]);
+    let file = folder.path("camera.webm");
+    let Some(read) = probed(&file, "v", "stream=codec_name,width,height,nb_read_packets") else { return };
+    assert_eq!(read, [format!("vp8,640,480,{frames}")]);
+    let read = probed(&file, "a", "stream=codec_name,nb_read_packets").unwrap();
+    assert_eq!(read, [format!("opus,{}", count(&audio["frames"]))]);
+    let size: u64 = fs::metadata(&file).unwrap().len();
+    let rate = (video["rate_bps"].as_f64().unwrap() + audio["rate_bps"].as_f64().unwrap()) * 6.0 / 8.0;
+    assert!((0.7..1.1).contains(&(size as f64 / rate)), "{size} B of {rate} B with RTP headers");
+    // Camera and microphone begin with the call.
+    let first = |stream| probed(&file, stream, "packet=pts_time").unwrap()[0].parse::<f64>().unwrap();
+    assert!((first("v") - first("a")).abs() < 1.0, "{} {}", first("v"), first("a"));
+    let page = fs::read_to_string(folder.path("r.html")).unwrap();
+    assert!(page.contains("call:reverse"));
+}
+
+#[test]
+fn chromium_sends_h264_for_a_file_of_h264() {
+    let folder = Folder::with("");
+    let flags = ["--reverse", "--save", "camera.h264"];
+    let Some(record) = called("chromium_sends_h264_for_a_file_of_h264", &folder, "&test", &flags) else {
+        return;
+    };
+    let video = stream(&record, "video");
+    assert_eq!(video["codec"], "h264");
+    let frames = count(&video["frames"]);
+    assert!(frames >= 20, "{video}");
+    assert_eq!(count(&record["call"]["saved"]["frames"]), frames);
+    let Some(read) = probed(&folder.path("camera.h264"), "v", "stream=codec_name,nb_read_packets") else {
+        return;
+    };
+    assert_eq!(read, [format!("h264,{frames}")]);
+}
+
+#[test]
+fn both_ends_send_video_and_speech() {
+    let folder = Folder::with("");
+    let media = [data("low.ivf"), data("high.ivf")].join(",");
+    let mut flags = vec!["--bidir", "--media", &media, "--feedback", "remb", "--controller", "gcc:remb"];
+    if cfg!(feature = "voice") {
+        flags.push("--voice");
+    }
+    let Some(record) = called("both_ends_send_video_and_speech", &folder, "&test", &flags) else { return };
+    let flows = record["flows"].as_array().unwrap();
+    let ids: Vec<&Value> = flows.iter().map(|flow| &flow["id"]).collect();
+    assert_eq!(ids, ["call", "call:reverse"]);
+    assert!(flows.iter().all(|flow| flow["feedback"] == "remb"), "{flows:?}");
+    let (sent, decoded) =
+        (count(&record["connection"]["frames"]), count(&record["browser"]["frames_decoded"]));
+    assert!(decoded >= 10 && decoded <= sent, "{decoded} of {sent}");
+    assert!(count(&stream(&record, "video")["frames"]) >= 20);
+    assert!(count(&stream(&record, "audio")["frames"]) >= 100);
+    if cfg!(feature = "voice") {
+        // In silence one packet in 400 ms is sent. What is under way at the end is not counted by the browser.
+        let (voice, heard) = (&record["call"]["voice"], &record["heard_by_browser"]);
+        let (sent, heard_packets) = (count(&voice["packets"]), count(&heard["played_packets"]));
+        assert!(heard_packets <= sent && heard_packets + 60 >= sent && heard_packets > 50, "{voice} {heard}");
+        let mos = heard["mos"].as_f64().unwrap();
+        assert!((1.0..=4.5).contains(&mos), "{heard}");
+    }
+}
