@@ -6,12 +6,13 @@ mod common;
 use common::{BROWSER, Counting, config, credentials, media, offer, secrets, sha1};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::Clock;
+use giusto_session::video::VideoCodec;
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::{CONSENT_EXPIRY, Credentials, IceLite},
     peer::BrowserPeer,
-    sdp::{Offer, OfferError, Setup},
+    sdp::{Answer, Offer, OfferError, Setup, Wanted},
 };
 use is::stun::StunMessage;
 use proptest::prelude::*;
@@ -74,13 +75,78 @@ fn the_answer_accepts_video_and_rejects_the_rest() {
     assert!(ccfb.contains("a=rtcp-fb:* ack ccfb\r\n") && !ccfb.contains("transport-cc"));
 }
 
+/// An offer of Chromium whose lines have this direction.
+fn directed(direction: &str) -> String {
+    CHROMIUM.replace("a=recvonly", &format!("a={direction}"))
+}
+
+#[test]
+fn the_answer_accepts_what_the_browser_sends() {
+    const ALL: &[VideoCodec] = &[VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
+    let of = |codecs| Wanted { sends: false, sends_voice: false, receives: Some(codecs) };
+    let answer = |wanted, text: &str, feedback| {
+        let offer = Offer::parse_for(text, wanted).unwrap();
+        let ours = Answer {
+            session: 1,
+            address: "192.0.2.1:5000".parse().unwrap(),
+            ufrag: "ours",
+            password: "a password of ours 4567",
+            fingerprint: Fingerprint::of(b"ours"),
+            feedback,
+            nack: true,
+            ssrc: 11,
+            rtx_ssrc: 12,
+            audio_ssrc: 13,
+        };
+        (offer.codec, offer.opus(), offer.answer(&ours))
+    };
+    let sends = directed("sendonly");
+    let (codec, opus, text) = answer(of(ALL), &sends, FeedbackKind::TransportWide);
+    assert_eq!((codec, opus), (VideoCodec::Vp8, Some((111, false, true))));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.iter().filter(|line| **line == "a=recvonly").count(), 2, "{text}");
+    assert!(
+        lines.contains(&"m=audio 5000 UDP/TLS/RTP/SAVPF 111") && lines.contains(&"a=group:BUNDLE 0 1"),
+        "{text}"
+    );
+    assert!(lines.contains(&"a=fmtp:111 minptime=10;useinbandfec=1"), "{text}");
+    // What is not sent has no source.
+    assert!(!text.contains("a=ssrc") && !text.contains("a=msid"), "{text}");
+    // H.264 in the mode that is read, with its parameters; VP9 of the profile that is.
+    let (codec, _, text) = answer(of(&[VideoCodec::H264]), &sends, FeedbackKind::ReceiverEstimate);
+    assert_eq!(codec, VideoCodec::H264);
+    assert!(text.contains("m=video 5000 UDP/TLS/RTP/SAVPF 102 103\r\n"), "{text}");
+    assert!(text.contains("packetization-mode=1;profile-level-id=42001f\r\n"), "{text}");
+    assert!(text.contains("a=rtcp-fb:102 goog-remb\r\n") && !text.contains("transport-cc"), "{text}");
+    assert_eq!(answer(of(&[VideoCodec::Vp9]), &sends, FeedbackKind::TransportWide).0, VideoCodec::Vp9);
+    // Both ways, with speech.
+    let wanted = Wanted { sends: true, sends_voice: true, receives: Some(ALL) };
+    let (_, opus, text) = answer(wanted, &directed("sendrecv"), FeedbackKind::TransportWide);
+    assert_eq!(opus, Some((111, true, true)));
+    assert_eq!(text.lines().filter(|line| *line == "a=sendrecv").count(), 2, "{text}");
+    assert!(
+        text.contains("a=ssrc:13 cname:giusto\r\n") && text.contains("a=ssrc-group:FID 11 12\r\n"),
+        "{text}"
+    );
+    // Parameters of a stranger are repeated only if they are plain.
+    let strange = sends.replace("minptime=10", "minptime=\u{1}10");
+    assert!(!answer(of(ALL), &strange, FeedbackKind::TransportWide).2.contains("a=fmtp:111"));
+    // A browser that only receives, or has no codec of ours.
+    let error = |wanted, text: &str| Offer::parse_for(text, wanted).unwrap_err().to_string();
+    assert!(error(of(ALL), CHROMIUM).contains("no video line that sends"));
+    assert!(
+        error(of(&[VideoCodec::Av1]), &sends.replace("AV1/", "AV7/"))
+            .contains("offers no AV1, found VP8/90000")
+    );
+}
+
 #[test]
 fn offers_that_cannot_be_answered_say_why() {
     let print = Fingerprint::of(b"a certificate");
     let good = offer(print, "actpass");
     assert!(answer_to(&good, "gcc:libwebrtc").is_ok());
     for (from, to, complaint) in [
-        ("m=video", "m=audio", "no video line that receives"),
+        ("m=video", "m=audio", "no video line that receives: add a transceiver"),
         ("a=recvonly", "a=sendonly", "no video line that receives"),
         ("VP8/90000", "H264/90000", "offers no VP8, found H264/90000"),
         ("a=rtcp-mux\r\n", "", "lacks a=rtcp-mux"),
@@ -198,5 +264,11 @@ proptest! {
         let _ = answer_to(&CHROMIUM[..cut], "gcc:libwebrtc");
         let text: String = noise.iter().map(|bytes| String::from_utf8_lossy(bytes)).collect();
         let _ = Offer::parse(&text);
+        let codecs = &VideoCodec::ALL[..];
+        let both = Wanted { sends: true, sends_voice: true, receives: Some(codecs) };
+        for wanted in [both, Wanted { sends: false, sends_voice: false, ..both }] {
+            let _ = Offer::parse_for(&text, wanted);
+            let _ = Offer::parse_for(&String::from_utf8_lossy(&changed), wanted);
+        }
     }
 }

@@ -140,6 +140,62 @@ fn dtls_compares_fingerprints_and_media_are_encrypted() {
     assert_eq!(listened["runs"][0]["call"]["protection"], "srtp", "{listened}");
 }
 
+#[cfg(feature = "browser")]
+#[test]
+fn the_last_flight_of_the_caller_is_repeated_when_it_is_lost() {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering::Relaxed},
+        },
+        time::{Duration, Instant},
+    };
+
+    use crate::common::relay::{Relay, Way};
+
+    let folder = crate::common::Folder::with("");
+    let [here, there] = ["caller", "listener"].map(|name| folder.path(name));
+    let [ours, theirs] = [&here, &there].map(|file| fingerprint(file));
+    let [here, there] = [&here, &there].map(|file| file.to_str().unwrap());
+    let listener = Listener::of(&[
+        "call",
+        "--listen",
+        "127.0.0.1:0",
+        "--once",
+        "--json",
+        "--srtp",
+        "--certificate",
+        there,
+        "--fingerprint",
+        &ours,
+    ]);
+    let relay = Relay::to(listener.address);
+    let (dropped, passed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (lost, repeated) = (Arc::clone(&dropped), Arc::clone(&passed));
+    let mut until = None;
+    relay.set(Box::new(move |way, bytes| {
+        // RFC 9147 §4: the caller's certificate and Finished are the first that it encrypts. Those of half a second are lost.
+        let is_last_flight = way == Way::Forth && matches!(bytes[0], 32..=63);
+        if is_last_flight {
+            let until = *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(500));
+            if Instant::now() < until {
+                lost.fetch_add(1, Relaxed);
+                return Vec::new();
+            }
+            repeated.fetch_add(1, Relaxed);
+        }
+        vec![(Duration::ZERO, bytes.to_vec())]
+    }));
+    let to = relay.address.to_string();
+    let output =
+        run(&["call", &to, "-t", "2", "--json", "--srtp", "--certificate", here, "--fingerprint", &theirs]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    assert_eq!(json(&output)["call"]["protection"], "srtp");
+    let (dropped, passed) = (dropped.load(Relaxed), passed.load(Relaxed));
+    assert!(dropped >= 1 && passed >= 1, "{dropped} dropped, {passed} passed");
+    assert_eq!(listener.result().0["call"]["protection"], "srtp");
+}
+
 #[test]
 fn srtp_needs_keys_that_both_ends_have() {
     let error = |args: &[&str]| {

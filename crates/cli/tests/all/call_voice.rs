@@ -68,6 +68,17 @@ fn video_is_saved_as_webm_and_matroska_with_its_times() {
         );
         let decoded = decoded.unwrap();
         assert_eq!(decoded.trim().rsplit(',').next(), Some(frames.to_string().as_str()), "{decoded}");
+        // ffprobe reads the size of the video itself: the header has the same.
+        let bytes = std::fs::read(path).unwrap();
+        for (id, size) in [0xb0, 0xba].into_iter().zip(decoded.trim().split(',')) {
+            let size = size.parse::<u16>().unwrap().to_be_bytes();
+            let element = [&[id, 1, 0, 0, 0, 0, 0, 0, 2], &size[..]].concat();
+            assert_eq!(
+                bytes.windows(element.len()).filter(|part| *part == element).count(),
+                1,
+                "{name} {id:x}"
+            );
+        }
     }
     // WebM has no H.264.
     let listener = Listener::of(&[

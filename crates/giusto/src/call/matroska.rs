@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 
-use giusto_rtp::{h264::nal_units, vp8::FrameTag};
+use giusto_rtp::h264::nal_units;
 use giusto_session::{
     media::FrameArrival,
-    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec},
+    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec, dimensions},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -140,12 +140,8 @@ impl Matroska {
 
     fn write(&mut self, at_ms: i64, track: Track, frame: &OrderedFrame, out: &mut Vec<u8>) {
         let mut payload = frame.payload.to_vec();
-        if track == Track::Video
-            && self.codec == Some(VideoCodec::Vp8)
-            && self.dimensions == (0, 0)
-            && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(&payload)
-        {
-            self.dimensions = dimensions;
+        if let Some(codec) = self.codec.filter(|_| track == Track::Video && self.dimensions == (0, 0)) {
+            self.dimensions = dimensions(codec, &payload).unwrap_or_default();
         }
         if track == Track::Video && self.codec == Some(VideoCodec::H264) {
             if self.parameters.is_empty() {

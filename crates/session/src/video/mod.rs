@@ -13,6 +13,7 @@
 mod arrivals;
 mod clip;
 mod live;
+mod picture_size;
 mod reader;
 mod source;
 mod writer;
@@ -23,9 +24,10 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
 pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
+use picture_size::h264_dimensions;
 pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, SourceFrame, VideoSource, media_timestamp};
-pub use writer::VideoWriter;
+pub use writer::{VideoWriter, dimensions};
 
 use crate::media::{MAX_FRAME_SIZE, Payload, PayloadHeader};
 

@@ -4,7 +4,7 @@ use giusto_rtp::{h264, vp8::FrameTag};
 use giusto_units::TimeDelta;
 
 use super::{
-    VIDEO_CLOCK, VideoCodec,
+    VIDEO_CLOCK, VideoCodec, h264_dimensions,
     reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
 };
 
@@ -65,11 +65,8 @@ impl VideoWriter {
             }
             return;
         }
-        if self.codec == VideoCodec::Vp8
-            && self.dimensions == (0, 0)
-            && let Ok(FrameTag { dimensions: Some(dimensions), .. }) = FrameTag::parse(frame)
-        {
-            self.dimensions = dimensions;
+        if self.dimensions == (0, 0) {
+            self.dimensions = dimensions(self.codec, frame).unwrap_or_default();
         }
         out.extend((frame.len() as u32).to_le_bytes());
         out.extend(ticks.to_le_bytes());
@@ -90,5 +87,14 @@ impl VideoWriter {
     pub fn time(ticks: u64) -> TimeDelta {
         let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(VIDEO_CLOCK);
         TimeDelta::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+}
+
+/// Width and height of the pictures, if the frame says them: a key frame of VP8 or H.264 does.
+pub fn dimensions(codec: VideoCodec, frame: &[u8]) -> Option<(u16, u16)> {
+    match codec {
+        VideoCodec::Vp8 => FrameTag::parse(frame).ok()?.dimensions,
+        VideoCodec::H264 => h264_dimensions(frame),
+        VideoCodec::Vp9 | VideoCodec::Av1 => None,
     }
 }

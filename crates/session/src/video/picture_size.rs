@@ -1,0 +1,208 @@
+//! The size of the pictures of H.264, from its sequence parameter set (ITU-T H.264 §7.3.2.1.1).
+
+use giusto_rtp::h264::nal_units;
+
+/// The unit of a sequence parameter set.
+const SEQUENCE_PARAMETERS: u8 = 7;
+/// The profiles whose sets begin with a chroma format (ITU-T H.264 §7.3.2.1.1).
+const WITH_CHROMA: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
+
+/// Width and height of the pictures in pixels, if the frame (a byte stream) has a sequence parameter set that says them.
+pub(super) fn h264_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
+    let is_set = |unit: &&[u8]| unit.first().is_some_and(|byte| byte & 0x1f == SEQUENCE_PARAMETERS);
+    let set = nal_units(frame).find(is_set)?;
+    dimensions(set.get(1..)?)
+}
+
+fn dimensions(set: &[u8]) -> Option<(u16, u16)> {
+    let mut bits = Bits::of(set);
+    let profile = bits.take(8)?;
+    // Constraints, level, and the number of the set.
+    bits.take(16)?;
+    bits.unsigned()?;
+    let mut chroma = 1;
+    if WITH_CHROMA.iter().any(|&known| u32::from(known) == profile) {
+        chroma = bits.unsigned()?;
+        let is_separate = chroma == 3 && bits.take(1)? == 1;
+        // Depths of both kinds of samples, and lossless coding.
+        bits.unsigned()?;
+        bits.unsigned()?;
+        bits.take(1)?;
+        if bits.take(1)? == 1 {
+            for list in 0..if chroma == 3 { 12 } else { 8 } {
+                if bits.take(1)? == 1 {
+                    bits.skip_scaling_list(if list < 6 { 16 } else { 64 })?;
+                }
+            }
+        }
+        if is_separate {
+            chroma = 0;
+        }
+    }
+    bits.unsigned()?;
+    match bits.unsigned()? {
+        0 => {
+            bits.unsigned()?;
+        }
+        1 => {
+            bits.take(1)?;
+            bits.unsigned()?;
+            bits.unsigned()?;
+            for _ in 0..bits.unsigned().filter(|&count| count <= 255)? {
+                bits.unsigned()?;
+            }
+        }
+        _ => {}
+    }
+    bits.unsigned()?;
+    bits.take(1)?;
+    let [width, height] = [bits.unsigned()?, bits.unsigned()?].map(|units| (u64::from(units) + 1) * 16);
+    let fields = 2 - u64::from(bits.take(1)?);
+    if fields == 2 {
+        bits.take(1)?;
+    }
+    bits.take(1)?;
+    // §7.4.2.1.1, CropUnitX and CropUnitY.
+    let (unit_x, unit_y) = match chroma {
+        1 => (2, 2 * fields),
+        2 => (2, fields),
+        _ => (1, fields),
+    };
+    let (mut crop_x, mut crop_y) = (0, 0);
+    if bits.take(1)? == 1 {
+        let [left, right, top, bottom] =
+            [bits.unsigned()?, bits.unsigned()?, bits.unsigned()?, bits.unsigned()?].map(u64::from);
+        (crop_x, crop_y) = (unit_x * (left + right), unit_y * (top + bottom));
+    }
+    let [width, height] = [width.checked_sub(crop_x)?, (height * fields).checked_sub(crop_y)?];
+    let size = (u16::try_from(width).ok()?, u16::try_from(height).ok()?);
+    (size.0 > 0 && size.1 > 0).then_some(size)
+}
+
+/// The bits of a unit, without the bytes that prevent start codes (ITU-T H.264 §7.4.1).
+struct Bits {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Bits {
+    fn of(unit: &[u8]) -> Self {
+        let (mut bytes, mut zeros) = (Vec::with_capacity(unit.len()), 0);
+        for &byte in unit {
+            if zeros >= 2 && byte == 3 {
+                zeros = 0;
+                continue;
+            }
+            zeros = if byte == 0 { zeros + 1 } else { 0 };
+            bytes.push(byte);
+        }
+        Self { bytes, at: 0 }
+    }
+
+    /// Up to 32 bits.
+    fn take(&mut self, count: usize) -> Option<u32> {
+        let mut value = 0;
+        for _ in 0..count {
+            let byte = self.bytes.get(self.at / 8)?;
+            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
+            self.at += 1;
+        }
+        Some(value)
+    }
+
+    /// An Exp-Golomb code (§9.1).
+    fn unsigned(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while self.take(1)? == 0 {
+            zeros += 1;
+            if zeros > 31 {
+                return None;
+            }
+        }
+        let rest = self.take(zeros)?;
+        ((1_u64 << zeros) - 1 + u64::from(rest)).try_into().ok()
+    }
+
+    /// A signed Exp-Golomb code (§9.1.1).
+    fn signed(&mut self) -> Option<i64> {
+        let code = i64::from(self.unsigned()?);
+        Some(if code % 2 == 1 { (code + 1) / 2 } else { -code / 2 })
+    }
+
+    /// A scaling list of this many values (§7.3.2.1.1.1).
+    fn skip_scaling_list(&mut self, count: usize) -> Option<()> {
+        let (mut last, mut next) = (8, 8);
+        for _ in 0..count {
+            if next != 0 {
+                next = (last + self.signed()?).rem_euclid(256);
+            }
+            last = if next == 0 { last } else { next };
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What ffprobe says of a file.
+    fn probed(path: &str) -> Option<(u16, u16)> {
+        let flags = ["-v", "error", "-show_entries", "stream=width,height", "-of", "csv=p=0"];
+        let Ok(output) = Command::new("ffprobe").args(flags).arg(path).output() else {
+            eprintln!("SKIPPED picture_size: ffprobe is missing (ffmpeg)");
+            return None;
+        };
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (width, height) = printed.trim().split_once(',').unwrap();
+        Some((width.parse().unwrap(), height.parse().unwrap()))
+    }
+
+    #[test]
+    fn the_size_is_that_which_ffprobe_reads() {
+        let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tiny.h264");
+        let Some(expected) = probed(tiny) else { return };
+        assert_eq!(h264_dimensions(&std::fs::read(tiny).unwrap()), Some(expected));
+
+        // Sizes that are no multiples of 16, with and without fields, and all chroma formats.
+        let path =
+            std::env::temp_dir().join(format!("giusto-{}.h264", std::process::id())).display().to_string();
+        for (size, format, more) in [
+            ("150x98", "yuv420p", &[][..]),
+            ("1920x1080", "yuv420p", &[]),
+            ("66x50", "yuv422p", &[]),
+            ("35x37", "yuv444p", &[]),
+            ("35x37", "gray", &[]),
+            ("150x98", "yuv420p", &["-profile:v", "baseline"]),
+            ("150x100", "yuv420p", &["-x264-params", "interlaced=1"]),
+            ("64x64", "yuv420p", &["-x264-params", "cqm=jvt"]),
+        ] {
+            let source = format!("testsrc=size={size}:rate=5");
+            let mut command = Command::new("ffmpeg");
+            command.args(["-v", "error", "-y", "-f", "lavfi", "-i", &source, "-frames:v", "1"]);
+            command.args(["-pix_fmt", format, "-c:v", "libx264"]).args(more).arg(&path);
+            if !command.status().is_ok_and(|status| status.success()) {
+                eprintln!("SKIPPED picture_size: ffmpeg has no libx264");
+                return;
+            }
+            let Some(expected) = probed(&path) else { return };
+            let read = h264_dimensions(&std::fs::read(&path).unwrap());
+            assert_eq!(read, Some(expected), "{size} {format} {more:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            bytes.splice(0..0, [0, 0, 1, 0x67]);
+            if let Some((width, height)) = h264_dimensions(&bytes) {
+                prop_assert!(width > 0 && height > 0);
+            }
+        }
+    }
+}
