@@ -26,7 +26,7 @@ fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Va
     let first = lines.next().unwrap().unwrap();
     let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
     let profile = folder.path("profile").display().to_string();
-    let browser = Visitor::to(test, &profile, &format!("http://{address}/?auto{query}"))?;
+    let browser = Visitor::with_camera(test, &profile, &format!("http://{address}/?auto{query}"))?;
     // The record is longer than a pipe: both are read at once.
     let said = thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
     let output = caller.output();

@@ -239,9 +239,18 @@ impl Visitor {
 
     /// The installed browser at this page. Without one, the test says that it is skipped.
     pub(crate) fn to(test: &str, profile: &str, url: &str) -> Option<Self> {
+        Self::with(test, profile, url, &[])
+    }
+
+    /// The same with a camera and a microphone, which the page may use.
+    pub(crate) fn with_camera(test: &str, profile: &str, url: &str) -> Option<Self> {
+        Self::with(test, profile, url, &Self::CAMERA)
+    }
+
+    fn with(test: &str, profile: &str, url: &str, flags: &[&str]) -> Option<Self> {
         let mut command = Command::new("chromium");
         command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-        command.arg("--autoplay-policy=no-user-gesture-required").args(Self::CAMERA);
+        command.arg("--autoplay-policy=no-user-gesture-required").args(flags);
         command.arg(format!("--user-data-dir={profile}")).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
