@@ -238,6 +238,38 @@ fn frames_arrive_with_the_same_bytes_at_the_same_times() {
 }
 
 #[test]
+fn of_other_senders_only_missing_packets_are_gaps() {
+    // A camera of 30 frames a second that leaves one out, and whose numbers begin anywhere; then one packet is missing.
+    let frame = |sequence, rtp_timestamp| FrameArrival {
+        ssrc: 1,
+        sequence,
+        rtp_timestamp,
+        start: None,
+        at: Timestamp::ZERO,
+        delay: None,
+        packets: 1,
+        repaired: 0,
+        late: false,
+        key: Some(false),
+        payload: Payload::from(&[1][..]),
+    };
+    let all = [(5000, 0), (5001, 3000), (5002, 9000), (5003, 12_000), (5005, 15_000)];
+    for (mut arrivals, missing) in [(Arrivals::foreign(), 1), (Arrivals::default(), 3)] {
+        all.iter().for_each(|&(sequence, timestamp)| arrivals.push(frame(sequence, timestamp)));
+        let found: Vec<u64> = std::iter::from_fn(|| arrivals.poll(None)).map(|frame| frame.ticks).collect();
+        assert_eq!(found, [0, 3000, 9000, 12_000, 15_000]);
+        assert_eq!(arrivals.skipped(), missing);
+    }
+    let mut arrivals = Arrivals::foreign();
+    arrivals.push(frame(5000, 0));
+    // The first does not wait for others.
+    assert!(arrivals.poll(Some(Timestamp::ZERO)).is_some());
+    let mut arrivals = Arrivals::default();
+    arrivals.push(frame(5000, 0));
+    assert!(arrivals.poll(Some(Timestamp::ZERO)).is_none());
+}
+
+#[test]
 fn lost_frames_are_left_out_and_counted() {
     for (file, codec) in [(VP8, VideoCodec::Vp8), (H264, VideoCodec::H264)] {
         let (mut receiver, mut arrivals) = (receiver(codec), Arrivals::default());

@@ -27,7 +27,7 @@ fn needs(controller: &str) -> giusto_congestion::Requirements {
 #[test]
 fn chromiums_offers_are_read() {
     let offer = Offer::parse(CHROMIUM).unwrap();
-    assert_eq!((offer.vp8, offer.rtx, offer.setup), (96, Some(97), Setup::ActPass));
+    assert_eq!((offer.payload_type, offer.rtx, offer.setup), (96, Some(97), Setup::ActPass));
     assert_eq!((offer.transport_sequence, offer.abs_send_time), (Some(3), Some(2)));
     assert!(offer.offers(FeedbackKind::TransportWide) && offer.offers(FeedbackKind::ReceiverEstimate));
     assert!(!offer.offers(FeedbackKind::CongestionControl));

@@ -4,6 +4,7 @@ use giusto_rtp::{
 };
 
 use super::*;
+use crate::media::extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
 
 mod acknowledged;
 mod congestion;
@@ -90,6 +91,47 @@ pub(super) fn blocks(datagrams: &[Vec<Packet>]) -> Vec<ReportBlock> {
         _ => None,
     });
     reports.flatten().copied().collect()
+}
+
+#[test]
+fn other_senders_have_their_own_identifiers_numbers_and_padding() {
+    let config = MediaReceiverConfig {
+        payloads: vec![PayloadFormat::video(96), PayloadFormat::rtx(97, 96)],
+        repair: RepairConfig { nack: true, key_frames: KeyFrameRequest::PictureLoss },
+        ..MediaReceiverConfig::new(1, "receiver", FeedbackKind::TransportWide)
+    };
+    // Its transport-wide number has the identifier that is ours for the send time. By our rule, three packets are missing before its
+    // first one.
+    let ids = ExtensionIds { transport_sequence: ABS_SEND_TIME_ID, abs_send_time: 9, capture_time: 0 };
+    let other = MediaReceiverConfig { extension_ids: ids, numbers_from_timestamp: false, ..config.clone() };
+    for (config, requested, reported) in [(config, 3, false), (other, 0, true)] {
+        let mut receiver = MediaReceiver::new(config).unwrap();
+        let header =
+            RtpHeader { payload_type: 96, sequence: 103, timestamp: 100, ssrc: 7, ..RtpHeader::default() };
+        let mut head = [0; 64];
+        let profile = ExtensionForm::OneByte.profile();
+        // RFC 8285 §4.2: identifier, length less one, and padding.
+        let element = [ABS_SEND_TIME_ID << 4 | 1, 0, 5, 0];
+        let length = header.write_with_extension(&mut head, profile, &element).unwrap();
+        receiver.handle_rtp(at(0), &head[..length], &Payload::from(&[1; 50][..]), Ecn::NotEct);
+        // A probe: nothing but padding on the stream of retransmissions (RFC 3550 §5.1).
+        let rtx = RtpHeader { payload_type: 97, ssrc: 8, ..header };
+        let length = rtx.write(&mut head).unwrap();
+        head[0] |= 0x20;
+        let mut probe = head[..length].to_vec();
+        probe.extend([0, 0, 0, 4]);
+        receiver.handle_rtp(at(1), &probe, &Payload::default(), Ecn::NotEct);
+        assert_eq!(receiver.damaged(), 0);
+        let packets: Vec<Packet> =
+            (0..300).step_by(10).flat_map(|ms| drain(&mut receiver, at(ms))).flatten().collect();
+        let numbers = packets.iter().filter_map(|packet| match packet {
+            Packet::Nack(nack) => Some(nack.numbers().count()),
+            _ => None,
+        });
+        assert_eq!(numbers.max().unwrap_or(0), requested);
+        let is_reported = packets.iter().any(|packet| matches!(packet, Packet::TransportFeedback(_)));
+        assert_eq!(is_reported, reported);
+    }
 }
 
 #[test]
