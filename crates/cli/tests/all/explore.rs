@@ -82,11 +82,11 @@ impl Serving {
 }
 
 /// Waits until the page shows the last picture of the newest question, and no other is under way.
-pub(crate) const SETTLED: &str = r#"{
+pub(crate) const SETTLED: &str = r#"(() => {
     const results = document.querySelector(".results");
-    results?.dataset.last === "true" && results.getAttribute("aria-busy") === "false"
+    return results?.dataset.last === "true" && results.getAttribute("aria-busy") === "false"
         && document.querySelector(".plot .main-svg") !== null;
-}"#;
+})()"#;
 
 /// The value that a control shows.
 pub(crate) fn value(path: &str) -> String {

@@ -147,7 +147,7 @@ fn a_command_of_the_documents_opens_its_scenario_on_the_site() {
         browser.evaluate("record.runs.map(({ controller, duration_s }) => [controller, duration_s])")
     };
     opened(&mut browser, "queues/codel", 0);
-    assert_eq!(browser.evaluate(&value("bottleneck.rate")), "10 Mbit/s");
+    assert_eq!(browser.evaluate(&value("link.bottleneck.rate")), "10M");
     let compared = json(&run(&["sim", "codel", "--set", "bottleneck.rate=10M", "--seed", "7", "--json"]));
     let shown = browser.evaluate("record.runs[0].flows.map((flow) => flow.received_rate_bps)");
     let expected: Vec<&Value> =

@@ -33,6 +33,7 @@ user_pref("browser.shell.checkDefaultBrowser", false);
 const RUN: &str = "
 const [script, done] = arguments;
 document.addEventListener('told', ({ detail }) => done(detail), { once: true });
+window.addEventListener('error', ({ message }) => done(JSON.stringify({ error: message })), { once: true });
 const element = document.createElement('script');
 element.textContent = script;
 document.documentElement.append(element);
