@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gymnasium
 import numpy
 import pytest
 from conftest import ROOT
 
 import giusto
-from giusto.gym import EstimatorController
+from giusto.gym import FAMILIES, Environment, EstimatorController
 
 EXAMPLES = ROOT / "python" / "examples"
 STATES = ("hidden_states", "cell_states")
@@ -213,6 +215,32 @@ def test_a_policy_is_trained_as_the_example_says(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("trained policy", "0.95 × received rate", "gcc:libwebrtc", "tempo"):
         assert f"\n{name} " in done.stdout
+
+
+def test_the_policy_of_the_example_is_better_than_gcc_on_held_out_calls() -> None:
+    training = example("train_policy")
+    weights = numpy.array(json.loads((EXAMPLES / "policy.json").read_text())["weights"])
+    less = numpy.log(1 / 0.95) / numpy.log(100e6 / 30e3) * 2
+
+    def utility(number: int, controller: str | None, act: Any) -> float:
+        environment = Environment(families=[list(FAMILIES.values())[number]], benchmark="held-out-1", controller=controller)
+        stacked = gymnasium.wrappers.FrameStackObservation(environment, training.STACK)
+        return float(record_episode(stacked, act, number))
+
+    def record_episode(environment: Any, act: Any, number: int) -> Any:
+        seen, _ = environment.reset(seed=1, options={"episode": number})
+        is_over, info = False, {}
+        while not is_over:
+            seen, _, _, is_over, info = environment.step(numpy.array([act(seen)], numpy.float32))
+        return info["utility"]
+
+    def mean(controller: str | None, act: Any) -> float:
+        return float(numpy.mean([utility(number, controller, act) for number in (0, 1, 2, 5, 6, 7, 10)]))
+
+    trained = mean(None, training.Policy(weights))
+    received = mean(None, lambda seen: max(float(seen[-1][training.AT["received_rate"]]) - less, -1.0))
+    # A tuned built-in controller with more than a second of memory is better still.
+    assert received + 0.2 < trained and mean("gcc:libwebrtc", lambda _: 0.0) < trained < mean("tempo", lambda _: 0.0)
 
 
 def test_the_evolution_strategy_of_the_example_finds_a_minimum() -> None:
