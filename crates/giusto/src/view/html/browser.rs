@@ -3,7 +3,7 @@
 use giusto_webrtc::result::BrowserSample;
 
 use super::{Card, Chart, Mark, Report, Section, Series, format, simulation, simulation::doubts_first};
-use crate::call::browser::BrowserRecord;
+use crate::call::browser::{BrowserRecord, Incoming, IncomingFigures};
 
 /// Samples of the browser between the two ends of an interval: half a second.
 const STRIDE: usize = 5;
@@ -15,15 +15,33 @@ pub fn browser_call(record: &BrowserRecord, command: impl Into<String>) -> Repor
     let mut report = simulation(&record.record.run, command);
     "giusto call: a browser".clone_into(&mut report.title);
     report.headline = doubts_first(&record.record.call.doubts, &headline(record));
+    if record.incoming.is_some() && record.record.call.video.is_none() {
+        // What arrived is in the charts of every call.
+        report.sections.splice(0..0, [Section::from(incoming_cards(record))]);
+        return report;
+    }
     let charts = [rates(record), frames(record), delays(record)];
     let drawn = charts.into_iter().filter(|chart| !chart.series.is_empty()).map(Section::from);
-    let parts = std::iter::once(Section::from(cards(record))).chain(drawn);
+    let incoming = record.incoming.as_ref().map(|_| Section::from(incoming_cards(record)));
+    let parts = std::iter::once(Section::from(cards(record))).chain(incoming).chain(drawn);
     report.sections.splice(0..0, parts);
     report
 }
 
 fn headline(record: &BrowserRecord) -> String {
     let browser = &record.browser;
+    if record.record.call.video.is_none()
+        && let Some(video) =
+            record.incoming.as_ref().and_then(|incoming| incoming.streams.iter().find(is_video))
+    {
+        return format!(
+            "{} frames of video came from the browser at {}, and {} of {} packets were lost.",
+            format::count(video.frames),
+            format::brief_rate(video.rate_bps as f64),
+            format::count(video.lost_packets),
+            format::count(video.packets + video.lost_packets),
+        );
+    }
     let (Some(rate), Some(frames)) = (browser.received_rate_bps, browser.frames_decoded) else {
         return format!("The call has no figures of the browser: {}.", record.connection.end);
     };
@@ -55,6 +73,38 @@ fn cards(record: &BrowserRecord) -> Vec<Card> {
         Card::new("Repair", format::count(counters.retransmitted_datagrams), "packets sent again"),
         Card::new("Key frames", format::count(counters.key_frame_requests), "requested by the browser"),
     ]
+}
+
+fn is_video(stream: &&IncomingFigures) -> bool {
+    stream.kind == Incoming::Video
+}
+
+/// What came from the browser.
+fn incoming_cards(record: &BrowserRecord) -> Vec<Card> {
+    let streams = record.incoming.iter().flat_map(|incoming| &incoming.streams);
+    let card = |stream: &IncomingFigures| {
+        let name = if is_video(&stream) { "Video" } else { "Audio" };
+        let jitter =
+            stream.jitter_ms.map_or_else(String::new, |ms| format!(", jitter {}", format::time_us(ms * 1e3)));
+        let lost = format!(
+            "{} of {}",
+            format::count(stream.lost_packets),
+            format::count(stream.packets + stream.lost_packets)
+        );
+        Card::new(
+            format!("{name} from the browser"),
+            format::brief_rate(stream.rate_bps as f64),
+            format!("{}: {} frames, {lost} packets lost{jitter}", stream.codec, format::count(stream.frames)),
+        )
+    };
+    let sent = &record.browser;
+    let sent = sent.frames_sent.map(|frames| {
+        let allowed = sent
+            .available_rate_bps
+            .map(|bps| format!("{} allowed by its controller", format::brief_rate(bps as f64)));
+        Card::new("Frames sent", format::count(frames), allowed.unwrap_or_default())
+    });
+    streams.map(card).chain(sent).collect()
 }
 
 /// Pairs of samples half a second apart, by the page's clock.
