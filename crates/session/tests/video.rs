@@ -255,7 +255,9 @@ fn of_other_senders_only_missing_packets_are_gaps() {
     };
     let all = [(5000, 0), (5001, 3000), (5002, 9000), (5003, 12_000), (5005, 15_000)];
     for (mut arrivals, missing) in [(Arrivals::foreign(), 1), (Arrivals::default(), 3)] {
-        all.iter().for_each(|&(sequence, timestamp)| arrivals.push(frame(sequence, timestamp)));
+        for (sequence, timestamp) in all {
+            arrivals.push(frame(sequence, timestamp));
+        }
         let found: Vec<u64> = std::iter::from_fn(|| arrivals.poll(None)).map(|frame| frame.ticks).collect();
         assert_eq!(found, [0, 3000, 9000, 12_000, 15_000]);
         assert_eq!(arrivals.skipped(), missing);

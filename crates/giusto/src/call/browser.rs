@@ -1,26 +1,22 @@
 //! Calls to a browser: the record of a call, and what the browser reports.
 
+mod figures;
+mod sources;
+
 use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
-use giusto_measure::{
-    ErrorHistogram,
-    mos::{VoicePath, VoiceQuality},
-};
 use giusto_net::{driver::Verdict, encoder::EncoderError};
-use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::{
-    call::{ReceivedFigures, ReceivedStream},
-    media::{MediaEvent, MediaSender, RateRange},
-    video::{SourceFrame, VideoCodec, VideoSource},
+    media::{MediaEvent, MediaSender},
+    video::VideoCodec,
 };
 use giusto_sim::{
-    packet::{BodyId, FlowId, Packet},
     record::{PlannedFlow, RecordPlan, Recorder, RepairRecord, StreamKind, StreamRecord, TimelineOptions},
     trace::{Event, Note, Observer},
-    traffic::{encoder::MediaSource as _, note_of},
+    traffic::note_of,
 };
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 pub use giusto_webrtc::{
     call::{CallError, CallEvent, Connected},
     peer::Incoming,
@@ -37,13 +33,18 @@ use rand::{
 };
 use serde::Serialize;
 
+use figures::{
+    STAND_INS, above_min, complete, complete_incoming, heard_by, incoming_note, is_error, packet, rtts,
+};
+use sources::{Late, LateVoice};
+
 use super::{
     end::{Live, LiveSide},
     heard::{HeardVoice, VoiceMeter},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     save::{SaveTarget, VideoSaver},
-    side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, complete_sent, ratio},
-    video::{RealVideo, VideoInput},
+    side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID},
+    video::VideoInput,
     voice::VoiceInput,
 };
 use crate::{
@@ -266,118 +267,6 @@ pub fn run(
     witness.finish(result?)
 }
 
-/// The video of a call that waits for its browser: it begins when the first frame is asked for.
-#[derive(Debug)]
-struct Late {
-    input: VideoInput,
-    /// The first rate.
-    first: DataRate,
-    source: Option<RealVideo>,
-}
-
-impl VideoSource for Late {
-    fn codec(&self) -> VideoCodec {
-        self.input.codec()
-    }
-
-    fn limits(&self) -> RateRange {
-        self.input.limits()
-    }
-
-    fn next_frame_at(&self) -> Option<Timestamp> {
-        match &self.source {
-            Some(source) => source.next_frame_at(),
-            None => Some(Timestamp::ZERO),
-        }
-    }
-
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
-        if self.source.is_none() {
-            self.source = self.input.source(now, self.first).ok();
-        }
-        let source = self.source.as_mut()?;
-        let frame = source.poll_frame(now)?;
-        let payload = source.take_payload()?;
-        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
-        Some(SourceFrame { captured, media_timestamp, payload, key })
-    }
-
-    fn set_target(&mut self, now: Timestamp, rate: DataRate) {
-        self.first = rate;
-        if let Some(source) = &mut self.source {
-            source.set_target(now, rate);
-        }
-    }
-
-    fn request_key_frame(&mut self, now: Timestamp) {
-        if let Some(source) = &mut self.source {
-            source.request_key_frame(now);
-        }
-    }
-
-    fn on_skipped(&mut self, now: Timestamp) {
-        if let Some(source) = &mut self.source {
-            source.skip(now);
-        }
-    }
-}
-
-/// The speech of a call that waits for its browser: it begins when the first packet is asked for.
-struct LateVoice {
-    input: VoiceInput,
-    #[cfg(feature = "voice")]
-    source: Option<super::voice::Voice>,
-    #[cfg(not(feature = "voice"))]
-    source: Option<()>,
-}
-
-impl std::fmt::Debug for LateVoice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LateVoice").field("has_begun", &self.source.is_some()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "voice")]
-impl VoiceSource for LateVoice {
-    fn rate(&self) -> DataRate {
-        super::voice::VOICE_RATE
-    }
-
-    fn next_packet_at(&self) -> Option<Timestamp> {
-        self.source
-            .as_ref()
-            .map_or(Some(Timestamp::ZERO), giusto_sim::traffic::encoder::MediaSource::next_frame_at)
-    }
-
-    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame> {
-        if self.source.is_none() {
-            self.source = super::voice::Voice::new(self.input.clone(), now).ok();
-        }
-        let source = self.source.as_mut()?;
-        let frame = source.poll_frame(now)?;
-        let payload = source.take_payload()?;
-        let (captured, media_timestamp) = (frame.captured, frame.media_timestamp);
-        Some(SourceFrame { captured, media_timestamp, payload, key: false })
-    }
-}
-
-/// Without the feature there is no input.
-#[cfg(not(feature = "voice"))]
-impl VoiceSource for LateVoice {
-    fn rate(&self) -> DataRate {
-        DataRate::ZERO
-    }
-
-    fn next_packet_at(&self) -> Option<Timestamp> {
-        None
-    }
-
-    fn poll_packet(&mut self, _: Timestamp) -> Option<SourceFrame> {
-        let _ = &self.input;
-        None
-    }
-}
-
 /// Records a call as it happens.
 struct Witness<F> {
     controller: Algorithm,
@@ -412,8 +301,6 @@ struct Recorded {
     delays: Vec<TimeDelta>,
 }
 
-/// The synchronisation sources of the browser's streams in the record, before they are known.
-const STAND_INS: [u32; 2] = [1, 2];
 /// Frame delays that are kept. Chosen by us: nine hours of 30 frames a second.
 const MAX_DELAYS: usize = 1_000_000;
 
@@ -694,182 +581,5 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let heard_by_browser = heard_by(&browser);
         let record = CallRecord { run, call };
         Ok(BrowserRecord { record, browser, connection, own, overhead, heard_by_browser, incoming })
-    }
-}
-
-/// What the record notes of an event of the browser's media; times are those of the call.
-fn incoming_note(stream: Incoming, event: &MediaEvent, began: Timestamp) -> Option<Note> {
-    let [video, audio] = STAND_INS;
-    let own = if stream == Incoming::Video { video } else { audio };
-    let mut note = note_of(REVERSE[0], event)?;
-    match &mut note {
-        Note::Frame { ssrc, at, delay, .. } => {
-            *ssrc = own;
-            *at = Timestamp::ZERO + at.saturating_since(began);
-            *delay = None;
-        }
-        Note::Repair { ssrc, .. } => *ssrc = own,
-        _ => {}
-    }
-    Some(note)
-}
-
-/// The speech as a browser heard it.
-fn heard_by(browser: &BrowserFigures) -> Option<HeardVoice> {
-    let voice = browser.voice?;
-    let network = rtts(browser).map(|rtt| TimeDelta::from_seconds_f64(rtt.p50 / 2e3));
-    let buffer = TimeDelta::from_seconds_f64(voice.buffer_delay_ms.unwrap_or(0.0) / 1e3);
-    let quality = network.map(|network| {
-        let path = VoicePath::new(network, buffer, voice.loss_ratio.clamp(0.0, 1.0), 1.0);
-        VoiceQuality::of(&VoiceFormat::new(VoiceProfile::Opus), &path)
-    });
-    Some(HeardVoice {
-        codec: "opus".to_owned(),
-        played_packets: voice.packets,
-        lost_packets: voice.lost_packets,
-        late_packets: 0,
-        loss_ratio: voice.loss_ratio,
-        buffer_delay_ms: voice.buffer_delay_ms.unwrap_or(0.0),
-        network_delay_ms: network.map(TimeDelta::as_millis),
-        r_factor: quality.map(|quality| quality.r_factor),
-        mos: quality.map(|quality| quality.mos),
-    })
-}
-
-/// The delays above the shortest.
-fn above_min(delays: &[TimeDelta]) -> Option<Distribution> {
-    let min = *delays.iter().min()?;
-    let mut all = ErrorHistogram::default();
-    delays.iter().for_each(|&delay| all.record(delay - min));
-    distribution_of(&all, 1.0)
-}
-
-/// Adds the counts of what came from the browser.
-fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
-    flow.decisions = None;
-    flow.frame_delay_ms = None;
-    let count = |of: fn(&IncomingFigures) -> u64| result.received.iter().map(of).sum::<u64>();
-    flow.lost_packets = count(|stream| stream.lost_packets);
-    flow.duplicate_packets = count(|stream| stream.duplicate_packets);
-    flow.loss_ratio = ratio(flow.lost_packets, count(|stream| stream.packets));
-    // Its page may have counted last before the end of the call.
-    if let Some(sent) = result.browser.sent_packets {
-        flow.sent_packets = sent.max(flow.received_packets);
-        let headers = result.overhead.as_bytes() as f64 * sent as f64;
-        let bytes = result.browser.samples.back().and_then(|last| last.sent_bytes).unwrap_or(0.0) + headers;
-        flow.sent_rate_bps = bytes * 8.0 / result.duration_s.max(1e-3);
-    }
-    for stream in &mut flow.streams {
-        let is_video = stream.ssrc == STAND_INS[0];
-        let kind = if is_video { Incoming::Video } else { Incoming::Audio };
-        let Some(known) = result.received.iter().find(|figures| figures.kind == kind) else { continue };
-        stream.ssrc = known.ssrc;
-        stream.frame_delay_ms = None;
-    }
-}
-
-/// Whether a call that ended so has failed.
-fn is_error(end: &str) -> bool {
-    use giusto_webrtc::peer::EndReason;
-    ![EndReason::Local, EndReason::Browser].iter().any(|reason| reason.to_string() == end)
-}
-
-fn packet(at: Timestamp, flow: FlowId, size: DataSize, sequence: u64) -> Packet {
-    Packet {
-        flow,
-        bytes: u32::try_from(size.as_bytes()).unwrap_or(u32::MAX),
-        sequence,
-        sent: at,
-        queued: at,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        ecn: Ecn::NotEct,
-        corruption: 0,
-    }
-}
-
-/// Adds what the browser has reported.
-fn complete(flow: &mut FlowRecord, result: &CallResult) {
-    let browser = &result.browser;
-    let (Some(last), Some(packets)) = (browser.samples.back(), browser.received_packets) else {
-        return complete_sent(flow, None);
-    };
-    let seconds = last.time_s.max(1e-3);
-    let rate = |bytes: Option<f64>| bytes.map_or(0.0, |bytes| bytes * 8.0 / seconds);
-    let (frames, goodput_bps) = (browser.frames_received.unwrap_or(0), rate(last.received_bytes));
-    let voice = browser.voice.unwrap_or_default();
-    let streams = flow.streams.iter().map(|stream| {
-        let is_video = stream.kind == StreamKind::Video;
-        ReceivedStream {
-            source: stream.ssrc as u8,
-            frames: if is_video { frames } else { voice.packets },
-            goodput_bps: if is_video { goodput_bps as f32 } else { voice.rate_bps as f32 },
-            frame_delay_ms: None,
-        }
-    });
-    let received = ReceivedFigures {
-        packets: packets + voice.packets,
-        rate_bps: rate(last.wire_bytes(result.overhead)),
-        goodput_bps,
-        frames,
-        streams: streams.collect(),
-        ..ReceivedFigures::default()
-    };
-    complete_sent(flow, Some(&received));
-    // Its counts are of a time before the end of the call, while packets were under way.
-    let voice_lost = i64::try_from(voice.lost_packets).unwrap_or(i64::MAX);
-    set_lost(flow, browser.lost_packets.map(|lost| lost.max(0).saturating_add(voice_lost)));
-    for repair in flow.streams.iter_mut().filter_map(|stream| stream.repair.as_mut()) {
-        repair.requested_packets = Some(result.counters.requested_packets);
-        repair.key_frame_requests = Some(result.counters.key_frame_requests);
-    }
-}
-
-/// The round-trip times of the browser's checks (RFC 8445).
-fn rtts(browser: &BrowserFigures) -> Option<crate::record::Distribution> {
-    let mut all = ErrorHistogram::default();
-    for rtt in browser.samples.iter().filter_map(|sample| sample.rtt_s) {
-        all.record(TimeDelta::from_seconds_f64(rtt));
-    }
-    distribution_of(&all, 1.0)
-}
-
-/// The packets of a flow that were lost, of which `of_receiver` says what the receiver's sequence numbers show, if anything does. What
-/// was sent and is neither received nor lost was under way when the receiver counted.
-fn set_lost(flow: &mut FlowRecord, of_receiver: Option<i64>) {
-    let missing = flow.sent_packets.saturating_sub(flow.received_packets);
-    // Duplicates make it negative (RFC 3550 §6.4.1).
-    flow.lost_packets = of_receiver.map_or(missing, |lost| lost.max(0).unsigned_abs().min(missing));
-    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_under_way_at_the_end_are_not_lost() {
-        // Sent, received, lost by the browser's sequence numbers; and the record's.
-        let cases = [
-            (1000, 990, Some(0), 0),
-            (1000, 950, Some(40), 40),
-            (1000, 990, Some(-3), 0),
-            (1000, 990, Some(400), 10),
-            (1000, 990, None, 10),
-            (1000, 1003, Some(2), 0),
-        ];
-        for (sent, received, of_browser, lost) in cases {
-            let mut flow =
-                FlowRecord { sent_packets: sent, received_packets: received, ..FlowRecord::default() };
-            set_lost(&mut flow, of_browser);
-            assert_eq!(flow.lost_packets, lost, "{sent} {received} {of_browser:?}");
-            let share = lost as f64 / (lost + received) as f64;
-            assert!(
-                flow.loss_ratio.is_some_and(|ratio| (ratio - share).abs() < 1e-9),
-                "{:?}",
-                flow.loss_ratio
-            );
-        }
     }
 }

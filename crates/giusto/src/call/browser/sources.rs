@@ -1,0 +1,124 @@
+//! The media that a call sends once its browser has come.
+
+use giusto_session::{
+    media::RateRange,
+    video::{SourceFrame, VideoCodec, VideoSource},
+};
+use giusto_sim::traffic::encoder::MediaSource;
+use giusto_units::{DataRate, Timestamp};
+use giusto_webrtc::peer::VoiceSource;
+
+use crate::call::{
+    video::{RealVideo, VideoInput},
+    voice::VoiceInput,
+};
+
+/// The video of a call that waits for its browser: it begins when the first frame is asked for.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) input: VideoInput,
+    /// The first rate.
+    pub(super) first: DataRate,
+    pub(super) source: Option<RealVideo>,
+}
+
+impl VideoSource for Late {
+    fn codec(&self) -> VideoCodec {
+        self.input.codec()
+    }
+
+    fn limits(&self) -> RateRange {
+        self.input.limits()
+    }
+
+    fn next_frame_at(&self) -> Option<Timestamp> {
+        match &self.source {
+            Some(source) => source.next_frame_at(),
+            None => Some(Timestamp::ZERO),
+        }
+    }
+
+    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if self.source.is_none() {
+            self.source = self.input.source(now, self.first).ok();
+        }
+        let source = self.source.as_mut()?;
+        let frame = source.poll_frame(now)?;
+        let payload = source.take_payload()?;
+        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
+        Some(SourceFrame { captured, media_timestamp, payload, key })
+    }
+
+    fn set_target(&mut self, now: Timestamp, rate: DataRate) {
+        self.first = rate;
+        if let Some(source) = &mut self.source {
+            source.set_target(now, rate);
+        }
+    }
+
+    fn request_key_frame(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.request_key_frame(now);
+        }
+    }
+
+    fn on_skipped(&mut self, now: Timestamp) {
+        if let Some(source) = &mut self.source {
+            source.skip(now);
+        }
+    }
+}
+
+/// The speech of a call that waits for its browser: it begins when the first packet is asked for.
+pub(super) struct LateVoice {
+    pub(super) input: VoiceInput,
+    #[cfg(feature = "voice")]
+    pub(super) source: Option<crate::call::voice::Voice>,
+    #[cfg(not(feature = "voice"))]
+    pub(super) source: Option<()>,
+}
+
+impl std::fmt::Debug for LateVoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LateVoice").field("has_begun", &self.source.is_some()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "voice")]
+impl VoiceSource for LateVoice {
+    fn rate(&self) -> DataRate {
+        crate::call::voice::VOICE_RATE
+    }
+
+    fn next_packet_at(&self) -> Option<Timestamp> {
+        self.source.as_ref().map_or(Some(Timestamp::ZERO), MediaSource::next_frame_at)
+    }
+
+    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame> {
+        if self.source.is_none() {
+            self.source = crate::call::voice::Voice::new(self.input.clone(), now).ok();
+        }
+        let source = self.source.as_mut()?;
+        let frame = source.poll_frame(now)?;
+        let payload = source.take_payload()?;
+        let (captured, media_timestamp) = (frame.captured, frame.media_timestamp);
+        Some(SourceFrame { captured, media_timestamp, payload, key: false })
+    }
+}
+
+/// Without the feature there is no input.
+#[cfg(not(feature = "voice"))]
+impl VoiceSource for LateVoice {
+    fn rate(&self) -> DataRate {
+        DataRate::ZERO
+    }
+
+    fn next_packet_at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn poll_packet(&mut self, _: Timestamp) -> Option<SourceFrame> {
+        let _ = &self.input;
+        None
+    }
+}
