@@ -373,7 +373,7 @@ impl Offer {
             }
             // RFC 8888 §6: always for all payload types.
             FeedbackKind::CongestionControl if line.offers("ack ccfb") => {
-                text.push_str("a=rtcp-fb:* ack ccfb\r\n")
+                text.push_str("a=rtcp-fb:* ack ccfb\r\n");
             }
             FeedbackKind::ReceiverEstimate => {
                 if line.offers("goog-remb") {

@@ -39,7 +39,7 @@ fn chromiums_offers_are_read() {
 }
 
 fn answer_to(text: &str, controller: &str) -> Result<String, OfferError> {
-    let media = media(controller, Counting::new());
+    let media = Some(media(controller, Counting::new()));
     let origin = Clock::start().origin_instant();
     let answered = BrowserPeer::answer(Timestamp::ZERO, text, config(), &secrets(1), media, origin);
     answered.map(|(_, answer)| answer).map_err(|(error, _)| error)
@@ -243,7 +243,7 @@ proptest! {
     ) {
         let mut agent = rfc_5769_agent(RFC_5769_PASSWORD);
         let origin = Clock::start().origin_instant();
-        let media = media("gcc:libwebrtc", Counting::new());
+        let media = Some(media("gcc:libwebrtc", Counting::new()));
         let answered =
             BrowserPeer::answer(Timestamp::ZERO, CHROMIUM, config(), &secrets(1), media, origin);
         let (mut peer, _) = answered.map_err(|(error, _)| error).unwrap();

@@ -43,7 +43,7 @@ impl Page {
         let stopped = Arc::clone(&stop);
         let caller = thread::spawn(move || {
             let mut random = rand::rngs::StdRng::seed_from_u64(7);
-            let media = media("gcc:libwebrtc", Counting::new());
+            let media = Some(media("gcc:libwebrtc", Counting::new()));
             let plan = CallPlan::new(([127, 0, 0, 1], 0).into(), media, "gcc:libwebrtc");
             let mut on_event = |event| {
                 let _ = sender.send(event);

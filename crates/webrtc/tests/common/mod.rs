@@ -119,10 +119,10 @@ pub(crate) fn config() -> PeerConfig {
 }
 
 /// A source and a controller of at most 2 Mbit/s.
-pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> Option<PeerMedia> {
+pub(crate) fn media(controller: &str, source: impl VideoSource + 'static) -> PeerMedia {
     let limits = Limits::DEFAULT.with_max(DataRate::from_bps(2_000_000));
     let controller = controller.parse::<Algorithm>().unwrap().build(limits);
-    Some(PeerMedia { source: Box::new(source), controller, voice: None })
+    PeerMedia { source: Box::new(source), controller, voice: None }
 }
 
 pub(crate) fn credentials() -> Credentials {
@@ -219,7 +219,7 @@ impl Browser {
         let now = Timestamp::from_nanos(1_000_000);
         let secrets = secrets(1);
         let text = offer(expected.unwrap_or(fingerprint), setup);
-        let media = media(controller, Counting::new());
+        let media = Some(media(controller, Counting::new()));
         let answered = BrowserPeer::answer(now, &text, config(), &secrets, media, origin);
         let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
         Self {
