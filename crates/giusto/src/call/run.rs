@@ -164,6 +164,11 @@ impl Caller {
         PathMtuSearch::new(self.local.clock.now(), self.to.ip().to_canonical().is_ipv6(), mtu)
     }
 
+    fn calls(&self) -> Result<Calls<CallSide>, CallRunError> {
+        let path_mtu = self.local.settings.mtu_discovery.then(|| self.mtu_search());
+        Ok(Calls::new(CallsConfig { path_mtu, ..self.local.config(0)? }))
+    }
+
     /// Makes `count` calls at the same time, and returns the record of each. `trace` records the first one; `taps` sees the
     /// controller of each. When `is_over` returns true, the calls are ended in good order.
     ///
@@ -179,9 +184,7 @@ impl Caller {
     ) -> Result<Vec<CallRecord>, CallRunError> {
         #[cfg(feature = "browser")]
         let (own, connection) = self.exchange_keys(&is_over)?.unzip();
-        let path_mtu = self.local.settings.mtu_discovery.then(|| self.mtu_search());
-        let config = CallsConfig { path_mtu, ..self.local.config(0)? };
-        let mut calls = Calls::new(config);
+        let mut calls = self.calls()?;
         #[cfg(feature = "browser")]
         if let Some(connection) = connection {
             calls.set_exchange(Box::new(connection));

@@ -31,8 +31,10 @@ pub fn browser_call(record: &BrowserRecord, command: impl Into<String>) -> Repor
 fn headline(record: &BrowserRecord) -> String {
     let browser = &record.browser;
     if record.record.call.video.is_none()
-        && let Some(video) =
-            record.incoming.as_ref().and_then(|incoming| incoming.streams.iter().find(is_video))
+        && let Some(video) = record
+            .incoming
+            .as_ref()
+            .and_then(|incoming| incoming.streams.iter().find(|stream| is_video(stream)))
     {
         return format!(
             "{} frames of video came from the browser at {}, and {} of {} packets were lost.",
@@ -75,7 +77,7 @@ fn cards(record: &BrowserRecord) -> Vec<Card> {
     ]
 }
 
-fn is_video(stream: &&IncomingFigures) -> bool {
+fn is_video(stream: &IncomingFigures) -> bool {
     stream.kind == Incoming::Video
 }
 
@@ -83,7 +85,7 @@ fn is_video(stream: &&IncomingFigures) -> bool {
 fn incoming_cards(record: &BrowserRecord) -> Vec<Card> {
     let streams = record.incoming.iter().flat_map(|incoming| &incoming.streams);
     let card = |stream: &IncomingFigures| {
-        let name = if is_video(&stream) { "Video" } else { "Audio" };
+        let name = if is_video(stream) { "Video" } else { "Audio" };
         let jitter =
             stream.jitter_ms.map_or_else(String::new, |ms| format!(", jitter {}", format::time_us(ms * 1e3)));
         let lost = format!(
