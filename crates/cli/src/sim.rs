@@ -459,14 +459,12 @@ pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         misuse!("--out {place}: this is a file: give a folder");
     }
-    let made = fs::create_dir_all(folder);
-    made.map_err(|error| match error.kind() {
-        ErrorKind::StorageFull => anyhow::anyhow!(
-            "--out {place}: cannot make the folder: {error}: free some space or choose another disk"
-        ),
-        _ => {
-            let problem = format!("cannot make the folder: {error}: choose a place that you may write to");
-            UsageError::new(format!("--out {place}: {problem}")).into()
+    fs::create_dir_all(folder).map_err(|error| {
+        let problem = format!("--out {place}: cannot make the folder: {error}");
+        if error.kind() == ErrorKind::StorageFull {
+            anyhow::anyhow!("{problem}: free some space or choose another disk")
+        } else {
+            UsageError::new(format!("{problem}: choose a place that you may write to")).into()
         }
     })
 }

@@ -27,7 +27,6 @@ impl UsageError {
     }
 
     /// The file of a flag cannot be written.
-    #[expect(clippy::needless_pass_by_value, reason = "errors are passed by `map_err`")]
     pub(crate) fn of_file(flag: &str, error: impl Error + 'static) -> Self {
         let causes = iter::successors(Some(&error as &(dyn Error + 'static)), |&error| error.source());
         let is_full = causes.into_iter().any(|error| {

@@ -17,6 +17,7 @@
 pub mod browser;
 pub mod end;
 pub mod heard;
+mod known;
 mod matroska;
 pub mod plan;
 pub mod race;

@@ -44,11 +44,15 @@ impl Serialize for CallRecord {
         let flows = json.get_mut("flows").and_then(Value::as_array_mut);
         for (json, flow) in flows.into_iter().flatten().zip(&run.flows) {
             let Some(end) = flow.unknown else { continue };
-            of_end(end).iter().for_each(|key| set_null(json, key));
+            for key in of_end(end) {
+                set_null(json, key);
+            }
             let streams = json.get_mut("streams").and_then(Value::as_array_mut);
             for (json, stream) in streams.into_iter().flatten().zip(&flow.streams) {
                 if stream.is_unreported {
-                    OF_STREAM.iter().for_each(|key| set_null(json, key));
+                    for key in OF_STREAM {
+                        set_null(json, key);
+                    }
                 }
             }
         }

@@ -19,13 +19,13 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
     heard::{HeardVoice, VoiceMeter},
-    record::finite,
+    known::{Losses, complete_received, complete_sent, ratio},
     save::{SaveTarget, SavedVideo, VideoSaver},
     video::VideoInput,
     voice::VoiceInput,
 };
 use crate::{
-    record::{FlowEnd, FlowRecord, REPORTED_LOSS, REPORTED_RATE, RepairRecord},
+    record::{FlowRecord, REPORTED_LOSS, REPORTED_RATE},
     replay::SessionLog,
     run::{
         MediaFlow, Taps,
@@ -334,7 +334,9 @@ impl CallSide {
                 complete_sent(flow, far_end.and_then(|figures| figures.received.as_ref()));
             } else if receiver.is_some() {
                 flow.received_packets = totals.received_packets;
-                complete_received(flow, &totals, far_end, knows_clock);
+                let losses =
+                    Losses { lost_packets: totals.lost_packets, duplicate_packets: totals.duplicate_packets };
+                complete_received(flow, losses, far_end, knows_clock);
             }
         }
         // What only the far end measures over time is unknown, not zero.
@@ -667,86 +669,4 @@ fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> Fl
         streams: media::stream_records(spec, first),
         ..FlowRecord::default()
     }
-}
-
-/// Adds what only the receiver of the media knows, as far as it has reported it.
-pub(super) fn complete_sent(flow: &mut FlowRecord, received: Option<&ReceivedFigures>) {
-    for stream in &mut flow.streams {
-        stream.late_frames = None;
-        stream.is_unreported = received.is_none();
-        if let Some(repair) = &mut stream.repair {
-            *repair = RepairRecord {
-                repaired_frames: None,
-                requested_packets: None,
-                recovered_packets: None,
-                key_frame_requests: None,
-                ..*repair
-            };
-        }
-    }
-    let Some(received) = received else {
-        flow.unknown = Some(FlowEnd::Receiver);
-        (flow.goodput_bps, flow.frames) = (None, None);
-        return;
-    };
-    flow.received_packets = received.packets;
-    // Sequence numbers do not show the loss of the last packets, and a changed one shows losses that never were.
-    flow.lost_packets = flow.sent_packets.saturating_sub(received.packets);
-    flow.duplicate_packets = received.duplicates;
-    flow.received_rate_bps = finite(received.rate_bps);
-    flow.goodput_bps = Some(finite(received.goodput_bps));
-    flow.marked_ratio = received.marked_ratio.map(finite);
-    flow.frames = Some(received.frames);
-    flow.frame_delay_ms = received.frame_delay_ms.map(super::record::distribution);
-    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
-    for stream in &mut flow.streams {
-        let Some(known) = received.streams.iter().find(|known| known.source == stream.ssrc as u8) else {
-            continue;
-        };
-        stream.frames = known.frames;
-        stream.goodput_bps = finite(known.goodput_bps.into());
-        stream.frame_delay_ms = known.frame_delay_ms.map(super::record::distribution);
-    }
-}
-
-/// Adds what follows from the sequence numbers, and what only the sender of the media knows.
-fn complete_received(
-    flow: &mut FlowRecord,
-    totals: &SideTotals,
-    far_end: Option<&EndFigures>,
-    knows_clock: bool,
-) {
-    let sent = far_end.and_then(|figures| figures.sent);
-    // Only the sender decides, and repairs.
-    flow.decisions = None;
-    for stream in &mut flow.streams {
-        (stream.skipped_frames, stream.discarded_packets) = (None, None);
-        if let Some(repair) = &mut stream.repair {
-            *repair = RepairRecord {
-                retransmitted_packets: None,
-                parity_packets: None,
-                repair_rate_bps: None,
-                ..*repair
-            };
-        }
-    }
-    flow.duplicate_packets = totals.duplicate_packets;
-    flow.lost_packets = totals.lost_packets;
-    if let Some(sent) = sent {
-        flow.sent_packets = sent.packets;
-        flow.lost_packets = sent.packets.saturating_sub(flow.received_packets);
-        flow.sent_rate_bps = finite(sent.rate_bps);
-    } else {
-        flow.unknown = Some(FlowEnd::Sender);
-    }
-    flow.loss_ratio = ratio(flow.lost_packets, flow.received_packets);
-    if !knows_clock {
-        flow.frame_delay_ms = None;
-    }
-}
-
-/// The share of lost packets; `None` if none is known.
-pub(super) fn ratio(lost: u64, received: u64) -> Option<f64> {
-    let all = lost + received;
-    (all > 0).then(|| lost as f64 / all as f64)
 }
