@@ -2,88 +2,77 @@
 
 use std::fmt;
 
-/// A figure of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
+/// Defines [`Metric`] by a row a figure: its name in the database and in addresses of pages, its title, and how many steps the
+/// database distinguishes in one unit. A small whole number takes few bytes.
+macro_rules! metrics {
+    ($($(#[$doc:meta])+ $metric:ident = $name:literal, $title:literal, $steps:literal;)+) => {
+        /// A figure of a result.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Metric {
+            $($(#[$doc])+ $metric,)+
+        }
+
+        impl Metric {
+            /// All of them, in the order of their numbers in the database.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$metric),+];
+
+            /// Its name in the database and in addresses of pages.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$metric => $name,)+
+                }
+            }
+
+            const fn steps(self) -> f64 {
+                match self {
+                    $(Self::$metric => $steps,)+
+                }
+            }
+        }
+
+        impl fmt::Display for Metric {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$metric => $title,)+
+                })
+            }
+        }
+    };
+}
+
+// The step of a time is 0.1 µs.
+metrics! {
     /// Whether there was a result: 1, or 0 where it is unknown. Its mean is the availability.
-    Known,
+    Known = "known", "availability", 1e4;
     /// Lost over sent datagrams, 0 to 1.
-    Loss,
+    Loss = "loss", "loss", 1e6;
     /// The shortest round-trip time, in ms.
-    RttMin,
+    RttMin = "rtt_min", "shortest RTT", 1e4;
     /// The median round-trip time, in ms.
-    Rtt,
+    Rtt = "rtt", "RTT", 1e4;
     /// The 99th percentile of the round-trip time, in ms.
-    RttP99,
+    RttP99 = "rtt_p99", "RTT p99", 1e4;
     /// The median one-way delay, in ms; only where it is absolute.
-    Delay,
+    Delay = "delay", "one-way delay", 1e4;
     /// The 99th percentile of the one-way delay, in ms; only where it is absolute.
-    DelayP99,
+    DelayP99 = "delay_p99", "one-way delay p99", 1e4;
     /// The largest possible error of the one-way delay, in ms.
-    DelayError,
+    DelayError = "delay_error", "error of the one-way delay", 1e4;
     /// Inter-arrival jitter, in ms (RFC 3550 §6.4.1).
-    Jitter,
+    Jitter = "jitter", "jitter", 1e4;
     /// The mean opinion score of voice, 1 to 5.
-    Mos,
+    Mos = "mos", "MOS", 1e3;
     /// The received rate, in bit/s.
-    Rate,
+    Rate = "rate", "received rate", 1.0;
     /// The far clock less ours, in ms.
-    ClockOffset,
+    ClockOffset = "clock_offset", "clock offset", 1e4;
     /// The largest possible error of that offset, in ms.
-    ClockError,
+    ClockError = "clock_error", "error of the clock offset", 1e4;
 }
 
 impl Metric {
-    /// All of them, in the order of their numbers in the database.
-    pub const ALL: [Self; 13] = [
-        Self::Known,
-        Self::Loss,
-        Self::RttMin,
-        Self::Rtt,
-        Self::RttP99,
-        Self::Delay,
-        Self::DelayP99,
-        Self::DelayError,
-        Self::Jitter,
-        Self::Mos,
-        Self::Rate,
-        Self::ClockOffset,
-        Self::ClockError,
-    ];
-
-    /// The figures that each result stores by themselves: all but those that follow from its counts.
-    pub const STORED: [Self; 11] = [
-        Self::RttMin,
-        Self::Rtt,
-        Self::RttP99,
-        Self::Delay,
-        Self::DelayP99,
-        Self::DelayError,
-        Self::Jitter,
-        Self::Mos,
-        Self::Rate,
-        Self::ClockOffset,
-        Self::ClockError,
-    ];
-
-    /// Its name in the database and in addresses of pages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Known => "known",
-            Self::Loss => "loss",
-            Self::RttMin => "rtt_min",
-            Self::Rtt => "rtt",
-            Self::RttP99 => "rtt_p99",
-            Self::Delay => "delay",
-            Self::DelayP99 => "delay_p99",
-            Self::DelayError => "delay_error",
-            Self::Jitter => "jitter",
-            Self::Mos => "mos",
-            Self::Rate => "rate",
-            Self::ClockOffset => "clock_offset",
-            Self::ClockError => "clock_error",
-        }
-    }
+    /// The figures that each result stores by themselves: all but the first two, which follow from its counts.
+    pub const STORED: &'static [Self] = Self::ALL.split_at(2).1;
 
     /// The metric of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -95,17 +84,6 @@ impl Metric {
         self as usize
     }
 
-    /// How many steps the database distinguishes in one unit. A small whole number takes few bytes.
-    const fn steps(self) -> f64 {
-        match self {
-            Self::Loss => 1e6,
-            Self::Mos => 1e3,
-            Self::Rate => 1.0,
-            // 0.1 µs of a time, and a ten-thousandth of the share that is known.
-            _ => 1e4,
-        }
-    }
-
     /// A value as the database holds it.
     pub(crate) fn pack(self, value: f64) -> i64 {
         (value * self.steps()).round() as i64
@@ -114,26 +92,6 @@ impl Metric {
     /// A value of the database.
     pub(crate) fn unpack(self, value: i64) -> f64 {
         value as f64 / self.steps()
-    }
-}
-
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Known => "availability",
-            Self::Loss => "loss",
-            Self::RttMin => "shortest RTT",
-            Self::Rtt => "RTT",
-            Self::RttP99 => "RTT p99",
-            Self::Delay => "one-way delay",
-            Self::DelayP99 => "one-way delay p99",
-            Self::DelayError => "error of the one-way delay",
-            Self::Jitter => "jitter",
-            Self::Mos => "MOS",
-            Self::Rate => "received rate",
-            Self::ClockOffset => "clock offset",
-            Self::ClockError => "error of the clock offset",
-        })
     }
 }
 
@@ -198,6 +156,7 @@ mod tests {
     fn numbers_of_metrics_are_their_places() {
         for (place, metric) in Metric::ALL.into_iter().enumerate() {
             assert_eq!(metric.number(), place);
+            assert_eq!(Metric::STORED.contains(&metric), !matches!(metric, Metric::Known | Metric::Loss));
             assert_eq!(Metric::named(metric.name()), Some(metric));
             // 1.0002 is kept to the tenth of a microsecond, a thousandth of a score, a bit per second.
             assert!((metric.unpack(metric.pack(1.0)) - 1.0).abs() < 1e-9, "{metric}");

@@ -382,8 +382,8 @@ fn columns(time: i64, series: i64, sample: &Sample) -> Vec<Value> {
             whole(measured.sent),
             whole(measured.lost),
         ]);
-        row.extend(Metric::STORED.map(|metric| {
-            measured.figures.of(metric).map_or(Value::Null, |value| Value::Integer(metric.pack(value)))
+        row.extend(Metric::STORED.iter().map(|metric| {
+            measured.figures.of(*metric).map_or(Value::Null, |value| Value::Integer(metric.pack(value)))
         }));
     } else {
         // Without figures. Nothing takes less room than NULL.

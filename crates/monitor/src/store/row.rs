@@ -19,7 +19,7 @@ pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     let loss = sent.zip(lost).filter(|(sent, _)| *sent > 0).map(|(sent, lost)| lost as f64 / sent as f64);
     let known = if doubtful.is_some() { 1.0 } else { 0.0 };
     let mut figures = Figures::default().with(Metric::Known, Some(known)).with(Metric::Loss, loss);
-    for (place, metric) in Metric::STORED.into_iter().enumerate() {
+    for (place, metric) in Metric::STORED.iter().copied().enumerate() {
         let value = row.get::<_, Option<i64>>(5 + place)?;
         figures = figures.with(metric, value.map(|value| metric.unpack(value)));
     }

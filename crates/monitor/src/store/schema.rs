@@ -45,7 +45,7 @@ pub(super) fn prepare(db: &Connection) -> rusqlite::Result<i64> {
 }
 
 fn stored() -> impl Iterator<Item = &'static str> {
-    Metric::STORED.into_iter().map(Metric::name)
+    Metric::STORED.iter().copied().map(Metric::name)
 }
 
 /// Columns of a result, in the order in which they are read.
