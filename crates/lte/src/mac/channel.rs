@@ -169,6 +169,9 @@ impl Channel {
         for block in process.blocks.iter_mut().flatten().filter(|block| block.decoded && !block.delivered) {
             block.delivered = true;
             self.bearer.receive(&block.content, delivered);
+            if let Some(report) = block.report {
+                self.status.received(report);
+            }
         }
     }
 

@@ -2,15 +2,17 @@
 
 use std::cmp::Reverse;
 
-use giusto_sim::{packet::Packet, random::Random};
+use giusto_sim::random::Random;
 use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
     adaptation::{Best, Prediction, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
-    harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
+    harq::{Block, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::Ladder,
+    memory::Averages,
+    results::Results,
 };
 use crate::{
     carrier::{Carrier, MAX_GROUPS},
@@ -25,13 +27,6 @@ use crate::{
 
 /// Time from a channel measurement until the scheduler uses it, in ms.
 const REPORT_DELAY_MS: u64 = 6;
-
-/// Number of past reports whose interference is remembered. The scheduler uses the last one that has arrived.
-const MEMORY: usize = 16;
-
-/// Weight of the present millisecond in the activity of an interfering cell that channel measurements see: an average over about
-/// 40 ms. TS 36.213 §7.2.3 does not restrict the observation interval. Chosen by us.
-const ACTIVITY_WEIGHT: f32 = 1.0 / 40.0;
 
 /// Configuration of the downlink.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,17 +76,12 @@ pub struct Downlink {
     power: Groups,
     /// Noise in each group in mW.
     noise: Groups,
-    /// Power that each cell transmits in each group in this millisecond, and its average.
+    /// Power that each cell transmits in each group in this millisecond, and its averages, as channel measurements see it.
     sent: Vec<Groups>,
-    average: Vec<Groups>,
-    /// The averages of the last milliseconds. A report is computed when the scheduler uses it, from what was measured then.
-    memory: Vec<Vec<Groups>>,
+    averages: Averages<Groups>,
     transmissions: Vec<Transmission>,
-    decoding: Calendar<Pending>,
-    feedback: Calendar<Pending>,
-    pending: Vec<Pending>,
+    results: Results,
     candidates: Vec<Candidate>,
-    packets: Vec<Packet>,
     random: Random,
     counters: MacCounters,
 }
@@ -137,14 +127,10 @@ impl Downlink {
             power: std::array::from_fn(|group| carrier.group_power_mw(group, total, config.blocks)),
             noise: std::array::from_fn(|group| noise * carrier.blocks_of(group).max(1) as f32),
             sent: vec![[0.0; LANES]; CELLS],
-            average: vec![[0.0; LANES]; CELLS],
-            memory: vec![vec![[0.0; LANES]; CELLS]; MEMORY],
+            averages: Averages::new(CELLS, config.report_interval_ms),
             transmissions: Vec::new(),
-            decoding: Calendar::new(DECODE_MS as usize),
-            feedback: Calendar::new(ROUND_TRIP_MS as usize),
-            pending: Vec::new(),
+            results: Results::new(Direction::Downlink),
             candidates: Vec::new(),
-            packets: Vec::new(),
             random,
             counters: MacCounters::default(),
         }
@@ -164,7 +150,7 @@ impl Downlink {
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
-        self.finish(now, ms, population, delivered);
+        self.results.handle(now, ms, population, &mut self.counters, delivered);
         self.transmissions.clear();
         for sent in &mut self.sent {
             sent.fill(0.0);
@@ -173,43 +159,7 @@ impl Downlink {
             self.schedule(now, ms, cell, environment, population);
         }
         self.transmit(ms, environment, population);
-        for (average, sent) in self.average.iter_mut().zip(&self.sent) {
-            for (average, sent) in average.iter_mut().zip(sent) {
-                *average += ACTIVITY_WEIGHT * (sent - *average);
-            }
-        }
-        if ms.is_multiple_of(self.config.report_interval_ms) {
-            self.memory[slot(ms, self.config.report_interval_ms)].clone_from(&self.average);
-        }
-    }
-
-    /// Handles the results of earlier transmissions.
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        let mut pending = std::mem::take(&mut self.pending);
-        self.decoding.take(ms, &mut pending);
-        for &Pending { user, epoch, process } in &pending {
-            if let Some(channel) = channel_of(population, user, epoch) {
-                channel.on_decoded(process, &mut self.packets);
-                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
-            }
-        }
-        self.feedback.take(ms, &mut pending);
-        for &Pending { user, epoch, process } in &pending {
-            if let Some(channel) = channel_of(population, user, epoch) {
-                channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
-                if !channel.is_idle() {
-                    population.set_busy(user, Direction::Downlink, true);
-                }
-                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
-            }
-        }
-        self.pending = pending;
+        self.averages.add(ms, &self.sent);
     }
 
     /// Assigns the groups of `cell`: retransmissions first, then proportional fair, group by group.
@@ -380,8 +330,7 @@ impl Downlink {
             self.counters.two_streams += u64::from(streams == 2);
             self.counters.used_groups += u64::from(count);
             let pending = Pending { user, epoch: channel.epoch, process };
-            self.decoding.add(ms + DECODE_MS, pending);
-            self.feedback.add(ms + ROUND_TRIP_MS, pending);
+            self.results.expect(ms, pending);
         }
     }
 
@@ -433,14 +382,13 @@ impl Downlink {
 
     /// Computes the report that the scheduler uses at `ms`, unless it has it.
     fn update_report(&self, ms: u64, environment: &Environment, terminal: &Terminal, channel: &mut Channel) {
-        let interval = self.config.report_interval_ms;
-        let measured = ms.saturating_sub(REPORT_DELAY_MS) / interval * interval;
+        let measured = self.averages.measured_by(ms.saturating_sub(REPORT_DELAY_MS));
         if channel.measured == Some(measured) {
             return;
         }
         channel.measured = Some(measured);
         let groups = (1_u32 << self.carrier.groups()) - 1;
-        let (cell, sent) = (terminal.serving(), &self.memory[slot(measured, interval)]);
+        let (cell, sent) = (terminal.serving(), self.averages.at(measured));
         let snr = self.mean_sinr(measured, environment, terminal, cell, sent, groups);
         let samples = terminal.channel(&environment.fading, cell, measured);
         channel.report = self.report(samples, &snr);
@@ -470,15 +418,6 @@ impl Downlink {
         }
         report
     }
-}
-
-/// The place in the memory of what was measured at `ms`.
-fn slot(ms: u64, interval: u64) -> usize {
-    (ms / interval) as usize % MEMORY
-}
-
-fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
-    population.get_mut(user)?.downlink.as_mut().filter(|channel| channel.epoch == epoch)
 }
 
 /// The places of the bits that are set.

@@ -5,6 +5,8 @@ mod channel;
 mod downlink;
 mod harq;
 mod ladder;
+mod memory;
+mod results;
 mod status;
 mod uplink;
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use giusto_sim::{packet::Packet, random::Random};
+use giusto_sim::random::Random;
 use giusto_units::Timestamp;
 use rand::RngExt;
 
@@ -12,6 +12,8 @@ use super::{
     downlink::groups_of,
     harq::{Block, Calendar, DECODE_MS, PROCESSES, Pending, ROUND_TRIP_MS},
     ladder::{Ladder, Scheme},
+    memory::Averages,
+    results::{Results, channel_of},
 };
 use crate::{
     bearer::BLOCK_HEADER,
@@ -29,13 +31,6 @@ const GRANT_MS: u64 = 4;
 
 /// An interferer that makes up more than this share of the interference in a group fades; the others count with their mean.
 const FADING_SHARE: f32 = 0.15;
-
-/// Weight of the present millisecond in the interference that the base station averages for link adaptation: about 40 ms. Chosen
-/// by us.
-const INTERFERENCE_WEIGHT: f32 = 1.0 / 40.0;
-
-/// Length of the memory of interference in intervals of sounding.
-const MEMORY: usize = 16;
 
 /// Configuration of the uplink.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,22 +79,17 @@ pub struct Uplink {
     /// Noise in a group, and the largest transmit power of a user, in mW.
     noise: f32,
     limit: f32,
-    /// Interference in each cell and group without fast fading: now, and averaged.
+    /// Interference in each cell and group without fast fading, and its averages for link adaptation.
     interference: Vec<[f32; MAX_GROUPS]>,
-    average: Vec<[f32; MAX_GROUPS]>,
-    /// The averages at the last times of sounding. A measurement is computed when the scheduler uses it.
-    memory: Vec<Vec<[f32; MAX_GROUPS]>>,
+    averages: Averages<[f32; MAX_GROUPS]>,
     /// Transmissions by the time at which they take place.
     granted: Calendar<Grant>,
     sending: Vec<Grant>,
     /// Power per group of each of them in each cell without fast fading, in mW, and those that may fade in the present cell.
     received: Vec<[f32; CELLS]>,
     fading: Vec<Interferer>,
-    decoding: Calendar<Pending>,
-    feedback: Calendar<Pending>,
-    pending: Vec<Pending>,
+    results: Results,
     candidates: Vec<Candidate>,
-    packets: Vec<Packet>,
     random: Random,
     counters: MacCounters,
     /// Sum of the interference over the noise in dB, and their number.
@@ -161,17 +151,13 @@ impl Uplink {
             noise,
             limit: from_decibels(config.power_dbm as f32),
             interference: vec![[0.0; MAX_GROUPS]; CELLS],
-            average: vec![[0.0; MAX_GROUPS]; CELLS],
-            memory: vec![vec![[0.0; MAX_GROUPS]; CELLS]; MEMORY],
+            averages: Averages::new(CELLS, config.sounding_interval_ms),
             granted: Calendar::new(ROUND_TRIP_MS as usize),
             sending: Vec::new(),
             received: Vec::new(),
             fading: Vec::new(),
-            decoding: Calendar::new(DECODE_MS as usize),
-            feedback: Calendar::new(ROUND_TRIP_MS as usize),
-            pending: Vec::new(),
+            results: Results::new(Direction::Uplink),
             candidates: Vec::new(),
-            packets: Vec::new(),
             random,
             counters: MacCounters::default(),
             over_noise: (0.0, 0),
@@ -197,42 +183,11 @@ impl Uplink {
         population: &mut Population,
         delivered: &mut Vec<Delivered>,
     ) {
-        self.finish(now, ms, population, delivered);
+        self.results.handle(now, ms, population, &mut self.counters, delivered);
         self.transmit(now, ms, environment, population);
         for cell in 0..CELLS {
             self.schedule(now, ms, cell, environment, population);
         }
-    }
-
-    /// Handles the results of earlier transmissions.
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        let mut pending = std::mem::take(&mut self.pending);
-        self.decoding.take(ms, &mut pending);
-        for &Pending { user, epoch, process } in &pending {
-            let Some(channel) = channel_of(population, user, epoch) else { continue };
-            channel.on_decoded(process, &mut self.packets);
-            let block = channel.processes[process].blocks[0].as_ref().filter(|block| block.decoded);
-            if let Some(report) = block.and_then(|block| block.report) {
-                channel.status.received(report);
-            }
-            population.set_busy(user, Direction::Uplink, true);
-            delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
-        }
-        self.feedback.take(ms, &mut pending);
-        for &Pending { user, epoch, process } in &pending {
-            if let Some(channel) = channel_of(population, user, epoch) {
-                channel.on_feedback(now, process, &mut self.counters, &mut self.packets);
-                population.set_busy(user, Direction::Uplink, true);
-                delivered.extend(self.packets.drain(..).map(|packet| Delivered { user, packet }));
-            }
-        }
-        self.pending = pending;
     }
 
     /// Sends everything that was granted for now and draws which blocks are decoded.
@@ -241,7 +196,9 @@ impl Uplink {
         self.granted.take(ms, &mut sending);
         // Fill the new blocks; a grant that has nothing to carry sends padding.
         sending.retain(|grant| {
-            let Some(channel) = channel_of(population, grant.user, grant.epoch) else { return false };
+            let Some(channel) = channel_of(population, Direction::Uplink, grant.user, grant.epoch) else {
+                return false;
+            };
             let Some((scheme, granted)) = grant.new else {
                 return !channel.processes[grant.process].is_free();
             };
@@ -278,17 +235,9 @@ impl Uplink {
             }
         }
         let groups = self.carrier.groups();
-        for (average, sums) in self.average.iter_mut().zip(&self.interference) {
-            for (average, sum) in average.iter_mut().zip(sums).take(groups) {
-                *average += INTERFERENCE_WEIGHT * (sum - *average);
-            }
-        }
-        let interval = self.config.sounding_interval_ms;
-        if ms.is_multiple_of(interval) {
-            self.memory[(ms / interval) as usize % MEMORY].clone_from(&self.average);
-        }
+        self.averages.add(ms, &self.interference);
         if ms.is_multiple_of(10) {
-            for average in self.average.iter().flat_map(|sums| &sums[..groups]) {
+            for average in self.averages.present().iter().flat_map(|sums| &sums[..groups]) {
                 self.over_noise.0 += f64::from(decibels((average + self.noise) / self.noise));
                 self.over_noise.1 += 1;
             }
@@ -352,8 +301,7 @@ impl Uplink {
         self.counters.transmissions += 1;
         self.counters.used_groups += u64::from(count);
         let pending = Pending { user: grant.user, epoch: grant.epoch, process: grant.process };
-        self.decoding.add(ms + DECODE_MS, pending);
-        self.feedback.add(ms + ROUND_TRIP_MS, pending);
+        self.results.expect(ms, pending);
     }
 
     /// Grants the groups of `cell` in the millisecond [`GRANT_MS`] ahead.
@@ -528,14 +476,13 @@ impl Uplink {
 
     /// Computes the measurement that the scheduler uses at `ms`, unless it has it.
     fn update_report(&self, ms: u64, environment: &Environment, terminal: &Terminal, channel: &mut Channel) {
-        let interval = self.config.sounding_interval_ms;
-        let measured = ms.saturating_sub(DECODE_MS) / interval * interval;
+        let measured = self.averages.measured_by(ms.saturating_sub(DECODE_MS));
         if channel.measured == Some(measured) {
             return;
         }
         channel.measured = Some(measured);
         let cell = terminal.serving();
-        let interference = &self.memory[(measured / interval) as usize % MEMORY][cell];
+        let interference = &self.averages.at(measured)[cell];
         let powers = terminal.first(&environment.fading, cell, measured);
         let signal = terminal.gain(cell) * self.power(terminal, channel);
         let elements = (self.carrier.group * self.carrier.elements) as f32;
@@ -568,10 +515,6 @@ impl Equalised {
     fn sinr(self) -> f32 {
         self.sum / (self.count - self.sum).max(f32::MIN_POSITIVE)
     }
-}
-
-fn channel_of(population: &mut Population, user: u32, epoch: u32) -> Option<&mut Channel> {
-    population.get_mut(user)?.uplink.as_mut().filter(|channel| channel.epoch == epoch)
 }
 
 /// The largest number of contiguous groups, from the first on, that a transform of lengths 2, 3 and 5 permits
