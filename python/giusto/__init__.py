@@ -55,7 +55,8 @@ from giusto._scenario import (
     rate_steps,
 )
 from giusto._statistics import Distribution, RepairRecord
-from giusto._tune import Constant, Tuning, constants, tune
+from giusto._tune import Tuning, tune
+from giusto._tune_constants import Constant, constants
 
 __all__ = [
     "Benchmark",

@@ -14,7 +14,7 @@ import pytest
 from conftest import command
 
 import giusto
-from giusto import _giusto, _tune
+from giusto import _giusto, _tune_verdict
 
 optuna = pytest.importorskip("optuna")
 
@@ -138,9 +138,9 @@ def test_the_verdict_follows_the_interval(differences: list[float], more: bool, 
     # Intervals by hand: mean ± 3.182 s / √4.
     difference = _giusto.interval(differences)
     assert difference is not None
-    metric = _tune._Metric("x")
+    metric = _tune_verdict._Metric("x")
     metric.more = more
-    judged = _tune._Judgement((0, 1), (0, 1), difference, metric, len(differences), True)
+    judged = _tune_verdict._Judgement((0, 1), (0, 1), difference, metric, len(differences), True)
     assert judged.verdict.startswith(begins) and judged.is_better is is_better, judged.verdict
 
 

@@ -1,0 +1,160 @@
+"""The scenarios in which controllers are judged, and their runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from giusto import _giusto
+from giusto._engines import Engine
+from giusto._progress import Report
+from giusto._scenario import Scenario, scenario_of
+
+Scenarios: TypeAlias = "int | Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]]"
+# A scenario of a benchmark, by its seed and its number; or an own one, by its place in the list and its random seed.
+_Place: TypeAlias = "tuple[str, int] | tuple[int, int]"
+_Row: TypeAlias = "dict[str, Any]"
+_Document: TypeAlias = "tuple[str, str, dict[str, str], list[tuple[str, str]]]"
+# Number of a task, its scenario, and the controller.
+_Task: TypeAlias = "tuple[int, _Place, str]"
+
+# Seeds of an own scenario for development, and the first one for validation.
+_SEEDS = 4
+_FIRST_FRESH = 1_000_001
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Scenarios in which controllers are judged: `name` is ``development`` or ``validation``."""
+
+    name: str
+    places: tuple[_Place, ...]
+    documents: tuple[_Document, ...]
+    flow: str | None
+    about: str
+    # Whether each document counts once, as the mean over its seeds, since documents rather than seeds are fresh.
+    by_document: bool = False
+
+    @classmethod
+    def of(cls, name: str, given: Scenarios, seed: str, flow: str | None, seeds: Sequence[int] = range(1, _SEEDS + 1)) -> _Set:
+        if isinstance(given, int):
+            if not 1 <= given <= 1_000_000:
+                raise ValueError(f"the number of scenarios must be from 1 to 1000000, found {given}")
+            if not seed.strip():
+                raise ValueError('the seed is empty: give any text, such as "2026-11"')
+            if flow is not None:
+                raise ValueError("flow is of scenarios of your own: leave it out, random scenarios name theirs")
+            about = f'{given} random scenarios of seed "{seed}"'
+            return cls(name, tuple((seed, number) for number in range(given)), (), None, about)
+        every = [given] if isinstance(given, (str, os.PathLike, Scenario)) else list(given)
+        if not every:
+            raise ValueError("scenarios: the list is empty: name at least one")
+        documents, names = [], []
+        for one in every:
+            planned = scenario_of(one)
+            if planned._controllers:
+                raise ValueError("scenarios: a controller of your own has no constants: name a built-in one")
+            documents.append(planned._document.pickled(planned._settings))
+            names.append(documents[-1][1])
+        # All scenarios with one seed come before the next seed, so that the first ones are of every kind.
+        places = tuple((index, number) for number in seeds for index in range(len(documents)))
+        about = f"{', '.join(names)} with the seeds {seeds[0]} to {seeds[-1]}"
+        return cls(name, places, tuple(documents), flow, about)
+
+    def fresh(self, given: Scenarios, validation: Scenarios | None, seed: str, own_seed: str, flow: str | None) -> _Set:
+        """Return the scenarios for validation."""
+        if isinstance(given if validation is None else validation, int) and seed == own_seed:
+            raise ValueError(f'validation_seed must differ from seed, found "{seed}" twice: what is tuned is judged in others')
+        if validation is None:
+            validation = 2 * given if isinstance(given, int) else given
+            seeds = range(_FIRST_FRESH, _FIRST_FRESH + 3 * _SEEDS)
+        else:
+            seeds = range(_FIRST_FRESH, _FIRST_FRESH + _SEEDS)
+        fresh = _Set.of("validation", validation, seed, None if isinstance(validation, int) else flow, seeds)
+        others = len(fresh.documents) > 1 and not set(map(repr, fresh.documents)) & set(map(repr, self.documents))
+        return replace(fresh, by_document=others)
+
+    @property
+    def rungs(self) -> list[int]:
+        """Numbers of scenarios after which a trial may end."""
+        whole = len(self.places)
+        return sorted({math.ceil(whole / 4), math.ceil(whole / 2), whole})
+
+    def pairs(self, values: Sequence[tuple[float | None, float | None]]) -> list[tuple[float, float]]:
+        """Return the pairs of values that are compared: of each scenario, or the means of each document."""
+        whole = [(place, a, b) for place, (a, b) in zip(self.places, values) if a is not None and b is not None]
+        if not self.by_document:
+            return [(a, b) for _, a, b in whole]
+        groups: dict[int | str, list[tuple[float, float]]] = {}
+        for place, a, b in whole:
+            groups.setdefault(place[0], []).append((a, b))
+        return [_means(group) for group in groups.values()]
+
+    def is_fresh(self, rows: Sequence[_Row]) -> bool:
+        """Whether other seeds change what the default does, or the scenarios themselves are others."""
+        if not self.documents or self.by_document:
+            return True
+        by_document: dict[int | str, set[str]] = {}
+        for place, row in zip(self.places, rows):
+            by_document.setdefault(place[0], set()).add(json.dumps(row, sort_keys=True))
+        return any(len(own) > 1 for own in by_document.values())
+
+
+def _means(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    count = max(len(pairs), 1)
+    return sum(a for a, _ in pairs) / count, sum(b for _, b in pairs) / count
+
+
+class _Runs:
+    """The runs that were made: rows of figures. Trials with the same values are run once."""
+
+    def __init__(self, runner: Engine, report: Report | None, total: int) -> None:
+        self._runner = runner
+        self._report = report
+        self._total = total
+        self._done = 0
+        self._rows: dict[tuple[str, _Place, str], _Row] = {}
+
+    def make(self, scenarios: _Set, first: int, count: int, names: Sequence[str]) -> None:
+        """Run the scenarios from the first on up to a number under these controllers, those that have not been."""
+        places = scenarios.places[first:count]
+        keys = [(scenarios.name, place, name) for place in places for name in dict.fromkeys(names)]
+        missing = [key for key in keys if key not in self._rows]
+        tasks: list[_Task] = [(number, place, name) for number, (_, place, name) in enumerate(missing)]
+        common = (scenarios.documents, scenarios.flow)
+        with closing(self._runner.completed(_judge_task, common, tasks)) as results:
+            for number, text in results:
+                self._rows[missing[number]] = _row(text)
+                self.done(1)
+        self.done(len(places) * len(names) - len(missing))
+
+    def done(self, count: int) -> None:
+        """Note that runs were made or left out."""
+        self._done += count
+        if count and self._report is not None:
+            self._report(self._done, self._total)
+
+    def rows(self, scenarios: _Set, count: int, name: str) -> list[_Row]:
+        """Return the rows of the first scenarios."""
+        return [self._rows[scenarios.name, place, name] for place in scenarios.places[:count]]
+
+
+def _judge_task(documents: Sequence[_Document], flow: str | None, task: _Task) -> tuple[int, str]:
+    """Make one run, on a worker."""
+    number, (where, which), name = task
+    scenario = (where, which) if isinstance(where, str) else (documents[where], which, flow)
+    return number, _giusto.judge(scenario, [name])[0]
+
+
+def _row(text: str) -> _Row:
+    """Return the figures of a run with the names of `Benchmark.runs`."""
+    figures: _Row = json.loads(text)
+    utility = figures.pop("utility")
+    figures.pop("flows")
+    parts = {f"utility_{name}": value for name, value in utility.items() if name != "total"}
+    return {"utility": utility["total"], **parts, **figures}

@@ -1,0 +1,119 @@
+"""Whether what was found is better than the default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from giusto import _giusto
+from giusto._tune_scenarios import _means, _Row, _Runs, _Set
+
+Metric: TypeAlias = "str | Callable[[Mapping[str, Any]], float]"
+
+# Where more is better. Of all other figures less is.
+_MORE = ("utility", "utilisation_ratio", "jain")
+
+
+class _Metric:
+    """What is made largest or smallest."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._function = None if isinstance(metric, str) else metric
+        self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+        self.more = not isinstance(metric, str) or metric.startswith(_MORE)
+
+    def values(self, rows: Sequence[_Row]) -> list[float | None]:
+        return [self._value(row) for row in rows]
+
+    def mean(self, rows: Sequence[_Row]) -> float:
+        found = [value for value in self.values(rows) if value is not None]
+        if not found:
+            raise ValueError(f"metric {self.name}: none of the first {len(rows)} scenarios has it: choose another, or more")
+        return sum(found) / len(found)
+
+    def _value(self, row: _Row) -> float | None:
+        if self._function is None:
+            if self.name not in row:
+                raise ValueError(f'metric "{self.name}" is unknown: use one of {", ".join(row)}, or a function')
+            found = row[self.name]
+        else:
+            found = self._function(row)
+        if found is None:
+            return None
+        value = float(found)
+        if not math.isfinite(value):
+            raise ValueError(f"metric {self.name}: expected a finite number, found {value}")
+        return value
+
+
+def _judge(base: str, name: str, developed: _Set, fresh: _Set, sought: _Metric, runs: _Runs) -> _Judgement:
+    """Compare what was found with the default, scenario by scenario."""
+    whole = len(developed.places)
+    default, tuned = (sought.values(runs.rows(developed, whole, own)) for own in (base, name))
+    count = len(fresh.places)
+    if name == base:
+        runs.done(2 * count)
+        mean = sought.mean(runs.rows(developed, whole, base))
+        return _Judgement((mean, mean), (math.nan, math.nan), (0.0, None, None), sought, 0, True)
+    runs.make(fresh, 0, count, [base, name])
+    before, after = (sought.values(runs.rows(fresh, count, own)) for own in (base, name))
+    pairs = fresh.pairs(list(zip(before, after)))
+    difference = _giusto.interval([b - a for a, b in pairs])
+    if difference is None:
+        raise ValueError(f"metric {sought.name}: no scenario for validation has it: choose another, or other scenarios")
+    of_development = [(a, b) for a, b in zip(default, tuned) if a is not None and b is not None]
+    is_fresh = fresh.is_fresh(runs.rows(fresh, count, base))
+    # The seeds of scenarios that are sought in too are fresh, but not what is the same whatever the seed is.
+    same = set(map(repr, fresh.documents)) & set(map(repr, developed.documents))
+    what = "fresh runs of the same scenarios" if same else "fresh scenarios"
+    return _Judgement(_means(of_development), _means(pairs), difference, sought, len(pairs), is_fresh, what)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """The comparison of what was found with the default."""
+
+    development: tuple[float, float]
+    validation: tuple[float, float]
+    difference: tuple[float, float | None, float | None]
+    sought: _Metric
+    count: int
+    is_fresh: bool
+    what: str = "fresh scenarios"
+
+    @property
+    def is_better(self) -> bool:
+        _, low, high = self.difference
+        if low is None or high is None or not self.is_fresh:
+            return False
+        return low > 0 if self.sought.more else high < 0
+
+    @property
+    def verdict(self) -> str:
+        mean, low, high = self.difference
+        if self.count == 0:
+            return "no trial was better than the default"
+        before, after = self.development
+        digits = 1 if max(abs(mean), abs(low or 0), abs(high or 0), abs(after - before)) >= 10 else 4
+
+        def signed(value: float) -> str:
+            return ("−" if value < 0 else "+") + f"{abs(value):.{digits}f}"
+
+        found = f"{self.sought.name} {signed(mean)}"
+        where = f"on {self.count} {self.what}; {signed(after - before)} on those of development"
+        if low is None or high is None:
+            return f"one scenario says nothing of noise: {found} {where}"
+        if not self.is_fresh:
+            return (
+                f"not validated: {found} {where}, but another seed changes nothing in these scenarios: "
+                "give others for validation"
+            )
+        interval = f"(95 % interval {signed(low)} to {signed(high)})"
+        worse = high < 0 if self.sought.more else low > 0
+        if self.is_better:
+            return f"better than the default: {found} {interval} {where}"
+        if worse:
+            return f"worse than the default: {found} {interval} {where}"
+        return f"no better than the default beyond noise: {found} {interval} {where}"
