@@ -25,6 +25,7 @@ use giusto::{
     },
     capture::CallCapture,
     explore,
+    measured::RunError,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
     scenario::{MOST_VIDEOS, Setting, load_controller},
@@ -50,7 +51,6 @@ use crate::{
     args::{self, ecn, quantity, time_above_zero, whole},
     command_line,
     console::{self, TableArgs, complain, print_json},
-    eyeballs,
     live::{Awaits, LiveArgs, LivePage},
     path::PathArgs,
     run::Run,
@@ -466,10 +466,13 @@ fn call(
     let to = match addresses.as_slice() {
         [] => misuse!("unknown host in \"{}\": check the name", args.target),
         [only] => *only,
-        several => {
-            let race = |all: &[SocketAddr]| first_listener(all, &settings, stop);
-            eyeballs::first(several, ("listener", "giusto call --listen"), race, stop)?
-        }
+        several => first_listener(several, &settings, stop)?.ok_or_else(|| {
+            let far_end = ("listener", "giusto call --listen");
+            match stop.load(Ordering::Relaxed) {
+                true => RunError::Interrupted,
+                false => RunError::NoneAnswers { far_end, addresses },
+            }
+        })?,
     };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
     let stopped = || stop.load(Ordering::Relaxed);

@@ -23,7 +23,7 @@ use crate::{
     console::{self, Progress},
     live::{self, LivePage},
     output::{Output, OutputArgs, TextArgs},
-    usage::{UsageError, misuse},
+    usage::UsageError,
 };
 use giusto::{
     measured::{
@@ -178,9 +178,7 @@ impl ClientArgs {
 /// The far end of a run, and how its results are shown.
 #[derive(Debug)]
 pub(crate) struct FarEnd {
-    /// What it is, as errors say.
-    pub(crate) name: &'static str,
-    /// Its host may have several: if one refuses at once, or is silent where that shows before the run, the next is tried.
+    /// Its host may have several: that which answers first is used.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The intervals are of what this end sends.
     pub(crate) shows_sender: bool,
@@ -209,9 +207,9 @@ pub(crate) fn measure(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let outcome = first_that_answers(far_end, |to| session.run(to, stop, &mut on_live));
+    let outcome = session.run(&far_end.addresses, stop, &mut on_live);
     progress.clear();
-    let (to, Outcome { mut results, failure }) = outcome?;
+    let (to, Outcome { mut results, failure }) = outcome.map_err(explained)?;
     printed?;
     if let Results::Streams(runs) = &mut results {
         far_end.text.trim(runs);
@@ -230,30 +228,16 @@ pub(crate) fn measure(
     Ok(console::status(results.doubts().next().is_some()))
 }
 
-pub(crate) fn first_that_answers<T>(
-    FarEnd { name, addresses, .. }: &FarEnd,
-    mut run: impl FnMut(SocketAddr) -> Result<T, RunError>,
-) -> anyhow::Result<(SocketAddr, T)> {
-    let mut silent: Vec<String> = Vec::new();
-    for (index, to) in addresses.iter().copied().enumerate() {
-        match run(to) {
-            Ok(outcome) => return Ok((to, outcome)),
-            Err(error) if error.is_silence() && index + 1 < addresses.len() => silent.push(to.to_string()),
-            Err(RunError::Socket(error @ SocketError::Bind { address, .. }))
-                if !address.ip().is_unspecified() =>
-            {
-                misuse!("{error}: give --source an address of this machine");
-            }
-            Err(RunError::Socket(error)) => return Err(UsageError::new(error).into()),
-            Err(RunError::Plan(error)) => return Err(UsageError::from(error).into()),
-            Err(error) if silent.is_empty() => return Err(error.into()),
-            Err(error) => {
-                let before = silent.join(", ");
-                return Err(anyhow::Error::from(error).context(format!("no {name} at {before}")));
-            }
+/// What the user can mend is a usage error.
+pub(crate) fn explained(error: RunError) -> anyhow::Error {
+    match error {
+        RunError::Socket(error @ SocketError::Bind { address, .. }) if !address.ip().is_unspecified() => {
+            UsageError::new(format!("{error}: give --source an address of this machine")).into()
         }
+        RunError::Socket(error) => UsageError::new(error).into(),
+        RunError::Plan(error) => UsageError::from(error).into(),
+        error => error.into(),
     }
-    anyhow::bail!("no address of the {name} is known")
 }
 
 /// The state of a run in one line.

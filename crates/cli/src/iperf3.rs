@@ -72,13 +72,7 @@ impl Run for Iperf3ClientArgs {
             interval: self.client.output.interval,
         };
         let addresses = self.path.reachable(&self.client.target, self.client.addresses(DEFAULT_PORT)?)?;
-        let far_end = FarEnd {
-            name: "iperf3 server",
-            addresses,
-            shows_sender: !self.reverse,
-            is_list: false,
-            text: self.text,
-        };
+        let far_end = FarEnd { addresses, shows_sender: !self.reverse, is_list: false, text: self.text };
         client::measure(&self.client, &far_end, stop, page, &session)
     }
 }

@@ -11,7 +11,6 @@ mod compare;
 mod console;
 mod demo;
 mod explore;
-mod eyeballs;
 mod forms;
 mod groups;
 mod iperf3;

@@ -65,9 +65,7 @@ mod present {
     use super::MonitorArgs;
     use crate::{
         args::{read_keys, resolve_all},
-        client::{FarEnd, first_that_answers},
         console::complain,
-        output::TextArgs,
         usage::{UsageError, misuse},
     };
 
@@ -85,15 +83,7 @@ mod present {
         let hangups = Hangups::block()?;
         let hold = |session: &dyn Session, target: &str, port, stop: &AtomicBool| {
             let addresses = resolve_all(target, None, port).map_err(|error| error.to_string())?;
-            let far_end = FarEnd {
-                name: "far end",
-                addresses,
-                shows_sender: true,
-                is_list: false,
-                text: TextArgs::default(),
-            };
-            let held = first_that_answers(&far_end, |to| session.hold(to, stop));
-            held.map(|(_, samples)| samples).map_err(|error| format!("{error:#}"))
+            session.hold(&addresses, stop).map_err(|error| error.to_string())
         };
         let mut reload = || hangups.take().then(|| read(args).map_err(|error| error.to_string()));
         let mut host = Host { hold: &hold, reload: &mut reload, say: &mut |text| complain(text) };

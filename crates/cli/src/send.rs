@@ -21,7 +21,6 @@ use giusto_units::{DataSize, TimeDelta};
 use crate::{
     args::{DEFAULT_PORT, quantity, read_keys, resolve_any, time, time_from_100_ms, whole},
     client::{self, ClientArgs, FarEnd, SENDS},
-    eyeballs,
     live::{Awaits, LiveArgs, LivePage},
     output::TextArgs,
     path::PathArgs,
@@ -31,7 +30,6 @@ use crate::{
 use giusto::{
     measured::{
         plan::{Layout, Media},
-        race::first_receiver,
         script::{Role, Script},
         send::Destination,
         streams::{Direction, Streams},
@@ -198,18 +196,11 @@ impl Run for SendArgs {
             buffers: self.window,
             interval,
             feed: feed.map(SharedFeed::from),
-            // Each address of the host has its turn.
+            // That of the host which answers first.
             ..Destination::new(([0; 4], 0).into())
-        };
-        let addresses = if addresses.len() > 1 && !destination.one_way {
-            let race = |all: &[SocketAddr]| first_receiver(all, &destination, stop);
-            vec![eyeballs::first(&addresses, ("giusto receiver", "giusto recv"), race, stop)?]
-        } else {
-            addresses
         };
         let session = Streams { plan, direction, destination };
         let far_end = FarEnd {
-            name: "giusto receiver",
             addresses,
             shows_sender: direction == Direction::Forward,
             is_list: direction == Direction::Both,

@@ -82,13 +82,7 @@ impl Run for SenderArgs {
             path: self.path.options(),
             interval: self.client.output.interval,
         };
-        let far_end = FarEnd {
-            name: "STAMP reflector",
-            addresses,
-            shows_sender: true,
-            is_list: false,
-            text: TextArgs::default(),
-        };
+        let far_end = FarEnd { addresses, shows_sender: true, is_list: false, text: TextArgs::default() };
         client::measure(&self.client, &far_end, stop, page, &session)
     }
 }

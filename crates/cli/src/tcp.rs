@@ -9,18 +9,15 @@ use serde_json::json;
 
 use crate::{
     args::{DEFAULT_PORT, port, resolve_all, time_above_zero, time_from_100_ms, whole},
+    client::explained,
     console,
     live::LivePage,
     path::PathArgs,
     run::Run,
     server::ServerArgs,
-    usage::UsageError,
 };
 use giusto::{
-    measured::{
-        RunError,
-        tcp::{Responsiveness, TcpInterval, TcpLoad, TcpResult, TcpServed, TcpServer},
-    },
+    measured::tcp::{Responsiveness, TcpInterval, TcpLoad, TcpResult, TcpServed, TcpServer},
     view::format::{count, or_unknown, plural, rate, time_us},
 };
 
@@ -91,7 +88,7 @@ impl Run for TcpClientArgs {
                 printed = console::print_live(&line(interval));
             }
         };
-        let result = first_that_answers(&load, &addresses, stop, on_interval)?;
+        let result = load.run(&addresses, stop, on_interval).map_err(explained)?;
         printed?;
         if self.json {
             console::print_json(&result)?;
@@ -104,23 +101,6 @@ impl Run for TcpClientArgs {
                 Ok(ExitCode::FAILURE)
             }
             _ => Ok(ExitCode::SUCCESS),
-        }
-    }
-}
-
-fn first_that_answers(
-    load: &TcpLoad,
-    addresses: &[std::net::SocketAddr],
-    stop: &AtomicBool,
-    mut on_interval: impl FnMut(&TcpInterval),
-) -> anyhow::Result<TcpResult> {
-    let mut addresses = addresses.iter().peekable();
-    loop {
-        let Some(&to) = addresses.next() else { anyhow::bail!("no address of the server is known") };
-        match load.run(to, stop, &mut on_interval) {
-            Err(RunError::ConnectTcp { .. }) if addresses.peek().is_some() => {}
-            Err(RunError::Socket(error)) => return Err(UsageError::new(error).into()),
-            outcome => return Ok(outcome?),
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod clock;
 pub mod driver;
 pub mod emulate;
 pub mod encoder;
+mod eyeballs;
 pub mod group;
 mod hangups;
 pub mod http;
@@ -27,6 +28,7 @@ pub mod system;
 mod tcp;
 
 pub use clock::{Clock, StampConverter};
+pub use eyeballs::{ATTEMPT_DELAY, connect_first, in_turns};
 pub use giusto_pace::SleepMode;
 pub use hangups::Hangups;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};

@@ -11,7 +11,6 @@ use giusto::{
         CallPlan, CallRunError, CallSettings, Caller, Listener as Serving, MediaPlan, race::first_listener,
         run::ListenerEvent,
     },
-    measured::race::in_turns,
     record::TimelineOptions,
     scenario::load_controller,
 };
@@ -124,7 +123,7 @@ pub(crate) fn call(
         |stop, _progress| {
             let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
             let answers = match addresses.as_slice() {
-                several @ [_, _, ..] => first_listener(&in_turns(several), &settings, stop)?,
+                several @ [_, _, ..] => first_listener(several, &settings, stop)?,
                 _ => None,
             };
             // Where none answers, the call says why.

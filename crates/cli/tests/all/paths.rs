@@ -198,6 +198,53 @@ fn a_host_is_reached_by_the_address_that_answers_first() {
     });
 }
 
+/// What goes to the first address disappears. One after the other, TCP would take 5 s more, and STAMP would not come to the second.
+#[test]
+fn tcp_iperf3_and_stamp_go_to_the_address_that_answers_first() {
+    in_namespace("other protocols to a host with two addresses", 65_536, || {
+        let far = Far::behind(1500);
+        ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
+        ip(&["neighbour", "add", "fd00:9::2", "lladdr", "02:00:00:00:00:99", "dev", "near"]);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "fd00:9::2 twofold\n10.9.0.2 twofold\n").unwrap();
+        let protocols = [
+            ("tcp", "5005", &["-t", "0.5s"][..]),
+            ("tcp", "5005", &["-t", "0.5s", "--under-load"]),
+            ("iperf3", "5201", &["-b", "1M", "--count", "10"]),
+            ("stamp", "8620", &["-b", "1M", "-l", "500", "--count", "10"]),
+        ];
+        let send = |(protocol, port, words): (&str, &str, &[&str])| {
+            let all = [&["send", "twofold", "-p", port, "--protocol", protocol, "--json"], words].concat();
+            let began = std::time::Instant::now();
+            (with_hosts(hosts.path(), &all).output().unwrap(), began.elapsed().as_secs_f64())
+        };
+        let far_ends = [protocols[0], protocols[2], protocols[3]].map(|(protocol, port, _)| {
+            far.listener(&["recv", &format!("[::]:{port}"), "--accept", protocol])
+        });
+        for case @ (protocol, port, _) in protocols {
+            let (output, took) = send(case);
+            assert!(matches!(output.status.code(), Some(0 | 3)), "{protocol} {}", text(&output.stderr));
+            let result = json(&output);
+            match protocol {
+                "iperf3" => assert_eq!(result["far_end"]["received_packets"], 10, "{result}"),
+                _ => assert_eq!(result["to"], format!("10.9.0.2:{port}"), "{result}"),
+            }
+            assert!(took > 0.25 && (protocol == "stamp" || took < 4.8), "{protocol} {took}");
+        }
+        drop(far_ends);
+        // Without any, both are named, or the run shows it.
+        for (case, error) in [
+            (protocols[0], "cannot connect to [fd00:9::2]:5005, 10.9.0.2:5005 (TCP)"),
+            (protocols[2], "at [fd00:9::2]:5201, 10.9.0.2:5201 (TCP)"),
+            (protocols[3], "[fd00:9::2]:8620: no answer"),
+        ] {
+            let (output, _) = send(case);
+            let said = text(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains(error), "{said}");
+        }
+    });
+}
+
 /// As a stream. The listener has a key, and its host has no IPv6 address at first.
 #[test]
 fn a_call_goes_to_the_address_that_answers_first() {

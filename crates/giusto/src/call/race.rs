@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::atomic::AtomicBool};
 
+use giusto_net::Clock;
 use giusto_session::call::{CallGreeting, CallsConfig};
 
 use super::{CallRunError, CallSettings};
@@ -26,7 +27,7 @@ pub fn first_listener(
 ) -> Result<Option<SocketAddr>, CallRunError> {
     // A greeting gives nothing to compute from a secret.
     let config = CallsConfig { keys: settings.keys.clone(), ..CallsConfig::new([0; 32]) };
-    let greet = |now, nonce| CallGreeting::new(now, nonce, &config);
+    let greet = |clock: Clock, nonce| CallGreeting::new(clock.now(), nonce, &config);
     Ok(first_to_answer(addresses, &settings.path, greet, stop)?)
 }
 

@@ -29,19 +29,33 @@ pub enum RunError {
         /// Why the stream was not opened.
         reason: SenderError,
     },
+    /// None of a host's addresses answers.
+    #[error(
+        "no {} answered at {}: start `{}` there, or check addresses, port and firewall",
+        .far_end.0, listed(.addresses), .far_end.1
+    )]
+    NoneAnswers {
+        /// What was looked for, and the command that starts it.
+        far_end: (&'static str, &'static str),
+        /// The addresses.
+        addresses: Vec<SocketAddr>,
+    },
     /// There is no control connection to an iperf3 server.
-    #[error("cannot connect to an iperf3 server at {to} (TCP): {source}; is `iperf3 -s` running there?")]
+    #[error(
+        "cannot connect to an iperf3 server at {} (TCP): {source}; is `iperf3 -s` running there?",
+        listed(.to)
+    )]
     Connect {
-        /// The server's address.
-        to: SocketAddr,
+        /// The server's addresses.
+        to: Vec<SocketAddr>,
         /// The system's error.
         source: io::Error,
     },
     /// There is no connection to a server of TCP load.
-    #[error("cannot connect to {to} (TCP): {source}; is `giusto recv --accept tcp` running there?")]
+    #[error("cannot connect to {} (TCP): {source}; is `giusto recv --accept tcp` running there?", listed(.to))]
     ConnectTcp {
-        /// The server's address.
-        to: SocketAddr,
+        /// The server's addresses.
+        to: Vec<SocketAddr>,
         /// The system's error.
         source: io::Error,
     },
@@ -116,18 +130,8 @@ pub enum RunError {
     Thread(&'static str),
 }
 
-impl RunError {
-    /// Whether another address of the host may answer.
-    pub const fn is_silence(&self) -> bool {
-        use SenderError::{NoAnswer, PortUnreachable};
-        matches!(
-            self,
-            Self::Socket(_)
-                | Self::Connect { .. }
-                | Self::ConnectTcp { .. }
-                | Self::Refused { reason: NoAnswer(_) | PortUnreachable, .. }
-        )
-    }
+fn listed(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What to do where a stream was not opened.

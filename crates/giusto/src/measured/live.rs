@@ -12,7 +12,8 @@ use crate::measured::{
 
 /// The sending side of a protocol: a session that can be held with any far end.
 pub trait Client {
-    /// Measures with the far end at `to` until the session is over or `stop` is set.
+    /// Measures with a far end until the session is over or `stop` is set, and tells its address: of several, that which answers
+    /// first (RFC 8305).
     ///
     /// `on_live` is called several times a second from the calling thread, and at the end with the last interval.
     ///
@@ -21,10 +22,10 @@ pub trait Client {
     /// [`RunError`] where the session could not begin. Later errors are part of the outcome.
     fn run(
         &self,
-        to: SocketAddr,
+        addresses: &[SocketAddr],
         stop: &AtomicBool,
         on_live: &mut dyn FnMut(&Live),
-    ) -> Result<Outcome, RunError>;
+    ) -> Result<(SocketAddr, Outcome), RunError>;
 }
 
 /// The state of a session in progress.

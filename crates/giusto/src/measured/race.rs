@@ -7,14 +7,15 @@ use std::{
 };
 
 use giusto_net::{
-    Clock, PathOptions, SocketConfig, UdpSocket,
+    ATTEMPT_DELAY, Clock, PathOptions, SocketConfig, UdpSocket,
     driver::{Driver, Link},
+    in_turns,
 };
 use giusto_session::{
     Session,
     probe::{Greeting, SenderConfig, wire::StreamRequest},
 };
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::Timestamp;
 use rand::{
     TryRng,
     rngs::{SysError, SysRng},
@@ -22,25 +23,8 @@ use rand::{
 
 use crate::measured::{RunError, send::Destination};
 
-/// "Connection Attempt Delay" of RFC 8305 §5: "One recommended value for a default delay is 250 milliseconds".
-const ATTEMPT_DELAY: TimeDelta = TimeDelta::from_millis(250);
 /// The longest answer to a greeting.
 const LONGEST: usize = 2048;
-
-/// The addresses in the order in which they are tried: the families take turns, beginning with that of the first address (RFC 8305 §4,
-/// with a "First Address Family Count" of 1). Within a family the order is that of the system (RFC 6724).
-pub fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let is_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
-    let (first, second): (Vec<&SocketAddr>, Vec<&SocketAddr>) =
-        addresses.iter().partition(|address| address.is_ipv6() == is_v6);
-    let (mut first, mut second) = (first.into_iter(), second.into_iter());
-    let mut all = Vec::with_capacity(addresses.len());
-    while all.len() < addresses.len() {
-        all.extend(first.next().copied());
-        all.extend(second.next().copied());
-    }
-    all
-}
 
 /// The first message to a far end, which asks whether there is one.
 pub(crate) trait Hello: Session {
@@ -65,14 +49,17 @@ pub fn first_receiver(
     destination: &Destination,
     stop: &AtomicBool,
 ) -> Result<Option<SocketAddr>, RunError> {
-    let greet = |now, nonce| {
+    let greet = |clock: Clock, nonce| {
         let keys = destination.keys.clone();
-        Greeting::new(now, SenderConfig { keys, ..SenderConfig::new(StreamRequest::nothing(), nonce) })
+        Greeting::new(
+            clock.now(),
+            SenderConfig { keys, ..SenderConfig::new(StreamRequest::nothing(), nonce) },
+        )
     };
     first_to_answer(addresses, &destination.path, greet, stop).map_err(RunError::Random)
 }
 
-/// The address whose far end answers first, of any protocol; `greet` makes its first message from the time and a random number.
+/// The address whose far end answers first, of any protocol; `greet` makes its first message from a clock and a random number.
 ///
 /// # Errors
 ///
@@ -80,14 +67,14 @@ pub fn first_receiver(
 pub(crate) fn first_to_answer<H: Hello>(
     addresses: &[SocketAddr],
     path: &PathOptions,
-    greet: impl Fn(Timestamp, u64) -> H,
+    greet: impl Fn(Clock, u64) -> H,
     stop: &AtomicBool,
 ) -> Result<Option<SocketAddr>, SysError> {
     let clock = Clock::start();
     let config = SocketConfig { path: path.clone(), ..SocketConfig::default() };
     // An address to which there is no route has failed already.
     let open = |to: &SocketAddr| Some((*to, UdpSocket::connected(*to, &config).ok()?));
-    let sockets: Vec<_> = addresses.iter().filter_map(open).collect();
+    let sockets: Vec<_> = in_turns(addresses).iter().filter_map(open).collect();
     if sockets.is_empty() {
         // The run itself says why there is no socket.
         return Ok(addresses.first().copied());
@@ -101,7 +88,7 @@ pub(crate) fn first_to_answer<H: Hello>(
         if all_failed || clock.now() >= next_at {
             match waiting.next() {
                 Some((to, socket)) => {
-                    let greeting = greet(clock.now(), SysRng.try_next_u64()?);
+                    let greeting = greet(clock, SysRng.try_next_u64()?);
                     tried.push((*to, Link::new(socket, greeting)));
                     next_at = clock.now() + ATTEMPT_DELAY;
                 }
@@ -121,23 +108,41 @@ pub(crate) fn first_to_answer<H: Hello>(
     Ok(None)
 }
 
+/// The only address, or that of several which `race` chooses; `far_end` is what it is, and the command that starts it.
+///
+/// # Errors
+///
+/// [`RunError::NoneAnswers`], [`RunError::Interrupted`], and those of `race`.
+pub(super) fn choose(
+    addresses: &[SocketAddr],
+    far_end: (&'static str, &'static str),
+    race: impl FnOnce(&[SocketAddr]) -> Result<Option<SocketAddr>, RunError>,
+    stop: &AtomicBool,
+) -> Result<SocketAddr, RunError> {
+    let chosen = match addresses {
+        [only] => Some(*only),
+        all => race(all)?,
+    };
+    chosen.ok_or_else(|| match stop.load(Ordering::Relaxed) {
+        true => RunError::Interrupted,
+        false => RunError::NoneAnswers { far_end, addresses: addresses.to_vec() },
+    })
+}
+
+/// The first address to which there is a route; without one the first, whose run says what is wrong.
+pub(super) fn first_with_route(addresses: &[SocketAddr], path: &PathOptions) -> Option<SocketAddr> {
+    let config = SocketConfig { path: path.clone(), ..SocketConfig::default() };
+    let mut all = addresses.iter();
+    all.find(|to| UdpSocket::connected(**to, &config).is_ok()).or_else(|| addresses.first()).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use giusto_net::driver::Verdict;
+    use giusto_units::TimeDelta;
 
     use super::*;
     use crate::measured::recv::{Reception, ReceptionConfig};
-
-    #[test]
-    fn the_families_take_turns() {
-        let parse =
-            |words: &str| words.split(' ').map(|word| word.parse().unwrap()).collect::<Vec<SocketAddr>>();
-        let all = parse("[::1]:1 [::2]:1 [::3]:1 1.1.1.1:1 1.1.1.2:1");
-        assert_eq!(in_turns(&all), parse("[::1]:1 1.1.1.1:1 [::2]:1 1.1.1.2:1 [::3]:1"));
-        let all = parse("1.1.1.1:1 [::1]:1 1.1.1.2:1");
-        assert_eq!(in_turns(&all), parse("1.1.1.1:1 [::1]:1 1.1.1.2:1"));
-        assert!(in_turns(&[]).is_empty());
-    }
 
     #[test]
     fn a_silent_address_costs_a_quarter_of_a_second() {

@@ -16,6 +16,7 @@ use crate::measured::{
     interval::ReceptionIntervals,
     live::{Arrived, Client, Live, Outcome},
     plan::StreamPlan,
+    race::{choose, first_receiver, first_with_route},
     recv::{self, Reception},
     result::RunResult,
     send::{self, Destination, Transmission},
@@ -51,6 +52,27 @@ pub struct Streams {
 
 impl Client for Streams {
     fn run(
+        &self,
+        addresses: &[SocketAddr],
+        stop: &AtomicBool,
+        on_live: &mut dyn FnMut(&Live),
+    ) -> Result<(SocketAddr, Outcome), RunError> {
+        let to = self.far_end(addresses, stop)?;
+        Ok((to, self.run_to(to, stop, on_live)?))
+    }
+}
+
+impl Streams {
+    /// The address of the receiver; one that does not answer has no say.
+    fn far_end(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<SocketAddr, RunError> {
+        let race = |all: &[SocketAddr]| match self.destination.one_way {
+            true => Ok(first_with_route(all, &self.destination.path)),
+            false => first_receiver(all, &self.destination, stop),
+        };
+        choose(addresses, ("giusto receiver", "giusto recv"), race, stop)
+    }
+
+    fn run_to(
         &self,
         to: SocketAddr,
         stop: &AtomicBool,

@@ -36,17 +36,18 @@ pub type Samples = (Sample, Option<Sample>);
 
 /// A session that measures a stream with any far end.
 pub trait Session {
-    /// Holds it with the far end at `to`.
+    /// Holds it with that of a far end's addresses which answers first.
     ///
     /// # Errors
     ///
     /// [`RunError`] where it could not begin.
-    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError>;
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError>;
 }
 
 impl<C: Client> Session for C {
-    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError> {
-        Ok(samples(self.run(to, stop, &mut |_| {})?, &to.to_string()))
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError> {
+        let (to, outcome) = self.run(addresses, stop, &mut |_| {})?;
+        Ok(samples(outcome, &to.to_string()))
     }
 }
 
@@ -54,8 +55,9 @@ impl<C: Client> Session for C {
 struct Tcp(TcpLoad);
 
 impl Session for Tcp {
-    fn hold(&self, to: SocketAddr, stop: &AtomicBool) -> Result<Samples, RunError> {
-        Ok((of_tcp(&self.0.run(to, stop, |_| {})?, &to.to_string()), None))
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError> {
+        let result = self.0.run(addresses, stop, |_| {})?;
+        Ok((of_tcp(&result, &result.to), None))
     }
 }
 

@@ -4,23 +4,20 @@ use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
     time::Duration,
 };
 
 use giusto_session::iperf3::Control;
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::TimeDelta;
 use nix::{
-    errno::Errno,
     poll::{PollFd, PollFlags, ppoll},
     sys::time::TimeSpec,
 };
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 
-use crate::{Clock, PathOptions, SocketError, TrafficClass, socket::stream_socket};
+use crate::{Clock, PathOptions, SocketError, TrafficClass, connect_first};
 
-/// Maximum time between two checks of the stop flag.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long a connection that we have closed is read, so that the far end reads our last bytes before a reset.
 pub const LEAVING: TimeDelta = TimeDelta::from_seconds(1);
 /// Bytes that may wait to be sent; a far end that does not read them has failed.
@@ -36,53 +33,20 @@ pub struct ControlConnection {
 }
 
 impl ControlConnection {
-    /// Connects to `to` over this path, within `limit` and unless `stop` is set.
+    /// Connects to that of the addresses which accepts first ([`connect_first`]); an attempt is given up after `limit`.
     ///
     /// # Errors
     ///
-    /// [`SocketError`]; its source is [`io::ErrorKind::TimedOut`] after `limit`, [`io::ErrorKind::Interrupted`] after `stop`.
+    /// As [`connect_first`].
     pub fn connect(
-        to: SocketAddr,
+        addresses: &[SocketAddr],
         path: &PathOptions,
         limit: TimeDelta,
         stop: &AtomicBool,
-    ) -> Result<Self, SocketError> {
-        let (socket, name) = stream_socket(to, path, TrafficClass::default())?;
-        let connected = Self::await_connection(socket, &name, limit, stop);
-        connected.map_err(|source| SocketError::Connect { address: to, source })
-    }
-
-    fn await_connection(
-        socket: Socket,
-        name: &SockAddr,
-        limit: TimeDelta,
-        stop: &AtomicBool,
-    ) -> io::Result<Self> {
-        let clock = Clock::start();
-        socket.set_nonblocking(true)?;
-        match socket.connect(name) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
-            _ => {}
-        }
-        loop {
-            let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-            let ready = ppoll(&mut wanted, Some(TimeSpec::from_duration(LOOK)), None);
-            if stop.load(Ordering::Relaxed) {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            match ready {
-                Ok(0) | Err(Errno::EINTR) if clock.now() - Timestamp::ZERO >= limit => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Ok(0) | Err(Errno::EINTR) => {}
-                Ok(_) => break,
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        if let Some(error) = socket.take_error()? {
-            return Err(error);
-        }
-        Self::new(socket.into())
+    ) -> Result<(SocketAddr, Self), SocketError> {
+        let (to, stream) = connect_first(addresses, (path, TrafficClass::default()), limit, stop)?;
+        let connection = Self::new(stream).map_err(|source| SocketError::Connect { address: to, source })?;
+        Ok((to, connection))
     }
 
     fn new(stream: TcpStream) -> io::Result<Self> {

@@ -15,6 +15,7 @@ pub struct CountCheck {
     answers: Answers,
     sequence: u64,
     next: Timestamp,
+    is_over: bool,
 }
 
 impl CountCheck {
@@ -24,12 +25,19 @@ impl CountCheck {
     /// A check by the packets of `source`.
     pub fn new(source: ProbeSource) -> Self {
         let answers = Answers::new(source.clone(), false);
-        Self { source, answers, sequence: 2, next: Timestamp::ZERO }
+        Self { source, answers, sequence: 2, next: Timestamp::ZERO, is_over: false }
     }
 
     /// Whether the reflector counts; `None` before its answer.
     pub fn counts(&self) -> Option<bool> {
         (self.answers.counters().answered > 0).then(|| self.answers.stateful() == Some(true))
+    }
+
+    /// Whether there is a reflector; `None` while it may still answer.
+    pub fn is_answered(&self) -> Option<bool> {
+        let counters = self.answers.counters();
+        let is_silent = self.is_over || counters.unreachable > 0;
+        (counters.answered > 0 || is_silent).then_some(counters.answered > 0)
     }
 }
 
@@ -38,8 +46,17 @@ impl Session for CountCheck {
         self.answers.handle_datagram(now, datagram, at);
     }
 
+    fn handle_unreachable(&mut self, now: Timestamp, messages: u64) {
+        self.answers.handle_unreachable(now, messages);
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.is_over |= self.sequence > 2 * Self::ATTEMPTS && now >= self.next;
+    }
+
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Vec<u8>> {
-        let due = self.poll_timeout().filter(|due| now >= *due)?;
+        let has_attempt = self.sequence <= 2 * Self::ATTEMPTS;
+        let due = self.poll_timeout().filter(|due| has_attempt && now >= *due)?;
         // One that is late does not delay the others.
         let began = if self.sequence == 2 { now } else { due };
         self.next = began + Self::INTERVAL;
@@ -50,6 +67,6 @@ impl Session for CountCheck {
     }
 
     fn poll_timeout(&self) -> Option<Timestamp> {
-        (self.counts().is_none() && self.sequence <= 2 * Self::ATTEMPTS).then_some(self.next)
+        (self.counts().is_none() && !self.is_over).then_some(self.next)
     }
 }

@@ -77,22 +77,28 @@ pub struct Iperf3Client {
 impl Client for Iperf3Client {
     fn run(
         &self,
-        to: SocketAddr,
+        addresses: &[SocketAddr],
         stop: &AtomicBool,
         on_live: &mut dyn FnMut(&Live),
-    ) -> Result<Measured, RunError> {
-        let plan = self.plan.resolve(IpVersion::of(to.ip()))?;
-        let parameters = self.parameters(&plan, IpVersion::of(to.ip()))?;
+    ) -> Result<(SocketAddr, Measured), RunError> {
         let mut random = [0; 36];
         SysRng.try_fill_bytes(&mut random).map_err(RunError::Random)?;
-        let connection =
-            ControlConnection::connect(to, &self.path, CONNECT, stop).map_err(|error| match error {
-                SocketError::Connect { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
-                    RunError::Interrupted
-                }
-                SocketError::Connect { source, .. } => RunError::Connect { to, source },
-                error => RunError::Socket(error),
-            })?;
+        // A plan that cannot be is found before there is a connection.
+        for to in addresses {
+            let ip = IpVersion::of(to.ip());
+            self.parameters(&self.plan.resolve(ip)?, ip)?;
+        }
+        let failed = |error| match error {
+            SocketError::Connect { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
+                RunError::Interrupted
+            }
+            SocketError::Connect { source, .. } => RunError::Connect { to: addresses.to_vec(), source },
+            error => RunError::Socket(error),
+        };
+        let (to, connection) =
+            ControlConnection::connect(addresses, &self.path, CONNECT, stop).map_err(failed)?;
+        let plan = self.plan.resolve(IpVersion::of(to.ip()))?;
+        let parameters = self.parameters(&plan, IpVersion::of(to.ip()))?;
         let clock = Clock::start();
         let client = ControlClient::new(clock.now(), parameters.clone(), &random);
         let mut link =
@@ -112,7 +118,7 @@ impl Client for Iperf3Client {
         }
         link.until(stop, to, Reached::Running)?;
         let test = Test { plan: &plan, parameters: &parameters, to, clock, stop, interval: self.interval };
-        test.run(&mut link, &sockets, on_live)
+        Ok((to, test.run(&mut link, &sockets, on_live)?))
     }
 }
 

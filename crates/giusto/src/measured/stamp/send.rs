@@ -35,6 +35,7 @@ use crate::measured::{
     interval::{Interval, StampInterval},
     live::{Arrived, Client, Live, Outcome, Results},
     plan::{Opened, StreamPlanError},
+    race::{Hello, choose, first_to_answer, first_with_route},
     result::StampResult,
     send::{RUN_UP, RaisedOnDrop, send},
 };
@@ -58,12 +59,35 @@ impl Client for StampClient {
     /// A run without answers is a result.
     fn run(
         &self,
-        to: SocketAddr,
+        addresses: &[SocketAddr],
         stop: &AtomicBool,
         on_live: &mut dyn FnMut(&Live),
-    ) -> Result<Outcome, RunError> {
-        run(self, &StampPlan::new(self, IpVersion::of(to.ip()))?, to, stop, on_live)
+    ) -> Result<(SocketAddr, Outcome), RunError> {
+        let far_end = ("STAMP reflector", "giusto recv --accept stamp");
+        let to = choose(addresses, far_end, |all| first_reflector(self, all, stop), stop)?;
+        let plan = StampPlan::new(self, IpVersion::of(to.ip()))?;
+        Ok((to, run(self, &plan, to, stop, on_live)?))
     }
+}
+
+impl Hello for CountCheck {
+    fn is_answered(&self) -> Option<bool> {
+        Self::is_answered(self)
+    }
+}
+
+/// The address whose reflector answers first; where none does, the first one, whose run shows that.
+fn first_reflector(
+    asked: &StampClient,
+    addresses: &[SocketAddr],
+    stop: &AtomicBool,
+) -> Result<Option<SocketAddr>, RunError> {
+    let Some(first) = addresses.first() else { return Ok(None) };
+    let plan = StampPlan::new(asked, IpVersion::of(first.ip()))?;
+    let greet = |clock, random| CountCheck::new(probe_source(&plan, clock, random as u16));
+    let answered = first_to_answer(addresses, &asked.path, greet, stop).map_err(RunError::Random)?;
+    let is_over = stop.load(Ordering::Relaxed);
+    Ok(answered.or_else(|| first_with_route(addresses, &asked.path).filter(|_| !is_over)))
 }
 
 fn run(
@@ -81,12 +105,15 @@ fn run(
     };
     let socket = UdpSocket::connected(to, &config)?;
     let clock = Clock::start();
-    let source = probe_source(plan, clock)?;
+    let session = || {
+        Ok::<_, RunError>(probe_source(plan, clock, SysRng.try_next_u32().map_err(RunError::Random)? as u16))
+    };
+    let source = session()?;
     let local = socket.local_addr().ip();
     let answers = Answers::new(source.clone(), to.ip().is_loopback() || to.ip() == local);
     let mut main = Link::new(&socket, answers);
     let check_socket = UdpSocket::connected(to, &config)?;
-    let mut check = Link::new(&check_socket, CountCheck::new(probe_source(plan, clock)?));
+    let mut check = Link::new(&check_socket, CountCheck::new(session()?));
 
     let start = clock.now() + RUN_UP;
     let mut flow =
@@ -195,15 +222,14 @@ fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -
 }
 
 /// The source of a new session.
-fn probe_source(plan: &StampPlan, clock: Clock) -> Result<ProbeSource, RunError> {
+fn probe_source(plan: &StampPlan, clock: Clock, random: u16) -> ProbeSource {
     let state = stamp_clock();
-    // Not 0, which is no identifier (RFC 8972 §3).
-    let ssid = (SysRng.try_next_u32().map_err(RunError::Random)? as u16).max(1);
-    Ok(ProbeSource {
-        ssid,
+    ProbeSource {
+        // Not 0, which is no identifier (RFC 8972 §3).
+        ssid: random.max(1),
         keys: plan.keys.clone(),
         origin: WallTime::from_unix_nanos(clock.origin_realtime_nanos()),
         tai_offset_s: state.tai_offset_s,
         departures: Departures::new(ErrorEstimate::of(&state, plan.format)),
-    })
+    }
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use giusto_net::{Clock, PathOptions, SocketError, TcpFigures, TrafficClass, connect_tcp};
+use giusto_net::{Clock, PathOptions, SocketError, TcpFigures, TrafficClass, connect_first, connect_tcp};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ use super::{
 use crate::measured::RunError;
 
 /// How long a handshake or an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: TimeDelta = TimeDelta::from_seconds(5);
 /// The time between two requests of a kind: ten a second, well below the limit of 100 in §5.1 of the draft.
 const PROBES: TimeDelta = TimeDelta::from_millis(100);
 /// The requests of the last four intervals of a second count (MAD in §5.3).
@@ -128,25 +128,36 @@ impl Shared<'_> {
 }
 
 impl TcpLoad {
-    /// Sends to the server at `to` until the time is over or `stop` is set; `on_interval` is called after each interval.
+    /// Sends until the time is over or `stop` is set, to that of the server's addresses which accepts first (RFC 8305); `on_interval` is
+    /// called after each interval.
     ///
     /// # Errors
     ///
     /// [`RunError::ConnectTcp`] where a connection cannot be made. Later errors are part of the result.
     pub fn run(
         &self,
-        to: SocketAddr,
+        addresses: &[SocketAddr],
         stop: &AtomicBool,
         mut on_interval: impl FnMut(&TcpInterval),
     ) -> Result<TcpResult, RunError> {
-        let route = Route { to, path: &self.path, class: self.traffic_class };
         let failed = |error| match error {
-            SocketError::Connect { source, .. } => RunError::ConnectTcp { to, source },
+            SocketError::Connect { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
+                RunError::Interrupted
+            }
+            SocketError::Connect { source, .. } => RunError::ConnectTcp { to: addresses.to_vec(), source },
             error => RunError::Socket(error),
         };
+        let path = (&self.path, self.traffic_class);
+        let (to, first) = connect_first(addresses, path, PATIENCE, stop).map_err(failed)?;
+        let route = Route { to, path: &self.path, class: self.traffic_class };
+        let mut first = Some(first);
         let clock = Clock::start();
         let mut idle = Samples::default();
         if self.under_load {
+            // Of its handshake the race is a part: it does not count.
+            if let Some(mut stream) = first.take() {
+                ask(&mut stream, clock.now()).map_err(|error| failed(route.failed(error)))?;
+            }
             let end = clock.now() + IDLE;
             while clock.now() < end && !stop.load(Ordering::Relaxed) {
                 let next = clock.now() + PROBES;
@@ -154,10 +165,11 @@ impl TcpLoad {
                 wait_until(clock, next, stop);
             }
         }
-        let connections = (0..self.connections)
-            .map(|_| route.connect(LOAD))
-            .collect::<Result<Vec<_>, SocketError>>()
-            .map_err(failed)?;
+        let mut connections = Vec::with_capacity(self.connections);
+        while connections.len() < self.connections {
+            let stream = first.take().map_or_else(|| route.open(), Ok).map_err(failed)?;
+            connections.push(route.prepare(stream, LOAD).map_err(failed)?);
+        }
         let over = AtomicBool::new(false);
         let shared = Shared {
             clock,
@@ -231,19 +243,18 @@ struct Route<'a> {
 
 impl Route<'_> {
     fn open(&self) -> Result<TcpStream, SocketError> {
-        connect_tcp(self.to, self.path, self.class, PATIENCE)
+        connect_tcp(self.to, self.path, self.class, PATIENCE.to_std())
     }
 
     fn failed(&self, source: io::Error) -> SocketError {
         SocketError::Connect { address: self.to, source }
     }
 
-    /// A connection of a kind.
-    fn connect(&self, kind: u8) -> Result<TcpStream, SocketError> {
-        let mut stream = self.open()?;
+    /// Makes it a connection of a kind.
+    fn prepare(&self, mut stream: TcpStream, kind: u8) -> Result<TcpStream, SocketError> {
         let mut prepare = || {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(PATIENCE.to_std()))?;
             stream.set_write_timeout(Some(Duration::from_millis(200)))?;
             stream.write_all(&[&MAGIC[..], &[kind]].concat())
         };
@@ -264,7 +275,7 @@ impl Route<'_> {
 /// A request and its answer.
 fn ask(stream: &mut TcpStream, begun: Timestamp) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(PATIENCE.to_std()))?;
     let mut request = MAGIC.to_vec();
     request.push(PROBE);
     request.extend(begun.as_nanos().to_be_bytes());
