@@ -168,6 +168,65 @@ fn a_call_survives_a_new_mapping_of_a_nat() {
     });
 }
 
+/// Both addresses of this end are shown, and nearly all of what is lost was sent while it had none.
+#[track_caller]
+fn assert_away(received: &Value, ours: [&str; 2], lost: u64) {
+    let paths = received["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 2, "{received}");
+    for (path, ours) in paths.iter().zip(ours) {
+        assert!(path["to"].as_str().unwrap().starts_with(ours), "{received}");
+    }
+    let away = paths[0]["away_packets"].as_u64().unwrap();
+    assert!(away <= lost && away + 20 > lost && away > 30, "{away} of {lost}: {received}");
+    let got = [&paths[0], &paths[1]].map(|path| path["received_packets"].as_u64().unwrap());
+    assert!(got.iter().all(|got| *got > 100), "{received}");
+    assert_eq!(got.iter().sum::<u64>(), received["received_packets"].as_u64().unwrap(), "{received}");
+    let said = format!("this end had no address or no route for a time: {away} of the {lost} lost datagrams");
+    let doubts = received["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt.as_str().unwrap().starts_with(&said)), "{received}");
+}
+
+/// The far end sends, and the address of this end, or its interface, is away for a while.
+#[test]
+fn what_the_far_end_sends_while_this_end_is_away_is_said() {
+    in_namespace("a stream to an end that is away", 65_536, || {
+        let far = Far::behind(1500);
+        let _receiver = far.listener(&["recv", "10.9.0.2:5005"]);
+        let ask = || {
+            let words = ["--reverse", "-b", "800k", "-l", "1000", "-t", "4", "--json"];
+            let mut asker = giusto(&[&["send", "10.9.0.2:5005"], &words[..]].concat());
+            Running(asker.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+        };
+        // Without any absence there is nothing to say.
+        let undisturbed = json(&ask().output());
+        assert_eq!(undisturbed["paths"], serde_json::json!([]), "{undisturbed}");
+        let asker = ask();
+        pause(1_500);
+        ip(&["address", "del", "10.9.0.1/24", "dev", "near"]);
+        pause(800);
+        ip(&["address", "add", "10.9.0.1/24", "dev", "near"]);
+        let received = json(&asker.output());
+        let lost = received["lost_packets"].as_u64().unwrap();
+        assert_away(&received, ["10.9.0.1:", "10.9.0.1:"], lost);
+        assert_eq!(received["ended"], "finished by the sender", "{received}");
+
+        // Where the interface is down, the system of the far end keeps a part until it knows the neighbour again.
+        let asker = ask();
+        pause(1_500);
+        ip(&["link", "set", "near", "down"]);
+        pause(800);
+        ip(&["link", "set", "near", "up"]);
+        let received = json(&asker.output());
+        let paths = received["paths"].as_array().unwrap();
+        assert_eq!(paths.len(), 2, "{received}");
+        let count = |value: &Value| value.as_u64().unwrap();
+        let [got, lost, sent] =
+            ["received_packets", "lost_packets", "sent_packets"].map(|name| count(&received[name]));
+        assert_eq!(got + lost, sent, "{received}");
+        assert!(count(&paths[0]["away_packets"]) <= lost, "{received}");
+    });
+}
+
 /// The far end sends, and this end has another address after half a second without one.
 #[test]
 fn a_stream_that_the_far_end_sends_follows_a_new_address() {
@@ -196,6 +255,7 @@ fn a_stream_that_the_far_end_sends_follows_a_new_address() {
                 ["received_packets", "lost_packets"].map(|name| received[name].as_u64().unwrap());
             // What went to the former address is lost: the far end knew nothing of it.
             assert_eq!(received["ended"], "finished by the sender", "{received}");
+            assert_away(&received, ["10.9.0.1:", "10.9.0.77:"], lost);
             assert!((30..250).contains(&lost) && got > 300, "{got} {lost} {received}");
         }
         drop(open);

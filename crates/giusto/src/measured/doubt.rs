@@ -32,6 +32,13 @@ impl RunResult {
             let why = self.unsent_reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
             doubts.push(format!("{whose} did not take {unsent} of {planned} datagrams{why}"));
         }
+        let away: u64 = self.paths.iter().filter_map(|path| path.away_packets).sum();
+        if away as f64 > SKIPPED * planned as f64 {
+            let lost = self.lost_packets.unwrap_or(0);
+            doubts.push(format!(
+                "this end had no address or no route for a time: {away} of the {lost} lost datagrams were sent meanwhile"
+            ));
+        }
         if let (Some(sent), Some(received), Some(lost)) =
             (self.sent_packets, self.received_packets, self.lost_packets)
             // Unsent datagrams of a voice stream keep their sequence numbers: the receiver counts them as lost.

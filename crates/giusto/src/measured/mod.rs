@@ -21,6 +21,7 @@
 
 #[cfg(feature = "system")]
 mod announce;
+mod away;
 #[cfg(feature = "system")]
 mod departures;
 #[cfg(feature = "system")]

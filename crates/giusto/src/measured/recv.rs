@@ -21,6 +21,7 @@ use rand::{TryRng, rngs::SysRng};
 
 use crate::measured::{
     RunError,
+    away::Absences,
     interval::Counts,
     plan::ResolvedPlan,
     result::{
@@ -84,6 +85,7 @@ struct Asked {
     request: SenderConfig,
     roam: Roam,
     again_at: Timestamp,
+    absences: Absences,
 }
 
 impl Asked {
@@ -91,8 +93,13 @@ impl Asked {
     fn look(&mut self, now: Timestamp, socket: &UdpSocket, receiver: &mut Receiver) {
         /// The time between two requests.
         const INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
-        let Some(silence) = receiver.streams().next().map(|(_, stream)| stream.silence(now)) else { return };
+        let Some((_, stream)) = receiver.streams().next() else { return };
+        self.absences.look(now, socket, stream);
+        let (silence, ours) = (stream.silence(now), socket.local_addr());
         let has_moved = self.roam.look(now, socket, silence);
+        if has_moved {
+            self.absences.on_move(ours, stream);
+        }
         if has_moved || silence >= LONG_SILENCE && now >= self.again_at {
             self.again_at = now + INTERVAL;
             receiver.ask_again(now, self.to, self.request.clone());
@@ -161,8 +168,15 @@ impl Reception {
         let config =
             ReceiverConfig { keys, max_streams: 1, max_reverse: 0, ..ReceptionConfig::default().receiver };
         let (to, roam, again_at) = (destination.to, Roam::default(), Timestamp::ZERO);
-        let asked = Some(Asked { to, request: sender, roam, again_at });
+        let asked = Some(Asked { to, request: sender, roam, again_at, absences: Absences::default() });
         Ok(Self { asked, ..Self::over(socket, clock, config)? })
+    }
+
+    /// Adds to the result of the stream that this end has asked for where this end was.
+    pub(super) fn add_absences(&self, result: &mut RunResult) {
+        if let Some(asked) = &self.asked {
+            asked.absences.add_to(result, self.socket.local_addr());
+        }
     }
 
     /// Receives on the calling thread until `stop` is set or `on_event` returns [`Verdict::Stop`]. See
@@ -271,6 +285,7 @@ fn paths(stream: &Stream, summary: &StreamSummary) -> Vec<PathFigures> {
         from: from.to_string(),
         until_s: until.zip(summary.first_arrival).map(|(until, first)| (until - first).as_seconds()),
         received_packets: received - std::mem::replace(&mut before, received).min(received),
+        ..PathFigures::default()
     };
     let mut all: Vec<_> =
         former.iter().map(|past| path(past.from, Some(past.until), past.received_packets)).collect();

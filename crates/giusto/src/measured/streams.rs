@@ -144,5 +144,9 @@ fn measure(
         }
         if end.is_some_and(|end| now >= end) { Verdict::Stop } else { Verdict::Continue }
     })?;
+    if let Some((_, result)) = &mut measured {
+        reception.add_absences(result);
+        result.doubts = result.find_doubts();
+    }
     Ok(measured)
 }

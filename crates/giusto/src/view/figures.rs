@@ -72,7 +72,11 @@ pub(super) fn paths(run: &RunResult) -> Option<Vec<String>> {
     const SHOWN: usize = 8;
     let path = |path: &PathFigures| {
         let until = path.until_s.map_or_else(String::new, |until| format!(" until {until:.1} s"));
-        format!("from {}: {}{until}", path.from, plural(path.received_packets, "datagram", "datagrams"))
+        let end = path.to.as_ref().map_or_else(|| format!("from {}", path.from), |to| format!("to {to}"));
+        let away = path.away_packets.filter(|away| *away > 0);
+        let away =
+            away.map_or_else(String::new, |away| format!(", then {away} lost while this end was away"));
+        format!("{end}: {}{until}{away}", plural(path.received_packets, "datagram", "datagrams"))
     };
     let mut paths: Vec<_> = run.paths.iter().take(SHOWN).map(path).collect();
     let more = run.paths.len().saturating_sub(SHOWN);

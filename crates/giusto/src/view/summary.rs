@@ -246,6 +246,7 @@ mod tests {
             from: from.to_owned(),
             until_s: Some(until_s),
             received_packets,
+            ..PathFigures::default()
         };
         let run = RunResult {
             mtu_bytes: Some(1300),

@@ -101,15 +101,20 @@ pub struct FloodFigures {
     pub dropped_packets: u64,
 }
 
-/// One of the addresses from which a stream came, while it came from there.
+/// One of the addresses between which a stream went, while it did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathFigures {
     /// The address and port.
     pub from: String,
     /// The last arrival from there, in seconds since the first one of the stream.
     pub until_s: Option<f64>,
-    /// Datagrams that arrived from there.
+    /// Datagrams that arrived meanwhile.
     pub received_packets: u64,
+    /// The address and port of this end, if it was this end that moved or was away.
+    pub to: Option<String>,
+    /// Datagrams that the sender sent to it after that, while this end had no such address or no route: they are lost, but not by the
+    /// network. `None` where this end did not move.
+    pub away_packets: Option<u64>,
 }
 
 /// How the MTU of a path was found by probes (RFC 8899).
