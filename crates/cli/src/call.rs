@@ -468,9 +468,10 @@ fn call(
         [only] => *only,
         several => first_listener(several, &settings, stop)?.ok_or_else(|| {
             let far_end = ("listener", "giusto call --listen");
-            match stop.load(Ordering::Relaxed) {
-                true => RunError::Interrupted,
-                false => RunError::NoneAnswers { far_end, addresses },
+            if stop.load(Ordering::Relaxed) {
+                RunError::Interrupted
+            } else {
+                RunError::NoneAnswers { far_end, addresses }
             }
         })?,
     };

@@ -41,7 +41,6 @@ use sources::{Late, LateVoice};
 use super::{
     end::{Live, LiveSide},
     heard::{HeardVoice, VoiceMeter},
-    known::{complete_sent, ratio},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     save::{SaveTarget, VideoSaver},
     side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID},

@@ -123,9 +123,12 @@ pub(super) fn choose(
         [only] => Some(*only),
         all => race(all)?,
     };
-    chosen.ok_or_else(|| match stop.load(Ordering::Relaxed) {
-        true => RunError::Interrupted,
-        false => RunError::NoneAnswers { far_end, addresses: addresses.to_vec() },
+    chosen.ok_or_else(|| {
+        if stop.load(Ordering::Relaxed) {
+            RunError::Interrupted
+        } else {
+            RunError::NoneAnswers { far_end, addresses: addresses.to_vec() }
+        }
     })
 }
 

@@ -65,9 +65,12 @@ impl Client for Streams {
 impl Streams {
     /// The address of the receiver; one that does not answer has no say.
     fn far_end(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<SocketAddr, RunError> {
-        let race = |all: &[SocketAddr]| match self.destination.one_way {
-            true => Ok(first_with_route(all, &self.destination.path)),
-            false => first_receiver(all, &self.destination, stop),
+        let race = |all: &[SocketAddr]| {
+            if self.destination.one_way {
+                Ok(first_with_route(all, &self.destination.path))
+            } else {
+                first_receiver(all, &self.destination, stop)
+            }
         };
         choose(addresses, ("giusto receiver", "giusto recv"), race, stop)
     }

@@ -24,8 +24,9 @@ use giusto_webrtc::{
 use crate::{
     call::{
         heard::HeardVoice,
+        known::{complete_sent, ratio},
         record::distribution_of,
-        side::{REVERSE, complete_sent, ratio},
+        side::REVERSE,
     },
     record::{Distribution, FlowRecord},
 };

@@ -105,15 +105,12 @@ fn run(
     };
     let socket = UdpSocket::connected(to, &config)?;
     let clock = Clock::start();
-    let session = || {
-        Ok::<_, RunError>(probe_source(plan, clock, SysRng.try_next_u32().map_err(RunError::Random)? as u16))
-    };
-    let source = session()?;
+    let source = new_session(plan, clock)?;
     let local = socket.local_addr().ip();
     let answers = Answers::new(source.clone(), to.ip().is_loopback() || to.ip() == local);
     let mut main = Link::new(&socket, answers);
     let check_socket = UdpSocket::connected(to, &config)?;
-    let mut check = Link::new(&check_socket, CountCheck::new(session()?));
+    let mut check = Link::new(&check_socket, CountCheck::new(new_session(plan, clock)?));
 
     let start = clock.now() + RUN_UP;
     let mut flow =
@@ -222,6 +219,11 @@ fn live(sent_packets: u64, answers: &Answers, interval: Option<StampInterval>) -
 }
 
 /// The source of a new session.
+fn new_session(plan: &StampPlan, clock: Clock) -> Result<ProbeSource, RunError> {
+    Ok(probe_source(plan, clock, SysRng.try_next_u32().map_err(RunError::Random)? as u16))
+}
+
+/// The source of a session; `random` makes its identifier.
 fn probe_source(plan: &StampPlan, clock: Clock, random: u16) -> ProbeSource {
     let state = stamp_clock();
     ProbeSource {
