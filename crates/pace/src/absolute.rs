@@ -108,9 +108,7 @@ impl Schedule for AbsoluteTime {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let now = self.clock.clamp(now);
         self.line.ensure_begun(now);
-        let before = self.line.due();
-        self.line.advance(size);
-        self.transmit_time = self.line.due() - before;
+        self.transmit_time = self.line.step(size);
         self.state = State::Sent;
     }
 

@@ -194,10 +194,7 @@ impl Schedule for DifferentialTime {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let now = self.clock.clamp(now);
         self.line.ensure_begun(now);
-        // The steps of the exact line, so that fractions of a nanosecond are not lost.
-        let before = self.line.due();
-        self.line.advance(size);
-        let transmit_time = self.line.due() - before;
+        let transmit_time = self.line.step(size);
         self.state = match self.state {
             State::Ready | State::Sending => {
                 self.transmit_time = transmit_time;

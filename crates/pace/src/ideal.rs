@@ -2,7 +2,7 @@
 
 use core::num::{NonZeroU64, NonZeroU128};
 
-use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, Timestamp};
+use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 const BITS_NANOS_PER_BYTE: u64 = 8 * NANOS_PER_SECOND;
 
@@ -62,6 +62,14 @@ impl IdealLine {
     /// Due time of the next data, rounded up to the nanosecond: never too early.
     pub(super) fn due(&self) -> Timestamp {
         Timestamp::from_nanos(self.nanos.saturating_add(u64::from(self.rest > 0)))
+    }
+
+    /// Counts `size` and returns by how much the due time moves. The sum of the steps is exact: fractions of a nanosecond are
+    /// not lost.
+    pub(super) fn step(&mut self, size: DataSize) -> TimeDelta {
+        let before = self.due();
+        self.advance(size);
+        self.due() - before
     }
 
     /// Counts `size` and returns its duration in nanoseconds, rounded up.

@@ -128,10 +128,7 @@ impl Schedule for SendSleep {
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
         let now = self.clock.clamp(now);
         self.line.ensure_begun(now);
-        // The steps of the exact line, so that fractions of a nanosecond are not lost.
-        let before = self.line.due();
-        self.line.advance(size);
-        let period = self.line.due() - before;
+        let period = self.line.step(size);
         self.state = match self.state {
             State::Sending { since } => State::Sent { sleep: self.sleep_after(now - since, period) },
             // Sent without a request: the sleep grows by its period.

@@ -21,7 +21,7 @@ use super::{
     delay::{DelayConfig, DelayConfigError, DelayEstimator},
     loss::{ByReport, ReportConfig},
     rate::{Aimd, AimdConfig, DelayReading, Observation, RttConfig, WindowedRate, rtt::propagation},
-    settled::Settled,
+    settled::{PROCESS, Settled},
 };
 use crate::{
     controller::Controller,
@@ -272,9 +272,6 @@ impl Controller for Draft {
         Box::new(self.clone())
     }
 }
-
-/// Minimum interval between deadlines. libwebrtc uses the same interval (`goog_cc_factory.cc`, 25 ms).
-const PROCESS: TimeDelta = TimeDelta::from_millis(25);
 
 #[cfg(test)]
 mod tests;

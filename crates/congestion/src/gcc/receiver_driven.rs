@@ -8,7 +8,7 @@ use super::{
     arithmetic::scaled,
     loss::{ByReport, Increase, ReportConfig},
     rate::RttConfig,
-    settled::Settled,
+    settled::{PROCESS, Settled},
 };
 use crate::{
     controller::Controller,
@@ -209,9 +209,6 @@ impl Controller for ReceiverDriven {
         Box::new(self.clone())
     }
 }
-
-/// The threshold rule changes with time: libwebrtc updates it at this interval (`goog_cc_factory.cc`, 25 ms).
-const PROCESS: TimeDelta = TimeDelta::from_millis(25);
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,10 @@ use crate::{
     target::{Cause, Decision},
 };
 
+/// Minimum interval between deadlines, and of the threshold rule, which changes with time: that of libwebrtc
+/// (`goog_cc_factory.cc`, 25 ms).
+pub(super) const PROCESS: TimeDelta = TimeDelta::from_millis(25);
+
 /// The target and its cause.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {

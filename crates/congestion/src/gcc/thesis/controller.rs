@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, Timestamp};
 
 use super::algorithm::{REPORT_INTERVAL, Thesis, ThesisConfig};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     gcc::{
         rate::{RttConfig, rtt::propagation},
-        settled::Settled,
+        settled::{PROCESS, Settled},
     },
     limits::Limits,
     requirements::Requirements,
@@ -143,7 +143,7 @@ impl Controller for ThesisController {
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {
-        self.settled.deadline(TimeDelta::from_millis(25), [Some(self.report_at), None])
+        self.settled.deadline(PROCESS, [Some(self.report_at), None])
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
@@ -188,7 +188,7 @@ impl Controller for ThesisController {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn, PeerTimestamp};
+    use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta};
 
     use super::*;
     use crate::closed_loop::{Scenario, run};
