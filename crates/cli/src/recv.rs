@@ -13,7 +13,7 @@ use giusto_net::{PathOptions, http::TextServer};
 use giusto_session::probe::{
     Counters, Ended, Passive, Receiver, ReceiverConfig, ReceiverEvent, Stream, StreamLimits,
 };
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     live::{self, Awaits, LiveArgs, LivePage},
     printer::Printer,
     run::Run,
-    server::{ServerArgs, Service, StreamsArgs, describe_stream, port_alone},
+    server::{ServerArgs, Service, StreamsArgs, describe_request, port_alone},
     usage::{UsageError, misuse},
 };
 use giusto::{
@@ -165,8 +165,7 @@ impl Run for RecvArgs {
                     }
                 }
                 Some(ReceiverEvent::Reverse(asked)) => {
-                    let rate = asked.request.rate_bps.map(DataRate::from_bps);
-                    let stream = format!("stream of {}", describe_stream(rate, asked.request.size));
+                    let stream = format!("stream of {}", describe_request(&asked.request));
                     service.printer.note(format!("{}: asks for a {stream}", asked.to));
                 }
                 Some(ReceiverEvent::ReverseMoved { from, to }) => {
@@ -352,5 +351,5 @@ fn outside_streams(counters: Counters) -> String {
 
 fn describe(stream: &Stream) -> String {
     let Some(request) = stream.request() else { return "unannounced stream".to_owned() };
-    format!("stream of {}", describe_stream(request.rate_bps.map(DataRate::from_bps), request.size))
+    format!("stream of {}", describe_request(request))
 }

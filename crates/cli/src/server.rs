@@ -10,7 +10,10 @@ use std::{
 
 use clap::Args;
 use giusto_net::{Clock, SocketError, driver::Verdict};
-use giusto_session::probe::Prefixes;
+use giusto_session::probe::{
+    Prefixes,
+    wire::{StreamRequest, TimeKeeping},
+};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use ipnet::IpNet;
 use serde_json::json;
@@ -271,9 +274,21 @@ fn fix_of_binding(error: io::ErrorKind) -> &'static str {
     }
 }
 
-/// The rate and the size of a stream, in words.
+/// The stream that a sender announces, in words.
+pub(crate) fn describe_request(request: &StreamRequest) -> String {
+    let rate = request.rate_bps.map(DataRate::from_bps);
+    match (rate, request.pacing.keeping) {
+        (None, TimeKeeping::Recorded) => with_size("varying rate", request.size),
+        (rate, _) => describe_stream(rate, request.size),
+    }
+}
+
+/// The rate and the size of a stream, in words; without a rate it is as fast as possible.
 pub(crate) fn describe_stream(rate: Option<DataRate>, size: Option<DataSize>) -> String {
-    let rate = rate.map_or("maximum rate".to_owned(), |rate| rate.to_string());
+    with_size(&rate.map_or("maximum rate".to_owned(), |rate| rate.to_string()), size)
+}
+
+fn with_size(rate: &str, size: Option<DataSize>) -> String {
     let size = size.map_or("varying sizes".to_owned(), |size| size.to_string());
     format!("{rate}, {size}")
 }
@@ -288,6 +303,21 @@ mod tests {
     struct Listens {
         #[command(flatten)]
         args: ServerArgs,
+    }
+
+    #[test]
+    fn only_a_stream_without_pacing_is_of_maximum_rate() {
+        let described = |rate_bps, keeping, size| {
+            let mut request = StreamRequest { rate_bps, size, ..StreamRequest::nothing() };
+            request.pacing.keeping = keeping;
+            describe_request(&request)
+        };
+        let size = Some(DataSize::from_bytes(172));
+        assert_eq!(described(None, TimeKeeping::Max, size), "maximum rate, 172 B");
+        assert_eq!(described(None, TimeKeeping::Recorded, size), "varying rate, 172 B");
+        assert_eq!(described(None, TimeKeeping::Recorded, None), "varying rate, varying sizes");
+        assert_eq!(described(Some(64_000), TimeKeeping::Recorded, size), "64 kbit/s, 172 B");
+        assert_eq!(described(Some(64_000), TimeKeeping::default(), size), "64 kbit/s, 172 B");
     }
 
     #[test]
