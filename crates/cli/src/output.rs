@@ -16,6 +16,7 @@ use giusto::{
         interval::Interval,
         live::Results,
         result::{FarEndFigures, ReflectorResult, RunResult},
+        tcp::{TcpInterval, TcpResult},
     },
     view::{
         format::{count, plural, rate, time_us},
@@ -214,6 +215,32 @@ impl Output {
             Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(interval))?),
             Form::Csv => self.row(Record::Interval(&interval)),
         }
+    }
+
+    /// An interval of a TCP load, with its header and its line in the text.
+    pub(crate) fn tcp_interval(
+        &mut self,
+        interval: &TcpInterval,
+        header: &str,
+        line: &str,
+    ) -> anyhow::Result<()> {
+        match self.form {
+            Form::Text => {
+                if !std::mem::replace(&mut self.headed, true) {
+                    self.line(header)?;
+                }
+                self.line(line)
+            }
+            // The result has them.
+            Form::Json => Ok(()),
+            Form::JsonLines => self.line(&serde_json::to_string(&Line::Interval(interval))?),
+            Form::Csv => self.row(Record::TcpInterval(interval)),
+        }
+    }
+
+    /// The result of a TCP load.
+    pub(crate) fn tcp(&mut self, result: &TcpResult, text: &str) -> anyhow::Result<()> {
+        self.other(text, result, Record::TcpResult(result))
     }
 
     /// The results of a session. With `both` directions those of streams are a list in JSON, even if there is only one.

@@ -1,6 +1,9 @@
 //! TCP at the far end: load by the kernel's TCP, and responsiveness under it.
 
-use std::{process::ExitCode, sync::atomic::AtomicBool};
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use clap::Args;
 use giusto_net::TrafficClass;
@@ -12,6 +15,7 @@ use crate::{
     client::explained,
     console,
     live::LivePage,
+    output::{FormArgs, Output, TextArgs},
     path::PathArgs,
     run::Run,
     server::ServerArgs,
@@ -62,9 +66,8 @@ pub(crate) struct TcpClientArgs {
     #[arg(short, long, value_name = "TIME", value_parser = time_from_100_ms)]
     interval: Option<TimeDelta>,
 
-    /// Print one JSON object: the result with its intervals
-    #[arg(short = 'J', long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArgs,
 }
 
 impl Run for TcpClientArgs {
@@ -79,22 +82,19 @@ impl Run for TcpClientArgs {
             path: self.path.options(),
             traffic_class: TrafficClass::from_byte(self.dscp << 2),
         };
-        let (mut printed, shown) = (Ok(true), self.interval.is_some() && !self.json);
-        if shown {
-            printed = console::print_live("   interval s          rate         RTT   resent   window");
-        }
+        let mut output = Output::of_form(&self.form, TextArgs::default());
+        let (mut printed, shown) = (Ok(()), self.interval.is_some());
         let on_interval = |interval: &TcpInterval| {
-            if shown && matches!(printed, Ok(true)) {
-                printed = console::print_live(&line(interval));
+            if shown && printed.is_ok() {
+                printed = output.tcp_interval(interval, HEADER, &line(interval));
+            }
+            if output.is_closed() || printed.is_err() {
+                stop.store(true, Ordering::Relaxed);
             }
         };
         let result = load.run(&addresses, stop, on_interval).map_err(explained)?;
         printed?;
-        if self.json {
-            console::print_json(&result)?;
-        } else {
-            console::print_text(&text(&result))?;
-        }
+        output.tcp(&result, &text(&result))?;
         match &result.failure {
             Some(failure) if failure != "interrupted" => {
                 console::complain(&format!("error: {}: {failure}", result.to));
@@ -104,6 +104,9 @@ impl Run for TcpClientArgs {
         }
     }
 }
+
+/// Above the lines of intervals.
+const HEADER: &str = "   interval s          rate         RTT   resent   window";
 
 fn line(interval: &TcpInterval) -> String {
     let TcpInterval { start_s, end_s, rtt_ms, .. } = *interval;
@@ -147,7 +150,7 @@ fn text(result: &TcpResult) -> String {
     if let Some(failure) = &result.failure {
         lines.push(format!("ended    {failure}"));
     }
-    lines.join("\n") + "\n"
+    lines.join("\n")
 }
 
 #[derive(Debug, Args)]

@@ -258,6 +258,48 @@ fn tcp_load_is_what_the_far_end_received() {
     assert!(message.contains("is `giusto recv --accept tcp` running there?"), "{message}");
 }
 
+#[test]
+fn tcp_load_has_rows_and_lines_as_streams_have() {
+    let listener = Listener::start(&["127.0.0.1:0", "--accept", "tcp"]);
+    let to = listener.address.to_string();
+    let send = |words: &[&str]| {
+        let output = run(&[&["send", &to, "--protocol", "tcp", "-t", "0.5"], words].concat());
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let table = send(&["-i", "0.2", "--csv"]);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let (header, rows) = rows.split_first().unwrap();
+    let column = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let number = |row: &[&str], name: &str| row[column(name)].parse::<f64>().ok();
+    let (result, intervals) = rows.split_last().unwrap();
+    assert!(result[0] == "result" && (2..=3).contains(&intervals.len()), "{table}");
+    assert!(rows.iter().all(|row| row.len() == header.len()), "{table}");
+    let mut at = 0.0;
+    for interval in intervals {
+        assert_eq!((interval[0], number(interval, "start_s")), ("interval", Some(at)), "{table}");
+        assert!(
+            number(interval, "rate_bps") > Some(0.0) && number(interval, "rtt_ms") > Some(0.0),
+            "{table}"
+        );
+        // What only the whole run has.
+        assert_eq!((interval[column("to")], number(interval, "received_bytes")), ("", None), "{table}");
+        at = number(interval, "end_s").unwrap();
+    }
+    assert_eq!((result[column("to")], number(result, "connections")), (&*to, Some(1.0)), "{table}");
+    assert!(number(result, "received_bytes") > Some(0.0), "{table}");
+    assert_eq!(number(result, "rpm"), None, "{table}");
+    // Without -i there is the result alone; each line of JSON is one object.
+    assert_eq!(send(&["--csv"]).lines().count(), 2);
+    let lines = send(&["-i", "0.2", "--json-lines"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (result, intervals) = lines.split_last().unwrap();
+    assert_eq!(result["result"]["intervals"].as_array().map(Vec::len), Some(intervals.len()), "{result}");
+    for (line, own) in intervals.iter().zip(result["result"]["intervals"].as_array().unwrap()) {
+        assert_eq!(&line["interval"], own);
+    }
+}
+
 /// Segments that the kernel sent again, of all connections in the namespace of the calling thread.
 fn resent_segments() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();

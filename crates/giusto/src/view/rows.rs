@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::measured::{
     interval::Interval,
     result::{ReflectorResult, RunResult, StampResult},
+    tcp::{TcpInterval, TcpResult},
 };
 
 /// The columns of streams. Intervals and results have the same: what a kind lacks is empty.
@@ -26,6 +27,10 @@ const REFLECTOR: &str = "record,start_s,end_s,sessions,reflected_packets,unanswe
     malformed_packets,forged_packets,replayed_packets,looped_packets,over_rate_packets,refused_packets,\
     kernel_dropped_packets,refused_dscp_packets";
 
+/// Those of a TCP load.
+const TCP: &str = "record,start_s,end_s,to,connections,rate_bps,received_bytes,rtt_ms,rtt_min_ms,rtt_p50_ms,rtt_max_ms,\
+    retransmitted_segments,window_segments,rpm,foreign_rpm,loaded_rpm,idle_rpm,failed_probes,failure";
+
 /// A row: an interval, or a result.
 #[derive(Debug, Clone, Copy)]
 pub enum Record<'a> {
@@ -37,6 +42,10 @@ pub enum Record<'a> {
     StampResult(&'a StampResult),
     /// The counts of a STAMP reflector.
     ReflectorResult(&'a ReflectorResult),
+    /// An interval of a TCP load.
+    TcpInterval(&'a TcpInterval),
+    /// The result of a TCP load.
+    TcpResult(&'a TcpResult),
 }
 
 /// The names of the columns of `record`, which are the same for intervals and results, as one line of CSV.
@@ -54,6 +63,7 @@ pub const fn header(record: Record<'_>) -> &'static str {
         Record::Interval(Interval::Streams(_)) | Record::Result(_) => STREAM,
         Record::Interval(Interval::Stamp(_)) | Record::StampResult(_) => STAMP,
         Record::Interval(Interval::Reflector(_)) | Record::ReflectorResult(_) => REFLECTOR,
+        Record::TcpInterval(_) | Record::TcpResult(_) => TCP,
     }
 }
 
@@ -64,9 +74,15 @@ pub fn row(record: Record<'_>) -> String {
         Record::Result(run) => (serde_json::to_value(run), run.duration_s),
         Record::StampResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
         Record::ReflectorResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
+        Record::TcpInterval(interval) => (serde_json::to_value(interval), None),
+        Record::TcpResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
     };
     if let Ok(Value::Object(fields)) = &mut json {
-        let kind = if matches!(record, Record::Interval(_)) { "interval" } else { "result" };
+        let kind = if matches!(record, Record::Interval(_) | Record::TcpInterval(_)) {
+            "interval"
+        } else {
+            "result"
+        };
         fields.insert("record".to_owned(), kind.into());
         if let Some(duration_s) = duration_s {
             fields.extend([("start_s".to_owned(), 0.into()), ("end_s".to_owned(), duration_s.into())]);
@@ -91,6 +107,9 @@ fn cell(json: &Value, name: &str) -> String {
     let found = known(&format!("/{name}")).or(quantile).or_else(|| match name {
         "sender" => known("/peer").or_else(|| known("/strategy")),
         "mos" => known("/voice/mos"),
+        "rpm" | "foreign_rpm" | "loaded_rpm" | "idle_rpm" | "failed_probes" => {
+            known(&format!("/responsiveness/{name}"))
+        }
         "one_way_delay_basis" => known("/one_way_delay_ms/basis"),
         _ => match name.split_once('_')? {
             (way, "delay_basis") => known(&format!("/{way}/one_way_delay_ms/basis")),
