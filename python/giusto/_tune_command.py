@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from giusto._tune import Scenarios, Tuning, constants, tune
+from giusto._tune import Tuning, tune
+from giusto._tune_constants import constants
+from giusto._tune_scenarios import Scenarios
 
 _EPILOG = """Examples:
   giusto tune nada --list

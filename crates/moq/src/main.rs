@@ -14,8 +14,8 @@
 //!
 //! # What moq-net 0.3 permits from outside
 //!
-//! - It takes any connection of quinn, by `web_transport_quinn::Session::raw`. Its own `moq-native` does not: there a controller is one of
-//!   quinn's three.
+//! - It takes any connection of quinn, by `web_transport_quinn::Session::raw`. Its own `moq-native` does not: there an option chooses among
+//!   quinn's controllers.
 //! - Its streams have priorities: the newest group goes first. Frames carry their time of capture on the wire.
 //! - A group that is given up is a reset stream. A subscriber also gives up groups older than its `max_age`; the publisher is not told, so
 //!   that `Media` counts their bytes as waiting until quinn runs out of data.

@@ -28,7 +28,7 @@ use crate::{
         record::distribution_of,
         side::REVERSE,
     },
-    record::{Distribution, FlowRecord},
+    record::{Distribution, FlowEnd, FlowRecord},
 };
 
 /// The synchronisation sources of the browser's streams in the record, before they are known.
@@ -91,13 +91,7 @@ pub(super) fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
     flow.lost_packets = count(|stream| stream.lost_packets);
     flow.duplicate_packets = count(|stream| stream.duplicate_packets);
     flow.loss_ratio = ratio(flow.lost_packets, count(|stream| stream.packets));
-    // Its page may have counted last before the end of the call.
-    if let Some(sent) = result.browser.sent_packets {
-        flow.sent_packets = sent.max(flow.received_packets);
-        let headers = result.overhead.as_bytes() as f64 * sent as f64;
-        let bytes = result.browser.samples.back().and_then(|last| last.sent_bytes).unwrap_or(0.0) + headers;
-        flow.sent_rate_bps = bytes * 8.0 / result.duration_s.max(1e-3);
-    }
+    set_sent(flow, &result.browser, result.overhead, result.duration_s);
     for stream in &mut flow.streams {
         let is_video = stream.ssrc == STAND_INS[0];
         let kind = if is_video { Incoming::Video } else { Incoming::Audio };
@@ -105,6 +99,19 @@ pub(super) fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
         stream.ssrc = known.ssrc;
         stream.frame_delay_ms = None;
     }
+}
+
+/// What a browser that sends counts of it. Of one that says nothing it is unknown.
+fn set_sent(flow: &mut FlowRecord, browser: &BrowserFigures, overhead: DataSize, duration_s: f64) {
+    let Some(sent) = browser.sent_packets else {
+        flow.unknown = Some(FlowEnd::Sender);
+        return;
+    };
+    // Its page may have counted last before the end of the call.
+    flow.sent_packets = sent.max(flow.received_packets);
+    let headers = overhead.as_bytes() as f64 * sent as f64;
+    let bytes = browser.samples.back().and_then(|last| last.sent_bytes).unwrap_or(0.0) + headers;
+    flow.sent_rate_bps = bytes * 8.0 / duration_s.max(1e-3);
 }
 
 /// Whether a call that ended so has failed.
@@ -186,6 +193,22 @@ fn set_lost(flow: &mut FlowRecord, of_receiver: Option<i64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_silent_browser_has_sent_is_unknown_not_0() {
+        let mut flow = FlowRecord { received_packets: 10, ..FlowRecord::default() };
+        let overhead = DataSize::from_bytes(40);
+        let mut browser = BrowserFigures::default();
+        set_sent(&mut flow, &browser, overhead, 2.0);
+        assert_eq!(flow.known(FlowEnd::Sender, flow.sent_packets), None);
+
+        let mut flow = FlowRecord { received_packets: 10, ..FlowRecord::default() };
+        browser.sent_packets = Some(9);
+        set_sent(&mut flow, &browser, overhead, 2.0);
+        // More arrived than it had counted; its rate is that of its own counts: 9 headers of 40 B in 2 s.
+        assert_eq!(flow.known(FlowEnd::Sender, flow.sent_packets), Some(10));
+        assert!((flow.sent_rate_bps - 1440.0).abs() < 1e-9, "{}", flow.sent_rate_bps);
+    }
 
     #[test]
     fn packets_under_way_at_the_end_are_not_lost() {
