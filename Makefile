@@ -29,30 +29,32 @@ test-python:
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest
 
-# The GStreamer element is outside the workspace: it needs libgstreamer1.0-dev. Its tests name what else they need.
+# Three stacks of others are outside the workspace. What they share is compiled once.
+STACKS = --target-dir target/stacks
+# The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:
 	@pkg-config --exists gstreamer-1.0 || { echo "SKIPPED giustobwe: libgstreamer1.0-dev is not installed"; exit 0; }; \
 	$(CARGO) fetch --quiet --locked $(GSTREAMER) || { echo "SKIPPED giustobwe: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(GSTREAMER) --check && \
-	$(CARGO) test $(GSTREAMER) --locked --target-dir target/gstreamer && \
-	$(CARGO) clippy $(GSTREAMER) --locked --target-dir target/gstreamer --all-targets -- -D warnings
+	$(CARGO) test $(GSTREAMER) --locked $(STACKS) && \
+	$(CARGO) clippy $(GSTREAMER) --locked $(STACKS) --all-targets -- -D warnings
 
-# The call of two str0m peers is outside the workspace: str0m and its cryptography take a minute and a half of processor time to compile.
+# The call of two str0m peers: str0m and its cryptography take a minute and a half of processor time to compile.
 STR0M = --manifest-path crates/str0m/Cargo.toml
 test-str0m:
 	@$(CARGO) fetch --quiet --locked $(STR0M) || { echo "SKIPPED the call of str0m: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(STR0M) --check && \
-	$(CARGO) test $(STR0M) --locked --target-dir target/str0m && \
-	$(CARGO) clippy $(STR0M) --locked --target-dir target/str0m --all-targets -- -D warnings
+	$(CARGO) test $(STR0M) --locked $(STACKS) && \
+	$(CARGO) clippy $(STR0M) --locked $(STACKS) --all-targets -- -D warnings
 
-# Media over QUIC is outside the workspace: moq-net needs Rust 1.91, and its crates take as long to compile.
+# Media over QUIC: moq-net needs Rust 1.91, and its crates take as long to compile.
 MOQ = --manifest-path crates/moq/Cargo.toml
 test-moq:
 	@$(CARGO) fetch --quiet --locked $(MOQ) || { echo "SKIPPED Media over QUIC: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(MOQ) --check && \
-	$(CARGO) test $(MOQ) --locked --target-dir target/moq && \
-	$(CARGO) clippy $(MOQ) --locked --target-dir target/moq --all-targets -- -D warnings
+	$(CARGO) test $(MOQ) --locked $(STACKS) && \
+	$(CARGO) clippy $(MOQ) --locked $(STACKS) --all-targets -- -D warnings
 
 lint: docs
 	$(CARGO) fmt --all --check

@@ -21,6 +21,7 @@
 
 #[cfg(feature = "system")]
 mod announce;
+#[cfg(feature = "system")]
 mod away;
 #[cfg(feature = "system")]
 mod departures;
