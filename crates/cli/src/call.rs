@@ -2,6 +2,7 @@
 
 #[cfg(feature = "browser")]
 mod browser;
+mod flags;
 mod printed;
 mod protection;
 
@@ -12,14 +13,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
 use giusto::{
     call::{
-        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Encoder, Listener, MediaPlan,
-        PlanError, Repair, SaveTarget, VideoInput, VoiceInput,
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Listener, MediaPlan, PlanError,
+        SaveTarget, VideoInput, VoiceInput,
         race::first_listener,
         run::{ListenerEvent, create_trace},
     },
@@ -28,35 +25,32 @@ use giusto::{
     measured::RunError,
     record::{RunRecord, TimelineOptions},
     replay::SessionLog,
-    scenario::{MOST_VIDEOS, Setting, load_controller},
     view::{html, trace::TraceFile},
     watch::SharedFeed,
     whole_file::{self, Content},
 };
-use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_net::{
     Clock,
     driver::Verdict,
     encoder::{EncoderConfig, EncoderProcess},
 };
 use giusto_session::{call::Protection, media::RateRange};
-use giusto_units::{DataRate, Ecn, TimeDelta};
+use giusto_units::{DataRate, TimeDelta};
 use serde_json::json;
 
 use self::{
+    flags::{EndArgs, MediaArgs, PeerArgs, TALK},
     printed::{live_line, print_record},
-    protection::ProtectionArgs,
 };
 use crate::{
-    args::{self, ecn, quantity, time_above_zero, whole},
-    command_line,
-    console::{self, TableArgs, complain, print_json},
-    live::{Awaits, LiveArgs, LivePage},
-    path::PathArgs,
+    args, command_line,
+    console::{self, complain, print_json},
+    live::{Awaits, LivePage},
     run::Run,
     send::wav_samples,
     usage::{UsageError, misuse},
 };
+pub(crate) use flags::{BrowserArgs, CallerArgs, ListenerArgs};
 
 /// The port of calls: that of RTP (RFC 3551 §8), so that programs which dissect packets recognise it.
 const CALL_PORT: u16 = 5004;
@@ -70,297 +64,11 @@ const LOWEST_ENCODER_RATE: DataRate = DataRate::from_bps(50_000);
 /// Its first rate: the first target of a call.
 const DEFAULT_START_RATE: DataRate = DataRate::from_bps(300_000);
 
-/// The number of records of a listener that are kept for --json.
-const MAX_RECORDS: usize = 1_000;
-
-/// Flags of every end.
-#[derive(Debug, Args)]
-struct EndArgs {
-    /// Highest target rate, headers included; with --listen, of what this end sends if it is asked to [default: 2.5M]
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = rate_above_zero)]
-    max_rate: Option<DataRate>,
-
-    /// Time between two lines of live figures on standard error
-    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = args::time_from_100_ms)]
-    interval: TimeDelta,
-
-    /// Write every event of the first call to this file, .csv or .parquet
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-
-    /// Write an HTML report of the first call to this file
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-
-    #[command(flatten)]
-    tables: TableArgs,
-
-    /// Print one JSON object; with several calls, {"runs": […]}
-    #[arg(short = 'J', long)]
-    json: bool,
-}
-
-/// Flags of an end whose far end is giusto.
-#[derive(Debug, Args)]
-struct PeerArgs {
-    /// End the call after this time without any datagram of the far end
-    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = time_above_zero)]
-    silence: TimeDelta,
-
-    #[command(flatten)]
-    protection: ProtectionArgs,
-
-    /// Capture the datagrams of this end in pcapng, for Wireshark: RTP and RTCP, without their MACs; SRTP as it is
-    #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
-
-    #[command(flatten)]
-    live: LiveArgs,
-}
-
-/// Flags of an end that says what is sent.
-#[derive(Debug, Args)]
-struct MediaArgs {
-    /// Congestion controller, such as gcc:libwebrtc, nada+kappa=0.4 or a file of constants tuned.toml; an unknown name lists all
-    /// [default: gcc:libwebrtc+giusto]
-    #[arg(long, value_name = "NAME", value_parser = load_controller)]
-    controller: Option<Algorithm>,
-
-    /// First target rate [default: 300k]
-    #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
-    start_rate: Option<DataRate>,
-
-    /// Lowest target rate [default: 30k]
-    #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
-    min_rate: Option<DataRate>,
-
-    /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
-    /// rates; it begins again at its end
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    media: Vec<PathBuf>,
-
-    /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
-    /// "bitrate 640000" (bit/s) and "key-frame"
-    #[arg(long, value_name = "COMMAND", conflicts_with = "media")]
-    encoder_command: Option<String>,
-
-    /// Frames per second of H.264 in --media or --encoder-command, which has no timestamps [default: 30]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1000))]
-    frame_rate: Option<u16>,
-
-    /// Feedback of the receiver, if the controller accepts several kinds [default: what it requires]
-    #[arg(long, value_name = "KIND",
-          value_parser = PossibleValuesParser::new(["transport-wide", "rfc8888", "scream-draft", "nada", "remb"])
-              .map(|name| feedback(&name)))]
-    feedback: Option<FeedbackKind>,
-
-    /// Target of the queueing delay, of a controller that has one
-    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
-    delay_target: Option<TimeDelta>,
-
-    /// Repair of lost packets: nack (requested and sent again), flexfec (parity packets), nack+flexfec or none
-    #[arg(long, default_value = "nack", value_name = "KIND",
-          value_parser = PossibleValuesParser::new(["none", "nack", "flexfec", "nack+flexfec"]).try_map(|name| name.parse::<Repair>()))]
-    repair: Repair,
-
-    /// Length of the call [default: 10 s, or that of the scenario; with --browser, until the browser ends it]
-    #[arg(short = 't', long, value_name = "TIME", value_parser = time_above_zero)]
-    duration: Option<TimeDelta>,
-
-    /// Record the input and the output of the controller of the first call, for `giusto replay`
-    #[arg(long, value_name = "FILE")]
-    session_log: Option<PathBuf>,
-}
-
-/// The name of the voice that is made here.
-const TALK: &str = "talk";
-
 /// Samples that are kept in memory. Chosen by us: 17 minutes of 48 kHz and two channels, 200 MB.
 const MAX_VOICE_SAMPLES: u32 = 100_000_000;
 
-/// Real video has no direction but this one.
-const REAL: [&str; 3] = ["media", "encoder_command", "voice"];
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  giusto call --listen 0.0.0.0                     serves calls on port 5004
-  giusto call 192.0.2.7 --controller scream:v2 --max-rate 2M -t 30
-  giusto call 192.0.2.7 --video 2 --audio --bidir --out call.html
-  giusto call 192.0.2.7 --scenario media --json
-  giusto call 192.0.2.7 --session-log call.jsonl && giusto replay call.jsonl
-  giusto call 192.0.2.7 -t 60 --live               shows target, decisions and delays in a browser
-  giusto call --browser --media low.ivf,high.ivf   serves a page that receives the video
-
-The caller sends and the listener receives, unless --reverse or --bidir says otherwise.
-Each end prints the record of the session, in the form of `giusto sim --json`. The ends that wait have flags of their own:
-`giusto call --listen 0.0.0.0 --help`, `giusto call --browser --help`.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub(crate) struct CallerArgs {
-    /// Address of the listener; the port is 5004 if not given
-    #[arg(value_name = "HOST[:PORT]")]
-    target: String,
-
-    /// Serve calls at this address instead; the port is 5004 if not given, 0 for any free one
-    #[arg(long, value_name = "ADDR", exclusive = true)]
-    listen: Option<String>,
-
-    /// Call a browser instead: serves one page by HTTP, to which the video is sent by WebRTC
-    #[arg(long, exclusive = true)]
-    browser: bool,
-
-    #[command(flatten)]
-    media: MediaArgs,
-
-    /// Number of video streams, which share the rate
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u8>(0, MOST_VIDEOS as u64))]
-    video: u8,
-
-    /// Send an audio stream of 20 kbit/s too
-    #[arg(long)]
-    audio: bool,
-
-    /// Send the speech of this WAV file as Opus (24 kbit/s, with in-band FEC, nothing while it is silent); it begins again at its end.
-    /// Without FILE, or for `talk`, a tone in talk spurts. It needs the feature `voice`
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
-    voice: Option<PathBuf>,
-
-    /// Model of the video encoders, as in scenarios: perfect, statistical, trace or hybrid
-    #[arg(long, default_value = "statistical", value_name = "NAME", conflicts_with_all = ["media", "encoder_command"])]
-    encoder: Encoder,
-
-    /// Explicit congestion notification of the media: ect0 for classic ECN, ect1 for L4S (RFC 9331)
-    #[arg(long, default_value = "off", value_name = "ECN",
-          value_parser = PossibleValuesParser::new(["off", "ect0", "ect1"]).map(|name| ecn(&name)))]
-    ecn: Ecn,
-
-    /// Take streams, encoders, controller, limits and times from the media flow of a scenario; its links and other flows are not
-    /// used
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["max_rate", "start_rate", "min_rate", "video", "audio", "encoder",
-          "feedback", "delay_target", "ecn", "repair", "reverse", "bidir", "media", "encoder_command", "frame_rate", "voice"])]
-    scenario: Option<PathBuf>,
-
-    /// With --scenario: this media flow
-    #[arg(long, value_name = "ID", requires = "scenario")]
-    flow: Option<String>,
-
-    /// Change a value of the scenario, as for `giusto sim`; repeatable
-    #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
-    set: Vec<Setting>,
-
-    /// The listener sends, and the caller receives
-    #[arg(short = 'R', long, conflicts_with_all = REAL)]
-    reverse: bool,
-
-    /// Both ends send
-    #[arg(long, conflicts_with = "reverse", conflicts_with_all = REAL)]
-    bidir: bool,
-
-    /// Number of calls at the same time
-    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", conflicts_with = "encoder_command",
-          value_parser = whole::<u16>(1, 1000))]
-    calls: u16,
-
-    /// Random seed of the encoders
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::MAX))]
-    seed: Option<u64>,
-
-    #[command(flatten)]
-    path: PathArgs,
-
-    /// Find the MTU of the path by probes (RFC 8899) while the call lasts; no datagram of this end is fragmented
-    #[arg(long)]
-    mtu_discovery: bool,
-
-    #[command(flatten)]
-    peer: PeerArgs,
-
-    #[command(flatten)]
-    end: EndArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  giusto call --listen 0.0.0.0:5004 --once --save call.ivf")]
-pub(crate) struct ListenerArgs {
-    /// Serve calls at this address; the port is 5004 if not given, 0 for any free one
-    #[arg(long, value_name = "ADDR", required = true)]
-    listen: String,
-
-    /// Save the media of the first call that has real ones: video as .ivf, or as .h264 (H.264 without times); video and the audio of --voice
-    /// in sync as .webm (VP8, VP9) or .mkv (H.264 too)
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-
-    /// End with the first call
-    #[arg(long)]
-    once: bool,
-
-    /// Maximum number of calls at the same time
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 10_000))]
-    max_calls: u16,
-
-    #[command(flatten)]
-    peer: PeerArgs,
-
-    #[command(flatten)]
-    end: EndArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  giusto call --browser --media low.ivf,high.ivf            serves a page that receives the video
-  giusto call --browser --reverse --save camera.webm        serves a page that sends camera and microphone
-  giusto call --browser --reverse --controller gcc:remb     limits them by REMB; otherwise the browser's controller decides")]
-pub(crate) struct BrowserArgs {
-    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
-    #[arg(long, required = true)]
-    browser: bool,
-
-    /// The address of the page and of the media [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-
-    /// The browser sends its camera and its microphone, and receives nothing
-    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "frame_rate", "voice", "session_log", "max_rate",
-          "start_rate", "min_rate", "delay_target"])]
-    reverse: bool,
-
-    /// Both ends send
-    #[arg(long)]
-    bidir: bool,
-
-    /// Send the speech of this WAV file as Opus too, as to other listeners; without FILE, a tone in talk spurts
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
-    voice: Option<PathBuf>,
-
-    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9) or .mkv (H.264 too)
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-
-    #[command(flatten)]
-    media: MediaArgs,
-
-    #[command(flatten)]
-    end: EndArgs,
-}
-
-/// A rate that is not 0.
-fn rate_above_zero(text: &str) -> Result<DataRate, String> {
-    match quantity::<DataRate>(text)? {
-        DataRate::ZERO => Err(format!("must be above 0 bit/s, found \"{text}\"")),
-        rate => Ok(rate),
-    }
-}
-
-fn feedback(name: &str) -> FeedbackKind {
-    match name {
-        "rfc8888" => FeedbackKind::CongestionControl,
-        "scream-draft" => FeedbackKind::ScreamDraft,
-        "nada" => FeedbackKind::Nada,
-        "remb" => FeedbackKind::ReceiverEstimate,
-        _ => FeedbackKind::TransportWide,
-    }
-}
+/// The number of records of a listener that are kept for --json.
+const MAX_RECORDS: usize = 1_000;
 
 /// Runs an end whose far end is giusto, with its settings and its capture, which a call that failed leaves too.
 fn with_peer(

@@ -228,7 +228,7 @@ pub(crate) fn measure(
     Ok(console::status(results.doubts().next().is_some()))
 }
 
-/// What the user can mend is a usage error.
+/// An error that the user can correct is a usage error.
 pub(crate) fn explained(error: RunError) -> anyhow::Error {
     match error {
         RunError::Socket(error @ SocketError::Bind { address, .. }) if !address.ip().is_unspecified() => {

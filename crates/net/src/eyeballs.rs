@@ -201,7 +201,7 @@ mod tests {
 
         let (to, _) = connect_first(&[closed, open, silent], path, limit, &stop).unwrap();
         assert_eq!(to, open);
-        // Where all fail, the last error is told.
+        // If all fail, the error is that of the last attempt.
         let error = connect_first(&[closed, closed], path, limit, &stop).unwrap_err();
         let SocketError::Connect { address, source } = error else { panic!("{error}") };
         assert_eq!((address, source.kind()), (closed, io::ErrorKind::ConnectionRefused));

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::atomic::AtomicBo
 
 use giusto::{
     call::{
-        SaveTarget,
+        Repair, SaveTarget,
         browser::{
             BrowserEvent, BrowserPlan, BrowserRecord, BrowserRunError, CallError, CallEvent, Incoming,
             IncomingFigures, run as call,
@@ -24,7 +24,7 @@ use giusto_session::video::VideoCodec;
 use giusto_units::DataRate;
 
 use super::{
-    BrowserArgs, Repair, is_misuse, live_line, open_trace,
+    BrowserArgs, is_misuse, live_line, open_trace,
     printed::{heard_line, print_record},
     without_timeline,
 };
@@ -122,7 +122,7 @@ fn receiving(
     let estimates = controller.requirements().feedback == FeedbackKind::ReceiverEstimate;
     if args.media.controller.is_some() && !estimates {
         misuse!(
-            "--controller: the browser's own decides with --reverse; here gcc:remb or gcc:rmcat-02 limits it, found {}",
+            "--controller: with --reverse the browser's own controller decides; only gcc:remb or gcc:rmcat-02 can limit it, found {}",
             controller.name()
         );
     }

@@ -56,7 +56,10 @@ pub(crate) mod with_webrtc {
                 "--save: nothing comes from the browser: add --reverse or --bidir",
             ),
             (vec!["--reverse", "--max-rate", "1M"], "--max-rate"),
-            (vec!["--reverse", "--controller", "tempo"], "gcc:remb or gcc:rmcat-02 limits it, found tempo"),
+            (
+                vec!["--reverse", "--controller", "tempo"],
+                "gcc:remb or gcc:rmcat-02 can limit it, found tempo",
+            ),
             (vec!["--reverse", "--save", "a.txt"], "a.txt: unknown kind of file"),
             (vec!["--bidir", "--media", &low, "--save", "a.h264"], "in both directions the video is VP8"),
             (vec!["--media", "missing.ivf"], "missing.ivf"),

@@ -12,7 +12,7 @@ use crate::measured::{
 
 /// The sending side of a protocol: a session that can be held with any far end.
 pub trait Client {
-    /// Measures with a far end until the session is over or `stop` is set, and tells its address: of several, that which answers
+    /// Measures with a far end until the session is over or `stop` is set, and reports its address: of several, that which answers
     /// first (RFC 8305).
     ///
     /// `on_live` is called several times a second from the calling thread, and at the end with the last interval.

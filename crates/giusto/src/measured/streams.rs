@@ -63,7 +63,7 @@ impl Client for Streams {
 }
 
 impl Streams {
-    /// The address of the receiver; one that does not answer has no say.
+    /// The address of the receiver: the first that answers.
     fn far_end(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<SocketAddr, RunError> {
         let race = |all: &[SocketAddr]| {
             if self.destination.one_way {
