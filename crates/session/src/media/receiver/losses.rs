@@ -54,6 +54,8 @@ pub(super) struct LossCounts {
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     missing: BTreeMap<u64, Missing>,
+    /// No packet with a lower number is open.
+    first_open: u64,
     highest: Option<u64>,
     rtt: Rtt,
     /// How long to wait for reordered packets before the first request; zero before any was seen.
@@ -214,7 +216,8 @@ impl Losses {
 
     /// Whether a packet below `number` is missing and may still arrive.
     pub(super) fn is_open_below(&self, number: u64) -> bool {
-        self.missing.range(..number).any(|(_, missing)| missing.state == State::Open)
+        self.first_open < number
+            && self.missing.range(self.first_open..number).any(|(_, missing)| missing.state == State::Open)
     }
 
     /// The RTT, smoothed.
@@ -236,8 +239,8 @@ impl Losses {
         self.forget(now);
         let rtt = self.rtt.smoothed(now);
         let step = self.rtt.timeout(now);
-        for (&number, missing) in self.missing.iter_mut().filter(|(_, missing)| missing.state == State::Open)
-        {
+        let open = self.missing.range_mut(self.first_open..);
+        for (&number, missing) in open.filter(|(_, missing)| missing.state == State::Open) {
             match missing.next_step(now, (number, self.highest, self.reordering), (rtt, step), requests) {
                 (at, Step::GiveUp) if at <= now => {
                     missing.state = State::GivenUp;
@@ -260,7 +263,7 @@ impl Losses {
     /// Handles a restarted numbering: nothing is missing.
     pub(super) fn end(&mut self) {
         self.missing.clear();
-        (self.highest, self.due, self.given_up) = (None, None, None);
+        (self.first_open, self.highest, self.due, self.given_up) = (0, None, None, None);
     }
 
     fn find(&mut self, now: Timestamp, numbers: std::ops::Range<u64>, deadline: Timestamp) {
@@ -270,6 +273,7 @@ impl Losses {
             self.counts.given_up += first - numbers.start;
             self.given_up = self.given_up.max(Some(first - 1));
         }
+        self.first_open = self.first_open.min(first);
         for number in first..numbers.end {
             let missing =
                 Missing { found_at: now, deadline, requested_at: None, requests: 0, state: State::Open };
@@ -296,7 +300,9 @@ impl Losses {
 
     fn reschedule(&mut self, now: Timestamp, requests: Requests) {
         let (rtt, step) = (self.rtt.smoothed(now), self.rtt.timeout(now));
-        let open = self.missing.iter().filter(|(_, missing)| missing.state == State::Open);
+        let open = self.missing.range(self.first_open..);
+        let mut open = open.filter(|(_, missing)| missing.state == State::Open).peekable();
+        self.first_open = open.peek().map_or(u64::MAX, |&(&number, _)| number);
         let next = open.map(|(&number, missing)| {
             missing.next_step(now, (number, self.highest, self.reordering), (rtt, step), requests).0
         });
