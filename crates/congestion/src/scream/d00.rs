@@ -53,34 +53,28 @@ use alloc::boxed::Box;
 
 pub use config::Config;
 
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use self::{
     streams::MediaRates,
     window::{Acknowledged, Window},
 };
 use super::{
-    competing::DelayTarget,
     decided::Decided,
-    flight::Flight,
-    follow::{Follow, Path},
-    losses::Losses,
-    queue_delay::QueueDelay,
+    observed::{self, Observed},
 };
 use crate::{
     controller::Controller,
     feedback::{Extension, Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    target::{Cause, Decision, Signal, Target},
+    target::{Cause, Decision, Target},
 };
 
 /// Minimum interval of its deadlines, however short a frame is.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(25);
 /// Share of the target from which a change of the streams' usable rates is reported as a decision.
 pub(super) const NOTICED: f64 = 0.01;
-/// RTT before the first measurement, for events that are counted once per RTT.
-const FIRST_ROUND_TRIP: f64 = 0.1;
 
 /// SCReAM according to draft-johansson-rmcat-scream-cc-00 with our corrections.
 ///
@@ -89,13 +83,7 @@ const FIRST_ROUND_TRIP: f64 = 0.1;
 pub struct ScreamD00 {
     config: Config,
     decided: Decided,
-    flight: Flight,
-    losses: Losses,
-    queue_delay: QueueDelay,
-    /// `owd`, in seconds.
-    delay: f64,
-    delay_target: DelayTarget,
-    follow: Follow,
+    path: Observed,
     window: Window,
     media: MediaRates,
     /// When the window was last reduced by any event.
@@ -127,16 +115,11 @@ impl ScreamD00 {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRates::new(config, decided.limits(), start);
-        let (min, max) = (config.delay_target.as_seconds(), config.max_delay_target.as_seconds());
+        let targets = [config.delay_target, config.max_delay_target];
         Self {
             config,
             decided,
-            flight: Flight::default(),
-            losses: Losses::default(),
-            queue_delay: QueueDelay::default(),
-            delay: 0.0,
-            follow: Follow::default(),
-            delay_target: DelayTarget::new(min, max, config.compensate, config.evidence),
+            path: Observed::new(targets, config.compensate, config.evidence),
             window: Window::new(config),
             media,
             lowered: None,
@@ -146,41 +129,27 @@ impl ScreamD00 {
 
     /// The estimated queueing delay on the path.
     pub fn queue_delay(&self) -> TimeDelta {
-        TimeDelta::from_seconds_f64(self.delay)
+        TimeDelta::from_seconds_f64(self.path.delay)
     }
 
     /// The queueing delay target.
     #[cfg(test)]
     fn queue_delay_target(&self) -> TimeDelta {
-        TimeDelta::from_seconds_f64(self.delay_target.seconds())
+        TimeDelta::from_seconds_f64(self.path.delay_target())
     }
 
     /// The congestion window.
     #[cfg(test)]
-    fn congestion_window(&self) -> DataSize {
-        DataSize::from_bytes(self.window.bytes() as u64)
-    }
-
-    /// Reduces the window to the received rate while the queueing delay is above its target. The excess is
-    /// queued at the sender, to which the media rates react.
-    fn follow(&mut self, now: Timestamp, rtt: TimeDelta) {
-        let (rtt, delay_target) = (rtt.as_seconds(), self.delay_target.seconds());
-        let path = Path { rtt, delay: self.delay, delay_target };
-        if let Some(enough) = self.follow.on_delay(now, &path).filter(|_| self.config.follow) {
-            self.window.follow(enough.window);
-        }
-    }
-
-    fn rtt(&self) -> f64 {
-        self.flight.rtt().unwrap_or(FIRST_ROUND_TRIP)
+    fn congestion_window(&self) -> giusto_units::DataSize {
+        giusto_units::DataSize::from_bytes(self.window.bytes() as u64)
     }
 
     /// Reacts to losses, marks or source quench if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>, quench: bool) -> bool {
-        let rtt = self.rtt();
+        let rtt = self.path.rtt();
         // At most once per RTT (§9.1.3, RFC 3168 §6.1.2).
         let recent = self.lowered.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
-        let cause = match (self.losses.event(now, rtt), marks) {
+        let cause = match (self.path.losses.event(now, rtt), marks) {
             _ if recent => return false,
             (Some(ratio), _) => Cause::Loss { ratio },
             (None, Some(ratio)) => Cause::Marks { ratio },
@@ -198,7 +167,7 @@ impl ScreamD00 {
 impl Controller for ScreamD00 {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         let now = self.decided.advance(now);
-        self.flight.on_sent(now, packet);
+        self.path.flight.on_sent(now, packet);
         self.window.on_sent(packet.size);
         self.media.on_sent();
     }
@@ -212,35 +181,26 @@ impl Controller for ScreamD00 {
             }
             return;
         }
-        let in_flight = self.flight.bytes();
-        self.window.on_in_flight(now, in_flight, self.rtt());
-        let bytes = self.flight.on_feedback(now, feedback);
-        self.losses.on_packets(now, feedback.packets);
-        let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
-        let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
-        let newest = arrived().max_by_key(|(packet, _)| packet.sent.sequence);
-        if let Some((packet, arrival)) = newest {
-            self.follow.on_packet(packet.sent.at, arrival);
+        let in_flight = self.path.flight.bytes();
+        self.window.on_in_flight(now, in_flight, self.path.rtt());
+        if let Some((packet, arrival)) = observed::highest(feedback) {
+            self.path.follow.on_packet(packet.sent.at, arrival);
         }
-        self.follow.on_arrived(now, size);
-        if let Some((packet, arrival)) = newest
-            && self.flight.on_arrival(now, &packet.sent)
-        {
-            self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();
-            self.follow(now, now.saturating_since(packet.sent.at));
+        let report = self.path.on_feedback(now, feedback);
+        // The excess is queued at the sender, to which the media rates react.
+        if let Some(enough) = report.enough.filter(|_| self.config.follow) {
+            self.window.follow(enough.window);
         }
-        let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
-        let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);
-        if !self.on_congestion(now, marks, quench) {
+        if !self.on_congestion(now, report.marks, quench) {
             self.window.on_acknowledged(&Acknowledged {
-                bytes,
+                bytes: report.bytes,
                 in_flight,
-                delay: self.delay,
-                rtt: self.rtt(),
-                delay_target: self.delay_target.seconds(),
+                delay: self.path.delay,
+                rtt: self.path.rtt(),
+                delay_target: self.path.delay_target(),
             });
         }
-        self.delay_target.on_sample(self.delay, self.losses.event_rate());
+        self.path.adapt();
     }
 
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
@@ -248,18 +208,17 @@ impl Controller for ScreamD00 {
         self.processed = now;
         self.window.validate(now);
         self.on_congestion(now, None, false);
-        if self.flight.gives_up(now) {
+        if self.path.flight.gives_up(now) {
             self.window.on_silence();
             self.media.on_silence();
             self.decided.settle(self.media.bps(), Cause::Silence);
         }
-        let target = self.delay_target.seconds();
-        if let Some(lowered) = self.media.update(now, self.rtt(), queue, self.delay / target) {
+        let delay = self.path.delay / self.path.delay_target();
+        if let Some(lowered) = self.media.update(now, self.path.rtt(), queue, delay) {
             let cause = if lowered {
                 Cause::SenderQueue { waited_ms: self.media.age() * 1e3 }
             } else {
-                let (trend_ms, threshold_ms) = (self.delay * 1e3, target * 1e3);
-                Cause::Delay { signal: Signal::Normal, trend_ms, threshold_ms }
+                self.path.cause()
             };
             self.decided.settle(self.media.bps(), cause);
         }
@@ -311,19 +270,9 @@ impl Controller for ScreamD00 {
         self.media.targets()
     }
 
-    /// Packets are paced at one window per RTT (§9.1.2).
     fn target(&self) -> Target {
-        let media = self.decided.target();
-        let pacing = match self.flight.rtt() {
-            Some(rtt) => DataRate::from_bps((self.window.bytes() * 8.0 / rtt) as u64),
-            None => media,
-        };
-        Target {
-            media,
-            pacing: pacing.max(self.config.min_pacing),
-            padding: DataRate::ZERO,
-            window: Some(self.flight.window(self.window.bytes())),
-        }
+        let window = self.window.bytes();
+        self.path.target(self.decided.target(), self.config.min_pacing, window, window)
     }
 
     fn decision(&self) -> &Decision {

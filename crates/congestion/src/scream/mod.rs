@@ -12,6 +12,7 @@ pub(crate) mod decided;
 pub(crate) mod flight;
 mod follow;
 mod losses;
+mod observed;
 mod queue_delay;
 pub mod rfc8298;
 pub mod v2;

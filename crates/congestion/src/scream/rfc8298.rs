@@ -79,7 +79,7 @@ use alloc::boxed::Box;
 
 pub use config::Config;
 
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use self::{
     media_rate::{Congestion, MediaRate, Moved},
@@ -87,25 +87,20 @@ use self::{
     window::{Acknowledged, Window},
 };
 use super::{
-    competing::DelayTarget,
     decided::Decided,
-    flight::Flight,
-    follow::{Follow, Path},
-    losses::Losses,
-    queue_delay::QueueDelay,
+    follow::Enough,
+    observed::{self, Observed},
 };
 use crate::{
     controller::Controller,
     feedback::{Feedback, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    target::{Cause, Decision, Signal, Target},
+    target::{Cause, Decision, Target},
 };
 
 /// Interval at which the queueing delay is sampled for its trend (§4.1.2), and of the controller's deadlines.
 const SAMPLE: TimeDelta = TimeDelta::from_millis(50);
-/// RTT before the first measurement, for events that are counted once per RTT.
-const FIRST_ROUND_TRIP: f64 = 0.1;
 
 /// SCReAM as specified in RFC 8298.
 ///
@@ -114,12 +109,7 @@ const FIRST_ROUND_TRIP: f64 = 0.1;
 pub struct ScreamRfc8298 {
     config: Config,
     decided: Decided,
-    flight: Flight,
-    losses: Losses,
-    queue_delay: QueueDelay,
-    /// `qdelay`, in seconds.
-    delay: f64,
-    delay_target: DelayTarget,
+    path: Observed,
     trend: Trend,
     window: Window,
     media: MediaRate,
@@ -129,7 +119,6 @@ pub struct ScreamRfc8298 {
     unquiet: Timestamp,
     marked: Option<Timestamp>,
     processed: Timestamp,
-    follow: Follow,
 }
 
 impl ScreamRfc8298 {
@@ -152,15 +141,11 @@ impl ScreamRfc8298 {
         let decided = Decided::new(config.limits);
         let start = decided.target().as_bps() as f64;
         let media = MediaRate::new(config, decided.limits(), start);
-        let (min, max) = (config.delay_target.as_seconds(), config.max_delay_target.as_seconds());
+        let targets = [config.delay_target, config.max_delay_target];
         Self {
             config,
             decided,
-            flight: Flight::default(),
-            losses: Losses::default(),
-            queue_delay: QueueDelay::default(),
-            delay: 0.0,
-            delay_target: DelayTarget::new(min, max, config.compensate, config.evidence),
+            path: Observed::new(targets, config.compensate, config.evidence),
             trend: Trend::new(config.delay_weight),
             window: Window::new(config),
             media,
@@ -169,13 +154,12 @@ impl ScreamRfc8298 {
             unquiet: Timestamp::ZERO,
             marked: None,
             processed: Timestamp::ZERO,
-            follow: Follow::default(),
         }
     }
 
     /// The estimated queueing delay on the path.
     pub fn queue_delay(&self) -> TimeDelta {
-        TimeDelta::from_seconds_f64(self.delay)
+        TimeDelta::from_seconds_f64(self.path.delay)
     }
 
     /// `qdelay_trend`, 0 to 1.
@@ -183,14 +167,10 @@ impl ScreamRfc8298 {
         self.trend.trend()
     }
 
-    fn rtt(&self) -> f64 {
-        self.flight.rtt().unwrap_or(FIRST_ROUND_TRIP)
-    }
-
     /// Reacts to losses or marks if a reaction is due. Returns whether it did.
     fn on_congestion(&mut self, now: Timestamp, marks: Option<f64>) -> bool {
-        let rtt = self.rtt();
-        let lost = self.losses.event(now, rtt);
+        let rtt = self.path.rtt();
+        let lost = self.path.losses.event(now, rtt);
         let recent = self.marked.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
         let cause = if let Some(ratio) = lost {
             self.window.on_loss();
@@ -211,14 +191,8 @@ impl ScreamRfc8298 {
         true
     }
 
-    /// Reduces the window to the received rate while the queueing delay is above its target.
-    fn follow(&mut self, now: Timestamp, rtt: TimeDelta) {
-        if !self.config.follow {
-            return;
-        }
-        let rtt = rtt.as_seconds();
-        let path = Path { rtt, delay: self.delay, delay_target: self.delay_target.seconds() };
-        let Some(enough) = self.follow.on_delay(now, &path) else { return };
+    /// Reduces the window, and the media rate with it, to the received rate.
+    fn follow(&mut self, now: Timestamp, enough: Enough) {
         if self.window.follow(enough.window) {
             self.media.follow(enough.rate);
             self.unquiet = now;
@@ -231,7 +205,7 @@ impl ScreamRfc8298 {
             return;
         }
         self.sampled = now;
-        self.trend.on_sample(self.delay / self.delay_target.seconds());
+        self.trend.on_sample(self.path.delay / self.path.delay_target());
         if self.trend.trend() >= self.config.trend_low {
             self.unquiet = now;
         } else if now.saturating_since(self.unquiet) >= self.config.resume {
@@ -246,11 +220,7 @@ impl ScreamRfc8298 {
         let cause = match moved {
             Moved::Limited => Cause::ApplicationLimited,
             Moved::Down => Cause::SenderQueue { waited_ms: self.queue.oldest.as_millis() },
-            Moved::Up => Cause::Delay {
-                signal: Signal::Normal,
-                trend_ms: self.delay * 1e3,
-                threshold_ms: self.delay_target.seconds() * 1e3,
-            },
+            Moved::Up => self.path.cause(),
         };
         self.decided.settle(self.media.bps(), cause);
     }
@@ -259,8 +229,8 @@ impl ScreamRfc8298 {
 impl Controller for ScreamRfc8298 {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
         let now = self.decided.advance(now);
-        self.flight.on_sent(now, packet);
-        self.window.on_sent(now, packet.size, self.flight.bytes());
+        self.path.flight.on_sent(now, packet);
+        self.window.on_sent(now, packet.size, self.path.flight.bytes());
         self.media.on_sent(packet.size);
     }
 
@@ -269,33 +239,23 @@ impl Controller for ScreamRfc8298 {
         if feedback.packets.is_empty() {
             return;
         }
-        let bytes = self.flight.on_feedback(now, feedback);
-        self.losses.on_packets(now, feedback.packets);
-        let arrived = || feedback.packets.iter().filter_map(|packet| Some((packet, packet.arrival?)));
-        for (packet, arrival) in arrived() {
+        for (packet, arrival) in observed::arrived(feedback) {
             self.media.on_arrival(packet.sent.size);
-            if self.follow.on_packet(packet.sent.at, arrival) && self.config.follow {
+            if self.path.follow.on_packet(packet.sent.at, arrival) && self.config.follow {
                 self.media.on_stall();
             }
         }
-        let size = arrived().fold(DataSize::ZERO, |size, (packet, _)| size + packet.sent.size);
-        self.follow.on_arrived(now, size);
-        // One sample per message, of the highest packet (§4.1.2), unless it is late.
-        if let Some((packet, arrival)) = arrived().max_by_key(|(packet, _)| packet.sent.sequence)
-            && self.flight.on_arrival(now, &packet.sent)
-        {
-            self.delay = self.queue_delay.on_packet(now, packet.sent.at, arrival).as_seconds();
-            self.follow(now, now.saturating_since(packet.sent.at));
+        let report = self.path.on_feedback(now, feedback);
+        if let Some(enough) = report.enough.filter(|_| self.config.follow) {
+            self.follow(now, enough);
         }
-        let marks = arrived().filter(|(packet, _)| packet.ecn == Ecn::Ce).count();
-        let marks = (marks > 0).then(|| marks as f64 / feedback.packets.len() as f64);
         self.sample(now);
-        if !self.on_congestion(now, marks) {
+        if !self.on_congestion(now, report.marks) {
             let ended = self.window.on_acknowledged(&Acknowledged {
-                bytes,
-                in_flight: self.flight.bytes(),
-                delay: self.delay,
-                delay_target: self.delay_target.seconds(),
+                bytes: report.bytes,
+                in_flight: self.path.flight.bytes(),
+                delay: self.path.delay,
+                delay_target: self.path.delay_target(),
                 trend: self.trend.trend(),
             });
             if ended {
@@ -303,7 +263,7 @@ impl Controller for ScreamRfc8298 {
                 self.media.on_congestion();
             }
         }
-        self.delay_target.on_sample(self.delay, self.losses.event_rate());
+        self.path.adapt();
     }
 
     fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
@@ -313,7 +273,7 @@ impl Controller for ScreamRfc8298 {
         self.media.on_queue(queue);
         self.sample(now);
         self.on_congestion(now, None);
-        if self.flight.gives_up(now) {
+        if self.path.flight.gives_up(now) {
             self.window.on_silence();
             self.media.on_silence();
             self.unquiet = now;
@@ -358,18 +318,8 @@ impl Controller for ScreamRfc8298 {
 
     /// The send window is that of §4.1.2.5, the pacing rate that of §4.1.2.6.
     fn target(&self) -> Target {
-        let media = self.decided.target();
-        let allowed = self.window.allowed(self.delay, self.delay_target.seconds());
-        let pacing = match self.flight.rtt() {
-            Some(rtt) => DataRate::from_bps((self.window.bytes() * 8.0 / rtt) as u64),
-            None => media,
-        };
-        Target {
-            media,
-            pacing: pacing.max(self.config.min_pacing),
-            padding: DataRate::ZERO,
-            window: Some(self.flight.window(allowed)),
-        }
+        let allowed = self.window.allowed(self.path.delay, self.path.delay_target());
+        self.path.target(self.decided.target(), self.config.min_pacing, self.window.bytes(), allowed)
     }
 
     fn decision(&self) -> &Decision {

@@ -1,10 +1,12 @@
 //! Behaviour of `scream:d00`.
 
+use giusto_units::{DataSize, Ecn};
+
 use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Scenario, run, run_with},
-    limits::Limits,
+    target::Signal,
 };
 
 fn kind() -> Algorithm {

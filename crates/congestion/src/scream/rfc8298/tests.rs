@@ -1,13 +1,13 @@
 //! Behaviour of `scream:rfc8298`.
 
-use giusto_units::PeerTimestamp;
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp};
 
 use super::*;
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Scenario, run, run_with},
     feedback::PacketReport,
-    limits::Limits,
+    target::Signal,
 };
 
 fn kind() -> Algorithm {
