@@ -34,6 +34,7 @@ mod closed_loop;
 mod constants;
 mod controller;
 pub mod copa;
+mod decided;
 mod drain;
 mod entry;
 mod extremes;

@@ -14,10 +14,11 @@ use super::{
 use crate::{
     acknowledgement::{Acknowledgements, MIN_PACING, PACKET_BOUNDS, ReportIntervals},
     controller::Controller,
+    decided::Decided,
     feedback::{Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
-    scream::{decided::Decided, flight::Flight},
+    scream::flight::Flight,
     target::{Cause, Decision, Target},
 };
 

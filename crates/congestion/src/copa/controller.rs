@@ -10,10 +10,11 @@ use super::{
 use crate::{
     acknowledgement::{MIN_PACING, PACKET_BOUNDS, ReportIntervals},
     controller::Controller,
+    decided::Decided,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
-    scream::{decided::Decided, flight::Flight},
+    scream::flight::Flight,
     target::{Cause, Decision, Signal, Target},
 };
 

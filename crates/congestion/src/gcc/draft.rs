@@ -20,7 +20,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use super::{
     delay::{DelayConfig, DelayConfigError, DelayEstimator},
     loss::{ByReport, ReportConfig},
-    rate::{Aimd, AimdConfig, DelayReading, Observation, RttConfig, WindowedRate, rtt::propagation},
+    rate::{Aimd, AimdConfig, Observation, RttConfig, WindowedRate, rtt::propagation},
     settled::{PROCESS, Settled},
 };
 use crate::{
@@ -144,16 +144,6 @@ impl Draft {
         })
     }
 
-    /// The delay detection, and the current threshold.
-    pub(crate) fn delay(&self) -> DelayReading {
-        let detection = self.delay.detection();
-        DelayReading {
-            signal: detection.signal,
-            trend_ms: detection.trend_ms,
-            threshold_ms: detection.threshold_ms,
-        }
-    }
-
     /// The delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
@@ -174,7 +164,7 @@ impl Draft {
         let arrived = packets.iter().any(|packet| packet.arrival.is_some());
         if arrived {
             let seen = Observation {
-                delay: self.delay(),
+                delay: self.delay.detection(),
                 acknowledged: self.arrived.rate(),
                 ..Observation::default()
             };
@@ -238,21 +228,21 @@ impl Controller for Draft {
             *self = Self::new(self.config).expect(VALIDATED);
             return;
         }
-        let (now, _) = self.settled.advance(now);
+        self.settled.advance(now);
         self.aimd.set_limits(limits.min, limits.max);
         self.reports.set_limits(limits.min, limits.max);
-        self.settled.set_limits(now, limits);
+        self.settled.set_limits(limits);
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
         if !self.settled.has_begun() {
             return;
         }
-        let (now, _) = self.settled.advance(now);
+        self.settled.advance(now);
         let mut fresh = Self::new(self.config).expect(VALIDATED);
         core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = fresh;
-        self.settled.restart(now, self.config.limits);
+        self.settled.restart(self.config.limits);
     }
 
     fn requirements(&self) -> Requirements {

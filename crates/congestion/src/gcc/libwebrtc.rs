@@ -26,11 +26,11 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use super::{
     arithmetic::scaled,
     by_arrival::ByArrival,
-    delay::DelayEstimator,
+    delay::{DelayEstimator, Detection},
     loss::{ByReport, LossModel, LossState, ReportConfig, StandingQueue},
     rate::{
-        Aimd, AimdConfig, ApplicationLimited, Constraint, DelayReading, Observation, ProbeOutcome, ProbeRate,
-        Probing, PushBack, RobustThroughput, rtt::propagation_of,
+        Aimd, AimdConfig, ApplicationLimited, Constraint, Observation, ProbeOutcome, ProbeRate, Probing,
+        PushBack, RobustThroughput, rtt::propagation_of,
     },
     settled::Settled,
 };
@@ -146,16 +146,6 @@ impl Libwebrtc {
         })
     }
 
-    /// The delay detection, and the current threshold.
-    pub(crate) fn delay(&self) -> DelayReading {
-        let detection = self.delay.detection();
-        DelayReading {
-            signal: detection.signal,
-            trend_ms: detection.trend_ms,
-            threshold_ms: detection.threshold_ms,
-        }
-    }
-
     /// The delay-based rate.
     pub fn delay_based(&self) -> DataRate {
         self.aimd.rate()
@@ -213,7 +203,7 @@ impl Libwebrtc {
             let full = self.full_queue(now, packets);
             let signal = if full.is_some() { Signal::OverUse } else { self.delay.signal() };
             let seen = Observation {
-                delay: DelayReading { signal, ..self.delay() },
+                delay: Detection { signal, ..self.delay.detection() },
                 acknowledged,
                 probe,
                 application_limited: limited.is_some(),
@@ -330,7 +320,7 @@ impl Libwebrtc {
             self.note(outcome);
         }
         if self.suppressed && !moved {
-            self.settled.on_suppressed(now);
+            self.settled.on_suppressed();
         }
     }
 
@@ -416,7 +406,7 @@ impl Controller for Libwebrtc {
         self.loss.set_limits(limits.min, limits.max);
         self.aimd.set_limits(limits.min, self.config.aimd.max.max(limits.max));
         self.reports.set_limits(limits.min, limits.max);
-        if self.settled.set_limits(now, limits) {
+        if self.settled.set_limits(limits) {
             self.application_limited.on_estimate(self.settled.target());
         }
         if limits.max != old.max {
@@ -441,7 +431,7 @@ impl Controller for Libwebrtc {
         let fresh = Self::new(self.config.clone()).expect(VALIDATED);
         let old = core::mem::replace(self, fresh);
         self.settled = old.settled;
-        self.settled.restart(now, self.config.limits);
+        self.settled.restart(self.config.limits);
         self.application_limited = old.application_limited;
         self.has_packet_reports = old.has_packet_reports;
         self.has_reports = old.has_reports;

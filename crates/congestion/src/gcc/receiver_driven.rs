@@ -175,9 +175,9 @@ impl Controller for ReceiverDriven {
             *self = Self::new(self.config);
             return;
         }
-        let (now, _) = self.settled.advance(now);
+        self.settled.advance(now);
         self.reports.set_limits(limits.min, limits.max);
-        self.settled.set_limits(now, limits);
+        self.settled.set_limits(limits);
     }
 
     /// The receiver's estimate belongs to the old route: only losses limit the rate until the next estimate.
@@ -185,11 +185,11 @@ impl Controller for ReceiverDriven {
         if !self.settled.has_begun() {
             return;
         }
-        let (now, _) = self.settled.advance(now);
+        self.settled.advance(now);
         let mut fresh = Self::new(self.config);
         core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = fresh;
-        self.settled.restart(now, self.config.limits);
+        self.settled.restart(self.config.limits);
     }
 
     fn requirements(&self) -> Requirements {

@@ -5,6 +5,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::rate::{RttBackOff, RttConfig};
 use crate::{
+    decided::Decided,
     limits::Limits,
     target::{Cause, Decision},
 };
@@ -16,17 +17,11 @@ pub(super) const PROCESS: TimeDelta = TimeDelta::from_millis(25);
 /// The target and its cause.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
-    min: DataRate,
-    max: DataRate,
-    target: DataRate,
-    decision: Decision,
+    decided: Decided,
     config: RttConfig,
     back_off: RttBackOff,
     /// The latest RTT from feedback.
     rtt: TimeDelta,
-    /// The latest time of any call.
-    now: Timestamp,
-    begun: bool,
     /// Time of the last periodic processing.
     processed: Timestamp,
 }
@@ -34,56 +29,36 @@ pub(super) struct Settled {
 impl Settled {
     /// At the start rate.
     pub(super) fn new(limits: Limits, back_off: RttConfig) -> Self {
-        let limits = limits.ordered();
-        let target = limits.start;
         Self {
-            min: limits.min,
-            max: limits.max,
-            target,
-            decision: Decision { from: target, to: target, ..Decision::default() },
+            decided: Decided::new(limits),
             config: back_off,
-            back_off: RttBackOff::new(above(back_off, limits)),
+            back_off: RttBackOff::new(above(back_off, limits.ordered())),
             rtt: TimeDelta::ZERO,
-            now: Timestamp::ZERO,
-            begun: false,
             processed: Timestamp::ZERO,
         }
     }
 
     /// The later of `now` and the latest time of an earlier call, and whether this is the first call.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, bool) {
-        self.now = self.now.max(now);
-        let first = !core::mem::replace(&mut self.begun, true);
-        if first {
-            self.decision.at = self.now;
-        }
-        (self.now, first)
+        let first = !self.decided.has_begun();
+        (self.decided.advance(now), first)
     }
 
     /// Whether there has been any call.
     pub(super) fn has_begun(&self) -> bool {
-        self.begun
+        self.decided.has_begun()
     }
 
     /// Applies new limits to the target. Returns whether it changed.
-    pub(super) fn set_limits(&mut self, now: Timestamp, limits: Limits) -> bool {
-        let limits = limits.ordered();
-        (self.min, self.max) = (limits.min, limits.max);
-        self.back_off.set_floor(above(self.config, limits).floor);
-        let to = self.target.min(self.max).max(self.min);
-        let moved = to != self.target;
-        if moved {
-            self.decision = Decision { at: now, from: self.target, to, cause: Cause::Limit };
-            self.target = to;
-        }
-        moved
+    pub(super) fn set_limits(&mut self, limits: Limits) -> bool {
+        self.back_off.set_floor(above(self.config, limits.ordered()).floor);
+        self.decided.set_limits(limits)
     }
 
     /// Returns to the start rate of `limits` on a new route.
-    pub(super) fn restart(&mut self, now: Timestamp, limits: Limits) {
-        let fresh = Self::new(limits, self.config);
-        let decision = Decision { at: now, from: self.target, to: fresh.target, cause: Cause::RouteChange };
-        *self = Self { decision, now: self.now, begun: true, processed: self.processed, ..fresh };
+    pub(super) fn restart(&mut self, limits: Limits) {
+        let decided = self.decided.restarted(limits);
+        *self = Self { decided, processed: self.processed, ..Self::new(limits, self.config) };
     }
 
     /// Handles a sent packet.
@@ -109,29 +84,19 @@ impl Settled {
 
     /// Changes the target towards `wanted` because of `cause`. Returns whether it changed.
     pub(super) fn settle(&mut self, now: Timestamp, wanted: DataRate, cause: Cause) -> bool {
-        let (rate, cause) = if self.is_too_long() {
-            match self.back_off.update(now, self.target) {
-                Some(step) if step.to < wanted => (step.to, self.cause_of_back_off()),
-                _ if wanted < self.target => (wanted, cause),
-                _ => (self.target, cause),
-            }
-        } else {
-            (wanted, cause)
-        };
-        let to = rate.min(self.max).max(self.min);
-        let cause = if to == rate { cause } else { Cause::Limit };
-        if to == self.target {
-            return false;
+        if !self.is_too_long() {
+            return self.decided.set(wanted, cause);
         }
-        self.decision = Decision { at: now, from: self.target, to, cause };
-        self.target = to;
-        true
+        let target = self.target();
+        match self.back_off.update(now, target) {
+            Some(step) if step.to < wanted => self.decided.set(step.to, self.cause_of_back_off()),
+            _ => self.decided.set(wanted.min(target), cause),
+        }
     }
 
     /// A probe was due but suppressed, and the target did not change.
-    pub(super) fn on_suppressed(&mut self, now: Timestamp) {
-        let rate = self.target;
-        self.decision = Decision { at: now, from: rate, to: rate, cause: Cause::ProbeSuppressed };
+    pub(super) fn on_suppressed(&mut self) {
+        self.decided.explain(Cause::ProbeSuppressed);
     }
 
     /// Handles the periodic processing; see [`deadline`](Self::deadline).
@@ -143,7 +108,7 @@ impl Settled {
     /// than `interval` after the last processing, so that a deadline that cannot be met does not keep the
     /// caller busy.
     pub(super) fn deadline(&self, interval: TimeDelta, others: [Option<Timestamp>; 2]) -> Option<Timestamp> {
-        if !self.begun {
+        if !self.has_begun() {
             return Some(Timestamp::ZERO);
         }
         let [one, other] = others;
@@ -158,12 +123,12 @@ impl Settled {
 
     /// The target.
     pub(super) fn target(&self) -> DataRate {
-        self.target
+        self.decided.target()
     }
 
     /// The latest decision.
     pub(super) fn decision(&self) -> &Decision {
-        &self.decision
+        self.decided.decision()
     }
 
     /// Time of the last periodic processing.

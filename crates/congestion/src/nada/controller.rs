@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     controller::Controller,
+    decided::Decided,
     feedback::{Extension, Feedback, PacketReport, QueueState, SentPacket},
     gcc::rate::{RttBackOff, rtt::propagation},
     limits::Limits,
     nada_report::{RateMode, Report},
     requirements::{FeedbackKind, PacerSettings, Requirements},
-    scream::decided::Decided,
     target::{Cause, Decision, Signal, Target},
 };
 

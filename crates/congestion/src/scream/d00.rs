@@ -59,12 +59,10 @@ use self::{
     streams::MediaRates,
     window::{Acknowledged, Window},
 };
-use super::{
-    decided::Decided,
-    observed::{self, Observed},
-};
+use super::observed::{self, Observed};
 use crate::{
     controller::Controller,
+    decided::Decided,
     feedback::{Extension, Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},

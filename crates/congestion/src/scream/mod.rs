@@ -8,7 +8,6 @@
 
 mod competing;
 pub mod d00;
-pub(crate) mod decided;
 pub(crate) mod flight;
 mod follow;
 mod losses;

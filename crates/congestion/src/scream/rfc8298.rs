@@ -87,12 +87,12 @@ use self::{
     window::{Acknowledged, Window},
 };
 use super::{
-    decided::Decided,
     follow::Enough,
     observed::{self, Observed},
 };
 use crate::{
     controller::Controller,
+    decided::Decided,
     feedback::{Feedback, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},

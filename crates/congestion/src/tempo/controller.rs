@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{
     controller::Controller,
+    decided::Decided,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    scream::decided::Decided,
     target::{Cause, Decision, Signal, Target},
 };
 

@@ -23,7 +23,7 @@
 use giusto_units::{PeerTimestamp, TimeDelta};
 
 use super::filter::FilterOutput;
-use crate::target::Signal;
+use crate::target::{Cause, Signal};
 
 /// Condition for over-use and adaptation of the threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,6 +100,14 @@ pub(crate) struct Detection {
     pub(crate) trend_ms: f64,
     /// The threshold with which it was compared, in milliseconds.
     pub(crate) threshold_ms: f64,
+}
+
+impl Detection {
+    /// It as the cause of a decision.
+    pub(crate) fn cause(self) -> Cause {
+        let Self { signal, trend_ms, threshold_ms } = self;
+        Cause::Delay { signal, trend_ms, threshold_ms }
+    }
 }
 
 /// Compares trends with a threshold.

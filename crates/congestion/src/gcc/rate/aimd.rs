@@ -9,25 +9,14 @@ pub use config::{AimdConfig, Near};
 use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
 use super::{capacity::Capacity, convergence::Convergence};
-use crate::gcc::arithmetic::Forward;
+use crate::gcc::{arithmetic::Forward, delay::Detection};
 use crate::target::{Cause, Decision, Signal};
-
-/// Result of the over-use detector.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct DelayReading {
-    /// The signal.
-    pub(crate) signal: Signal,
-    /// The delay trend, in the detector's scaled milliseconds.
-    pub(crate) trend_ms: f64,
-    /// The threshold with which it was compared, in the same unit.
-    pub(crate) threshold_ms: f64,
-}
 
 /// Input of a rate update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Observation {
     /// The result of the delay detector.
-    pub(crate) delay: DelayReading,
+    pub(crate) delay: Detection,
     /// The received rate, if known.
     pub(crate) acknowledged: Option<DataRate>,
     /// The result of a probe that has just completed.
@@ -128,9 +117,9 @@ impl Aimd {
         let (rate, cause) = match (seen.probe, self.config.unknown) {
             (_, Some(left)) if over_use && seen.acknowledged.is_none() => {
                 self.changed = Some(now);
-                (self.rate * left, delay(seen))
+                (self.rate * left, seen.delay.cause())
             }
-            _ if over_use && !self.may_decrease(now, seen.acknowledged) => (self.rate, delay(seen)),
+            _ if over_use && !self.may_decrease(now, seen.acknowledged) => (self.rate, seen.delay.cause()),
             (Some(probe), _) if !over_use => {
                 self.changed = Some(now);
                 (self.probed(probe, seen.acknowledged), Cause::Probe { rate_bps: probe.as_bps() as f64 })
@@ -152,9 +141,9 @@ impl Aimd {
         self.acknowledged = seen.acknowledged.map_or(self.acknowledged, |rate| rate.as_bps() as f64);
         self.turn(now, seen.delay.signal);
         match self.state {
-            State::Hold => (self.rate, delay(seen)),
-            State::Increase => self.increase(now, seen.application_limited, delay(seen)),
-            State::Decrease => (self.decrease(now), delay(seen)),
+            State::Hold => (self.rate, seen.delay.cause()),
+            State::Increase => self.increase(now, seen.application_limited, seen.delay.cause()),
+            State::Decrease => (self.decrease(now), seen.delay.cause()),
         }
     }
 
@@ -308,12 +297,6 @@ impl Aimd {
         self.changed = Some(now);
         if self.config.over_use_may_raise { rate } else { rate.min(self.rate) }
     }
-}
-
-/// The detector's reading as a cause.
-fn delay(seen: &Observation) -> Cause {
-    let DelayReading { signal, trend_ms, threshold_ms } = seen.delay;
-    Cause::Delay { signal, trend_ms, threshold_ms }
 }
 
 fn within(config: &AimdConfig, rate: f64) -> f64 {

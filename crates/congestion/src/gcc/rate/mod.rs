@@ -31,7 +31,7 @@ pub(crate) mod rtt;
 mod throughput;
 mod windowed;
 
-pub(crate) use aimd::{Aimd, DelayReading, Observation};
+pub(crate) use aimd::{Aimd, Observation};
 pub use aimd::{AimdConfig, Near};
 pub(crate) use application_limited::ApplicationLimited;
 pub use application_limited::ApplicationLimitedConfig;

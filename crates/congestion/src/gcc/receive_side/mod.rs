@@ -28,8 +28,8 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use probes::Probes;
 
 use super::{
-    delay::{DelayConfigError, DelayEstimator, ReceivedPacket},
-    rate::{Aimd, AimdConfig, DelayReading, Observation},
+    delay::{DelayConfigError, DelayEstimator, Detection, ReceivedPacket},
+    rate::{Aimd, AimdConfig, Observation},
 };
 use crate::target::{Cause, Decision, Signal};
 
@@ -240,9 +240,7 @@ impl ReceiveSide {
         if !self.known && (signal != Signal::OverUse || incoming.is_none()) {
             return;
         }
-        let detection = self.delay.detection();
-        let delay =
-            DelayReading { signal, trend_ms: detection.trend_ms, threshold_ms: detection.threshold_ms };
+        let delay = Detection { signal, ..self.delay.detection() };
         let seen = Observation { delay, acknowledged: incoming, ..Observation::default() };
         let decision = self.aimd.update_at_interval(now, &seen);
         self.looked = Some(now);

@@ -42,7 +42,7 @@ use crate::{
     gcc::{
         delay::{Detection, Detector, DetectorConfig, GroupDelta, KalmanTwoState, KalmanTwoStateConfig},
         loss::{ByReport, Increase, ReportConfig},
-        rate::{Aimd, AimdConfig, DelayReading, Observation, WindowedRate},
+        rate::{Aimd, AimdConfig, Observation, WindowedRate},
     },
     target::{Cause, Signal},
 };
@@ -244,8 +244,7 @@ impl Thesis {
 
     /// The latest delay detection as the cause of a decision.
     pub fn delay_cause(&self) -> Cause {
-        let Detection { signal, trend_ms, threshold_ms } = self.detection();
-        Cause::Delay { signal, trend_ms, threshold_ms }
+        self.detection().cause()
     }
 
     /// Number of packets so far whose signal was over-use.
@@ -254,12 +253,11 @@ impl Thesis {
     }
 
     fn move_by_delay(&mut self, now: Timestamp) {
-        let Detection { signal, trend_ms, threshold_ms } = self.detection();
+        let delay = self.detection();
         // §2.2.2.3: "When m(i) is zero, it is considered a stable situation and the old rate is kept."
-        if trend_ms == 0.0 {
+        if delay.trend_ms == 0.0 {
             return;
         }
-        let delay = DelayReading { signal, trend_ms, threshold_ms };
         let acknowledged = self.delay.received.rate();
         self.aimd.update(now, &Observation { delay, acknowledged, ..Observation::default() });
     }

@@ -152,9 +152,9 @@ impl Controller for ThesisController {
             *self = Self::new(&self.config, self.limits);
             return;
         }
-        let now = self.begin(now);
+        self.begin(now);
         self.thesis.set_limits(self.limits.min, self.limits.max);
-        self.settled.set_limits(now, self.limits);
+        self.settled.set_limits(self.limits);
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
@@ -165,7 +165,7 @@ impl Controller for ThesisController {
         let mut fresh = Self::new(&self.config, self.limits);
         core::mem::swap(&mut fresh.settled, &mut self.settled);
         *self = Self { collected_to: self.collected_to, report_at: now + REPORT_INTERVAL, ..fresh };
-        self.settled.restart(now, self.limits);
+        self.settled.restart(self.limits);
     }
 
     fn requirements(&self) -> Requirements {

@@ -11,7 +11,7 @@ fn at(ms: u64) -> Timestamp {
 
 fn seen(signal: Signal, acknowledged: Option<u64>) -> Observation {
     Observation {
-        delay: DelayReading { signal, trend_ms: 1.0, threshold_ms: 12.5 },
+        delay: Detection { signal, trend_ms: 1.0, threshold_ms: 12.5 },
         acknowledged: acknowledged.map(bps),
         ..Observation::default()
     }

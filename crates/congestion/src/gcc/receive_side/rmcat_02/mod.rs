@@ -24,10 +24,7 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use self::{detector::Detector, rate::RateControl};
 use super::{Config, IncomingRate};
-use crate::{
-    gcc::delay::Detection,
-    target::{Cause, Decision, Signal},
-};
+use crate::target::{Cause, Decision, Signal};
 
 /// Interval of updates without over-use (libwebrtc 2014, `remote_bitrate_estimator.h`).
 const INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
@@ -129,16 +126,16 @@ impl Estimator {
     fn update(&mut self, now: Timestamp) -> Option<Decision> {
         let incoming = self.incoming.over(now, WINDOW);
         let detector = self.detector.as_mut()?;
-        let Detection { signal, trend_ms, threshold_ms } = detector.detection();
+        let detection = detector.detection();
         // The threshold follows the region that this update began with, as in libwebrtc 2014.
         let is_near = self.rate.is_near_known_max();
         let from = self.rate.estimate();
-        self.rate.update(now, signal, incoming, detector.noise_variance());
+        self.rate.update(now, detection.signal, incoming, detector.noise_variance());
         detector.set_near_max(is_near);
         let to = self.rate.estimate().filter(|&to| Some(to) != from)?;
         let cause = match from {
             None => Cause::AcknowledgedRate { rate_bps: incoming.as_bps() as f64 },
-            Some(_) => Cause::Delay { signal, trend_ms, threshold_ms },
+            Some(_) => detection.cause(),
         };
         Some(Decision { at: now, from: from.unwrap_or_default(), to, cause })
     }

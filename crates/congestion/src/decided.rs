@@ -33,11 +33,11 @@ impl Decided {
         }
     }
 
-    /// Applies new limits to the target.
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    /// Applies new limits to the target. Returns whether it changed.
+    pub(crate) fn set_limits(&mut self, limits: Limits) -> bool {
         let limits = limits.ordered();
         (self.min, self.max) = (limits.min, limits.max);
-        self.settle(self.target.as_bps() as f64, Cause::Limit);
+        self.set(self.target, Cause::Limit)
     }
 
     /// The state on a new route: at the start rate of `limits`.
@@ -65,13 +65,24 @@ impl Decided {
 
     /// Sets the target to `bps` because of `cause`.
     pub(crate) fn settle(&mut self, bps: f64, cause: Cause) {
-        let rate = DataRate::from_bps(math::round(bps) as u64);
+        self.set(DataRate::from_bps(math::round(bps) as u64), cause);
+    }
+
+    /// Sets the target to `rate` because of `cause`. Returns whether it changed.
+    pub(crate) fn set(&mut self, rate: DataRate, cause: Cause) -> bool {
         let to = rate.min(self.max).max(self.min);
-        if to != self.target {
+        let moves = to != self.target;
+        if moves {
             let cause = if to == rate { cause } else { Cause::Limit };
             self.decision = Decision { at: self.now, from: self.target, to, cause };
             self.target = to;
         }
+        moves
+    }
+
+    /// Explains the present target by `cause`.
+    pub(crate) fn explain(&mut self, cause: Cause) {
+        self.decision = Decision { at: self.now, from: self.target, to: self.target, cause };
     }
 
     /// The media rate.
