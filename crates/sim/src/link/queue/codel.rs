@@ -45,17 +45,7 @@ pub struct OneControl {
 }
 
 impl Discipline for CoDelConfig {
-    fn name(&self) -> &'static str {
-        "CoDel"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(CoDel::new(*self)?))
-    }
+    discipline!("CoDel", |config, _random| CoDel::new(config));
 
     fn validate(&self) -> Result<(), QueueError> {
         let Self { target, interval, max_packet, ecn, .. } = *self;

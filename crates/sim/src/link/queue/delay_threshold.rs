@@ -41,17 +41,7 @@ pub struct HeldOff {
 }
 
 impl Discipline for DelayThresholdConfig {
-    fn name(&self) -> &'static str {
-        "delay threshold"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(DelayThreshold::new(*self)?))
-    }
+    discipline!("delay threshold", |config, _random| DelayThreshold::new(config));
 
     fn validate(&self) -> Result<(), QueueError> {
         let check = Check(self.name());

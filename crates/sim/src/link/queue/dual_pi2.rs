@@ -97,17 +97,7 @@ pub struct DualPi2 {
 }
 
 impl Discipline for DualPi2Config {
-    fn name(&self) -> &'static str {
-        "DualPI2"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(DualPi2::new(*self)?))
-    }
+    discipline!("DualPI2", |config, _random| DualPi2::new(config));
 
     fn validate(&self) -> Result<(), QueueError> {
         let check = Check(self.name());

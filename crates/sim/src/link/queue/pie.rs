@@ -116,17 +116,7 @@ pub struct DelayControl {
 }
 
 impl Discipline for PieConfig {
-    fn name(&self) -> &'static str {
-        "PIE"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(Pie::new(*self, random())?))
-    }
+    discipline!("PIE", |config, random| Pie::new(config, random()));
 
     fn validate(&self) -> Result<(), QueueError> {
         let check = Check(self.name());

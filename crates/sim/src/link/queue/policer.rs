@@ -24,17 +24,7 @@ impl PolicerConfig {
 }
 
 impl Discipline for PolicerConfig {
-    fn name(&self) -> &'static str {
-        "policer"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(Policer::new(*self)?))
-    }
+    discipline!("policer", |config, _random| Policer::new(config));
 
     /// Rate and size of the bucket: `policer, 5 Mbit/s, burst 30 kB`.
     fn describe(&self) -> String {

@@ -95,17 +95,7 @@ pub struct RandomEarly {
 }
 
 impl Discipline for RedConfig {
-    fn name(&self) -> &'static str {
-        "RED"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(Red::new(*self, random())?))
-    }
+    discipline!("RED", |config, random| Red::new(config, random()));
 
     fn validate(&self) -> Result<(), QueueError> {
         let check = Check(self.name());

@@ -35,17 +35,7 @@ impl Default for StepMarkConfig {
 pub type StepMark = FifoQueue<StepMarkConfig>;
 
 impl Discipline for StepMarkConfig {
-    fn name(&self) -> &'static str {
-        "step mark"
-    }
-
-    fn limit(&self) -> Limit {
-        self.limit
-    }
-
-    fn queue(&self, _random: &dyn Fn() -> Random) -> Result<Box<dyn Queue>, QueueError> {
-        Ok(Box::new(StepMark::new(*self)?))
-    }
+    discipline!("step mark", |config, _random| StepMark::new(config));
 
     fn validate(&self) -> Result<(), QueueError> {
         match self.threshold {
