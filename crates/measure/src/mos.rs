@@ -35,7 +35,7 @@ mod quality;
 
 pub use self::{
     codec::{CodecImpairment, MosScale},
-    e_model::{EModel, Rating, Satisfaction, r_to_mos},
+    e_model::{EModel, Rating, r_to_mos},
     quality::{VoicePath, VoiceQuality},
 };
 pub use crate::loss::burst_ratio;

@@ -288,12 +288,6 @@ impl StreamMeter {
         self.gaps.gaps.as_ref()
     }
 
-    /// Arrival gaps minus those of the sender's schedule.
-    #[inline]
-    pub fn schedule_gap_errors(&self) -> &ErrorHistogram {
-        &self.gaps.schedule_errors
-    }
-
     /// The sender's schedule errors: actual minus scheduled send times.
     #[inline]
     pub fn schedule_errors(&self) -> &ErrorHistogram {

@@ -119,12 +119,6 @@ impl DifferentialTime {
         }
     }
 
-    /// The time by which the following sleeps are shortened. Always zero with DT0.
-    #[inline]
-    pub fn lost_time(&self) -> TimeDelta {
-        self.lost
-    }
-
     /// The sleep after a send that ended at `now`. Negative only with DT0 as printed.
     fn sleep_after_send(&mut self, now: Timestamp) -> TimeDelta {
         let transmit_time = self.transmit_time;
@@ -346,6 +340,6 @@ mod tests {
         }
         // At the first sleep no send is known; afterwards every other cycle sleeps for 3 ms.
         assert_eq!(asked, [5, 3, 3]);
-        assert_eq!(schedule.lost_time(), TimeDelta::ZERO);
+        assert_eq!(schedule.lost, TimeDelta::ZERO);
     }
 }

@@ -339,7 +339,6 @@ pub struct CyclePlan {
     payload: DataSize,
     size: DataSize,
     layer: HeaderLayer,
-    ip: IpVersion,
     packets: u32,
     period: TimeDelta,
 }
@@ -395,7 +394,7 @@ impl CyclePlan {
             return Err(PlanError::PeriodTooLong { rate, packets, size, hours });
         }
         let period = rate.time_for(size * u64::from(packets)).unwrap_or(Self::LONGEST_PERIOD);
-        Ok(Self { bps, payload, size, layer, ip, packets, period })
+        Ok(Self { bps, payload, size, layer, packets, period })
     }
 
     /// Datagrams per cycle, at least one.
@@ -404,18 +403,10 @@ impl CyclePlan {
         self.packets
     }
 
-    /// The time from one cycle to the next, rounded up to the nanosecond. [`Self::period_ratio`] is exact.
+    /// The time from one cycle to the next, rounded up to the nanosecond.
     #[inline]
     pub const fn period(&self) -> TimeDelta {
         self.period
-    }
-
-    /// The period in seconds as a fraction in lowest terms: numerator (bits) and denominator (bit/s).
-    #[inline]
-    pub fn period_ratio(&self) -> (u64, u64) {
-        let (bits, bps) = (self.bits_per_cycle(), self.bps.get());
-        let divisor = gcd(bits, bps).max(1);
-        (bits / divisor, bps / divisor)
     }
 
     /// Bits per cycle, at the counted layer.
@@ -455,12 +446,6 @@ impl CyclePlan {
         self.layer
     }
 
-    /// The IP version whose header is counted.
-    #[inline]
-    pub const fn ip_version(&self) -> IpVersion {
-        self.ip
-    }
-
     pub(super) const fn bps(&self) -> NonZeroU64 {
         self.bps
     }
@@ -480,14 +465,6 @@ fn bits_nanos(packets: u32, size: DataSize) -> u128 {
 
 fn clamp_packets(packets: u128) -> u32 {
     u32::try_from(packets).unwrap_or(u32::MAX).max(1)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while let Some(rest) = a.checked_rem(b) {
-        (a, b) = (b, rest);
-    }
-    a
 }
 
 #[cfg(test)]
@@ -575,7 +552,6 @@ mod tests {
         assert_eq!(with(CycleRule::Given(5)).period().to_string(), "8 ms");
         assert_eq!(with(CycleRule::MaxPeriod(TimeDelta::from_millis(20))).packets_per_cycle(), 12);
         assert_eq!(with(CycleRule::MaxPeriod(TimeDelta::ZERO)).packets_per_cycle(), 1);
-        assert_eq!(with(CycleRule::Given(1)).period_ratio(), (1, 625));
         let unpaced = |rule: CycleRule| rule.unpaced_packets(DataSize::from_bytes(1200), IpVersion::V4);
         assert_eq!(unpaced(CycleRule::default()), 13);
         assert_eq!(unpaced(CycleRule::MaxPeriod(TimeDelta::MAX)), 1);

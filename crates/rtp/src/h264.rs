@@ -68,8 +68,6 @@ impl NalType {
     pub const IDR: Self = Self(5);
     /// Sequence parameter set.
     pub const SEQUENCE: Self = Self(7);
-    /// Picture parameter set.
-    pub const PICTURE: Self = Self(8);
     /// Access unit delimiter.
     pub const DELIMITER: Self = Self(9);
 

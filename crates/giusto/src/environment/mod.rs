@@ -201,11 +201,6 @@ impl Environment {
         Self { follows: Some(controller), ..self }
     }
 
-    /// Duration of a step.
-    pub fn step_duration(&self) -> TimeDelta {
-        self.step
-    }
-
     /// Sets the seed, from which the numbers of all later episodes follow.
     pub fn seed(&mut self, seed: u64) {
         self.numbers = numbers(seed);

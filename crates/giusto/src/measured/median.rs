@@ -52,12 +52,6 @@ fn median_number(values: &[&Value]) -> Value {
     Number::from_f64(middle).map_or(Value::Null, Value::Number)
 }
 
-/// The median and the lowest mean opinion score of `runs`; `None` without voice.
-pub fn voice_scores(runs: &[RunResult]) -> Option<(f64, f64)> {
-    let scores = || runs.iter().filter_map(|run| run.voice.as_ref()?.mos);
-    Some((median(scores())?, scores().reduce(f64::min)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,5 @@
 //! The E-model of ITU-T G.107 (06/2015).
 
-use std::fmt;
-
 use giusto_units::{
     TimeDelta,
     math::{exp, hypot, log2, log10, pow, powi},
@@ -268,56 +266,6 @@ pub fn r_to_mos(r_factor: f64) -> f64 {
     }
 }
 
-/// User satisfaction (ITU-T G.109 Table 1; G.107 Table B.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum Satisfaction {
-    /// R below 50: not recommended.
-    NotRecommended,
-    /// R of 50 and more: nearly all users dissatisfied.
-    NearlyAllDissatisfied,
-    /// R of 60 and more: many users dissatisfied.
-    ManyDissatisfied,
-    /// R of 70 and more: some users dissatisfied.
-    SomeDissatisfied,
-    /// R of 80 and more: users satisfied.
-    Satisfied,
-    /// R of 90 and more: users very satisfied.
-    VerySatisfied,
-}
-
-impl Rating {
-    /// User satisfaction on either scale: a wideband rating is converted to 0 to 100 first.
-    pub fn satisfaction(&self) -> Satisfaction {
-        let r_factor = match self.scale {
-            MosScale::Narrowband => self.r_factor,
-            MosScale::WidebandEstimate => self.r_factor / WIDEBAND_DIVISOR,
-        };
-        match r_factor {
-            r if r >= 90.0 => Satisfaction::VerySatisfied,
-            r if r >= 80.0 => Satisfaction::Satisfied,
-            r if r >= 70.0 => Satisfaction::SomeDissatisfied,
-            r if r >= 60.0 => Satisfaction::ManyDissatisfied,
-            r if r >= 50.0 => Satisfaction::NearlyAllDissatisfied,
-            _ => Satisfaction::NotRecommended,
-        }
-    }
-}
-
-impl fmt::Display for Satisfaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::NotRecommended => "not recommended",
-            Self::NearlyAllDissatisfied => "nearly all users dissatisfied",
-            Self::ManyDissatisfied => "many users dissatisfied",
-            Self::SomeDissatisfied => "some users dissatisfied",
-            Self::Satisfied => "users satisfied",
-            Self::VerySatisfied => "users very satisfied",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -339,7 +287,6 @@ mod tests {
         // The value there for a long delay, whose echo no longer adds to the sidetone.
         let found = delayed(1000).rate().simultaneous_impairment;
         assert!((found - published).abs() < 1e-9, "{found}");
-        assert_eq!(rating.satisfaction(), Satisfaction::VerySatisfied);
         assert!(rating.within_permitted_range);
     }
 
@@ -401,10 +348,8 @@ mod tests {
         let rating = call.rate();
         assert_eq!(format!("{:.1} {:.2}", rating.r_factor, rating.mos), "70.5 3.62");
         assert_eq!(format!("{:.1} {:.1}", rating.delay_impairment, rating.equipment_impairment), "3.8 19.0");
-        assert_eq!(rating.satisfaction(), Satisfaction::SomeDissatisfied);
         let rating = EModel { codec: CodecImpairment::G711, ..call }.rate();
         assert_eq!(format!("{:.1} {:.2}", rating.r_factor, rating.mos), "82.5 4.12");
-        assert_eq!(rating.satisfaction(), Satisfaction::Satisfied);
     }
 
     #[test]

@@ -81,14 +81,6 @@ pub struct PacketReception {
 }
 
 impl PacketReception {
-    /// Adds a duplicate: the first arrival time is kept, and a mark on any copy counts (RFC 8888 §3.1).
-    #[inline]
-    pub fn add_duplicate(&mut self, ecn: Ecn) {
-        if ecn == Ecn::Ce {
-            self.ecn = Ecn::Ce;
-        }
-    }
-
     fn from_bits(bits: u16) -> Option<Self> {
         let offset = ArrivalOffset(bits & OFFSET_MASK);
         let ecn = Ecn::from_bits((bits >> ECN_SHIFT) as u8);

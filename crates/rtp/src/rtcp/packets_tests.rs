@@ -314,18 +314,6 @@ fn offsets_are_those_of_rfc_8888() {
     assert_eq!(ArrivalOffset::from_bits(512).arrival(PeerTimestamp::from_nanos(499_999_999)), None);
 }
 
-/// RFC 8888 §3.1: the arrival time of the first copy, and a mark on any copy.
-#[test]
-fn a_mark_on_a_duplicate_counts() {
-    let first = PacketReception { ecn: Ecn::Ect1, offset: ArrivalOffset::from_bits(512) };
-    let mut reception = first;
-    reception.add_duplicate(Ecn::NotEct);
-    assert_eq!(reception, first);
-    reception.add_duplicate(Ecn::Ce);
-    reception.add_duplicate(Ecn::Ect1);
-    assert_eq!(reception, PacketReception { ecn: Ecn::Ce, ..first });
-}
-
 /// The figures of RFC 3550 §6.5 and §6.6, by hand.
 #[test]
 fn names_and_goodbyes_have_the_layout_of_rfc_3550() {

@@ -2,7 +2,7 @@
 //! (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 
 use alloc::vec::Vec;
-use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{PeerTimestamp, Timestamp};
 
 use super::{
     error::RtcpError,
@@ -85,12 +85,6 @@ impl ArrivalTicks {
     #[inline]
     pub const fn ticks(self) -> i32 {
         self.0
-    }
-
-    /// The time since the reference time.
-    #[inline]
-    pub const fn since_reference(self) -> TimeDelta {
-        TimeDelta::from_micros(self.0 as i64 * 250)
     }
 }
 
