@@ -6,8 +6,8 @@ use std::{net::SocketAddr, sync::OnceLock, time::Instant};
 use giusto_congestion::{Algorithm, Limits};
 use giusto_net::{Clock, http::Request};
 use giusto_session::{
-    media::RateRange,
-    video::{SourceFrame, VideoCodec, VideoSource},
+    media::{Frame, RateRange},
+    video::{VideoCodec, VideoSource},
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
@@ -37,7 +37,7 @@ impl VideoSource for Empty {
         None
     }
 
-    fn poll_frame(&mut self, _: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, _: Timestamp) -> Option<Frame> {
         None
     }
 

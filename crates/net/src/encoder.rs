@@ -22,10 +22,8 @@ use std::{
 };
 
 use giusto_session::{
-    media::RateRange,
-    video::{
-        EncoderCommand, LiveVideo, SourceFrame, VideoCodec, VideoError, VideoFrame, VideoReader, VideoSource,
-    },
+    media::{Frame, RateRange},
+    video::{EncoderCommand, LiveVideo, VideoCodec, VideoError, VideoFrame, VideoReader, VideoSource},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -428,7 +426,7 @@ impl VideoSource for EncoderSource {
         self.live.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         self.exchange(now);
         let frame = self.live.poll_frame(now);
         if self.live.is_done() {

@@ -23,8 +23,8 @@ use std::{
 };
 
 use giusto_session::{
-    media::{PLAYOUT_DEADLINE, RateRange},
-    video::{RATE_STEP, SourceFrame, VideoCodec, VideoReader, VideoSource, VideoWriter, media_timestamp},
+    media::{Frame, PLAYOUT_DEADLINE, RateRange},
+    video::{RATE_STEP, VideoCodec, VideoReader, VideoSource, VideoWriter, media_timestamp},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use video::VideoCall;
@@ -72,7 +72,7 @@ impl VideoSource for OnDemand {
         Some(Timestamp::from_nanos(self.frames * 1_000_000_000 / FPS))
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let captured = self.next_frame_at().filter(|&due| due <= now)?;
         self.frames += 1;
         if std::mem::take(&mut self.wants_key) {
@@ -82,12 +82,7 @@ impl VideoSource for OnDemand {
         loop {
             if let Some(frame) = self.reader.poll_frame().unwrap() {
                 let media_timestamp = media_timestamp(Timestamp::ZERO, captured);
-                return Some(SourceFrame {
-                    captured,
-                    media_timestamp,
-                    payload: frame.payload,
-                    key: frame.key,
-                });
+                return Some(Frame { captured, media_timestamp, payload: frame.payload, key: frame.key });
             }
             let mut bytes = [0; 8192];
             let read = self.process.stdout.as_mut().unwrap().read(&mut bytes).unwrap();

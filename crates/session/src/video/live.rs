@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
-use super::{VideoCodec, VideoFrame, VideoSource, source::SourceFrame};
-use crate::media::RateRange;
+use super::{VideoCodec, VideoFrame, VideoSource};
+use crate::media::{Frame, RateRange};
 
 /// Minimum time between two rate commands. Chosen by us: about three frames, and the interval of feedback.
 pub const RATE_INTERVAL: TimeDelta = TimeDelta::from_millis(100);
@@ -57,7 +57,7 @@ pub struct LiveVideo {
     codec: VideoCodec,
     limits: RateRange,
     clock: FrameClock,
-    waiting: VecDeque<SourceFrame>,
+    waiting: VecDeque<Frame>,
     looked_at: Timestamp,
     has_ended: bool,
     is_started: bool,
@@ -104,12 +104,7 @@ impl LiveVideo {
             return;
         }
         let (captured, media_timestamp) = self.clock.on_frame(at, frame.time);
-        self.waiting.push_back(SourceFrame {
-            captured,
-            media_timestamp,
-            payload: frame.payload,
-            key: frame.key,
-        });
+        self.waiting.push_back(Frame { captured, media_timestamp, payload: frame.payload, key: frame.key });
     }
 
     /// The encoder has ended: no more frames are passed in.
@@ -170,7 +165,7 @@ impl VideoSource for LiveVideo {
         }
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         self.looked_at = self.looked_at.max(now);
         self.waiting.front().filter(|frame| frame.captured <= now)?;
         self.waiting.pop_front()

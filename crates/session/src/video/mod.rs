@@ -26,7 +26,7 @@ pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
 use picture_size::h264_dimensions;
 pub use reader::{VideoError, VideoReader};
-pub use source::{FileSource, SourceFrame, VideoSource, media_timestamp};
+pub use source::{FileSource, VideoSource, media_timestamp};
 pub use writer::{VideoWriter, dimensions};
 
 use crate::media::{MAX_FRAME_SIZE, Payload, PayloadHeader};

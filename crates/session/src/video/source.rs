@@ -3,23 +3,10 @@
 use giusto_units::{DataRate, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
 use super::{VIDEO_CLOCK, VideoCodec, clip::Ladder};
-use crate::media::{Payload, RateRange};
+use crate::media::{Frame, RateRange};
 
 /// A source that is asked later than this gives its frames later from then on, without making up for the time. Chosen by us.
 const LATENESS_MAX: TimeDelta = TimeDelta::from_millis(100);
-
-/// An encoded frame of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFrame {
-    /// Capture time.
-    pub captured: Timestamp,
-    /// Its time on the RTP clock of video; it rises, and wraps.
-    pub media_timestamp: u32,
-    /// Its bytes.
-    pub payload: Payload,
-    /// Whether decoding can start with it.
-    pub key: bool,
-}
 
 /// A source of encoded frames whose rate can be changed: files, or an encoder.
 ///
@@ -35,7 +22,7 @@ pub trait VideoSource: std::fmt::Debug + Send {
     fn next_frame_at(&self) -> Option<Timestamp>;
 
     /// The frame that is due, if one is.
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame>;
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame>;
 
     /// Sets its rate from now on, headers not included.
     fn set_target(&mut self, now: Timestamp, rate: DataRate);
@@ -85,7 +72,7 @@ impl VideoSource for FileSource {
         Some(self.due)
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         if now < self.due {
             return None;
         }
@@ -96,7 +83,7 @@ impl VideoSource for FileSource {
         let (frame, step) = self.ladder.next_frame()?;
         let (payload, key) = (frame.payload.clone(), frame.key);
         self.due = captured + step;
-        Some(SourceFrame { captured, media_timestamp: media_timestamp(self.start, captured), payload, key })
+        Some(Frame { captured, media_timestamp: media_timestamp(self.start, captured), payload, key })
     }
 
     fn set_target(&mut self, _: Timestamp, rate: DataRate) {

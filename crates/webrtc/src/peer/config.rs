@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use giusto_congestion::{Controller, FeedbackKind, gcc::receive_side};
 use giusto_session::{
-    media::PLAYOUT_DEADLINE,
-    video::{SourceFrame, VideoCodec, VideoSource},
+    media::{Frame, PLAYOUT_DEADLINE},
+    video::{VideoCodec, VideoSource},
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 
@@ -92,7 +92,7 @@ pub trait VoiceSource: std::fmt::Debug + Send {
     fn next_packet_at(&self) -> Option<Timestamp>;
 
     /// The packet that is due, if one is.
-    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame>;
+    fn poll_packet(&mut self, now: Timestamp) -> Option<Frame>;
 }
 
 /// The random values of a call. None may be used twice, except the certificate.

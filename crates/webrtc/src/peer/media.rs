@@ -3,7 +3,7 @@
 use giusto_congestion::Controller;
 use giusto_session::{
     media::{
-        Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, Frame, KeyFrameRequest, MediaReceiver, MediaReceiverConfig,
+        Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, KeyFrameRequest, MediaReceiver, MediaReceiverConfig,
         MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat, PayloadHeader, RateRange,
         RepairConfig, SourceFigures, StreamRepair, pacer_config,
     },
@@ -156,11 +156,9 @@ impl BrowserPeer {
             if voice.next_packet_at().is_none_or(|at| at > now) {
                 return;
             }
-            let Some(packet) = voice.poll_packet(now) else { return };
-            let first = *self.first_voice.get_or_insert(packet.media_timestamp);
-            let media_timestamp = packet.media_timestamp.wrapping_sub(first);
-            let frame =
-                Frame { captured: packet.captured, media_timestamp, payload: packet.payload, key: false };
+            let Some(mut frame) = voice.poll_packet(now) else { return };
+            let first = *self.first_voice.get_or_insert(frame.media_timestamp);
+            frame.media_timestamp = frame.media_timestamp.wrapping_sub(first);
             if self.endpoint.push_frame(now, VOICE_STREAM, frame).is_err() {
                 self.counters.refused_frames += 1;
             }
@@ -176,7 +174,7 @@ impl BrowserPeer {
             // Discards may have asked for a key frame.
             self.drain_events(now);
             let Some(source) = &mut self.source else { return };
-            let Some(frame) = source.poll_frame(now) else { return };
+            let Some(mut frame) = source.poll_frame(now) else { return };
             if !is_wanted {
                 self.endpoint.skip_frame(now, 0);
                 source.on_skipped(now);
@@ -184,8 +182,7 @@ impl BrowserPeer {
                 continue;
             }
             let (key, first) = (frame.key, *self.first_timestamp.get_or_insert(frame.media_timestamp));
-            let media_timestamp = frame.media_timestamp.wrapping_sub(first);
-            let frame = Frame { captured: frame.captured, media_timestamp, payload: frame.payload, key };
+            frame.media_timestamp = frame.media_timestamp.wrapping_sub(first);
             if self.endpoint.push_frame(now, 0, frame).is_ok() {
                 self.counters.frames += 1;
                 self.counters.key_frames += u64::from(key);

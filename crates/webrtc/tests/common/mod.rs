@@ -17,8 +17,8 @@ use giusto_rtp::{
     vp8::Vp8Descriptor,
 };
 use giusto_session::{
-    media::{Payload, RateRange},
-    video::{SourceFrame, VideoCodec, VideoSource, media_timestamp},
+    media::{Frame, Payload, RateRange},
+    video::{VideoCodec, VideoSource, media_timestamp},
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
@@ -79,7 +79,7 @@ impl VideoSource for Counting {
         Some(self.due)
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         if now < self.due {
             return None;
         }
@@ -92,7 +92,7 @@ impl VideoSource for Counting {
         let size = self.rate.size_in(Self::INTERVAL).as_bytes() as usize;
         let payload = Payload::from(Self::bytes(self.next, size));
         let media_timestamp = media_timestamp(Timestamp::ZERO, captured);
-        Some(SourceFrame { captured, media_timestamp, payload, key: std::mem::take(&mut self.key) })
+        Some(Frame { captured, media_timestamp, payload, key: std::mem::take(&mut self.key) })
     }
 
     fn set_target(&mut self, _: Timestamp, rate: DataRate) {

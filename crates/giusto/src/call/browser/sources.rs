@@ -1,8 +1,8 @@
 //! The media that a call sends once its browser has come.
 
 use giusto_session::{
-    media::RateRange,
-    video::{SourceFrame, VideoCodec, VideoSource},
+    media::{Frame, RateRange},
+    video::{VideoCodec, VideoSource},
 };
 use giusto_sim::traffic::encoder::MediaSource;
 use giusto_units::{DataRate, Timestamp};
@@ -38,7 +38,7 @@ impl VideoSource for Late {
         }
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         if self.source.is_none() {
             self.source = self.input.source(now, self.first).ok();
         }
@@ -46,7 +46,7 @@ impl VideoSource for Late {
         let frame = source.poll_frame(now)?;
         let payload = source.take_payload()?;
         let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
-        Some(SourceFrame { captured, media_timestamp, payload, key })
+        Some(Frame { captured, media_timestamp, payload, key })
     }
 
     fn set_target(&mut self, now: Timestamp, rate: DataRate) {
@@ -94,7 +94,7 @@ impl VoiceSource for LateVoice {
         self.source.as_ref().map_or(Some(Timestamp::ZERO), MediaSource::next_frame_at)
     }
 
-    fn poll_packet(&mut self, now: Timestamp) -> Option<SourceFrame> {
+    fn poll_packet(&mut self, now: Timestamp) -> Option<Frame> {
         if self.source.is_none() {
             self.source = crate::call::voice::Voice::new(self.input.clone(), now).ok();
         }
@@ -102,7 +102,7 @@ impl VoiceSource for LateVoice {
         let frame = source.poll_frame(now)?;
         let payload = source.take_payload()?;
         let (captured, media_timestamp) = (frame.captured, frame.media_timestamp);
-        Some(SourceFrame { captured, media_timestamp, payload, key: false })
+        Some(Frame { captured, media_timestamp, payload, key: false })
     }
 }
 
@@ -117,7 +117,7 @@ impl VoiceSource for LateVoice {
         None
     }
 
-    fn poll_packet(&mut self, _: Timestamp) -> Option<SourceFrame> {
+    fn poll_packet(&mut self, _: Timestamp) -> Option<Frame> {
         let _ = &self.input;
         None
     }
