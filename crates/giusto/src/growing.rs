@@ -17,7 +17,7 @@ const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 
 /// A file that holds all whole items up to the latest flush, even if the process is killed.
 #[derive(Debug)]
-pub(super) struct Growing {
+pub(crate) struct Growing {
     path: PathBuf,
     content: Content,
     /// `None` after an error, or at the maximum size.
@@ -31,7 +31,7 @@ pub(super) struct Growing {
 
 impl Growing {
     /// Opens a file, whose head is to be written.
-    pub(super) fn create(path: &Path, content: Content, max_bytes: u64) -> Result<Self, WriteError> {
+    pub(crate) fn create(path: &Path, content: Content, max_bytes: u64) -> Result<Self, WriteError> {
         let file = FreshFile::open(path);
         let file = file.map_err(|source| WriteError::io(path, content, source))?;
         Ok(Self {
@@ -47,18 +47,18 @@ impl Growing {
     }
 
     /// The head has been written: a file of which no more is written leaves an earlier one of its name.
-    pub(super) fn end_head(&mut self) -> Result<(), WriteError> {
+    pub(crate) fn end_head(&mut self) -> Result<(), WriteError> {
         let ended = self.file.as_mut().map_or(Ok(()), FreshFile::end_head);
+        let ended = self.failed.take().map_or(ended, Err);
         ended.map_err(|source| WriteError::io(&self.path, self.content, source))
     }
 
     /// Appends `item`, or ends the file if that would make it too large.
-    pub(super) fn write(&mut self, now: Timestamp, item: &[u8]) {
+    pub(crate) fn write(&mut self, now: Timestamp, item: &[u8]) {
         let Some(file) = &mut self.file else { return };
         if self.bytes + item.len() as u64 > self.max_bytes {
             self.is_cut = true;
-            self.failed = file.flush().err();
-            self.file = None;
+            self.stop();
             return;
         }
         let mut written = file.write_all(item);
@@ -68,17 +68,48 @@ impl Growing {
             written = written.and_then(|()| file.flush());
         }
         if let Err(error) = written {
-            self.failed = Some(error);
-            self.file = None;
+            self.fail(error);
         }
     }
 
-    /// Completes the file. Returns its path, and what is to be said about it.
-    pub(super) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
-        let flushed = self.file.take().map_or(Ok(()), FreshFile::close);
-        if let Err(source) = self.failed.map_or(flushed, Err) {
-            return Err(WriteError::io(&self.path, self.content, source));
+    /// Whether more can be written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ends the file before the run ends.
+    pub(crate) fn stop(&mut self) {
+        if let Some(Err(error)) = self.file.take().map(|mut file| file.flush()) {
+            self.fail(error);
         }
+    }
+
+    /// Keeps the first error and stops writing: a full disk does not stay full.
+    pub(crate) fn fail(&mut self, error: io::Error) {
+        self.failed.get_or_insert(error);
+        self.file = None;
+    }
+
+    /// Completes the file: the first error since the beginning, if there was one.
+    pub(crate) fn close(&mut self) -> Result<(), WriteError> {
+        let closed = self.file.take().map_or(Ok(()), FreshFile::close);
+        let closed = self.failed.take().map_or(closed, Err);
+        closed.map_err(|source| WriteError::io(&self.path, self.content, source))
+    }
+
+    /// Completes the file. Returns its path, and what is to be said about it.
+    pub(crate) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
+        self.close()?;
         let (path, max) = (self.path.display(), self.max_bytes);
         let note = format!("{path} ends early: it has reached its maximum size, {max} B");
         let note = self.is_cut.then_some(note);

@@ -41,6 +41,8 @@ mod fresh_file;
 #[cfg(test)]
 mod generated;
 #[cfg(feature = "system")]
+mod growing;
+#[cfg(feature = "system")]
 pub mod interval;
 #[cfg(feature = "system")]
 pub mod link;

@@ -21,8 +21,8 @@ use giusto_sim::{
 use giusto_units::{TimeDelta, Timestamp};
 use serde_json::{Value, json};
 
-use super::growing::Growing;
 use crate::{
+    growing::Growing,
     record::DecisionRecord,
     text::decision::decision_in_words,
     trace::TraceNames,

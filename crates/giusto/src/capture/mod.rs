@@ -2,7 +2,6 @@
 
 mod call;
 mod chrome;
-mod growing;
 mod outputs;
 mod pcapng;
 mod tap;

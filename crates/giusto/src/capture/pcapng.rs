@@ -11,8 +11,10 @@ use std::{
 
 use giusto_units::{Ecn, Timestamp};
 
-use super::growing::Growing;
-use crate::whole_file::{Content, WriteError};
+use crate::{
+    growing::Growing,
+    whole_file::{Content, WriteError},
+};
 
 /// The maximum size of a capture.
 const MAX_BYTES: u64 = 4_000_000_000;

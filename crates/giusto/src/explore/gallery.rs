@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::ExploreError;
-use crate::scenario::{Document, Knob, Lesson, ScenarioError, Setting, Step};
+use crate::scenario::{Document, Lesson, ScenarioError};
 
 /// A scenario of the gallery.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,81 +16,11 @@ pub struct Entry {
     pub sentence: String,
     /// The lesson that it teaches.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lesson: Option<Guide>,
-}
-
-/// A lesson, as the page shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Guide {
-    /// A few words.
-    pub title: String,
-    /// What the reader should find out.
-    pub question: String,
-    /// Answers to choose from.
-    pub guesses: Vec<String>,
-    /// The number of the right one, from 1.
-    pub right: u32,
-    /// What the first run shows.
-    pub seen: String,
-    /// Charts and figures.
-    pub charts: Vec<String>,
-    /// Figures that are compared.
-    pub figures: Vec<String>,
-    /// Simulated seconds that pass in one second of the moving picture, at first.
-    pub speed: f64,
-    /// What the reader can turn.
-    pub knobs: Vec<Turn>,
-    /// What the reader can try, in order: a text, the settings, and what is seen then.
-    pub steps: Vec<(String, Settings, String)>,
-    /// What the charts show, and why.
-    pub answer: String,
-    /// A command for the reader's own network.
-    pub command: String,
+    pub lesson: Option<Lesson>,
 }
 
 /// Paths and values, as in a [`Side`](super::Side).
 pub type Settings = Vec<(String, String)>;
-
-/// A knob of a lesson.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Turn {
-    /// A few words.
-    pub name: String,
-    /// Its positions: a text, and the settings.
-    pub positions: Vec<(String, Settings)>,
-}
-
-impl From<Lesson> for Guide {
-    fn from(lesson: Lesson) -> Self {
-        // What a step expects is for `giusto sim` and tests.
-        let settings = |step: &Step| -> Settings {
-            let own = step.settings.iter().filter(|setting| setting.path != "expect");
-            own.map(|Setting { path, value }| (path.clone(), value.clone())).collect()
-        };
-        let knob = |Knob { name, positions }| Turn {
-            name,
-            positions: positions.iter().map(|own| (own.text.clone(), settings(own))).collect(),
-        };
-        Self {
-            steps: lesson
-                .steps
-                .iter()
-                .map(|own| (own.text.clone(), settings(own), own.seen.clone()))
-                .collect(),
-            knobs: lesson.knobs.into_iter().map(knob).collect(),
-            title: lesson.title,
-            question: lesson.question,
-            guesses: lesson.guesses,
-            right: lesson.right,
-            seen: lesson.seen,
-            charts: lesson.charts,
-            figures: lesson.figures,
-            speed: lesson.speed,
-            answer: lesson.answer,
-            command: lesson.command,
-        }
-    }
-}
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
@@ -221,7 +151,7 @@ pub fn entries() -> Vec<Entry> {
     let entry = |(name, text): &(&str, &str)| {
         let document = Document::parse(text, name).ok();
         let sentence = document.as_ref().and_then(Document::description).unwrap_or_default();
-        let lesson = document.and_then(|document| document.lesson().ok().flatten()).map(Guide::from);
+        let lesson = document.and_then(|document| document.lesson().ok().flatten());
         Entry { name: (*name).to_owned(), sentence, lesson }
     };
     SCENARIOS.iter().map(entry).collect()

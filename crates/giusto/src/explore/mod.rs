@@ -34,4 +34,4 @@ pub use answer::{Asked, Explorer, MAX_RUNS, MAX_SEEDS, Question, Side, Sketch, U
 pub use controls::{Control, Group, Kind, Slider, controls};
 pub use error::ExploreError;
 pub use film::Film;
-pub use gallery::{Entry, Guide, Settings, Turn, built_in, entries, load};
+pub use gallery::{Entry, Settings, built_in, entries, load};

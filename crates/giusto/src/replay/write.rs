@@ -1,7 +1,6 @@
 //! Writes session logs.
 
 use std::{
-    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,19 +9,17 @@ use giusto_congestion::{
     Controller, Decision, Probe, Target,
     log::{Answer, Call, Log, Logged},
 };
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, Timestamp};
 
 use super::{
     event::{Event, Message, SessionInfo},
     wire::{Head, Item, Packets},
 };
 use crate::{
-    fresh_file::FreshFile,
+    growing::Growing,
     whole_file::{Content, WriteError},
 };
 
-/// The longest time between two flushes, by the session's clock: what a killed process can lose.
-const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 /// The default maximum size of a file: about a day of a call at 1 Mbit/s.
 pub const DEFAULT_MAX_BYTES: u64 = 2_000_000_000;
 
@@ -88,28 +85,20 @@ impl SessionLog {
     ///
     /// [`WriteError`] names the path and the fix.
     pub fn create_limited(path: &Path, info: &SessionInfo, max_bytes: u64) -> Result<Self, WriteError> {
-        let failed = |source| WriteError::io(path, Content::SESSION_LOG, source);
-        let file = FreshFile::open(path).map_err(failed)?;
         let mut writer = Writer {
-            path: path.to_owned(),
-            file: Some(file),
-            failed: None,
+            // Its last line, which says why it ends, may go beyond the maximum.
+            file: Growing::create(path, Content::SESSION_LOG, u64::MAX)?,
             packets: Packets::default(),
             line: Vec::new(),
             lines: 0,
-            bytes: 0,
             max_bytes,
             is_cut: false,
             now: Timestamp::ZERO,
-            flushed: Timestamp::ZERO,
             last: None,
         };
         writer.write(&Head::from(info));
-        let ended = writer.file.as_mut().map_or(Ok(()), FreshFile::end_head);
-        match writer.failed.take().or(ended.err()) {
-            Some(source) => Err(failed(source)),
-            None => Ok(Self(Arc::new(Mutex::new(writer)))),
-        }
+        writer.file.end_head()?;
+        Ok(Self(Arc::new(Mutex::new(writer))))
     }
 
     /// Records the input and the output of `controller`. A log records one controller.
@@ -127,18 +116,13 @@ impl SessionLog {
             if !writer.is_cut {
                 writer.end("session ended");
             }
-            if let Some(Err(error)) = writer.file.take().map(FreshFile::close) {
-                writer.fail(error);
-            }
-            match writer.failed.take() {
-                Some(source) => Err(WriteError::io(&writer.path, Content::SESSION_LOG, source)),
-                None => Ok(Written {
-                    path: writer.path.clone(),
-                    lines: writer.lines,
-                    bytes: writer.bytes,
-                    is_cut: writer.is_cut,
-                }),
-            }
+            writer.file.close()?;
+            Ok(Written {
+                path: writer.file.path().to_owned(),
+                lines: writer.lines,
+                bytes: writer.file.bytes(),
+                is_cut: writer.is_cut,
+            })
         })
     }
 
@@ -179,43 +163,35 @@ fn event(call: &Call<'_>) -> Option<Event> {
 
 #[derive(Debug)]
 struct Writer {
-    path: PathBuf,
-    /// `None` after the end.
-    file: Option<FreshFile>,
-    /// The first error.
-    failed: Option<io::Error>,
+    file: Growing,
     packets: Packets,
     /// Kept to reuse the allocation.
     line: Vec<u8>,
     lines: u64,
-    bytes: u64,
     max_bytes: u64,
     is_cut: bool,
     now: Timestamp,
-    flushed: Timestamp,
     last: Option<(Target, Decision, Vec<DataRate>)>,
 }
 
 impl Writer {
     fn on_event(&mut self, now: Timestamp, event: &Event) {
-        if self.file.is_none() {
+        if !self.file.is_open() {
             return;
         }
         self.now = self.now.max(now);
         let line = self.packets.line(now, event);
         self.write(&line);
-        if self.bytes >= self.max_bytes {
+        if self.file.bytes() >= self.max_bytes {
             self.is_cut = true;
             self.end("maximum size reached");
-            self.file = None;
-        } else if now.saturating_since(self.flushed) >= FLUSH_INTERVAL {
-            self.flush();
+            self.file.stop();
         }
     }
 
     /// Writes what has changed of an answer.
     fn on_answer(&mut self, now: Timestamp, answer: &Answer<'_>) {
-        if self.file.is_none() {
+        if !self.file.is_open() {
             return;
         }
         let Answer { target, decision, stream_targets, .. } = *answer;
@@ -240,35 +216,20 @@ impl Writer {
     fn end(&mut self, why: &str) {
         let line = (self.now.as_nanos(), Item::End(self.lines, why.to_owned()));
         self.write(&line);
-        self.flush();
     }
 
     fn write(&mut self, line: &impl serde::Serialize) {
-        let Some(file) = &mut self.file else { return };
+        if !self.file.is_open() {
+            return;
+        }
         self.line.clear();
-        let written = serde_json::to_writer(&mut self.line, line).map_err(io::Error::from).and_then(|()| {
-            self.line.push(b'\n');
-            file.write_all(&self.line)
-        });
-        match written {
+        match serde_json::to_writer(&mut self.line, line) {
             Ok(()) => {
-                self.lines += 1;
-                self.bytes += self.line.len() as u64;
+                self.line.push(b'\n');
+                self.file.write(self.now, &self.line);
+                self.lines += u64::from(self.file.is_open());
             }
-            Err(error) => self.fail(error),
+            Err(error) => self.file.fail(error.into()),
         }
-    }
-
-    fn flush(&mut self) {
-        self.flushed = self.now;
-        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
-            self.fail(error);
-        }
-    }
-
-    /// Keeps the first error and stops writing: a full disk does not stay full.
-    fn fail(&mut self, error: io::Error) {
-        self.failed.get_or_insert(error);
-        self.file = None;
     }
 }

@@ -1,9 +1,11 @@
 //! Guided lessons: a question about a scenario, changes to try, and the answer.
 
+use serde::{Serialize, Serializer};
+
 use super::setting::Setting;
 
 /// The lesson that a scenario file teaches: its `[lesson]` table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lesson {
     /// A few words.
     pub title: String,
@@ -32,7 +34,7 @@ pub struct Lesson {
 }
 
 /// A knob with its positions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Knob {
     /// A few words.
     pub name: String,
@@ -50,4 +52,14 @@ pub struct Step {
     /// The settings that make it of the file. The last one gives the expectations that hold with the change, in place of those of the
     /// file.
     pub settings: Vec<Setting>,
+}
+
+/// As the page reads it: the text, the settings, and what is seen then, which positions of knobs do not have. What a step expects is
+/// for `giusto sim` and tests.
+impl Serialize for Step {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let settings = self.settings.iter().filter(|setting| setting.path != "expect");
+        let settings: Vec<_> = settings.map(|Setting { path, value }| (path, value)).collect();
+        (&self.text, settings, &self.seen).serialize(serializer)
+    }
 }
