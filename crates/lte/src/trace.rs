@@ -17,12 +17,12 @@ use rand::RngExt;
 use crate::{
     bearer::{Bearer, BearerConfig},
     carrier::Carrier,
-    city::{CityConfig, CityError, fading},
+    city::{CityConfig, CityError, environment},
     mac::{Channel, Delivered, Downlink, DownlinkConfig, Population, RadioUser, Uplink, UplinkConfig},
     radio::{
         fading::Profile,
-        layout::{CELLS, Layout, Point},
-        link::{Direction, LinkModel},
+        layout::{CELLS, Point},
+        link::Direction,
         propagation::Deployment,
     },
     terminal::{Environment, MOVE_MS, Terminal, noise_per_block_mw},
@@ -137,13 +137,7 @@ impl TraceConfig {
     ///
     /// [`CityError::Range`] names the first setting that is not.
     pub fn validate(&self) -> Result<(), CityError> {
-        let number = |setting, value: f64, low: f64, high: f64, unit: &str| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            let range = format!("{low} to {high}{unit}");
-            Err(CityError::Range { setting, range, found: format!("{value}{unit}") })
-        };
+        let number = CityError::within;
         // More is above the capacity of a cell with this user in it, and the other users would pile up.
         let (setting, most) = match self.direction {
             Direction::Downlink => ("load of a cell down", 12.0),
@@ -298,9 +292,7 @@ impl Run {
         let (down, up) = (DownlinkConfig::default(), UplinkConfig::default());
         let carrier = Carrier::downlink(down.blocks);
         let deployment = config.deployment.clone();
-        let fading = fading(config.profile, &deployment, carrier, &mut stream("fading"));
-        let layout = Layout::hexagonal(deployment.inter_site_distance_m);
-        let environment = Environment { layout, deployment, fading, model: LinkModel::new() };
+        let environment = environment(config.profile, deployment, carrier, &mut stream("fading"));
         let cells = match config.direction {
             Direction::Downlink => Cells::Down(Box::new(Downlink::new(down, &environment, stream("blocks")))),
             Direction::Uplink => Cells::Up(Box::new(Uplink::new(up, &environment, stream("blocks")))),

@@ -129,6 +129,23 @@ pub enum CityError {
     Call(String),
 }
 
+impl CityError {
+    /// Whether the value of a setting is from `low` to `high`.
+    pub(crate) fn within(
+        setting: &'static str,
+        value: f64,
+        low: f64,
+        high: f64,
+        unit: &str,
+    ) -> Result<(), Self> {
+        if (low..=high).contains(&value) {
+            return Ok(());
+        }
+        let range = format!("{low} to {high}{unit}");
+        Err(Self::Range { setting, range, found: format!("{value}{unit}") })
+    }
+}
+
 impl CityConfig {
     /// Checks that every setting is within its range.
     ///
@@ -136,13 +153,7 @@ impl CityConfig {
     ///
     /// [`CityError::Range`] names the first setting that is not.
     pub fn validate(&self) -> Result<(), CityError> {
-        let number = |setting, value: f64, low: f64, high: f64, unit: &str| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            let range = format!("{low} to {high}{unit}");
-            Err(CityError::Range { setting, range, found: format!("{value}{unit}") })
-        };
+        let number = CityError::within;
         let Deployment { inter_site_distance_m, speed_mps, carrier_hz, .. } = self.deployment;
         number("users per cell", self.users_per_cell, 0.0, 50.0, "")?;
         number("speed", speed_mps * 3.6, 0.0, 250.0, " km/h")?;

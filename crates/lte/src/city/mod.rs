@@ -11,5 +11,5 @@ mod run;
 pub use config::{CityConfig, CityError, FileTransfers, Opposite, RADIO_ROUND_TRIP};
 pub use measures::{CallMeasures, CityFigures, RadioFigures, percentile};
 pub use people::{Call, CallPlan, CallTotals, Person, Workload};
-pub(crate) use run::fading;
+pub(crate) use run::environment;
 pub use run::{City, CityCounters};

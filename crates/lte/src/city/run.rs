@@ -156,9 +156,7 @@ impl<'a> City<'a> {
         let stream = |part: &str| random::stream(seed, &format!("lte: {part}"));
         let carrier = Carrier::downlink(config.downlink.blocks.max(config.uplink.blocks));
         let deployment = config.deployment.clone();
-        let fading = fading(config.profile, &deployment, carrier, &mut stream("fading"));
-        let layout = Layout::hexagonal(deployment.inter_site_distance_m);
-        let environment = Environment { layout, deployment, fading, model: LinkModel::new() };
+        let environment = environment(config.profile, deployment, carrier, &mut stream("fading"));
         let has = |direction| config.direction == direction || config.opposite == Opposite::Radio;
         let downlink = has(Direction::Downlink)
             .then(|| Downlink::new(config.downlink, &environment, stream("downlink blocks")));
@@ -569,14 +567,14 @@ impl<'a> City<'a> {
     }
 }
 
-/// The fading of all users of `carrier`.
-pub(crate) fn fading(
+/// What all users of `carrier` share.
+pub(crate) fn environment(
     profile: Profile,
-    deployment: &Deployment,
+    deployment: Deployment,
     carrier: Carrier,
     random: &mut Random,
-) -> Fading {
-    Fading::new(
+) -> Environment {
+    let fading = Fading::new(
         profile,
         deployment.speed_mps,
         deployment.carrier_hz,
@@ -585,7 +583,9 @@ pub(crate) fn fading(
         FADING_SAMPLES * step_ms(deployment.doppler_hz()),
         FADING_TRACES,
         random,
-    )
+    );
+    let layout = Layout::hexagonal(deployment.inter_site_distance_m);
+    Environment { layout, deployment, fading, model: LinkModel::new() }
 }
 
 fn release(bodies: &mut [Body], free: &mut Vec<u32>, body: BodyId) -> Body {
