@@ -63,6 +63,7 @@ mod rto;
 mod scoreboard;
 mod sender;
 mod settings;
+mod stats;
 mod transmission;
 
 #[cfg(test)]
@@ -73,5 +74,6 @@ pub use application::{Application, ShortFlows};
 pub use control::Algorithm;
 pub use receiver::{Receiver, ReceiverStats};
 pub use rto::{RtoEstimator, RtoFloor};
-pub use sender::{Sender, TcpStats, Transfer};
+pub use sender::Sender;
 pub use settings::{Settings, SettingsError};
+pub use stats::{TcpStats, Transfer};

@@ -1,13 +1,13 @@
 //! The sending end of a connection.
 
 use giusto_units::{Ecn, TimeDelta, Timestamp};
-use serde::Serialize;
 
 use super::{
     application::Application,
     control::CongestionControl,
     rto::RtoEstimator,
     settings::{Settings, SettingsError},
+    stats::{TcpStats, Transfer},
     transmission::{Outgoing, Transmission},
 };
 use crate::{
@@ -53,60 +53,6 @@ enum State {
     /// Data phase.
     Open,
     Done,
-}
-
-/// A completed transfer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Transfer {
-    /// Size in data bytes.
-    pub bytes: u64,
-    /// Start: transmission of the SYN, or write to an open connection.
-    pub start: Timestamp,
-    /// End: acknowledgement of the last byte.
-    pub end: Timestamp,
-}
-
-/// State and counters of a [`Sender`]. Counters include all its connections.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct TcpStats {
-    /// Congestion window in bytes.
-    pub window: u64,
-    /// Slow start threshold in bytes; `None` before the first congestion event.
-    pub threshold: Option<u64>,
-    /// Estimated number of bytes in flight (RFC 6675 §4).
-    pub pipe: u64,
-    /// Smoothed RTT; `None` before the first sample.
-    pub smoothed_rtt: Option<TimeDelta>,
-    /// Retransmission timeout.
-    pub rto: TimeDelta,
-    /// Data bytes acknowledged.
-    pub acknowledged: u64,
-    /// Data segments sent, retransmissions included.
-    pub segments: u64,
-    /// Data segments retransmitted.
-    pub retransmitted: u64,
-    /// Retransmission timeouts of data.
-    pub timeouts: u64,
-    /// Timeouts that F-RTO found to be spurious.
-    pub spurious_timeouts: u64,
-    /// Tail loss probes sent.
-    pub probes: u64,
-    /// Retransmission timeouts of SYNs.
-    pub syn_timeouts: u64,
-    /// Fast recoveries entered.
-    pub fast_recoveries: u64,
-    /// Reductions of the window by loss, timeout or ECN mark.
-    pub reductions: u64,
-    /// Reductions of the window by ECN mark.
-    pub ecn_reductions: u64,
-    /// Connections opened or attempted.
-    pub connections: u64,
-    /// Transfers completed.
-    pub transfers: u64,
-    /// Total duration of the completed transfers.
-    pub transfer_time: TimeDelta,
-    /// The last completed transfer.
-    pub last_transfer: Option<Transfer>,
 }
 
 impl Sender {
@@ -168,7 +114,6 @@ impl Sender {
 
     /// Returns the current state and counters.
     pub fn stats(&self) -> TcpStats {
-        let counts = self.transmission.counts();
         let rto = match &self.state {
             State::Opening { rto, .. } => rto,
             _ => self.transmission.rto(),
@@ -179,20 +124,12 @@ impl Sender {
             pipe: self.transmission.pipe(),
             smoothed_rtt: rto.smoothed(),
             rto: rto.timeout(),
-            acknowledged: counts.acknowledged,
-            segments: counts.segments,
-            retransmitted: counts.retransmitted,
-            timeouts: counts.timeouts,
-            spurious_timeouts: counts.spurious_timeouts,
-            probes: counts.probes,
             syn_timeouts: self.syn_timeouts,
-            fast_recoveries: counts.fast_recoveries,
-            reductions: counts.reductions,
-            ecn_reductions: counts.ecn_reductions,
             connections: u64::from(self.connection),
             transfers: self.transfers,
             transfer_time: self.transfer_time,
             last_transfer: self.last_transfer,
+            ..self.transmission.counts()
         }
     }
 

@@ -18,22 +18,9 @@ use super::{
     rto::RtoEstimator,
     scoreboard::Scoreboard,
     settings::Settings,
+    stats::TcpStats,
 };
 use crate::traffic::segment::{Flags, Segment};
-
-/// Counters of the data phase over all connections.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) acknowledged: u64,
-    pub(super) segments: u64,
-    pub(super) retransmitted: u64,
-    pub(super) timeouts: u64,
-    pub(super) spurious_timeouts: u64,
-    pub(super) probes: u64,
-    pub(super) fast_recoveries: u64,
-    pub(super) reductions: u64,
-    pub(super) ecn_reductions: u64,
-}
 
 /// A data segment to send.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +51,7 @@ pub(super) struct Transmission {
     board: Scoreboard,
     settings: Settings,
     segment: u64,
-    counts: Counts,
+    counts: TcpStats,
     last_sent: Timestamp,
     /// With pacing: when the next segment may leave.
     paced_until: Timestamp,
@@ -105,7 +92,7 @@ impl Transmission {
             board: Scoreboard::new(segment),
             settings,
             segment,
-            counts: Counts::default(),
+            counts: TcpStats::default(),
             last_sent: Timestamp::ZERO,
             paced_until: Timestamp::ZERO,
             rto,
@@ -195,7 +182,8 @@ impl Transmission {
         Timestamp::earliest([self.timer, self.tail_probe.due, self.reorder_due, paced])
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    /// The counters of the data phase over all connections; the rest of it is the sender's.
+    pub(super) fn counts(&self) -> TcpStats {
         self.counts
     }
 
