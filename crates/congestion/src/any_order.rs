@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone)]
-enum Call {
+pub(crate) enum Call {
     Sent(SentPacket),
     Feedback(Message),
     Timeout(QueueState),
@@ -25,7 +25,7 @@ enum Call {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Message {
+pub(crate) struct Message {
     packets: Vec<PacketReport>,
     in_flight: u64,
     extension: Option<Extension>,
@@ -58,16 +58,16 @@ fn possible() -> impl Strategy<Value = Call> {
 }
 
 /// Mostly within a few seconds, sometimes anything.
-fn time() -> impl Strategy<Value = u64> {
+pub(crate) fn time() -> impl Strategy<Value = u64> {
     prop_oneof![9 => 0u64..20_000_000_000, 1 => any::<u64>()]
 }
 
-fn size() -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0u64..1500, 1 => any::<u64>()]
+fn bytes(usual: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![9 => 0..usual, 1 => any::<u64>()]
 }
 
 fn packet() -> impl Strategy<Value = SentPacket> {
-    (0u64..200, time(), size(), size(), prop::option::of(0_u32..8)).prop_map(
+    (0u64..200, time(), bytes(1500), bytes(100_000), prop::option::of(0_u32..8)).prop_map(
         |(sequence, at, size, in_flight, probe)| SentPacket {
             sequence,
             at: Timestamp::from_nanos(at),
@@ -105,7 +105,7 @@ fn message() -> impl Strategy<Value = Message> {
         prop::option::of(any::<u64>()),
         prop::option::of(any::<(bool, f64, u64)>()),
     );
-    (reports, size(), any::<bool>(), rest).prop_map(
+    (reports, bytes(100_000), any::<bool>(), rest).prop_map(
         |(packets, in_flight, quench, (rtt, loss, estimate, nada))| {
             let quench = quench.then_some(Extension::SourceQuench);
             let nada = nada.map(|(ramps_up, signal_ms, bps)| {
@@ -117,12 +117,12 @@ fn message() -> impl Strategy<Value = Message> {
     )
 }
 
-fn call() -> impl Strategy<Value = Call> {
+pub(crate) fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         4 => packet().prop_map(Call::Sent),
         4 => message().prop_map(Call::Feedback),
         4 => prop::collection::vec(stream(), 0..5).prop_map(Call::Streams),
-        4 => (size(), any::<i64>()).prop_map(|(size, oldest)| Call::Timeout(QueueState {
+        4 => (bytes(100_000), any::<i64>()).prop_map(|(size, oldest)| Call::Timeout(QueueState {
             size: DataSize::from_bytes(size),
             oldest: TimeDelta::from_nanos(oldest),
         })),
@@ -131,7 +131,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
+pub(crate) fn limits() -> impl Strategy<Value = Limits> {
     let rate = || prop_oneof![4 => 0u64..20_000_000, 1 => any::<u64>()];
     (rate(), rate(), rate()).prop_map(|(min, start, max)| {
         let [min, start, max] = [min, start, max].map(DataRate::from_bps);
@@ -164,7 +164,7 @@ fn places() -> impl Strategy<Value = Vec<(u8, f64)>> {
     prop::collection::vec((any::<u8>(), prop_oneof![1 => Just(0.0), 1 => Just(1.0), 2 => 0.0..1.0]), 0..6)
 }
 
-fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
+pub(crate) fn apply(controller: &mut dyn Controller, now: Timestamp, call: &Call) {
     match call {
         Call::Sent(packet) => controller.on_sent(now, packet),
         Call::Feedback(message) => {

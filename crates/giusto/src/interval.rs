@@ -208,13 +208,12 @@ impl Arrivals {
 impl IntervalFigures {
     fn add_arrived(&mut self, arrived: &Arrived) {
         let Arrived { start, end, packets, bytes, rate_bps, lost, dropped, jitter, .. } = *arrived;
-        let expected = packets.saturating_add_signed(lost);
         self.received_span_s = Some((end - start).as_seconds());
         self.received_packets = Some(packets);
         self.received_bytes = Some(bytes);
         self.rx_rate_bps = Some(rate_bps);
         self.lost_packets = Some(lost);
-        self.loss_ratio = (expected > 0).then(|| lost.max(0) as f64 / expected as f64);
+        self.loss_ratio = loss_ratio(packets, lost);
         self.kernel_dropped_packets = Some(dropped);
         self.jitter_ms = jitter.map(TimeDelta::as_millis);
     }
@@ -365,12 +364,55 @@ impl ReceptionIntervals {
     }
 }
 
-fn signed(count: u64) -> i64 {
+pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// The loss ratio of an interval in which `lost` are newly missing, less those that were missing and have arrived since.
+pub(super) fn loss_ratio(arrived: u64, lost: i64) -> Option<f64> {
+    let expected = arrived.saturating_add_signed(lost);
+    (expected > 0).then(|| lost.max(0) as f64 / expected as f64)
+}
+
+/// The times of intervals that follow each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticks {
+    length: TimeDelta,
+    start: Timestamp,
+    from: Timestamp,
+    due: Timestamp,
+}
+
+impl Ticks {
+    /// Of this length, from `start` on.
+    pub(super) fn new(length: TimeDelta, start: Timestamp) -> Self {
+        Self { length, start, from: start, due: start + length }
+    }
+
+    /// When the present one ends.
+    pub(super) fn due(&self) -> Timestamp {
+        self.due
+    }
+
+    /// Whether the present one has ended; then another end is due.
+    pub(super) fn has_ended(&mut self, now: Timestamp) -> bool {
+        let has_ended = now >= self.due;
+        if has_ended {
+            self.due = next_due(self.due, self.length, now);
+        }
+        has_ended
+    }
+
+    /// Ends the present one at `at`, not before it began: its times in seconds since the start.
+    pub(super) fn close(&mut self, at: Timestamp) -> (f64, f64) {
+        let (from, at) = (self.from, at.max(self.from));
+        self.from = at;
+        ((from - self.start).as_seconds(), (at - self.start).as_seconds())
+    }
+}
+
 /// The first end of an interval after `now`.
-pub(super) fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
+fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
     let step = interval.as_nanos().max(1);
     let missed = now.saturating_since(due).as_nanos() / step;
     due + TimeDelta::from_nanos(step.saturating_mul(missed + 1))
@@ -393,10 +435,8 @@ struct Tick {
 /// The intervals of a sending end: its own figures, and the receiver's from the reports.
 #[derive(Debug)]
 pub(super) struct TransmissionIntervals {
-    interval: TimeDelta,
+    ticks: Ticks,
     header: DataSize,
-    start: Timestamp,
-    due: Timestamp,
     last: Tick,
     arrivals: Arrivals,
     /// For each stream: the receiver's clock, and when the latest report came. Empty where no reports come.
@@ -417,10 +457,8 @@ impl TransmissionIntervals {
         reported: bool,
     ) -> Self {
         Self {
-            interval,
+            ticks: Ticks::new(interval, start),
             header,
-            start,
-            due: start + interval,
             last: Tick { at: start, sent: SentCounts::default() },
             arrivals: Arrivals::default(),
             reports: vec![(ReportClock::default(), None); if reported { streams } else { 0 }],
@@ -445,12 +483,13 @@ impl TransmissionIntervals {
         let reports = !self.reports.is_empty();
         let window = if reports { REPORT_WINDOW } else { TimeDelta::ZERO };
         let reported =
-            self.reports.iter().all(|(_, came)| came.is_some_and(|came| came + window >= self.due));
-        let over = now + window >= self.due && reported;
-        if !over && now < self.due + window {
+            self.reports.iter().all(|(_, came)| came.is_some_and(|came| came + window >= self.ticks.due));
+        let over = now + window >= self.ticks.due && reported;
+        if !over && now < self.ticks.due + window {
             return None;
         }
-        self.due = next_due(self.due, self.interval, now.max(self.due));
+        // Within the window it may end before its time.
+        self.ticks.has_ended(now.max(self.ticks.due));
         Some(self.close(Tick { at: now, sent }))
     }
 
@@ -468,10 +507,11 @@ impl TransmissionIntervals {
         let packets = sent.packets.saturating_sub(self.last.sent.packets);
         let bytes = sent.bytes.saturating_sub(self.last.sent.bytes);
         let span = (at - self.last.at).as_seconds();
+        let (start_s, end_s) = self.ticks.close(at);
         let bits = (bytes + self.header.as_bytes() * packets) as f64 * 8.0;
         let mut figures = IntervalFigures {
-            start_s: (self.last.at - self.start).as_seconds(),
-            end_s: (at - self.start).as_seconds(),
+            start_s,
+            end_s,
             streams: self.streams,
             sent_packets: Some(packets),
             sent_bytes: Some(bytes),
@@ -523,7 +563,7 @@ impl LocalIntervals {
         meters: impl Iterator<Item = Option<&'a StreamMeter>>,
     ) -> Option<IntervalFigures> {
         match self {
-            Self::Sending(intervals) if now < intervals.due => None,
+            Self::Sending(intervals) if now < intervals.ticks.due => None,
             Self::Sending(intervals) => {
                 intervals.arrivals.update_all(now, meters, false);
                 intervals.heard = intervals.arrivals.origin.is_some();

@@ -35,6 +35,8 @@ pub(crate) mod with_webrtc {
         thread,
     };
 
+    use serde_json::Value;
+
     use crate::common::{Folder, chromium::Visitor, giusto, json, process::Running, run, text};
 
     const TEST: &str = "chromium_and_giusto_agree_on_a_call";
@@ -75,22 +77,22 @@ pub(crate) mod with_webrtc {
         assert!(text(&output.stderr).contains("192.0.2.1:9"), "{}", text(&output.stderr));
     }
 
-    #[test]
-    fn chromium_and_giusto_agree_on_a_call() {
-        let folder = Folder::with("");
-        let media = [data("low.ivf"), data("high.ivf")].join(",");
-        let mut command = giusto(&["call", "--browser", "--listen", "127.0.0.1:0", "--media", &media]);
-        command.args(["--max-rate", "1M", "-t", "5", "--json", "--out", "r.html", "--trace", "t.csv"]);
-        command.args(["--session-log", "log.jsonl"]).current_dir(folder.path(""));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    /// A call on this machine whose page a browser visits, with a folder for its profile: the record, and the lines of standard error.
+    /// `None` without a browser.
+    pub(crate) fn called(
+        folder: &Folder,
+        flags: &[&str],
+        visit: impl FnOnce(&str, &str) -> Option<Visitor>,
+    ) -> Option<(Value, Vec<String>)> {
+        let mut command = giusto(&[&["call", "--browser", "--listen", "127.0.0.1:0"], flags].concat());
+        command.current_dir(folder.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let caller = Running(child);
         let mut lines = stderr.lines();
         let first = lines.next().unwrap().unwrap();
         let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
-        let profile = folder.path("profile").display().to_string();
-        let url = format!("http://{address}/?auto");
-        let Some(browser) = Visitor::to(TEST, &profile, &url) else { return };
+        let browser = visit(&folder.path("profile").display().to_string(), &format!("http://{address}/"))?;
         // The record is longer than a pipe: both are read at once.
         let said = thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
         let output = caller.output();
@@ -98,12 +100,22 @@ pub(crate) mod with_webrtc {
         drop(browser);
         // 3: this machine was overloaded.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");
-        let record = json(&output);
+        Some((json(&output), said))
+    }
+
+    #[test]
+    fn chromium_and_giusto_agree_on_a_call() {
+        let folder = Folder::with("");
+        let media = [data("low.ivf"), data("high.ivf")].join(",");
+        let flags = ["--media", &media, "--max-rate", "1M", "-t", "5", "--json", "--out", "r.html"];
+        let flags = [&flags[..], &["--trace", "t.csv", "--session-log", "log.jsonl"]].concat();
+        let visit = |profile: &str, page: &str| Visitor::to(TEST, profile, &format!("{page}?auto"));
+        let Some((record, said)) = called(&folder, &flags, visit) else { return };
         let (flow, browser) = (&record["flows"][0], &record["browser"]);
         let stream = &flow["streams"][0];
-        let count = |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{record}"));
+        let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{record}"));
         assert_eq!((&flow["id"], &flow["to"]), (&"call".into(), &"browser".into()));
-        assert_eq!(record["call"]["error"], serde_json::Value::Null);
+        assert_eq!(record["call"]["error"], Value::Null);
         // What the browser has counted, and what left here: the last packets may come after its last sample.
         let (sent, received) = (count(&flow["sent_packets"]), count(&flow["received_packets"]));
         assert!(received > 20 && received <= sent && received == count(&browser["received_packets"]));

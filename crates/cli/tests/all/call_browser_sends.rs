@@ -1,41 +1,22 @@
 //! `giusto call --browser` with media of the browser: `--reverse`, `--bidir`, `--save`, and with speech to it: `--voice`.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
 use crate::{
-    call_browser::with_webrtc::data,
-    common::{Folder, chromium::Visitor, giusto, json, process::Running},
+    call_browser::with_webrtc::{self, data},
+    common::{Folder, chromium::Visitor},
 };
 
 /// The record of a call of six seconds with a browser at `/?auto` and this query; `None` without a browser.
 fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
-    let mut command = giusto(&["call", "--browser", "--listen", "127.0.0.1:0", "-t", "6", "--json"]);
-    command.args(flags).current_dir(folder.path(""));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stderr = BufReader::new(child.stderr.take().unwrap());
-    let caller = Running(child);
-    let mut lines = stderr.lines();
-    let first = lines.next().unwrap().unwrap();
-    let address = first.split("http://").nth(1).and_then(|it| it.split(' ').next()).unwrap();
-    let profile = folder.path("profile").display().to_string();
-    let browser = Visitor::with_camera(test, &profile, &format!("http://{address}/?auto{query}"))?;
-    // The record is longer than a pipe: both are read at once.
-    let said = thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<String>>());
-    let output = caller.output();
-    let said = said.join().unwrap();
-    drop(browser);
-    // 3: this machine was overloaded.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");
+    let flags = [&["-t", "6", "--json"], flags].concat();
+    let visit =
+        |profile: &str, page: &str| Visitor::with_camera(test, profile, &format!("{page}?auto{query}"));
+    let (record, said) = with_webrtc::called(folder, &flags, visit)?;
     assert!(said.iter().any(|line| line.contains(" s: ") && line.contains("received ")), "{said:?}");
-    Some(json(&output))
+    Some(record)
 }
 
 fn count(value: &Value) -> u64 {

@@ -13,6 +13,7 @@ use std::{
 
 use crate::common::{
     Folder, assert_measured, giusto, intervals_and_results, json,
+    namespace::run_with_ipv6_first,
     process::{Listener, signal},
     run, text, total,
 };
@@ -588,22 +589,9 @@ fn localhost_is_found_in_either_family() {
         let sent = json(&run(&["send", &to, "--count", "5", "-J"]));
         assert_eq!(sent["received_packets"], 5, "{listen}");
         // Where the name has an IPv6 address first.
-        let folder = tempfile::tempdir().unwrap();
-        let hosts = folder.path().join("hosts");
-        fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
-        let script = format!(
-            "mount --bind {} /etc/hosts || exit 77; exec {} send {to} --count 5 -J",
-            hosts.display(),
-            env!("CARGO_BIN_EXE_giusto")
-        );
-        match Command::new("unshare").args(["-rm", "sh", "-c", &script]).output() {
-            Ok(output) if output.status.success() => {
-                assert_eq!(json(&output)["received_packets"], 5, "{listen}");
-            }
-            Ok(output) if text(&output.stderr).starts_with("error") => {
-                panic!("{listen}: {}", text(&output.stderr));
-            }
-            _ => eprintln!("SKIPPED localhost_is_found_in_either_family: no mount namespace"),
+        let args = ["send", &to, "--count", "5", "-J"];
+        if let Some(output) = run_with_ipv6_first("localhost_is_found_in_either_family", &args) {
+            assert_eq!(json(&output)["received_packets"], 5, "{listen}");
         }
     }
 }

@@ -229,6 +229,22 @@ impl<T> Statistic<T> {
         }
     }
 
+    /// The name of its column, or of that of a part of a distribution: `delay_p95_ms`.
+    pub(crate) fn name_of(&self, part: Option<Part>) -> String {
+        match part {
+            Some(part) => format!("{}_{}_ms", self.name.trim_end_matches("_ms"), part.name()),
+            None => self.name.to_owned(),
+        }
+    }
+
+    /// The value of that column.
+    pub(crate) fn value_of(&self, record: &T, part: Option<Part>) -> Option<f64> {
+        match (&self.read, part) {
+            (Read::Delay(of), Some(part)) => Some(part.of(&of(record)?)),
+            _ => self.number(record),
+        }
+    }
+
     /// Its value in words, of a distribution these parts.
     pub fn text(&self, record: &T, parts: &[Part]) -> String {
         match self.read {

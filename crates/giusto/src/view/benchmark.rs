@@ -1,10 +1,12 @@
 //! A benchmark as tables.
 
 use crate::{
-    benchmark::{ControllerSummary, Family, FamilySummary, Figures, Interval95, Summary, Utility},
+    benchmark::{
+        ControllerSummary, Family, FamilySummary, Figures, Interval95, SeedIntervals, Summary, Utility,
+    },
     view::{
-        format::{UNKNOWN, percent, short, signed},
-        table::{Grid, Head, of_cells},
+        format::{or_unknown, percent, short, signed},
+        table::{Column, Grid, Head, of_cells},
     },
 };
 
@@ -46,85 +48,60 @@ pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     ranked
 }
 
-/// The names of all that was judged and all their runs: the controllers in their order, then the references.
-fn judged<'a>(
-    summary: &'a Summary,
-    ranked: &[&'a ControllerSummary],
-) -> Vec<(&'a String, &'a FamilySummary)> {
+/// A name, and all its runs.
+type Judged<'a> = (&'a String, &'a FamilySummary);
+
+/// All that was judged: the controllers in their order, then the references.
+fn judged<'a>(summary: &'a Summary, ranked: &[&'a ControllerSummary]) -> Vec<Judged<'a>> {
     let references = summary.references.iter().map(|own| (&own.name, &own.all));
     ranked.iter().map(|own| (&own.name, &own.all)).chain(references).collect()
 }
 
 /// The controllers over all runs, then the references, in the terminal and on the page.
 pub(super) fn overview(summary: &Summary, ranked: &[&ControllerSummary]) -> Grid {
-    let heads = [
-        Head::words("controller", 0),
-        Head::number("runs", 5),
-        Head::number("utility\nmean", 0),
-        Head::number("of\nbound", 0),
-        Head::number("median", 3),
-        Head::number("p10", 4),
-        Head::number("use", 0),
-        Head::number("frame delay\np95 ms", 0),
-        Head::number("queueing delay\np95 ms", 1),
-        Head::number("loss", 6),
-        Head::number("missed\nframes", 0),
-        Head::number(COLLAPSED, 0),
-        Head::number("utility\n< 0.2", 2),
+    let columns: [Column<Judged<'_>>; 13] = [
+        Column::words("controller", 0, |(name, _)| (*name).clone()),
+        Column::number("runs", 5, |(_, own)| own.runs.to_string()),
+        Column::number("utility\nmean", 0, |(_, own)| two(own.utility_mean)),
+        Column::number("of\nbound", 0, |(_, own)| of_bound(own)),
+        Column::number("median", 3, |(_, own)| two(own.utility)),
+        Column::number("p10", 4, |(_, own)| two(own.spread.utility[0])),
+        Column::number("use", 0, |(_, own)| two(own.utilisation_ratio)),
+        Column::number("frame delay\np95 ms", 0, |(_, own)| short(own.frame_delay_p95_ms)),
+        Column::number("queueing delay\np95 ms", 1, |(_, own)| short(own.queue_delay_p95_ms)),
+        Column::number("loss", 6, |(_, own)| percent(own.loss_ratio)),
+        Column::number("missed\nframes", 0, |(_, own)| percent(own.missed_frames_ratio)),
+        Column::number(COLLAPSED, 0, |(_, own)| percent(own.collapsed_ratio)),
+        Column::number("utility\n< 0.2", 2, |(_, own)| percent(own.poor_ratio)),
     ];
-    let row = |(name, own): (&String, &FamilySummary)| {
-        vec![
-            name.clone(),
-            own.runs.to_string(),
-            two(own.utility_mean),
-            of_bound(own),
-            two(own.utility),
-            two(own.spread.utility[0]),
-            two(own.utilisation_ratio),
-            short(own.frame_delay_p95_ms),
-            short(own.queue_delay_p95_ms),
-            percent(own.loss_ratio),
-            percent(own.missed_frames_ratio),
-            percent(own.collapsed_ratio),
-            percent(own.poor_ratio),
-        ]
-    };
-    Grid::of_rows(heads, &judged(summary, ranked).into_iter().map(row).collect::<Vec<_>>())
+    Grid::of(&columns, &judged(summary, ranked))
 }
 
 /// All that was judged over the seeds, if there are several: means with intervals.
 pub(super) fn over_seeds(summary: &Summary, ranked: &[&ControllerSummary]) -> Option<Grid> {
-    let heads = [
-        Head::words("controller", 0),
-        Head::number("utility\nmean", 0),
-        Head::number("of\nbound", 0),
-        Head::number("use", 1),
-        Head::number("frame delay\np95 ms", 1),
-        Head::number("missed\nframes", 0),
-        Head::number(COLLAPSED, 0),
-        Head::number("utility\n< 0.2", 2),
+    let columns: [Column<(&String, SeedIntervals)>; 8] = [
+        Column::words("controller", 0, |(name, _)| (*name).clone()),
+        Column::number("utility\nmean", 0, |(_, own)| three(own.utility_mean)),
+        Column::number("of\nbound", 0, |(_, own)| or_unknown(own.bound_ratio, three)),
+        Column::number("use", 1, |(_, own)| three(own.utilisation_ratio)),
+        Column::number("frame delay\np95 ms", 1, |(_, own)| centred(own.frame_delay_p95_ms, short)),
+        Column::number("missed\nframes", 0, |(_, own)| centred(own.missed_frames_ratio, percent)),
+        Column::number(COLLAPSED, 0, |(_, own)| centred(own.collapsed_ratio, percent)),
+        Column::number("utility\n< 0.2", 2, |(_, own)| centred(own.poor_ratio, percent)),
     ];
-    let row = |(name, own): (&String, &FamilySummary)| {
-        let own = own.over_seeds?;
-        Some(vec![
-            name.clone(),
-            centred(own.utility_mean, |value| format!("{value:.3}")),
-            own.bound_ratio
-                .map_or_else(|| UNKNOWN.to_owned(), |own| centred(own, |value| format!("{value:.3}"))),
-            centred(own.utilisation_ratio, |value| format!("{value:.3}")),
-            centred(own.frame_delay_p95_ms, short),
-            centred(own.missed_frames_ratio, percent),
-            centred(own.collapsed_ratio, percent),
-            centred(own.poor_ratio, percent),
-        ])
-    };
-    let rows: Vec<Vec<String>> = judged(summary, ranked).into_iter().filter_map(row).collect();
-    (!rows.is_empty()).then(|| Grid::of_rows(heads, &rows))
+    let rows = judged(summary, ranked).into_iter();
+    let rows: Vec<_> = rows.filter_map(|(name, own)| Some((name, own.over_seeds?))).collect();
+    (!rows.is_empty()).then(|| Grid::of(&columns, &rows))
 }
 
 /// The middle of an interval, and half of its width.
 fn centred([low, high]: Interval95, write: impl Fn(f64) -> String) -> String {
     format!("{} ± {}", write(f64::midpoint(low, high)), write((high - low) / 2.0))
+}
+
+/// The same with three decimals.
+fn three(own: Interval95) -> String {
+    centred(own, |value| format!("{value:.3}"))
 }
 
 /// The names of the families: those of random scenarios in their order, then others.
@@ -203,7 +180,7 @@ pub(super) fn changes(ranked: &[&ControllerSummary]) -> String {
 
 /// The mean utility over that of the causal bound.
 pub(super) fn of_bound(own: &FamilySummary) -> String {
-    own.bound_ratio.map_or_else(|| UNKNOWN.to_owned(), two)
+    or_unknown(own.bound_ratio, two)
 }
 
 /// The same, and half of its interval over seeds.

@@ -53,10 +53,8 @@ impl<'a, R> Columns<'a, R> {
                 | Read::Number(read) => _ = self.number(row.name, |row| read(of(row))),
                 Read::Count(_, read) => _ = self.integer(row.name, |row| read(of(row))),
                 Read::Delay(read) => {
-                    let stem = row.name.trim_end_matches("_ms");
                     for part in Part::ALL {
-                        let name = format!("{stem}_{}_ms", part.name());
-                        self.number(&name, |row| Some(part.of(&read(of(row))?)));
+                        self.number(&row.name_of(Some(part)), |row| Some(part.of(&read(of(row))?)));
                     }
                 }
                 // Measured streams and expectations have these; sweeps have neither.

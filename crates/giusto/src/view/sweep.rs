@@ -9,13 +9,13 @@ use std::{
 use arrow_array::RecordBatch;
 #[cfg(feature = "arrow")]
 use arrow_schema::ArrowError;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use crate::confidence::Interval;
 use crate::{
     record::{FlowRecord, LinkRecord},
     run::sweep::{Finished, Outcome},
-    statistics::{FLOW, LINK, MEDIA},
+    statistics::{FLOW, LINK, MEDIA, Part, Statistic, Unit},
     view::{
         columns::Columns,
         format::{mbits, or_unknown, percent, short},
@@ -33,22 +33,42 @@ pub struct Summary {
     pub flow: String,
     /// Number of seeds.
     pub runs: usize,
-    /// Received rate.
-    pub received_rate_bps: Option<Interval>,
-    /// Goodput, of flows that have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub goodput_bps: Option<Interval>,
-    /// Share of packets lost.
-    pub loss_ratio: Option<Interval>,
-    /// Median of the one-way delay.
-    pub delay_p50_ms: Option<Interval>,
-    /// Its 95th percentile.
-    pub delay_p95_ms: Option<Interval>,
-    /// 95th percentile of the queueing delay.
-    pub queue_delay_p95_ms: Option<Interval>,
-    /// Of media: 95th percentile of the frame delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frame_delay_p95_ms: Option<Interval>,
+    /// The means of figures, by their names.
+    #[serde(flatten, serialize_with = "as_map")]
+    means: Vec<(String, Option<Interval>)>,
+}
+
+fn as_map<S: Serializer>(means: &[(String, Option<Interval>)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(means.iter().map(|(name, mean)| (name, mean)))
+}
+
+/// A figure whose means are shown.
+struct Shown {
+    /// Its statistic.
+    name: &'static str,
+    /// Which part of a distribution.
+    part: Option<Part>,
+    /// Header and place of its column, if it has one.
+    column: Option<(&'static str, u8)>,
+    /// Whether every flow has it. Others are left out where it is unknown.
+    is_of_all: bool,
+}
+
+#[rustfmt::skip]
+const SHOWN: [Shown; 7] = [
+    Shown { name: "received_rate_bps", part: None, column: Some(("received\nMbit/s", 0)), is_of_all: true },
+    Shown { name: "goodput_bps", part: None, column: None, is_of_all: false },
+    Shown { name: "loss_ratio", part: None, column: Some(("loss", 2)), is_of_all: true },
+    Shown { name: "delay_ms", part: Some(Part::P50), column: Some(("delay p50\nms", 5)), is_of_all: true },
+    Shown { name: "delay_ms", part: Some(Part::P95), column: Some(("delay p95\nms", 4)), is_of_all: true },
+    Shown { name: "queue_delay_ms", part: Some(Part::P95), column: Some(("queueing delay\np95 ms", 0)), is_of_all: true },
+    Shown { name: "frame_delay_ms", part: Some(Part::P95), column: Some(("frame delay\np95 ms", 1)), is_of_all: false },
+];
+
+/// The figures with their statistics.
+fn shown() -> impl Iterator<Item = (&'static Shown, &'static Statistic<FlowRecord>)> {
+    let statistic = |name| FLOW.iter().chain(MEDIA).find(|row| row.name == name);
+    SHOWN.iter().filter_map(move |shown| Some((shown, statistic(shown.name)?)))
 }
 
 /// One summary for each combination and flow, in the order of the runs.
@@ -61,20 +81,16 @@ pub fn summaries(finished: &[Finished]) -> Vec<Summary> {
             first.flat_map(|first| first.result.flows.iter().map(move |flow| (first, flow))).enumerate();
         flows.map(move |(place, (first, flow))| {
             let own = || runs.iter().filter_map(|run| run.result.flows.get(place));
-            let over = |figure: fn(&FlowRecord) -> Option<f64>| {
-                Interval::of(&own().filter_map(figure).collect::<Vec<_>>())
+            let mean = |(shown, statistic): (&Shown, &Statistic<FlowRecord>)| {
+                let values = own().filter_map(|flow| statistic.value_of(flow, shown.part));
+                let mean = Interval::of(&values.collect::<Vec<_>>());
+                (shown.is_of_all || mean.is_some()).then(|| (statistic.name_of(shown.part), mean))
             };
             Summary {
                 parameters: first.parameters.clone(),
                 flow: flow.id.clone(),
                 runs: own().count(),
-                received_rate_bps: over(|flow| Some(flow.received_rate_bps)),
-                goodput_bps: over(|flow| flow.goodput_bps),
-                loss_ratio: over(|flow| flow.loss_ratio),
-                delay_p50_ms: over(|flow| Some(flow.delay_ms?.p50)),
-                delay_p95_ms: over(|flow| Some(flow.delay_ms?.p95)),
-                queue_delay_p95_ms: over(|flow| Some(flow.queue_delay_ms?.p95)),
-                frame_delay_p95_ms: over(|flow| Some(flow.frame_delay_ms?.p95)),
+                means: shown().filter_map(mean).collect(),
             }
         })
     });
@@ -193,33 +209,31 @@ pub fn links_batch(paths: &[String], outcome: &Outcome) -> Result<RecordBatch, A
     link_columns(&link_rows(&outcome.finished), paths, outcome).batch()
 }
 
-/// A column of the table of means.
-type Shown = (Head, fn(&Summary) -> String);
-
 /// Means over the seeds with their confidence intervals, one row for each combination and flow; the table is at most `width` characters
 /// wide if possible.
 pub fn text(paths: &[String], finished: &[Finished], width: u16) -> String {
     let summaries = summaries(finished);
     let mut heads: Vec<Head> = paths.iter().map(|path| Head::words(path, 0)).collect();
-    heads.push(Head::words("flow", 0));
-    let mut figures: Vec<Shown> = vec![
-        (Head::number("runs", 3), |row| row.runs.to_string()),
-        (Head::number("received\nMbit/s", 0), |row| interval(row.received_rate_bps, mbits)),
-        (Head::number("loss", 2), |row| interval(row.loss_ratio, percent)),
-        (Head::number("delay p50\nms", 5), |row| interval(row.delay_p50_ms, short)),
-        (Head::number("delay p95\nms", 4), |row| interval(row.delay_p95_ms, short)),
-        (Head::number("queueing delay\np95 ms", 0), |row| interval(row.queue_delay_p95_ms, short)),
-    ];
-    if summaries.iter().any(|row| row.frame_delay_p95_ms.is_some()) {
-        let frame_delay: Shown =
-            (Head::number("frame delay\np95 ms", 1), |row| interval(row.frame_delay_p95_ms, short));
-        figures.push(frame_delay);
+    heads.extend([Head::words("flow", 0), Head::number("runs", 3)]);
+    let mean = |row: &Summary, name: &str| row.means.iter().find(|(own, _)| own == name)?.1;
+    let mut columns = Vec::new();
+    for (shown, statistic) in shown() {
+        let name = statistic.name_of(shown.part);
+        let is_known = shown.is_of_all || summaries.iter().any(|row| mean(row, &name).is_some());
+        if let Some((header, place)) = shown.column.filter(|_| is_known) {
+            heads.push(Head::number(header, place));
+            let write: fn(f64) -> String = match statistic.unit() {
+                Unit::Rate => mbits,
+                Unit::Ratio => percent,
+                Unit::Time | Unit::Count(_) => short,
+            };
+            columns.push((name, write));
+        }
     }
-    heads.extend(figures.iter().map(|(head, _)| head.clone()));
     let rows = summaries.iter().map(|row| {
         let parameters = paths.iter().map(|path| row.parameters.get(path).cloned().unwrap_or_default());
-        let figures = figures.iter().map(|(_, cell)| cell(row));
-        parameters.chain([row.flow.clone()]).chain(figures).collect()
+        let figures = columns.iter().map(|(name, write)| interval(mean(row, name), write));
+        parameters.chain([row.flow.clone(), row.runs.to_string()]).chain(figures).collect()
     });
     let table = of_cells(&heads, rows.collect(), width);
     format!("{table}± is the 95 % confidence interval of the mean over the seeds.\n")

@@ -4,14 +4,14 @@ use std::{
     fs,
     io::Write,
     panic,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
 use nix::sched::{CloneFlags, unshare};
 
-use super::process::Listener;
+use super::{Folder, process::Listener, text};
 
 /// Runs `test` in a thread that has a network namespace of its own, with nothing but a loopback interface of this MTU. The threads
 /// and processes that it starts are in the same namespace, which ends with them. Without the privilege the test is skipped.
@@ -227,4 +227,22 @@ pub(crate) fn nft(commands: &str) -> Result<String, String> {
 /// Changes the network of the caller's namespace.
 pub(crate) fn ip(words: &[&str]) {
     assert!(Command::new("ip").args(words).status().unwrap().success(), "ip {}", words.join(" "));
+}
+
+/// What `giusto` prints where `localhost` has an IPv6 address first. Without mount namespaces, the test says that this is skipped.
+pub(crate) fn run_with_ipv6_first(test: &str, args: &[&str]) -> Option<Output> {
+    let folder = Folder::with("");
+    let hosts = folder.path("hosts");
+    fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
+    let script = "mount --bind \"$0\" /etc/hosts || exit 77; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script]).arg(hosts).arg(env!("CARGO_BIN_EXE_giusto")).args(args);
+    match command.output() {
+        Ok(output) if matches!(output.status.code(), Some(0 | 3)) => Some(output),
+        Ok(output) if text(&output.stderr).starts_with("error") => panic!("{}", text(&output.stderr)),
+        _ => {
+            eprintln!("SKIPPED {test}: no mount namespace");
+            None
+        }
+    }
 }

@@ -1,76 +1,10 @@
 //! Property tests: with calls in any order the target stays within its limits, and packets are never blocked
 //! for ever.
 
-use giusto_units::PeerTimestamp;
 use proptest::prelude::*;
 
 use super::*;
-
-#[derive(Debug, Clone)]
-enum Call {
-    Sent(Packet),
-    Packets(Vec<(Packet, Option<u64>, u8)>, u64, Option<i64>),
-    Nothing,
-    Timeout(u64, i64),
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Packet {
-    sequence: u64,
-    at: u64,
-    size: u64,
-    in_flight: u64,
-}
-
-impl Packet {
-    fn sent(self) -> SentPacket {
-        SentPacket {
-            sequence: self.sequence,
-            at: Timestamp::from_nanos(self.at),
-            size: DataSize::from_bytes(self.size),
-            probe: None,
-            in_flight: DataSize::from_bytes(self.in_flight),
-        }
-    }
-}
-
-/// Mostly within a few seconds, sometimes anything.
-fn time() -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0_u64..20_000_000_000, 1 => any::<u64>()]
-}
-
-fn bytes(usual: u64) -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0..usual, 1 => any::<u64>()]
-}
-
-fn packet() -> impl Strategy<Value = Packet> {
-    let sequence = prop_oneof![9 => 0_u64..200, 1 => any::<u64>()];
-    (sequence, time(), bytes(1500), bytes(100_000)).prop_map(|(sequence, at, size, in_flight)| Packet {
-        sequence,
-        at,
-        size,
-        in_flight,
-    })
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let packets = prop::collection::vec((packet(), prop::option::of(time()), 0_u8..4), 0..40);
-    prop_oneof![
-        3 => packet().prop_map(Call::Sent),
-        3 => (packets, bytes(100_000), prop::option::of(any::<i64>()))
-            .prop_map(|(packets, in_flight, rtt)| Call::Packets(packets, in_flight, rtt)),
-        1 => Just(Call::Nothing),
-        2 => (bytes(100_000), any::<i64>()).prop_map(|(size, oldest)| Call::Timeout(size, oldest)),
-    ]
-}
-
-fn limits() -> impl Strategy<Value = Limits> {
-    let rate = || prop_oneof![4 => 0_u64..20_000_000, 1 => any::<u64>()];
-    (rate(), rate(), rate()).prop_map(|(min, start, max)| {
-        let [min, start, max] = [min, start, max].map(DataRate::from_bps);
-        Limits { min, start, max }
-    })
-}
+use crate::any_order::{Call, apply, call, limits, time};
 
 /// The text's configuration, with any of its numbers replaced.
 fn config() -> impl Strategy<Value = Config> {
@@ -99,32 +33,6 @@ fn config() -> impl Strategy<Value = Config> {
     prop_oneof![3 => Just(Config::default()), 1 => wild]
 }
 
-fn apply(controller: &mut ScreamV2, now: Timestamp, call: Call) {
-    match call {
-        Call::Sent(packet) => controller.on_sent(now, &packet.sent()),
-        Call::Packets(packets, in_flight, rtt) => {
-            let packets: Vec<_> = packets
-                .into_iter()
-                .map(|(packet, arrival, ecn)| PacketReport {
-                    sent: packet.sent(),
-                    arrival: arrival.map(PeerTimestamp::from_nanos),
-                    ecn: Ecn::from_bits(ecn),
-                })
-                .collect();
-            let in_flight = DataSize::from_bytes(in_flight);
-            let rtt = rtt.map(TimeDelta::from_nanos);
-            let feedback = Feedback { packets: &packets, rtt, in_flight, ..Feedback::default() };
-            controller.on_feedback(now, &feedback);
-        }
-        Call::Nothing => controller.on_feedback(now, &Feedback::default()),
-        Call::Timeout(size, oldest) => {
-            let queue =
-                QueueState { size: DataSize::from_bytes(size), oldest: TimeDelta::from_nanos(oldest) };
-            controller.on_timeout(now, &queue);
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
@@ -135,19 +43,24 @@ proptest! {
         calls in prop::collection::vec((time(), call()), 0..80),
     ) {
         let mut controller = ScreamV2::new(Config { limits, ..config });
-        let (min, max) = (limits.min, limits.max.max(limits.min));
+        let mut limits = limits.ordered();
         let mut latest = Timestamp::ZERO;
+        controller.on_timeout(latest, &QueueState::default());
         for (now, call) in calls {
             let now = Timestamp::from_nanos(now);
-            latest = latest.max(now);
-            let is_timeout = matches!(call, Call::Timeout(..));
-            apply(&mut controller, now, call);
-            if is_timeout {
+            if !matches!(call, Call::Streams(_)) {
+                latest = latest.max(now);
+            }
+            apply(&mut controller, now, &call);
+            if let Call::Limits(new) = call {
+                limits = new.ordered();
+            }
+            if matches!(call, Call::Timeout(_)) {
                 let next = controller.next_timeout();
                 prop_assert!(next.is_some_and(|next| next > latest || latest == Timestamp::MAX), "{next:?} {latest}");
             }
             let target = controller.target();
-            prop_assert!((min..=max).contains(&target.media), "{:?} {:?}", target, limits);
+            prop_assert!((limits.min..=limits.max).contains(&target.media), "{:?} {:?}", target, limits);
             prop_assert!(target.pacing >= target.media && target.padding == DataRate::ZERO, "{:?}", target);
             prop_assert!(target.window.is_none_or(|window| window >= DataSize::from_bytes(3000)), "{:?}", target);
             prop_assert_eq!(controller.decision().to, target.media);
@@ -164,7 +77,7 @@ proptest! {
     ) {
         let mut controller = ScreamV2::new(Config::within(limits));
         for (now, call) in calls {
-            apply(&mut controller, Timestamp::from_nanos(now), call);
+            apply(&mut controller, Timestamp::from_nanos(now), &call);
         }
         // A packet is queued, and there is no more feedback: one must be sent per two intervals of at most 3
         // s, at the minimum pacing rate or more.

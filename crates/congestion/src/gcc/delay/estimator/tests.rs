@@ -107,7 +107,7 @@ fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) 
 /// libwebrtc, `overuse_detector_unittest.cc`: the number of frames until over-use; there is none before.
 #[test]
 fn two_state_filter_needs_as_many_frames_as_in_libwebrtc() {
-    let cases: [(Case, i32); 10] = [
+    let cases: [(Case, i32); 18] = [
         ((6, 33, 1, 0.0), 7),
         ((1, 100, 1, 0.0), 7),
         ((1, 333, 1, 3.0), 20),
@@ -118,15 +118,6 @@ fn two_state_filter_needs_as_many_frames_as_in_libwebrtc() {
         ((2, 200, 1, 10.0), 44),
         ((1, 100, 1, 3.0), 20),
         ((1, 100, 1, 10.0), 44),
-    ];
-    for (case, frames) in cases {
-        assert_eq!(over_uses(case), (0, Some(frames)), "{case:?}");
-    }
-}
-
-#[test]
-fn and_at_thirty_frames_per_second() {
-    let cases: [(Case, i32); 8] = [
         ((1, 33, 1, 3.0), 19),
         ((1, 33, 10, 3.0), 5),
         ((1, 33, 1, 10.0), 44),
