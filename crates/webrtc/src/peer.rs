@@ -35,6 +35,9 @@ const MAX_QUEUE: usize = 64;
 /// (`video_stream_encoder.cc`, `kMinKeyFrameRequestIntervalMs`).
 const KEY_FRAME_INTERVAL: TimeDelta = TimeDelta::from_millis(300);
 
+/// The most datagrams that wait for the nomination of an address. Chosen by us: a key frame of 300 kB.
+const MAX_EARLY: usize = 256;
+
 /// The most events that wait for [`BrowserPeer::poll_event`]; the oldest are dropped. Chosen by us.
 const MAX_EVENTS: usize = 4096;
 
@@ -65,6 +68,8 @@ pub struct BrowserPeer {
     controller: Option<Box<dyn Controller>>,
     events: VecDeque<MediaEvent>,
     queue: VecDeque<(SocketAddr, Vec<u8>, bool)>,
+    /// What came before the browser had nominated an address: it sends as soon as it has keys (RFC 8445 §12.1).
+    early: Vec<(Timestamp, Vec<u8>, Ecn)>,
     state: PeerState,
     /// When something authentic came from the browser.
     heard_at: Timestamp,
@@ -125,6 +130,7 @@ impl BrowserPeer {
             ssrc: ssrc[0],
             rtx_ssrc: ssrc[1],
             audio_ssrc: ssrc[1].wrapping_add(1),
+            max_rate: config.receive.as_ref().and_then(|receive| receive.max_rate),
         });
         let is_client = offer.setup == Setup::Passive;
         let peer = Self {
@@ -145,6 +151,7 @@ impl BrowserPeer {
             controller,
             events: VecDeque::new(),
             queue: VecDeque::new(),
+            early: Vec::new(),
             state: PeerState::Connecting,
             heard_at: now,
             refused_since: None,
@@ -286,7 +293,11 @@ impl BrowserPeer {
                         if !crate::srtp::is_rtcp(&clear) {
                             self.counters.received_bytes += bytes.len() as u64;
                         }
-                        self.handle_clear(now, &clear, ecn);
+                        if self.state == PeerState::Connected {
+                            self.handle_clear(now, &clear, ecn);
+                        } else if self.early.len() < MAX_EARLY {
+                            self.early.push((now, clear, ecn));
+                        }
                     }
                     Err(_) => self.counters.refused_packets += 1,
                 }
@@ -518,6 +529,9 @@ impl BrowserPeer {
         self.connected_at = Some(now);
         if let Some(source) = &mut self.source {
             source.request_key_frame(now);
+        }
+        for (at, clear, ecn) in std::mem::take(&mut self.early) {
+            self.handle_clear(at, &clear, ecn);
         }
     }
 

@@ -4,6 +4,7 @@ use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
 
 use giusto_congestion::{FeedbackKind, Requirements};
 use giusto_session::video::VideoCodec;
+use giusto_units::DataRate;
 use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
 use crate::fingerprint::Fingerprint;
@@ -350,7 +351,12 @@ impl Offer {
         if let Some(rtx) = rtx {
             write!(text, " {rtx}")?;
         }
-        write!(text, "\r\nc=IN {family} {ip}\r\na=rtcp:9 IN IP4 0.0.0.0\r\na=mid:{}\r\n", line.mid)?;
+        write!(text, "\r\nc=IN {family} {ip}\r\n")?;
+        // In kbit/s, with the headers of RTP, UDP and IP (RFC 8866 §5.8, RFC 3550 §6.2).
+        if let Some(max) = ours.max_rate.filter(|_| is_video && line.directions.1) {
+            write!(text, "b=AS:{}\r\n", (max.as_bps() / 1000).max(1))?;
+        }
+        write!(text, "a=rtcp:9 IN IP4 0.0.0.0\r\na=mid:{}\r\n", line.mid)?;
         write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:{fingerprint}\r\n")?;
         let setup = if self.setup == Setup::Passive { "active" } else { "passive" };
         let direction = match line.directions {
@@ -471,6 +477,8 @@ pub struct Answer<'a> {
     pub rtx_ssrc: u32,
     /// Synchronisation source of the audio.
     pub audio_ssrc: u32,
+    /// The most that the browser may send of the video.
+    pub max_rate: Option<DataRate>,
 }
 
 impl MediaLine {

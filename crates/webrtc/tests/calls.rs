@@ -4,7 +4,12 @@
 mod common;
 
 use common::{BROWSER, Browser, Counting, SERVER, Version, secrets};
-use giusto_rtp::rtcp::{Nack, ReceiverReport};
+use giusto_rtp::{
+    RtpHeader,
+    rtcp::{Nack, ReceiverReport},
+    vp8::Vp8Descriptor,
+};
+use giusto_session::media::MediaEvent;
 use giusto_units::{Ecn, TimeDelta};
 use giusto_webrtc::peer::{EndReason, PeerState};
 
@@ -253,6 +258,48 @@ fn forged_datagrams_are_counted_and_change_nothing() {
     browser.run(seconds(1));
     assert_eq!(*browser.peer.state(), PeerState::Connected);
     assert!(browser.peer.counters().frames >= after.frames + 24);
+}
+
+/// A packet of VP8 whose frame has two of them.
+fn half_frame(sequence: u16, timestamp: u32, is_second: bool, bytes: &[u8]) -> Vec<u8> {
+    let header = RtpHeader { payload_type: 96, marker: is_second, sequence, timestamp, ssrc: 7, ..RtpHeader::default() };
+    let mut packet = vec![0; 12];
+    header.write(&mut packet).unwrap();
+    Vp8Descriptor { start: !is_second, ..Vp8Descriptor::default() }.write(&mut packet);
+    packet.extend(bytes);
+    packet
+}
+
+#[test]
+fn media_before_a_nomination_are_received() {
+    let mut browser = Browser::sending();
+    browser.nominates = false;
+    for _ in 0..1000 {
+        browser.run(TimeDelta::from_millis(1));
+        if browser.srtp.is_some() {
+            break;
+        }
+    }
+    // RFC 6386 §9.1: a key frame of 16 x 16, in two packets; only then is the address nominated.
+    let key = [&[0x10, 0, 0, 0x9d, 0x01, 0x2a, 16, 0, 16, 0][..], &[0xff; 100]].concat();
+    for (number, part) in key.chunks(60).enumerate() {
+        browser.send(&half_frame(number as u16 + 9, 1, number == 1, part));
+    }
+    browser.run(TimeDelta::from_millis(100));
+    assert_eq!(*browser.peer.state(), PeerState::Connecting);
+    assert_eq!(browser.peer.counters().sent_datagrams, 0);
+    browser.nominates = true;
+    browser.run(seconds(1));
+    assert_eq!(*browser.peer.state(), PeerState::Connected);
+    let events = std::iter::from_fn(|| browser.peer.poll_event());
+    let frames: Vec<_> = events
+        .filter_map(|event| match event {
+            MediaEvent::Frame(frame) => Some((frame.key, frame.payload.to_vec())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(frames, [(Some(true), key)]);
+    assert_eq!(browser.peer.received().next().unwrap().1.key_frame_requests, 0);
 }
 
 #[test]

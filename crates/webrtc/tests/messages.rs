@@ -97,6 +97,7 @@ fn the_answer_accepts_what_the_browser_sends() {
             ssrc: 11,
             rtx_ssrc: 12,
             audio_ssrc: 13,
+            max_rate: None,
         };
         (offer.codec, offer.opus(), offer.answer(&ours))
     };

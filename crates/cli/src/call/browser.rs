@@ -84,6 +84,11 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     {
         misuse!("--save: in both directions the video is VP8: use a name that ends in .webm, .mkv or .ivf");
     }
+    if let (Some(codec), Some(save)) = (args.codec, &save)
+        && !save.takes(codec)
+    {
+        misuse!("--save: the file has no room for {codec}: use a name that ends in .ivf or .mkv");
+    }
     if args.reverse {
         return receiving(args, listen, controller, save);
     }
@@ -107,6 +112,8 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         video,
         voice: super::voice(args.voice.as_deref())?,
         receives,
+        max_receive_rate: args.end.max_rate.filter(|_| receives),
+        codec: None,
         save,
         timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
     })
@@ -141,6 +148,8 @@ fn receiving(
         video: None,
         voice: None,
         receives: true,
+        max_receive_rate: args.end.max_rate,
+        codec: args.codec,
         save,
         timeline: args.end.out.as_ref().map(|_| TimelineOptions::default()),
     })

@@ -11,6 +11,7 @@ use giusto::{
     scenario::{MOST_VIDEOS, Setting, load_controller},
 };
 use giusto_congestion::{Algorithm, FeedbackKind};
+use giusto_session::video::VideoCodec;
 use giusto_units::{DataRate, Ecn, TimeDelta};
 
 use super::protection::ProtectionArgs;
@@ -24,7 +25,8 @@ use crate::{
 /// Flags of every end.
 #[derive(Debug, Args)]
 pub(super) struct EndArgs {
-    /// Highest target rate, headers included; with --listen, of what this end sends if it is asked to [default: 2.5M]
+    /// Highest target rate, headers included; with --listen, of what this end sends if it is asked to; with --browser, also of the
+    /// browser's video [default: 2.5M, of the browser's video none]
     #[arg(short = 'b', long, value_name = "RATE", value_parser = rate_above_zero)]
     pub(super) max_rate: Option<DataRate>,
 
@@ -255,7 +257,8 @@ pub(crate) struct ListenerArgs {
 #[command(after_help = "Examples:
   giusto call --browser --media low.ivf,high.ivf            serves a page that receives the video
   giusto call --browser --reverse --save camera.webm        serves a page that sends camera and microphone
-  giusto call --browser --reverse --controller gcc:remb     limits them by REMB; otherwise the browser's controller decides")]
+  giusto call --browser --reverse --controller gcc:remb     limits them by REMB; otherwise the browser's controller decides
+  giusto call --browser --reverse --max-rate 1M             its video has at most 1 Mbit/s")]
 pub(crate) struct BrowserArgs {
     /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
     #[arg(long, required = true)]
@@ -266,13 +269,17 @@ pub(crate) struct BrowserArgs {
     pub(super) listen: Option<String>,
 
     /// The browser sends its camera and its microphone, and receives nothing
-    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "frame_rate", "voice", "session_log", "max_rate",
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "media", "encoder_command", "frame_rate", "voice", "session_log",
           "start_rate", "min_rate", "delay_target"])]
     pub(super) reverse: bool,
 
     /// Both ends send
     #[arg(long)]
     pub(super) bidir: bool,
+
+    /// Codec of the video that the browser sends: vp8, h264 or vp9 [default: the browser's first that the file has room for]
+    #[arg(long, requires = "reverse", value_name = "NAME", value_parser = received_codec)]
+    pub(super) codec: Option<VideoCodec>,
 
     /// Send the speech of this WAV file as Opus too, as to other listeners; without FILE, a tone in talk spurts
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
@@ -287,6 +294,12 @@ pub(crate) struct BrowserArgs {
 
     #[command(flatten)]
     pub(super) end: EndArgs,
+}
+
+fn received_codec(name: &str) -> Result<VideoCodec, String> {
+    let known = [VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
+    let found = known.into_iter().find(|codec| codec.name() == name);
+    found.ok_or_else(|| format!("expected vp8, h264 or vp9, found \"{name}\""))
 }
 
 /// A rate that is not 0.

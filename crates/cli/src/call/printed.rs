@@ -90,12 +90,16 @@ fn saved_line(saved: &SavedVideo) -> String {
         0 => String::new(),
         damaged => format!(", {damaged} damaged"),
     };
+    let before = match saved.frames_before_key {
+        0 => String::new(),
+        before => format!(", {before} left out before the first key frame"),
+    };
     let audio = match saved.audio_frames {
         0 => String::new(),
         packets => format!(" and {} of audio", plural(packets, "packet", "packets")),
     };
     format!(
-        "\nsaved {}{audio} to {}; {} missing{damaged}{missing}{error}",
+        "\nsaved {}{audio} to {}; {} missing{damaged}{before}{missing}{error}",
         plural(saved.frames, "frame", "frames"),
         saved.path,
         plural(saved.missing_frames, "frame", "frames"),

@@ -57,7 +57,12 @@ pub(crate) mod with_webrtc {
                 vec!["--save", "a.ivf", "--media", "a.ivf"],
                 "--save: nothing comes from the browser: add --reverse or --bidir",
             ),
-            (vec!["--reverse", "--max-rate", "1M"], "--max-rate"),
+            (vec!["--codec", "vp9", "--media", &low], "--reverse"),
+            (vec!["--reverse", "--codec", "av1"], "expected vp8, h264 or vp9, found \"av1\""),
+            (
+                vec!["--reverse", "--codec", "vp9", "--save", "a.h264"],
+                "--save: the file has no room for VP9: use a name that ends in .ivf or .mkv",
+            ),
             (
                 vec!["--reverse", "--controller", "tempo"],
                 "gcc:remb or gcc:rmcat-02 can limit it, found tempo",

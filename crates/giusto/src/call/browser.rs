@@ -16,7 +16,7 @@ use giusto_sim::{
     trace::{Event, Note, Observer},
     traffic::note_of,
 };
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 pub use giusto_webrtc::{
     call::{CallError, CallEvent, Connected},
     peer::Incoming,
@@ -88,6 +88,10 @@ pub struct BrowserPlan {
     pub voice: Option<VoiceInput>,
     /// Whether video and audio come from the browser.
     pub receives: bool,
+    /// The most that the browser may send of its video; `None`: what its controller allows.
+    pub max_receive_rate: Option<DataRate>,
+    /// The codec of its video; `None`: the browser's first that fits. In both directions it is VP8.
+    pub codec: Option<VideoCodec>,
     /// Where they are saved.
     pub save: Option<SaveTarget>,
     /// The record over time.
@@ -248,8 +252,9 @@ pub fn run(
         let defaults = ReceiveConfig::default();
         let fits = |codec: &VideoCodec| plan.save.as_ref().is_none_or(|save| save.takes(*codec));
         ReceiveConfig {
-            codecs: defaults.codecs.into_iter().filter(fits).collect(),
+            codecs: plan.codec.map_or(defaults.codecs, |codec| vec![codec]).into_iter().filter(fits).collect(),
             receive_side: plan.controller.receive_side(),
+            max_rate: plan.max_receive_rate,
         }
     });
     let call = CallPlan {

@@ -26,8 +26,11 @@ pub struct SavedVideo {
     pub path: String,
     /// Its codec: `vp8` or `h264`.
     pub codec: String,
-    /// Frames in the file: all that arrived whole.
+    /// Frames in the file: all that arrived whole from the first key frame on.
     pub frames: u64,
+    /// Whole frames before that one: no decoder can show them.
+    #[serde(default)]
+    pub frames_before_key: u64,
     /// Packets of audio in the file.
     #[serde(default)]
     pub audio_frames: u64,
@@ -146,6 +149,8 @@ impl SaveTarget {
             is_damaged: false,
             damaged: 0,
             late: 0,
+            before_key: 0,
+            begins: None,
             error: None,
         };
         let header = saver.header();
@@ -173,6 +178,9 @@ pub(crate) struct VideoSaver {
     is_damaged: bool,
     damaged: u64,
     late: u64,
+    before_key: u64,
+    /// The time of the first frame in the file.
+    begins: Option<TimeDelta>,
     error: Option<io::Error>,
 }
 
@@ -218,7 +226,14 @@ impl VideoSaver {
     fn take(&mut self, now: Option<Timestamp>) {
         while let Some(frame) = self.arrivals.poll(now) {
             self.keys.resize(self.arrivals.gaps().len(), None);
-            self.is_damaged |= frame.follows_gap || self.writer.frames() == 0;
+            if self.writer.frames() == 0 {
+                if frame.key == Some(false) {
+                    self.before_key += 1;
+                    continue;
+                }
+                self.begins = self.arrivals.begins().map(|_| VideoWriter::time(frame.ticks));
+            }
+            self.is_damaged |= frame.follows_gap;
             if frame.key == Some(true) {
                 self.is_damaged = false;
                 let open = self.keys.iter_mut().rev().take_while(|key| key.is_none());
@@ -271,14 +286,79 @@ impl VideoSaver {
         SavedVideo {
             codec: self.writer.codec().name().to_owned(),
             frames: self.writer.frames(),
+            frames_before_key: self.before_key,
             audio_frames: self.matroska.as_ref().map_or(0, |matroska| matroska.audio_frames),
             missing_frames: self.arrivals.skipped(),
             damaged_frames: self.damaged,
             late_frames: self.late,
-            begins_s: self.arrivals.begins().map(TimeDelta::as_seconds),
+            begins_s: self.begins.map(TimeDelta::as_seconds),
             gaps: self.arrivals.gaps().iter().zip(&self.keys).map(gap).collect(),
             error: self.error.map(|error| WriteError::io(&self.path, VIDEO, error).to_string()),
             path: self.path.display().to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_session::video::Clip;
+
+    use super::*;
+
+    fn arrival(sequence: u64, ms: i64, key: bool, payload: Vec<u8>) -> FrameArrival {
+        FrameArrival {
+            ssrc: 1,
+            sequence,
+            rtp_timestamp: (ms * 90) as u32,
+            at: Timestamp::ZERO + TimeDelta::from_millis(ms),
+            delay: None,
+            packets: 1,
+            repaired: 0,
+            start: None,
+            late: false,
+            key: Some(key),
+            payload: payload.into(),
+        }
+    }
+
+    #[test]
+    fn a_file_begins_with_a_key_frame() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("saved.ivf");
+        let film = include_bytes!("../../../webrtc/tests/data/low.ivf");
+        let clip = Clip::parse(film, TimeDelta::ZERO).unwrap();
+        let second = clip.frames().iter().skip(1).position(|frame| frame.key).unwrap() + 1;
+        for is_foreign in [true, false] {
+            let target = SaveTarget::create(&path).unwrap();
+            let mut saver = target.open(Some(VideoCodec::Vp8), false).unwrap();
+            if is_foreign {
+                saver.arrivals = Arrivals::foreign();
+            }
+            // The first key frame did not arrive.
+            for (number, frame) in clip.frames().iter().enumerate().skip(1) {
+                let arrival = arrival(100 + number as u64, 40 * number as i64, frame.key, frame.payload.to_vec());
+                saver.on_frame(arrival.at, arrival);
+            }
+            let saved = saver.finish();
+            assert_eq!(saved.frames_before_key, second as u64 - 1, "{saved:?}");
+            assert_eq!(saved.frames, (clip.frames().len() - second) as u64);
+            assert_eq!((saved.damaged_frames, saved.error), (0, None));
+            let read = Clip::parse(&std::fs::read(&path).unwrap(), TimeDelta::ZERO).unwrap();
+            assert!(read.frames().iter().zip(&clip.frames()[second..]).all(|(one, other)| one.payload == other.payload));
+            assert_eq!(read.frames().len(), clip.frames().len() - second);
+        }
+    }
+
+    #[test]
+    fn without_a_key_frame_nothing_is_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = SaveTarget::create(&folder.path().join("saved.webm")).unwrap();
+        let mut saver = target.open(Some(VideoCodec::Vp8), false).unwrap();
+        for number in 0..10 {
+            let arrival = arrival(number, 40 * number as i64, false, vec![0x11, 0, 0]);
+            saver.on_frame(arrival.at, arrival);
+        }
+        let saved = saver.finish();
+        assert_eq!((saved.frames, saved.frames_before_key, saved.begins_s), (0, 10, None));
     }
 }

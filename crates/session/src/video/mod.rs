@@ -2,7 +2,7 @@
 //!
 //! | item | holds |
 //! |---|---|
-//! | [`VideoReader`] | the frames of a byte stream: IVF with VP8 or H.264, or H.264 of ITU-T H.264 Annex B |
+//! | [`VideoReader`] | the frames of a byte stream: IVF, H.264 of ITU-T H.264 Annex B, or AV1 in OBUs |
 //! | [`VideoWriter`] | the same containers, written |
 //! | [`Clip`], [`Ladder`] | a whole file, and files of one video at several rates |
 //! | [`VideoSource`] | frames at their times: [`FileSource`], or [`LiveVideo`] of a running encoder |
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
 pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
-use picture_size::h264_dimensions;
+use picture_size::{av1_dimensions, h264_dimensions, vp9_dimensions};
 pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, VideoSource, media_timestamp};
 pub use writer::{VideoWriter, dimensions};
@@ -42,9 +42,9 @@ pub enum VideoCodec {
     Vp8,
     /// H.264 (ITU-T H.264).
     H264,
-    /// VP9: the payload format only; files of it are not read.
+    /// VP9 (VP9 Bitstream & Decoding Process Specification).
     Vp9,
-    /// AV1: the payload format only; files of it are not read.
+    /// AV1 (AV1 Bitstream & Decoding Process Specification).
     Av1,
 }
 
@@ -129,7 +129,7 @@ impl std::fmt::Display for VideoCodec {
 /// An encoded frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VideoFrame {
-    /// Its bytes: a VP8 frame, or the units of an H.264 access unit with their start codes.
+    /// Its bytes: a frame of VP8 or VP9, the units of an H.264 access unit with their start codes, or a temporal unit of AV1.
     pub payload: Payload,
     /// Whether decoding can start with it.
     pub key: bool,

@@ -1,6 +1,7 @@
-//! The size of the pictures of H.264, from its sequence parameter set (ITU-T H.264 §7.3.2.1.1).
+//! The size of the pictures: of H.264 from its sequence parameter set (ITU-T H.264 §7.3.2.1.1), of VP9 from the header of a key frame
+//! (VP9 Bitstream Specification §6.2), of AV1 from its sequence header (AV1 Bitstream Specification §5.5.1).
 
-use giusto_rtp::h264::nal_units;
+use giusto_rtp::{av1, h264::nal_units, vp9};
 
 /// The unit of a sequence parameter set.
 const SEQUENCE_PARAMETERS: u8 = 7;
@@ -79,6 +80,88 @@ fn dimensions(set: &[u8]) -> Option<(u16, u16)> {
     (size.0 > 0 && size.1 > 0).then_some(size)
 }
 
+/// Width and height of the pictures, if the frame is a key frame of VP9.
+pub(super) fn vp9_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
+    const SYNC_CODE: u32 = 0x49_83_42;
+    const SRGB: u32 = 7;
+    if !vp9::is_key(frame) {
+        return None;
+    }
+    let mut bits = Bits { bytes: frame.get(..frame.len().min(16))?.to_vec(), at: 0 };
+    bits.take(2)?;
+    let (low, high) = (bits.take(1)?, bits.take(1)?);
+    let profile = high << 1 | low;
+    // A reserved bit; then which frame is shown, its kind, whether it is shown, and resilience to errors.
+    bits.take(if profile == 3 { 5 } else { 4 })?;
+    if bits.take(24)? != SYNC_CODE {
+        return None;
+    }
+    // §6.2.1: depth, colour space, range and subsampling.
+    if profile >= 2 {
+        bits.take(1)?;
+    }
+    let is_full = profile & 1 == 1;
+    if bits.take(3)? == SRGB {
+        bits.take(usize::from(is_full))?;
+    } else {
+        bits.take(if is_full { 4 } else { 1 })?;
+    }
+    size(bits.take(16)?, bits.take(16)?)
+}
+
+/// Width and height of the largest pictures, if the temporal unit of AV1 has a sequence header.
+pub(super) fn av1_dimensions(unit: &[u8]) -> Option<(u16, u16)> {
+    // Payloads of one whole OBU each, after the aggregation header.
+    let obus = av1::packets(unit, usize::MAX);
+    let header = obus.iter().filter_map(|payload| payload.get(1..)).find(|obu| obu.first().is_some_and(|byte| byte >> 3 & 0xf == 1))?;
+    let start = 1 + usize::from(header.first()? >> 2 & 1);
+    let mut bits = Bits { bytes: header.get(start..)?.to_vec(), at: 0 };
+    // Profile, and whether it is a still picture.
+    bits.take(4)?;
+    if bits.take(1)? == 1 {
+        bits.take(5)?;
+    } else {
+        let mut delay_bits = None;
+        if bits.take(1)? == 1 {
+            // Timing: units, scale, and equal intervals.
+            bits.take(32)?;
+            bits.take(32)?;
+            if bits.take(1)? == 1 {
+                bits.unsigned()?;
+            }
+            if bits.take(1)? == 1 {
+                delay_bits = Some(bits.take(5)? as usize + 1);
+                bits.take(32)?;
+                bits.take(10)?;
+            }
+        }
+        let has_display_delay = bits.take(1)? == 1;
+        for _ in 0..=bits.take(5)? {
+            bits.take(12)?;
+            if bits.take(5)? > 7 {
+                bits.take(1)?;
+            }
+            if let Some(delay_bits) = delay_bits
+                && bits.take(1)? == 1
+            {
+                bits.take(delay_bits)?;
+                bits.take(delay_bits)?;
+                bits.take(1)?;
+            }
+            if has_display_delay && bits.take(1)? == 1 {
+                bits.take(4)?;
+            }
+        }
+    }
+    let (width_bits, height_bits) = (bits.take(4)? as usize + 1, bits.take(4)? as usize + 1);
+    size(bits.take(width_bits)?, bits.take(height_bits)?)
+}
+
+/// A size of which both numbers are one less.
+fn size(width: u32, height: u32) -> Option<(u16, u16)> {
+    Some((u16::try_from(width + 1).ok()?, u16::try_from(height + 1).ok()?))
+}
+
 /// The bits of a unit, without the bytes that prevent start codes (ITU-T H.264 §7.4.1).
 struct Bits {
     bytes: Vec<u8>,
@@ -146,9 +229,11 @@ impl Bits {
 mod tests {
     use std::process::Command;
 
+    use giusto_units::TimeDelta;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::video::{Clip, VideoCodec, dimensions};
 
     /// What ffprobe says of a file.
     fn probed(path: &str) -> Option<(u16, u16)> {
@@ -196,6 +281,42 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
+    /// A film of one key frame and others, as this encoder of ffmpeg makes it; `None` without one.
+    fn encoded(codec: &str, size: &str, format: &str) -> Option<(Vec<u8>, (u16, u16))> {
+        let path = std::env::temp_dir()
+            .join(format!("giusto-{codec}-{}.ivf", std::process::id()))
+            .display()
+            .to_string();
+        let source = format!("testsrc=size={size}:rate=5");
+        let mut command = Command::new("ffmpeg");
+        command.args(["-v", "error", "-y", "-f", "lavfi", "-i", &source, "-frames:v", "3", "-pix_fmt", format]);
+        command.args(["-c:v", codec, "-cpu-used", "8", "-strict", "-2", &path]);
+        if !command.status().is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED picture_size: ffmpeg has no {codec}");
+            return None;
+        }
+        let found = (std::fs::read(&path).unwrap(), probed(&path)?);
+        std::fs::remove_file(&path).unwrap();
+        Some(found)
+    }
+
+    #[test]
+    fn sizes_of_vp9_and_av1_are_those_which_ffprobe_reads() {
+        for (codec, of, size, format) in [
+            ("libvpx-vp9", VideoCodec::Vp9, "150x98", "yuv420p"),
+            ("libvpx-vp9", VideoCodec::Vp9, "640x360", "yuv444p"),
+            ("libvpx-vp9", VideoCodec::Vp9, "66x50", "yuv420p10le"),
+            ("libaom-av1", VideoCodec::Av1, "150x98", "yuv420p"),
+        ] {
+            let Some((film, expected)) = encoded(codec, size, format) else { continue };
+            let clip = Clip::parse(&film, TimeDelta::from_millis(200)).unwrap();
+            let keys: Vec<bool> = clip.frames().iter().map(|frame| frame.key).collect();
+            assert_eq!((clip.codec(), &keys[..]), (of, &[true, false, false][..]), "{codec} {size}");
+            let sizes = clip.frames().iter().map(|frame| dimensions(of, &frame.payload.to_vec()));
+            assert_eq!(sizes.collect::<Vec<_>>(), [Some(expected), None, None], "{codec} {size} {format}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -203,6 +324,11 @@ mod tests {
             if let Some((width, height)) = h264_dimensions(&bytes) {
                 prop_assert!(width > 0 && height > 0);
             }
+            // The beginnings of a key frame of VP9 and of a sequence header of AV1.
+            bytes.splice(0..4, [0x82, 0x49, 0x83, 0x42]);
+            vp9_dimensions(&bytes);
+            bytes.splice(0..4, [0x0a, 40]);
+            av1_dimensions(&bytes);
         }
     }
 }

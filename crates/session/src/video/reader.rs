@@ -1,12 +1,13 @@
 //! Reads frames from a byte stream of any length, in constant memory.
 
 use giusto_rtp::{
-    h264,
+    av1, h264,
     vp8::{FrameTag, Vp8Error},
+    vp9,
 };
 use giusto_units::{NANOS_PER_SECOND, TimeDelta};
 
-use super::{VideoCodec, VideoFrame};
+use super::{VideoCodec, VideoFrame, writer::AV1_DELIMITER};
 use crate::media::MAX_FRAME_SIZE;
 
 /// The header of an IVF file: signature, version, its length, codec, width, height, time base, number of frames.
@@ -24,12 +25,12 @@ const MAX_IVF_HEADER_BYTES: usize = 4096;
 pub enum VideoError {
     /// It is in no known container.
     #[error(
-        "neither IVF nor H.264 (Annex B): it begins with {0:02x?}; make one such as by `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
+        "neither IVF nor H.264 (Annex B) nor OBUs of AV1: it begins with {0:02x?}; make one such as by `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
     )]
     Container([u8; 4]),
     /// An IVF stream has another codec.
     #[error(
-        "the codec is \"{0}\": expected VP80 or H264, such as of `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
+        "the codec is \"{0}\": expected VP80, VP90, H264 or AV01, such as of `ffmpeg -i INPUT -c:v libvpx -g 60 FILE.ivf`"
     )]
     Codec(String),
     /// The header of an IVF stream has an impossible length or time base.
@@ -54,6 +55,9 @@ pub enum VideoError {
     /// A frame of H.264 has no NAL unit.
     #[error("frame {0} has no NAL unit: expected a byte stream of H.264 (Annex B)")]
     NoUnit(u64),
+    /// An OBU of AV1 does not say its size.
+    #[error("frame {0} has an OBU without a size: write the file in the low-overhead format (.obu), or as IVF")]
+    Obu(u64),
     /// The time of a frame cannot be represented.
     #[error("the time of frame {0} is too large: {1} units")]
     Time(u64, u64),
@@ -71,9 +75,11 @@ enum Container {
     },
     /// The byte stream of Annex B.
     AnnexB,
+    /// OBUs of AV1 in the low-overhead byte stream (AV1 Bitstream Specification §5.2), each unit after a delimiter.
+    Obus,
 }
 
-/// Reads the frames of a byte stream: IVF with VP8 or H.264, or H.264 of Annex B, recognised by the first bytes.
+/// Reads the frames of a byte stream: IVF, H.264 of Annex B, or OBUs of AV1, recognised by the first bytes.
 ///
 /// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
 /// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.
@@ -129,6 +135,7 @@ impl VideoReader {
             Container::Unknown => None,
             Container::Ivf { codec, .. } => Some(codec),
             Container::AnnexB => Some(VideoCodec::H264),
+            Container::Obus => Some(VideoCodec::Av1),
         }
     }
 
@@ -164,6 +171,7 @@ impl VideoReader {
             _ if rest.is_empty() => Ok(None),
             Container::AnnexB if self.has_slice || ends_with_slice(&rest) => self.access_unit(rest).map(Some),
             Container::AnnexB => Ok(None),
+            Container::Obus => self.temporal_unit(rest).map(Some),
             Container::Unknown | Container::Ivf { .. } => Err(VideoError::Truncated(self.frames)),
         };
         (self.searched, self.has_slice) = (0, false);
@@ -193,6 +201,7 @@ impl VideoReader {
                     None => return Ok(None),
                 },
                 [0, 0, 1, _] | [0, 0, 0, 0 | 1] => Container::AnnexB,
+                [one, two, ..] if [one, two] == AV1_DELIMITER => Container::Obus,
                 other => return Err(VideoError::Container(other)),
             };
         }
@@ -200,6 +209,7 @@ impl VideoReader {
             Container::Unknown => Ok(None),
             Container::Ivf { codec, scale, rate } => self.ivf_frame(codec, scale, rate),
             Container::AnnexB => self.annex_b_frame(),
+            Container::Obus => self.obu_frame(),
         }
     }
 
@@ -214,6 +224,8 @@ impl VideoReader {
         let codec = match header.get(8..12).unwrap_or_default() {
             b"VP80" => VideoCodec::Vp8,
             b"H264" => VideoCodec::H264,
+            b"VP90" => VideoCodec::Vp9,
+            b"AV01" => VideoCodec::Av1,
             other => {
                 return Err(VideoError::Codec(String::from_utf8_lossy(other).escape_default().to_string()));
             }
@@ -250,13 +262,48 @@ impl VideoReader {
                 return Err(VideoError::NoUnit(self.frames));
             }
             VideoCodec::H264 => h264::is_key(frame),
-            _ => FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?.key,
+            VideoCodec::Vp9 => vp9::is_key(frame),
+            VideoCodec::Av1 => begins_sequence(frame),
+            VideoCodec::Vp8 => FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?.key,
         };
         let nanos = u128::from(time) * u128::from(scale) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
         let at = i64::try_from(nanos).map_err(|_| VideoError::Time(self.frames, time))?;
         let frame = VideoFrame { payload: frame.into(), key, time: Some(TimeDelta::from_nanos(at)) };
         self.buffer.drain(..IVF_FRAME_HEADER_BYTES + size as usize);
         Ok(Some(frame))
+    }
+
+    /// A temporal unit is complete when the next delimiter comes.
+    fn obu_frame(&mut self) -> Result<Option<VideoFrame>, VideoError> {
+        loop {
+            let rest = self.buffer.get(self.searched..).unwrap_or_default();
+            if self.searched > 0 && rest.starts_with(&AV1_DELIMITER) {
+                let next = self.buffer.split_off(self.searched);
+                let unit = std::mem::replace(&mut self.buffer, next);
+                self.searched = 0;
+                return self.temporal_unit(unit).map(Some);
+            }
+            let Some(length) = obu_bytes(rest).map_err(|()| VideoError::Obu(self.frames))? else { break };
+            let end = self.searched.saturating_add(length);
+            if end > self.buffer.len() {
+                break;
+            }
+            self.searched = end;
+        }
+        let size = self.buffer.len() as u64;
+        if size > MAX_FRAME_SIZE.as_bytes() {
+            return Err(VideoError::FrameSize(self.frames, size));
+        }
+        Ok(None)
+    }
+
+    fn temporal_unit(&self, bytes: Vec<u8>) -> Result<VideoFrame, VideoError> {
+        let size = bytes.len() as u64;
+        if size <= AV1_DELIMITER.len() as u64 || size > MAX_FRAME_SIZE.as_bytes() {
+            return Err(VideoError::FrameSize(self.frames, size));
+        }
+        let key = begins_sequence(&bytes);
+        Ok(VideoFrame { payload: bytes.into(), key, time: None })
     }
 
     /// Looks for the start of the next access unit (ITU-T H.264 §7.4.1.2.3).
@@ -304,6 +351,32 @@ impl VideoReader {
         let key = h264::is_key(&bytes);
         Ok(VideoFrame { payload: bytes.into(), key, time: None })
     }
+}
+
+/// Whether the unit has a sequence header, with which decoding can start: encoders write it before key frames.
+fn begins_sequence(unit: &[u8]) -> bool {
+    av1::packets(unit, usize::MAX).first().is_some_and(|first| av1::begins_sequence(first))
+}
+
+/// The length of the OBU at the start, with its header and its size (AV1 Bitstream Specification §5.3.1). `None`: that is not there yet.
+fn obu_bytes(rest: &[u8]) -> Result<Option<usize>, ()> {
+    const HAS_EXTENSION: u8 = 4;
+    const HAS_SIZE: u8 = 2;
+    let Some(&first) = rest.first() else { return Ok(None) };
+    if first & HAS_SIZE == 0 {
+        return Err(());
+    }
+    let head = 1 + usize::from(first & HAS_EXTENSION != 0);
+    let mut size = 0;
+    for place in 0..8 {
+        let Some(&byte) = rest.get(head + place) else { return Ok(None) };
+        size |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            let size = usize::try_from(size).map_err(|_| ())?;
+            return head.checked_add(place + 1).and_then(|head| head.checked_add(size)).map(Some).ok_or(());
+        }
+    }
+    Err(())
 }
 
 /// Whether the last unit is a slice.

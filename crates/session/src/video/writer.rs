@@ -4,9 +4,13 @@ use giusto_rtp::{h264, vp8::FrameTag};
 use giusto_units::TimeDelta;
 
 use super::{
-    VIDEO_CLOCK, VideoCodec, h264_dimensions,
+    VIDEO_CLOCK, VideoCodec, av1_dimensions, h264_dimensions,
     reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
+    vp9_dimensions,
 };
+
+/// An OBU of a temporal delimiter, which has a size of 0.
+pub(super) const AV1_DELIMITER: [u8; 2] = [0x12, 0];
 
 /// Writes one video: IVF, or a byte stream of Annex B, which has no times.
 ///
@@ -68,8 +72,14 @@ impl VideoWriter {
         if self.dimensions == (0, 0) {
             self.dimensions = dimensions(self.codec, frame).unwrap_or_default();
         }
-        out.extend((frame.len() as u32).to_le_bytes());
+        // Payloads have no delimiter, with which a unit in a file begins (AV1 Bitstream Specification §7.5).
+        let delimiter: &[u8] = match self.codec {
+            VideoCodec::Av1 if !frame.starts_with(&AV1_DELIMITER) => &AV1_DELIMITER,
+            _ => &[],
+        };
+        out.extend(((delimiter.len() + frame.len()) as u32).to_le_bytes());
         out.extend(ticks.to_le_bytes());
+        out.extend(delimiter);
         out.extend(frame);
     }
 
@@ -90,11 +100,12 @@ impl VideoWriter {
     }
 }
 
-/// Width and height of the pictures, if the frame says them: a key frame of VP8 or H.264 does.
+/// Width and height of the pictures, if the frame says them: a key frame does.
 pub fn dimensions(codec: VideoCodec, frame: &[u8]) -> Option<(u16, u16)> {
     match codec {
         VideoCodec::Vp8 => FrameTag::parse(frame).ok()?.dimensions,
         VideoCodec::H264 => h264_dimensions(frame),
-        VideoCodec::Vp9 | VideoCodec::Av1 => None,
+        VideoCodec::Vp9 => vp9_dimensions(frame),
+        VideoCodec::Av1 => av1_dimensions(frame),
     }
 }

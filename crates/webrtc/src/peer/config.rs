@@ -39,12 +39,14 @@ pub struct ReceiveConfig {
     pub codecs: Vec<VideoCodec>,
     /// With [`FeedbackKind::ReceiverEstimate`]: the constants of the estimate.
     pub receive_side: receive_side::Config,
+    /// The most that the browser may send of the video, headers included. Default `None`: what its controller allows.
+    pub max_rate: Option<DataRate>,
 }
 
 impl Default for ReceiveConfig {
     fn default() -> Self {
         let codecs = vec![VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
-        Self { codecs, receive_side: receive_side::Config::default() }
+        Self { codecs, receive_side: receive_side::Config::default(), max_rate: None }
     }
 }
 

@@ -96,6 +96,7 @@ impl BrowserPeer {
             repair: RepairConfig { nack: self.repairs(), key_frames: KeyFrameRequest::PictureLoss },
             playout_deadline: self.config.repair_deadline,
             receive_side: receive.receive_side,
+            max_estimate: receive.max_rate,
             overhead: self.overhead(),
             extension_ids: self.extension_ids(),
             numbers_from_timestamp: false,

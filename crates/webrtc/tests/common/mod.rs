@@ -24,7 +24,7 @@ use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use giusto_webrtc::{
     Fingerprint,
     ice::Credentials,
-    peer::{BrowserPeer, PeerConfig, PeerMedia, PeerState, Secrets},
+    peer::{BrowserPeer, PeerConfig, PeerMedia, PeerState, ReceiveConfig, Secrets},
     srtp::{MasterKeys, Srtp},
 };
 use is::{
@@ -193,12 +193,29 @@ pub(crate) struct Browser {
     next_check: Timestamp,
     /// Whether it sends checks and feedback.
     pub(crate) silent: bool,
+    /// Whether its checks nominate its address.
+    pub(crate) nominates: bool,
 }
 
 impl Browser {
     /// `expected`: the fingerprint of its offer, if not that of its certificate.
     pub(crate) fn new(
         controller: &str,
+        version: Version,
+        setup: &str,
+        expected: Option<Fingerprint>,
+    ) -> Self {
+        Self::of(Some(controller), version, setup, expected)
+    }
+
+    /// One that sends video to giusto.
+    pub(crate) fn sending() -> Self {
+        Self::of(None, Version::Newest, "actpass", None)
+    }
+
+    /// Without a controller, it sends.
+    fn of(
+        controller: Option<&str>,
         version: Version,
         setup: &str,
         expected: Option<Fingerprint>,
@@ -219,8 +236,11 @@ impl Browser {
         let now = Timestamp::from_nanos(1_000_000);
         let secrets = secrets(1);
         let text = offer(expected.unwrap_or(fingerprint), setup);
-        let media = Some(media(controller, Counting::new()));
-        let answered = BrowserPeer::answer(now, &text, config(), &secrets, media, origin);
+        let media = controller.map(|controller| media(controller, Counting::new()));
+        let receive = media.is_none().then(ReceiveConfig::default);
+        let text = if media.is_none() { text.replace("a=recvonly", "a=sendonly") } else { text };
+        let config = PeerConfig { receive, ..config() };
+        let answered = BrowserPeer::answer(now, &text, config, &secrets, media, origin);
         let (peer, answer) = answered.map_err(|(error, _)| error).unwrap();
         Self {
             now,
@@ -245,6 +265,7 @@ impl Browser {
             last_sequence: None,
             next_check: now,
             silent: false,
+            nominates: true,
         }
     }
 
@@ -286,7 +307,7 @@ impl Browser {
         let now = self.now;
         if !self.silent && now >= self.next_check {
             self.next_check = now + TimeDelta::from_millis(500);
-            let check = self.check(&self.server_password(), true);
+            let check = self.check(&self.server_password(), self.nominates);
             self.peer.handle_datagram(now, self.address, &check, Ecn::NotEct);
         }
         let instant = self.origin + Duration::from_nanos(now.as_nanos());

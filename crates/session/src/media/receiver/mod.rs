@@ -105,6 +105,8 @@ pub struct MediaReceiverConfig {
     pub feedback: FeedbackKind,
     /// Configuration of its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub receive_side: receive_side::Config,
+    /// Its estimate is reported as at most this. Default `None`: as it is.
+    pub max_estimate: Option<DataRate>,
     /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers
     /// included, it requests a lower rate (the Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default
     /// `None`: never. In the draft the bit is for a receiver that balances many hosts, with an "exact
@@ -137,6 +139,7 @@ impl MediaReceiverConfig {
             cname: cname.to_owned(),
             feedback,
             receive_side: receive_side::Config::default(),
+            max_estimate: None,
             quench_above: None,
             report_interval: TimeDelta::from_seconds(1),
             overhead: DataSize::from_bytes(28),
@@ -547,6 +550,7 @@ impl MediaReceiver {
             Reporter::Estimate(estimator) => estimator.receive_side.poll_estimate(now),
             _ => None,
         };
+        let estimate = estimate.map(|rate| rate.min(self.config.max_estimate.unwrap_or(rate)));
         if is_due || estimate.is_some() {
             let blocks = if is_due { self.sources.blocks(now) } else { Vec::new() };
             self.write_report(ReceiverReport { ssrc: self.config.ssrc, blocks }, estimate);

@@ -31,6 +31,23 @@ fn estimates_are_compounds_at_most_1_s_apart() {
 }
 
 #[test]
+fn estimates_are_reported_up_to_their_maximum() {
+    let max = DataRate::from_bps(500_000);
+    let mut receiver = receiver(FeedbackKind::ReceiverEstimate);
+    receiver.config.max_estimate = Some(max);
+    let mut highest = DataRate::ZERO;
+    // 1028 bytes every 10 ms, then every 50 ms: 822.4 and 164.5 kbit/s.
+    for step in 0..600_u16 {
+        let ms = if step < 500 { u64::from(step) * 10 } else { u64::from(step) * 50 - 20_000 };
+        for datagram in send(&mut receiver, ms, step) {
+            let Some(Packet::Remb(remb)) = datagram.get(2) else { continue };
+            highest = highest.max(remb.bitrate);
+        }
+    }
+    assert!(highest <= max && highest > DataRate::from_bps(490_000), "{highest}");
+}
+
+#[test]
 fn only_reports_contain_blocks() {
     let mut receiver = receiver(FeedbackKind::ReceiverEstimate);
     let mut times = Vec::new();
