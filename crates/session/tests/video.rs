@@ -428,6 +428,67 @@ fn files_are_changed_at_key_frames_and_jumps_lead_to_one() {
     assert_eq!(source.poll_frame(late), None);
 }
 
+/// 30 frames of H.264 of 1000 B, of which each second has slices that are no reference (ITU-T H.264 §7.4.1), after a key frame.
+fn layered() -> Clip {
+    let unit = |first: u8, length: usize| [&[0, 0, 1, first, 0x9a][..], &vec![0xaa; length - 5]].concat();
+    let frame = |number| match number {
+        0 => [unit(0x67, 10), unit(0x68, 10), unit(0x65, 980)].concat(),
+        number if number % 2 == 1 => unit(0x01, 1000),
+        _ => unit(0x41, 1000),
+    };
+    let file: Vec<u8> = (0..30).flat_map(frame).collect();
+    Clip::parse(&file, INTERVAL).unwrap()
+}
+
+#[test]
+fn frames_to_which_none_refers_are_left_out_first() {
+    let ladder = Ladder::new(vec![layered()]).unwrap();
+    let all = ladder.rates().next().unwrap().as_bps();
+    // 15 frames a second of 1000 B, and half of them.
+    assert!((119_000..=121_000).contains(&all), "{all}");
+    assert_eq!((ladder.limits().min().as_bps() * 2).abs_diff(all) / 1000, 0);
+    let mut source = FileSource::new(ladder, Timestamp::ZERO);
+    // The rate of ten rounds of the file, and the frames among them that can be left out.
+    let play = |source: &mut FileSource, rate: u64| {
+        source.set_target(Timestamp::ZERO, DataRate::from_bps(rate));
+        let begin = source.next_frame_at().unwrap();
+        let (mut bytes, mut extra) = (0, 0);
+        let mut due = begin;
+        while due - begin < INTERVAL * 299 {
+            let frame = source.poll_frame(due).unwrap();
+            assert_eq!(frame.captured, due);
+            let payload = frame.payload.to_vec();
+            bytes += payload.len();
+            extra += usize::from(payload[3] == 1);
+            let step = source.next_frame_at().unwrap() - due;
+            assert!((INTERVAL..=INTERVAL * 2).contains(&step), "{step}");
+            due += step;
+        }
+        (bytes as f64 * 8.0 / (due - begin).as_seconds(), extra)
+    };
+    for (target, kept) in [(all, 150), (all * 3 / 4, 75), (all * 11 / 20, 15), (all / 4, 0)] {
+        let (rate, extra) = play(&mut source, target);
+        assert!(extra.abs_diff(kept) <= 1, "{target}: {extra}");
+        let expected = target.clamp(all / 2, all) as f64;
+        assert!((rate / expected - 1.0).abs() < 0.02, "{rate} {expected}");
+    }
+    // A skipped frame is given again only if others refer to it.
+    source.set_target(Timestamp::ZERO, DataRate::from_bps(all));
+    let next = |source: &mut FileSource| {
+        let due = source.next_frame_at().unwrap();
+        source.poll_frame(due).unwrap().payload.to_vec()[3]
+    };
+    let mut before = 0;
+    while before != 1 {
+        before = next(&mut source);
+    }
+    source.on_skipped(Timestamp::ZERO);
+    let needed = next(&mut source);
+    assert_ne!(needed, 1);
+    source.on_skipped(Timestamp::ZERO);
+    assert_eq!(next(&mut source), needed);
+}
+
 #[test]
 fn files_that_do_not_belong_together_are_refused() {
     let h264 = |interval| Clip::parse(H264, interval).unwrap();

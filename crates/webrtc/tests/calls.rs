@@ -262,7 +262,14 @@ fn forged_datagrams_are_counted_and_change_nothing() {
 
 /// A packet of VP8 whose frame has two of them.
 fn half_frame(sequence: u16, timestamp: u32, is_second: bool, bytes: &[u8]) -> Vec<u8> {
-    let header = RtpHeader { payload_type: 96, marker: is_second, sequence, timestamp, ssrc: 7, ..RtpHeader::default() };
+    let header = RtpHeader {
+        payload_type: 96,
+        marker: is_second,
+        sequence,
+        timestamp,
+        ssrc: 7,
+        ..RtpHeader::default()
+    };
     let mut packet = vec![0; 12];
     header.write(&mut packet).unwrap();
     Vp8Descriptor { start: !is_second, ..Vp8Descriptor::default() }.write(&mut packet);

@@ -68,8 +68,12 @@ pub(super) fn heard_line(voice: &HeardVoice) -> String {
         (Some(mos), Some(r_factor)) => format!("MOS {mos:.2} (R {r_factor:.0}, wideband, estimated)"),
         _ => "MOS unknown: the clocks of the two ends were not compared".to_owned(),
     };
+    let repaired = match voice.repaired_packets {
+        0 => String::new(),
+        packets => format!(" ({} repaired by FEC)", count(packets)),
+    };
     format!(
-        "\n{}: heard {}, {} lost, {} late; playout buffer {:.1} ms; {quality}",
+        "\n{}: heard {}, {} lost{repaired}, {} late; playout buffer {:.1} ms; {quality}",
         voice.codec,
         plural(voice.played_packets, "packet", "packets"),
         count(voice.lost_packets),

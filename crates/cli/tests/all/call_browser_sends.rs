@@ -9,9 +9,10 @@ use crate::{
     common::{Folder, chromium::Visitor},
 };
 
-/// The record of a call of six seconds with a browser at `/?auto` and this query; `None` without a browser.
+/// The record of a call, of six seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
 fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
-    let flags = [&["-t", "6", "--json"], flags].concat();
+    let time: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "6"] };
+    let flags = [&["--json"], time, flags].concat();
     let visit =
         |profile: &str, page: &str| Visitor::with_camera(test, profile, &format!("{page}?auto{query}"));
     let (record, said) = with_webrtc::called(folder, &flags, visit)?;
@@ -105,10 +106,49 @@ fn chromium_sends_h264_for_a_file_of_h264() {
 }
 
 #[test]
+fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
+    let folder = Folder::with("");
+    let flags = ["--reverse", "--codec", "vp9", "--save", "camera.webm", "--max-rate", "400k", "-t", "4"];
+    let test = "chromium_sends_vp9_at_the_rate_that_is_allowed";
+    let Some(record) = called(test, &folder, "&test", &flags) else { return };
+    let video = stream(&record, "video");
+    assert_eq!(video["codec"], "vp9");
+    // Without a limit Chromium sends above 1 Mbit/s of this picture.
+    let rate = count(&video["rate_bps"]);
+    assert!((50_000..550_000).contains(&rate), "{video}");
+    let frames = count(&record["call"]["saved"]["frames"]);
+    assert!(frames >= 10, "{record}");
+    let entries = "stream=codec_name,width,height,nb_read_packets";
+    let Some(read) = probed(&folder.path("camera.webm"), "v", entries) else { return };
+    assert_eq!(read, [format!("vp9,640,360,{frames}")]);
+    decodes(&folder.path("camera.webm"));
+}
+
+/// FFmpeg decodes the file, and finds nothing damaged.
+fn decodes(file: &Path) {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-i"]).arg(file).args(["-map", "0:v", "-f", "null", "-"]);
+    match command.output() {
+        Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stderr), ""),
+        Err(_) => eprintln!("SKIPPED ffmpeg is missing"),
+    }
+}
+
+#[test]
 fn both_ends_send_video_and_speech() {
     let folder = Folder::with("");
     let media = [data("low.ivf"), data("high.ivf")].join(",");
-    let mut flags = vec!["--bidir", "--media", &media, "--feedback", "remb", "--controller", "gcc:remb"];
+    let mut flags = vec![
+        "--bidir",
+        "--save",
+        "both.webm",
+        "--media",
+        &media,
+        "--feedback",
+        "remb",
+        "--controller",
+        "gcc:remb",
+    ];
     if cfg!(feature = "voice") {
         flags.push("--voice");
     }
@@ -122,6 +162,9 @@ fn both_ends_send_video_and_speech() {
     assert!(decoded >= 10 && decoded <= sent, "{decoded} of {sent}");
     assert!(count(&stream(&record, "video")["frames"]) >= 20);
     assert!(count(&stream(&record, "audio")["frames"]) >= 100);
+    // Chromium sends its first key frame before it has nominated its address.
+    assert_eq!(record["call"]["saved"]["damaged_frames"], 0);
+    decodes(&folder.path("both.webm"));
     if cfg!(feature = "voice") {
         // In silence one packet in 400 ms is sent. What is under way at the end is not counted by the browser.
         let (voice, heard) = (&record["call"]["voice"], &record["heard_by_browser"]);

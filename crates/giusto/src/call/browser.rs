@@ -252,7 +252,12 @@ pub fn run(
         let defaults = ReceiveConfig::default();
         let fits = |codec: &VideoCodec| plan.save.as_ref().is_none_or(|save| save.takes(*codec));
         ReceiveConfig {
-            codecs: plan.codec.map_or(defaults.codecs, |codec| vec![codec]).into_iter().filter(fits).collect(),
+            codecs: plan
+                .codec
+                .map_or(defaults.codecs, |codec| vec![codec])
+                .into_iter()
+                .filter(fits)
+                .collect(),
             receive_side: plan.controller.receive_side(),
             max_rate: plan.max_receive_rate,
         }

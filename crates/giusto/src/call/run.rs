@@ -412,7 +412,7 @@ impl Listener {
     ) -> Result<CallCounters, CallRunError> {
         let Self { socket, local, max_calls, max_rate } = self;
         local.forget_calls();
-        let config = local.config(if once { 1 } else { *max_calls })?;
+        let config = CallsConfig { once, ..local.config(if once { 1 } else { *max_calls })? };
         #[cfg(feature = "browser")]
         let (mut config, identity) = (config, local.settings.identity.clone());
         #[cfg(feature = "browser")]
@@ -435,7 +435,7 @@ impl Listener {
                 let reported = match event {
                     CallEvent::Offered { id, from, offer } => {
                         let refusal = if once && ended_at.is_some() {
-                            Err(CallRefusal::Full)
+                            Err(CallRefusal::Once)
                         } else {
                             answer(local, from, &offer, *max_rate)
                         };

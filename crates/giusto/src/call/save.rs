@@ -336,7 +336,8 @@ mod tests {
             }
             // The first key frame did not arrive.
             for (number, frame) in clip.frames().iter().enumerate().skip(1) {
-                let arrival = arrival(100 + number as u64, 40 * number as i64, frame.key, frame.payload.to_vec());
+                let arrival =
+                    arrival(100 + number as u64, 40 * number as i64, frame.key, frame.payload.to_vec());
                 saver.on_frame(arrival.at, arrival);
             }
             let saved = saver.finish();
@@ -344,7 +345,12 @@ mod tests {
             assert_eq!(saved.frames, (clip.frames().len() - second) as u64);
             assert_eq!((saved.damaged_frames, saved.error), (0, None));
             let read = Clip::parse(&std::fs::read(&path).unwrap(), TimeDelta::ZERO).unwrap();
-            assert!(read.frames().iter().zip(&clip.frames()[second..]).all(|(one, other)| one.payload == other.payload));
+            assert!(
+                read.frames()
+                    .iter()
+                    .zip(&clip.frames()[second..])
+                    .all(|(one, other)| one.payload == other.payload)
+            );
             assert_eq!(read.frames().len(), clip.frames().len() - second);
         }
     }

@@ -41,6 +41,8 @@ pub struct CallsConfig {
     pub protection: Protection,
     /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
     pub max_calls: usize,
+    /// Whether nothing is served after the first of them: others are told so. Default: no.
+    pub once: bool,
     /// Our clock. Default: one that the far end cannot compare with its own.
     pub clock: LocalClock,
     /// Interval at which messages of the opening and of the end are repeated. Default 200 ms.
@@ -67,6 +69,7 @@ impl CallsConfig {
             cipher: None,
             protection: Protection::Authenticated,
             max_calls: 0,
+            once: false,
             clock: LocalClock::default(),
             retry_interval: TimeDelta::from_millis(200),
             open_timeout: TimeDelta::from_seconds(3),

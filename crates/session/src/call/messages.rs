@@ -228,6 +228,9 @@ pub enum CallRefusal {
     /// The offer is invalid or cannot be served.
     #[error("{0}")]
     Offer(String),
+    /// It serves one call, which another has.
+    #[error("it serves one call and ends (--once): leave out -P here, or --once there")]
+    Once,
 }
 
 /// A message.

@@ -706,6 +706,19 @@ fn the_listener_serves_no_more_than_its_calls() {
 }
 
 #[test]
+fn a_listener_of_one_call_says_so() {
+    let mut network = Network::new([None, None], offer(None));
+    network.listener = Calls::new(CallsConfig { max_calls: 1, once: true, ..CallsConfig::new([2; 32]) });
+    let other = Offer { sources: 1 << 8, ..offer(None) };
+    network.caller.call(network.now, address(2), 1, other).unwrap();
+    network.run(at(1000));
+    let once = Err(CallError::Refused(CallRefusal::Once));
+    let is_told =
+        |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == once);
+    assert_eq!((network.served.len(), network.events.iter().filter(is_told).count()), (1, 1));
+}
+
+#[test]
 fn invalid_offers_are_not_sent() {
     let mut calls: Calls<Ticks> = Calls::new(CallsConfig::new([0; 32]));
     let mut call = |offer| calls.call(Timestamp::ZERO, address(2), 1, offer).is_ok();

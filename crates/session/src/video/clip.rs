@@ -42,6 +42,8 @@ pub struct Clip {
     times: Vec<TimeDelta>,
     interval: TimeDelta,
     rate: DataRate,
+    /// The rate without the frames to which no other refers.
+    base_rate: DataRate,
 }
 
 impl Clip {
@@ -82,9 +84,13 @@ impl Clip {
         if !(TimeDelta::from_millis(1)..=TimeDelta::from_seconds(1)).contains(&interval) {
             return Err(ClipError::Interval(interval));
         }
-        let size = DataSize::from_bytes(frames.iter().map(|frame| frame.payload.len() as u64).sum());
-        let rate = DataRate::of(size, interval * (steps + 1)).ok_or(ClipError::Interval(interval))?;
-        Ok(Self { codec, frames, times, interval, rate })
+        let rate = |counts: fn(&&VideoFrame) -> bool| {
+            let counted = frames.iter().filter(counts).map(|frame| frame.payload.len() as u64);
+            DataRate::of(DataSize::from_bytes(counted.sum()), interval * (steps + 1))
+        };
+        let (rate, base_rate) =
+            rate(|_| true).zip(rate(|frame| !frame.droppable)).ok_or(ClipError::Interval(interval))?;
+        Ok(Self { codec, frames, times, interval, rate, base_rate })
     }
 
     /// Its codec.
@@ -110,6 +116,13 @@ impl Clip {
         self.interval
     }
 
+    /// The share of its droppable frames for which there is room in this rate.
+    fn kept_share(&self, rate: DataRate) -> f64 {
+        let above = |rate: DataRate| rate.as_bps().saturating_sub(self.base_rate.as_bps()) as f64;
+        let (room, all) = (above(rate), above(self.rate));
+        if room >= all { 1.0 } else { room / all }
+    }
+
     /// Its mean rate, headers not included.
     pub const fn rate(&self) -> DataRate {
         self.rate
@@ -131,15 +144,22 @@ pub enum LadderError {
     Codec(usize, VideoCodec, VideoCodec),
 }
 
-/// Files of the same video at several rates. It follows the target by changing files at key frames, and begins again at the end.
+/// Files of the same video at several rates. It follows the target by changing files at key frames, and begins again at the end. Where
+/// the target is below the rate of a file, as many of the frames to which no other refers are left out: those of the highest temporal
+/// layer.
 #[derive(Debug, Clone)]
 pub struct Ladder {
     /// By rising rate.
     files: Vec<Clip>,
     current: usize,
     wanted: usize,
-    /// Index of the next frame.
+    /// Index of the next frame, and of the one that was taken last.
     position: usize,
+    taken: usize,
+    /// The target rate.
+    rate: DataRate,
+    /// Of the frames that can be left out, the share that the next one would complete.
+    share: f64,
     /// The next frame must be a key frame.
     jump: bool,
 }
@@ -162,7 +182,16 @@ impl Ladder {
             }
         }
         files.sort_by_key(Clip::rate);
-        Ok(Self { files, current: 0, wanted: 0, position: 0, jump: false })
+        Ok(Self {
+            files,
+            current: 0,
+            wanted: 0,
+            position: 0,
+            taken: 0,
+            rate: DataRate::from_bps(u64::MAX),
+            share: 0.0,
+            jump: false,
+        })
     }
 
     /// The codec of all files.
@@ -175,10 +204,10 @@ impl Ladder {
         self.files.iter().map(Clip::rate)
     }
 
-    /// The lowest and the highest rate.
+    /// The lowest rate, of the frames that others need, and the highest.
     pub fn limits(&self) -> RateRange {
-        let rate = |file: Option<&Clip>| file.map_or(DataRate::ZERO, Clip::rate);
-        RateRange::new(rate(self.files.first()), rate(self.files.last())).unwrap_or_default()
+        let lowest = self.files.iter().map(|file| file.base_rate).min().unwrap_or_default();
+        RateRange::new(lowest, self.files.last().map_or(DataRate::ZERO, Clip::rate)).unwrap_or_default()
     }
 
     /// Mean time between two frames.
@@ -188,8 +217,9 @@ impl Ladder {
 
     /// Selects the file with the highest rate up to `rate`, or the lowest, from the next key frame on.
     pub fn set_rate(&mut self, rate: DataRate) {
+        self.rate = rate;
         self.wanted = self.files.iter().rposition(|file| file.rate() <= rate).unwrap_or(0);
-        let current = self.files.get(self.current).map_or(DataRate::ZERO, Clip::rate);
+        let current = self.files.get(self.current).map_or(DataRate::ZERO, |file| file.base_rate);
         let is_urgent = (rate.as_bps() as f64) < current.as_bps() as f64 * URGENT_RATIO;
         self.jump |= self.wanted < self.current && is_urgent;
     }
@@ -214,13 +244,31 @@ impl Ladder {
         let file = self.files.get(self.current)?;
         let at = self.position.checked_rem(file.frames().len())?;
         // Files that are shorter than others begin again; the position of all is the same.
-        self.position += 1;
-        file.frames().get(at).map(|frame| (frame, file.step(at)))
+        (self.taken, self.position) = (self.position, self.position + 1);
+        let (frame, mut step) = (file.frames().get(at)?, file.step(at));
+        let kept = file.kept_share(self.rate);
+        while let Some(at) = self.position.checked_rem(file.frames().len())
+            && file.frames().get(at).is_some_and(|next| next.droppable)
+            && (self.wanted == self.current || !self.is_key(self.wanted, self.position))
+        {
+            self.share += kept;
+            if self.share >= 1.0 {
+                self.share -= 1.0;
+                break;
+            }
+            self.position += 1;
+            step += file.step(at);
+        }
+        Some((frame, step))
     }
 
-    /// The frame that was taken last is taken again.
+    /// The frame that was taken last is taken again, if others refer to it.
     pub fn step_back(&mut self) {
-        self.position = self.position.saturating_sub(1);
+        let Some(file) = self.files.get(self.current) else { return };
+        let at = self.taken.checked_rem(file.frames().len()).unwrap_or(0);
+        if !file.frames().get(at).is_some_and(|frame| frame.droppable) {
+            self.position = self.taken;
+        }
     }
 
     fn is_key(&self, file: usize, position: usize) -> bool {

@@ -57,7 +57,10 @@ pub struct LiveVideo {
     codec: VideoCodec,
     limits: RateRange,
     clock: FrameClock,
-    waiting: VecDeque<Frame>,
+    /// Frames, and whether others may refer to them.
+    waiting: VecDeque<(Frame, bool)>,
+    /// Whether others may refer to the frame that was polled last.
+    is_needed: bool,
     looked_at: Timestamp,
     has_ended: bool,
     is_started: bool,
@@ -78,6 +81,7 @@ impl LiveVideo {
             limits,
             clock: FrameClock::new(interval),
             waiting: VecDeque::new(),
+            is_needed: true,
             looked_at: Timestamp::ZERO,
             has_ended: false,
             is_started: false,
@@ -104,7 +108,8 @@ impl LiveVideo {
             return;
         }
         let (captured, media_timestamp) = self.clock.on_frame(at, frame.time);
-        self.waiting.push_back(Frame { captured, media_timestamp, payload: frame.payload, key: frame.key });
+        let VideoFrame { payload, key, droppable, .. } = frame;
+        self.waiting.push_back((Frame { captured, media_timestamp, payload, key }, !droppable));
     }
 
     /// The encoder has ended: no more frames are passed in.
@@ -159,16 +164,18 @@ impl VideoSource for LiveVideo {
 
     fn next_frame_at(&self) -> Option<Timestamp> {
         match self.waiting.front() {
-            Some(frame) if !self.wants_input() => Some(frame.captured.max(self.looked_at)),
-            Some(frame) => Some(frame.captured.max(self.looked_at).min(self.looked_at + LOOK)),
+            Some((frame, _)) if !self.wants_input() => Some(frame.captured.max(self.looked_at)),
+            Some((frame, _)) => Some(frame.captured.max(self.looked_at).min(self.looked_at + LOOK)),
             None => (!self.has_ended).then_some(self.looked_at + LOOK),
         }
     }
 
     fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         self.looked_at = self.looked_at.max(now);
-        self.waiting.front().filter(|frame| frame.captured <= now)?;
-        self.waiting.pop_front()
+        self.waiting.front().filter(|(frame, _)| frame.captured <= now)?;
+        let (frame, is_needed) = self.waiting.pop_front()?;
+        self.is_needed = is_needed;
+        Some(frame)
     }
 
     fn set_target(&mut self, _: Timestamp, rate: DataRate) {
@@ -180,9 +187,12 @@ impl VideoSource for LiveVideo {
     }
 
     fn on_skipped(&mut self, now: Timestamp) {
+        if !self.is_needed {
+            return;
+        }
         self.wants_key = true;
         self.awaits_key.get_or_insert((now, now));
-        let next_key = self.waiting.iter().position(|frame| frame.key);
+        let next_key = self.waiting.iter().position(|(frame, _)| frame.key);
         let useless = self.waiting.drain(..next_key.unwrap_or(self.waiting.len())).count();
         self.dropped += useless as u64;
         if next_key.is_some() {
@@ -269,7 +279,7 @@ mod tests {
     }
 
     fn frame(key: bool, ms: Option<i64>) -> VideoFrame {
-        VideoFrame { payload: vec![0; 100].into(), key, time: ms.map(|ms| MILLI * ms) }
+        VideoFrame { payload: vec![0; 100].into(), key, droppable: false, time: ms.map(|ms| MILLI * ms) }
     }
 
     fn live() -> LiveVideo {
@@ -368,6 +378,24 @@ mod tests {
         live.request_key_frame(at(301));
         live.request_key_frame(at(301));
         assert_eq!(commands(&mut live, 301), ["key-frame"]);
+    }
+
+    #[test]
+    fn a_skipped_frame_to_which_none_refers_changes_nothing() {
+        let mut live = live();
+        commands(&mut live, 0);
+        for number in 0..3 {
+            live.push(
+                at(number * 40),
+                VideoFrame { droppable: number == 1, ..frame(number == 0, Some(number * 40)) },
+            );
+        }
+        assert!(live.poll_frame(at(100)).is_some() && live.poll_frame(at(100)).is_some());
+        live.on_skipped(at(100));
+        assert!(commands(&mut live, 100).is_empty());
+        assert!(live.poll_frame(at(200)).is_some());
+        live.on_skipped(at(200));
+        assert_eq!(commands(&mut live, 200), ["key-frame"]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod clip;
 mod live;
 mod picture_size;
 mod reader;
+mod references;
 mod source;
 mod writer;
 
@@ -133,6 +134,8 @@ pub struct VideoFrame {
     pub payload: Payload,
     /// Whether decoding can start with it.
     pub key: bool,
+    /// Whether no other frame refers to it, as those of the highest of several temporal layers: it can be left out alone.
+    pub droppable: bool,
     /// Its time by the container; `None` if the container has none.
     pub time: Option<giusto_units::TimeDelta>,
 }

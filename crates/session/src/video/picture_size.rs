@@ -113,7 +113,10 @@ pub(super) fn vp9_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
 pub(super) fn av1_dimensions(unit: &[u8]) -> Option<(u16, u16)> {
     // Payloads of one whole OBU each, after the aggregation header.
     let obus = av1::packets(unit, usize::MAX);
-    let header = obus.iter().filter_map(|payload| payload.get(1..)).find(|obu| obu.first().is_some_and(|byte| byte >> 3 & 0xf == 1))?;
+    let header = obus
+        .iter()
+        .filter_map(|payload| payload.get(1..))
+        .find(|obu| obu.first().is_some_and(|byte| byte >> 3 & 0xf == 1))?;
     let start = 1 + usize::from(header.first()? >> 2 & 1);
     let mut bits = Bits { bytes: header.get(start..)?.to_vec(), at: 0 };
     // Profile, and whether it is a still picture.
@@ -289,7 +292,19 @@ mod tests {
             .to_string();
         let source = format!("testsrc=size={size}:rate=5");
         let mut command = Command::new("ffmpeg");
-        command.args(["-v", "error", "-y", "-f", "lavfi", "-i", &source, "-frames:v", "3", "-pix_fmt", format]);
+        command.args([
+            "-v",
+            "error",
+            "-y",
+            "-f",
+            "lavfi",
+            "-i",
+            &source,
+            "-frames:v",
+            "3",
+            "-pix_fmt",
+            format,
+        ]);
         command.args(["-c:v", codec, "-cpu-used", "8", "-strict", "-2", &path]);
         if !command.status().is_ok_and(|status| status.success()) {
             eprintln!("SKIPPED picture_size: ffmpeg has no {codec}");

@@ -7,7 +7,7 @@ use giusto_rtp::{
 };
 use giusto_units::{NANOS_PER_SECOND, TimeDelta};
 
-use super::{VideoCodec, VideoFrame, writer::AV1_DELIMITER};
+use super::{VideoCodec, VideoFrame, references::is_droppable, writer::AV1_DELIMITER};
 use crate::media::MAX_FRAME_SIZE;
 
 /// The header of an IVF file: signature, version, its length, codec, width, height, time base, number of frames.
@@ -56,7 +56,9 @@ pub enum VideoError {
     #[error("frame {0} has no NAL unit: expected a byte stream of H.264 (Annex B)")]
     NoUnit(u64),
     /// An OBU of AV1 does not say its size.
-    #[error("frame {0} has an OBU without a size: write the file in the low-overhead format (.obu), or as IVF")]
+    #[error(
+        "frame {0} has an OBU without a size: write the file in the low-overhead format (.obu), or as IVF"
+    )]
     Obu(u64),
     /// The time of a frame cannot be represented.
     #[error("the time of frame {0} is too large: {1} units")]
@@ -264,11 +266,15 @@ impl VideoReader {
             VideoCodec::H264 => h264::is_key(frame),
             VideoCodec::Vp9 => vp9::is_key(frame),
             VideoCodec::Av1 => begins_sequence(frame),
-            VideoCodec::Vp8 => FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?.key,
+            VideoCodec::Vp8 => {
+                FrameTag::parse(frame).map_err(|error| VideoError::Frame(self.frames, error))?.key
+            }
         };
         let nanos = u128::from(time) * u128::from(scale) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
         let at = i64::try_from(nanos).map_err(|_| VideoError::Time(self.frames, time))?;
-        let frame = VideoFrame { payload: frame.into(), key, time: Some(TimeDelta::from_nanos(at)) };
+        let droppable = !key && is_droppable(codec, frame);
+        let time = Some(TimeDelta::from_nanos(at));
+        let frame = VideoFrame { payload: frame.into(), key, droppable, time };
         self.buffer.drain(..IVF_FRAME_HEADER_BYTES + size as usize);
         Ok(Some(frame))
     }
@@ -302,8 +308,8 @@ impl VideoReader {
         if size <= AV1_DELIMITER.len() as u64 || size > MAX_FRAME_SIZE.as_bytes() {
             return Err(VideoError::FrameSize(self.frames, size));
         }
-        let key = begins_sequence(&bytes);
-        Ok(VideoFrame { payload: bytes.into(), key, time: None })
+        let (key, droppable) = (begins_sequence(&bytes), false);
+        Ok(VideoFrame { payload: bytes.into(), key, droppable, time: None })
     }
 
     /// Looks for the start of the next access unit (ITU-T H.264 §7.4.1.2.3).
@@ -349,7 +355,8 @@ impl VideoReader {
             return Err(VideoError::FrameSize(self.frames, size));
         }
         let key = h264::is_key(&bytes);
-        Ok(VideoFrame { payload: bytes.into(), key, time: None })
+        let droppable = !key && is_droppable(VideoCodec::H264, &bytes);
+        Ok(VideoFrame { payload: bytes.into(), key, droppable, time: None })
     }
 }
 

@@ -214,12 +214,7 @@ impl Browser {
     }
 
     /// Without a controller, it sends.
-    fn of(
-        controller: Option<&str>,
-        version: Version,
-        setup: &str,
-        expected: Option<Fingerprint>,
-    ) -> Self {
+    fn of(controller: Option<&str>, version: Version, setup: &str, expected: Option<Fingerprint>) -> Self {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
         let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap();
         let fingerprint = Fingerprint::of(certificate.der());

@@ -64,6 +64,7 @@ pub(super) fn heard_by(browser: &BrowserFigures) -> Option<HeardVoice> {
         codec: "opus".to_owned(),
         played_packets: voice.packets,
         lost_packets: voice.lost_packets,
+        repaired_packets: 0,
         late_packets: 0,
         loss_ratio: voice.loss_ratio,
         buffer_delay_ms: voice.buffer_delay_ms.unwrap_or(0.0),

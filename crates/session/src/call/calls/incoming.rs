@@ -333,7 +333,7 @@ impl<M: CallMedia> Calls<M> {
         } else if guard.is_none() {
             Some(CallRefusal::NoKeysToEncrypt)
         } else if served >= self.config.max_calls {
-            Some(CallRefusal::Full)
+            Some(if self.config.once { CallRefusal::Once } else { CallRefusal::Full })
         } else if self.by_source.contains_key(&(from, sources)) {
             Some(CallRefusal::Sources)
         } else {
