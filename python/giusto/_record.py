@@ -150,6 +150,8 @@ class RunRecord:
         In the order of the scenario.
     checks : list of Check
         Expectations, in the order of the scenario.
+    notes : list of str
+        What the figures do not explain by themselves, such as a queue shorter than a packet.
     """
 
     scenario: str
@@ -161,6 +163,7 @@ class RunRecord:
     flows: list[FlowRecord]
     links: list[LinkRecord]
     checks: list[Check]
+    notes: list[str]
 
     def __init__(self) -> None:
         raise TypeError("giusto.run makes records")
@@ -184,6 +187,7 @@ class RunRecord:
         record.flows = [_flow(flow) for flow in values["flows"]]
         record.links = [_link(link) for link in values["links"]]
         record.checks = [Check(**check) for check in values["checks"]]
+        record.notes = values.get("notes", [])
         return record
 
     _result: _giusto.Run

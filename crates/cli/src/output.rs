@@ -16,7 +16,7 @@ use giusto::{
         interval::Interval,
         live::Results,
         result::{FarEndFigures, ReflectorResult, RunResult},
-        tcp::{TcpInterval, TcpResult},
+        tcp::{TcpInterval, TcpResult, TcpServed},
     },
     view::{
         format::{count, plural, rate, time_us},
@@ -54,14 +54,6 @@ pub(crate) struct OutputArgs {
 
     #[command(flatten)]
     form: FormArgs,
-}
-
-impl OutputArgs {
-    /// Whether a program reads the output.
-    pub(crate) const fn is_json(&self) -> bool {
-        let FormArgs { json, json_lines, csv } = self.form;
-        json || json_lines || csv
-    }
 }
 
 /// The text of the results of streams.
@@ -200,10 +192,11 @@ impl Output {
         let interval = interval.into();
         match self.form {
             Form::Text => {
+                let width = self.text.tables.width().into();
                 if !std::mem::replace(&mut self.headed, true) {
-                    self.line(&intervals::header(&interval, self.sends))?;
+                    self.line(&intervals::header(&interval, self.sends, width))?;
                 }
-                self.line(&intervals::line(&interval))
+                self.line(&intervals::line(&interval, width))
             }
             Form::Json => {
                 if self.intervals.len() >= MAX_INTERVALS {
@@ -226,10 +219,11 @@ impl Output {
     ) -> anyhow::Result<()> {
         match self.form {
             Form::Text => {
+                let width = self.text.tables.width().into();
                 if !std::mem::replace(&mut self.headed, true) {
-                    self.line(header)?;
+                    self.line(narrowed(header, width))?;
                 }
-                self.line(line)
+                self.line(narrowed(line, width))
             }
             // The result has them.
             Form::Json => Ok(()),
@@ -241,6 +235,11 @@ impl Output {
     /// The result of a TCP load.
     pub(crate) fn tcp(&mut self, result: &TcpResult, text: &str) -> anyhow::Result<()> {
         self.other(text, result, Record::TcpResult(result))
+    }
+
+    /// A connection of a TCP load that has ended, at the far end. Not for [`Form::Json`].
+    pub(crate) fn tcp_served(&mut self, served: &TcpServed, text: &str) -> anyhow::Result<()> {
+        self.other(text, served, Record::TcpServed(served))
     }
 
     /// The results of a session. With `both` directions those of streams are a list in JSON, even if there is only one.
@@ -356,6 +355,16 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// A line of an interval of a TCP load, without the last columns that a narrow terminal has no room for.
+fn narrowed(line: &str, width: usize) -> &str {
+    /// Where the last columns begin: retransmissions, and the window.
+    const ENDS: [usize; 2] = [49, 40];
+    let length = line.chars().count();
+    let end =
+        if length <= width { length } else { ENDS.into_iter().find(|end| *end <= width).unwrap_or(ENDS[1]) };
+    line.char_indices().nth(end).map_or(line, |(place, _)| line.split_at(place).0)
 }
 
 /// A text below the doubts about it.

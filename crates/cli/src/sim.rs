@@ -32,9 +32,7 @@ use giusto::{
     view::{
         city,
         files::Files,
-        html,
-        notes::short_queues,
-        tables,
+        html, tables,
         trace::{TraceFile, TraceNames},
         why::{self, Why},
     },
@@ -275,7 +273,7 @@ fn network(
         written.push(path);
         notes.extend(note);
     }
-    notes.extend(short_queues(scenario, &record));
+    notes.extend(record.notes.iter().map(|note| format!("note: {note}")));
     for note in &notes {
         progress.note(note);
     }

@@ -1,6 +1,7 @@
 //! TCP at the far end: load by the kernel's TCP, and responsiveness under it.
 
 use std::{
+    collections::VecDeque,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -19,6 +20,7 @@ use crate::{
     path::PathArgs,
     run::Run,
     server::ServerArgs,
+    usage::misuse,
 };
 use giusto::{
     measured::tcp::{Responsiveness, TcpInterval, TcpLoad, TcpResult, TcpServed, TcpServer},
@@ -153,6 +155,15 @@ fn text(result: &TcpResult) -> String {
     lines.join("\n")
 }
 
+fn served_line(served: &TcpServed) -> String {
+    let TcpServed { from, received_bytes, duration_s, rx_rate_bps } = served;
+    format!(
+        "{from}: {} bytes in {duration_s:.2} s, {}",
+        count(*received_bytes),
+        or_unknown(*rx_rate_bps, rate)
+    )
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv --accept tcp                    the far end of `giusto send --protocol tcp`
@@ -172,34 +183,37 @@ pub(crate) struct TcpServerArgs {
 
 impl Run for TcpServerArgs {
     fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
+        // The newest are kept for `--json`.
         const KEPT: usize = 10_000;
+        if self.server.output.interval.is_some() {
+            misuse!(
+                "--interval: not supported with --accept tcp: the sender has intervals, as giusto send --protocol tcp -i 1"
+            );
+        }
         let server = self.server.open(DEFAULT_PORT, |address| {
             TcpServer::open(address, self.server.prefixes(), self.max_streams.into())
         })?;
         console::complain(&format!("listening on {} (TCP); Ctrl-C ends", server.address()));
         let clock = giusto_net::Clock::start();
         let end = self.server.ends_at(clock.now());
-        let is_data = self.server.output.is_json();
-        let (mut served, mut printed) = (Vec::<TcpServed>::new(), Ok(true));
+        let mut output = Output::new(&self.server.output, TextArgs::default(), false);
+        let (mut served, mut printed) = (VecDeque::<TcpServed>::new(), Ok(()));
         server.run(stop, |ended| {
             let is_over = end.is_some_and(|end| clock.now() >= end) || (self.once && ended.is_some());
-            if let Some(one) = ended {
-                if !is_data {
-                    printed = console::print_live(&format!(
-                        "{}: {} bytes in {:.2} s, {}",
-                        one.from,
-                        count(one.received_bytes),
-                        one.duration_s,
-                        or_unknown(one.rx_rate_bps, rate)
-                    ));
-                } else if served.len() < KEPT {
-                    served.push(one);
+            match ended {
+                Some(one) if output.is_one_object() => {
+                    served.push_back(one);
+                    if served.len() > KEPT {
+                        served.pop_front();
+                    }
                 }
+                Some(one) => printed = output.tcp_served(&one, &served_line(&one)),
+                None => {}
             }
-            !is_over && matches!(printed, Ok(true))
+            !is_over && printed.is_ok() && !output.is_closed()
         });
         printed?;
-        if is_data {
+        if output.is_one_object() {
             console::print_json(&json!({ "connections": served }))?;
         }
         Ok(ExitCode::SUCCESS)

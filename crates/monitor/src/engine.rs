@@ -237,7 +237,10 @@ fn tasks(spec: &MonitorSpec, here: &str) -> Vec<Task> {
             let phase = TimeDelta::from_seconds_f64(stream.interval.as_seconds() * step / steps);
             step += 1.0;
             let (Some(source), Some(target)) = (spec.hosts.get(*from), spec.hosts.get(*to)) else { continue };
-            let can_reverse = matches!(stream.kind, WatchedKind::Cbr { reverse: true, .. });
+            let can_reverse = matches!(
+                stream.kind,
+                WatchedKind::Cbr { reverse: true, .. } | WatchedKind::Call { reverse: true, .. }
+            );
             let (other, reverse) = match () {
                 () if source.id == here => (target, false),
                 () if target.id == here && can_reverse => (source, true),
@@ -307,7 +310,7 @@ fn note(change: Change) -> Note {
 /// A value with its unit.
 pub fn show(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::Known | Metric::Loss => giusto::view::format::percent(value),
+        Metric::Known | Metric::Loss | Metric::Use => giusto::view::format::percent(value),
         Metric::Mos => format!("{value:.2}"),
         Metric::Rate => giusto::view::format::rate(value),
         _ => format!("{value:.2} ms"),

@@ -25,7 +25,7 @@ pub struct StoreState {
 /// A family of a gauge: its name, its help, and its metric with the factor from the metric's unit.
 type Family = (&'static str, &'static str, Metric, f64);
 
-const FAMILIES: [Family; 8] = [
+const FAMILIES: [Family; 9] = [
     ("monitor_loss_ratio", "Lost over sent datagrams of the newest result", Metric::Loss, 1.0),
     ("monitor_jitter_seconds", "Inter-arrival jitter (RFC 3550)", Metric::Jitter, 1e-3),
     ("monitor_mos", "Mean opinion score of voice", Metric::Mos, 1.0),
@@ -39,15 +39,21 @@ const FAMILIES: [Family; 8] = [
     ("monitor_clock_offset_seconds", "The far clock less that of this host", Metric::ClockOffset, 1e-3),
     ("monitor_clock_error_seconds", "Largest possible error of the clock offset", Metric::ClockError, 1e-3),
     ("monitor_rtt_min_seconds", "Shortest round-trip time", Metric::RttMin, 1e-3),
+    ("monitor_use_ratio", "Received rate over the highest rate of a call", Metric::Use, 1.0),
 ];
 
 /// Quantiles of a quantity: 0.5 and 0.99.
-const QUANTILES: [(&str, &str, [Metric; 2]); 2] = [
+const QUANTILES: [(&str, &str, [Metric; 2]); 3] = [
     ("monitor_rtt_seconds", "Round-trip time of the newest result", [Metric::Rtt, Metric::RttP99]),
     (
         "monitor_one_way_delay_seconds",
         "One-way delay of the newest result, where it is absolute",
         [Metric::Delay, Metric::DelayP99],
+    ),
+    (
+        "monitor_frame_delay_seconds",
+        "Time from the capture of a frame until it was complete, of the newest call",
+        [Metric::FrameDelay, Metric::FrameDelayP99],
     ),
 ];
 

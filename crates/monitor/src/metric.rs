@@ -68,6 +68,12 @@ metrics! {
     ClockOffset = "clock_offset", "clock offset", 1e4;
     /// The largest possible error of that offset, in ms.
     ClockError = "clock_error", "error of the clock offset", 1e4;
+    /// The median time from the capture of a frame until it was complete at the far end, in ms; only of calls.
+    FrameDelay = "frame_delay", "frame delay", 1e4;
+    /// Its 99th percentile, in ms.
+    FrameDelayP99 = "frame_delay_p99", "frame delay p99", 1e4;
+    /// The received rate over the highest rate of the call, 0 to 1.
+    Use = "use", "use", 1e6;
 }
 
 impl Metric {

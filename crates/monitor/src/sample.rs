@@ -1,10 +1,14 @@
 //! What came of one stream.
 
-use giusto::measured::{
-    live::{Outcome, Results},
-    result::{DelayReference, OneWayDelay, RunResult, StampResult},
-    tcp::TcpResult,
+use giusto::{
+    call::CallRecord,
+    measured::{
+        live::{Outcome, Results},
+        result::{DelayReference, OneWayDelay, RunResult, StampResult},
+        tcp::TcpResult,
+    },
 };
+use giusto_units::DataRate;
 
 use crate::metric::{Figures, Metric};
 
@@ -124,6 +128,32 @@ pub fn of_tcp(result: &TcpResult, to: &str) -> Sample {
         .with(Metric::Rate, result.rate_bps);
     let path = Path { address: Some(to.to_owned()), ..Path::default() };
     Sample::Measured(Box::new(Measured { figures, path, ..Measured::default() }))
+}
+
+/// What came of a call, in its only direction. Without the far end's report nothing is known of it.
+pub fn of_call(record: &CallRecord, max_rate: DataRate) -> Sample {
+    let call = &record.call;
+    let why = call.error.as_ref().or(call.unreported.as_ref());
+    let Some(flow) = record.run.flows.first().filter(|flow| why.is_none() && flow.unknown.is_none()) else {
+        return Sample::Unknown(why.cloned().unwrap_or_else(|| "the call carried nothing".to_owned()));
+    };
+    let (rtt, frames) = (call.round_trip_ms.as_ref(), flow.frame_delay_ms.as_ref());
+    let rate = Some(flow.received_rate_bps);
+    let figures = Figures::default()
+        .with(Metric::Rtt, rtt.map(|rtt| rtt.p50.into()))
+        .with(Metric::RttP99, rtt.map(|rtt| rtt.p99.into()))
+        .with(Metric::Rate, rate)
+        .with(Metric::Use, rate.map(|rate| rate / max_rate.as_bps() as f64))
+        .with(Metric::FrameDelay, frames.map(|delay| delay.p50.into()))
+        .with(Metric::FrameDelayP99, frames.map(|delay| delay.p99.into()));
+    Sample::Measured(Box::new(Measured {
+        sent: Some(flow.sent_packets),
+        lost: Some(flow.lost_packets),
+        figures,
+        path: Path { address: Some(call.far_end.clone()), mtu: call.mtu_bytes, ..Path::default() },
+        hole_s: None,
+        doubts: call.doubts.clone(),
+    }))
 }
 
 /// Both directions of a STAMP session. Where the reflector does not count packets, the losses of a direction are unknown, and those of the

@@ -5,6 +5,7 @@ pub mod comparison;
 mod describe;
 pub(crate) mod expect;
 pub(crate) mod media;
+mod notes;
 #[cfg(feature = "system")]
 mod parallel;
 #[cfg(feature = "system")]

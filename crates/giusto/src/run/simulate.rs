@@ -14,7 +14,7 @@ use giusto_units::Timestamp;
 use crate::{
     run::{
         build::{self, Built, BuiltFlow},
-        describe, expect, media,
+        describe, expect, media, notes,
         taps::Taps,
     },
     scenario::{FlowKind, FlowSpec, LinkSpec, Scenario, feedback_name},
@@ -142,6 +142,7 @@ fn simulate_by(
     if !record.interrupted {
         record.checks = asked.iter().zip(&figures).map(|(asked, figures)| asked.check(figures)).collect();
     }
+    record.notes = notes::short_queues(scenario, &record);
     record
 }
 

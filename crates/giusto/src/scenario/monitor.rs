@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use giusto_congestion::Algorithm;
 use giusto_rtp::voice::VoiceFormat;
 use giusto_units::{DataRate, DataSize, TimeDelta};
 
@@ -94,6 +95,17 @@ pub enum WatchedKind {
         /// The UDP payload of each datagram.
         size: DataSize,
         /// The stream is also sent from the other host, on request.
+        reverse: bool,
+    },
+    /// A media call: video under congestion control.
+    Call {
+        /// The port of the listener.
+        port: u16,
+        /// The congestion controller of the sender.
+        controller: Algorithm,
+        /// The highest target rate, headers included.
+        max_rate: DataRate,
+        /// The other host also sends such media, in a call from this host.
         reverse: bool,
     },
     /// STAMP (RFC 8762), which measures both directions.

@@ -5,16 +5,16 @@ use crate::{
     view::format::{UNKNOWN, buffer, count, or_unknown, percent, rate, time_us},
 };
 
-/// The heading of a column, its width, and its cell.
-type Column<T> = (&'static str, usize, fn(&T) -> String);
+/// The heading of a column, its width, its rank where there is no room for all, and its cell.
+type Column<T> = (&'static str, usize, u8, fn(&T) -> String);
 
 const STREAMS: &[Column<IntervalFigures>] = &[
-    ("interval s", 13, |all| span(all.start_s, all.end_s)),
-    (SENT, 14, |all| or_unknown(all.tx_rate_bps, rate)),
-    ("received", 9, |all| or_unknown(all.received_bytes, buffer)),
-    ("rate", 14, |all| or_unknown(all.rx_rate_bps, rate)),
-    ("lost", 13, |all| all.lost_packets.map_or(UNKNOWN.to_owned(), |lost| share(lost, all.loss_ratio))),
-    ("jitter", 7, |all| or_unknown(all.jitter_ms, millis)),
+    ("interval s", 13, 0, |all| span(all.start_s, all.end_s)),
+    (SENT, 14, 4, |all| or_unknown(all.tx_rate_bps, rate)),
+    ("received", 9, 5, |all| or_unknown(all.received_bytes, buffer)),
+    ("rate", 14, 1, |all| or_unknown(all.rx_rate_bps, rate)),
+    ("lost", 13, 2, |all| all.lost_packets.map_or(UNKNOWN.to_owned(), |lost| share(lost, all.loss_ratio))),
+    ("jitter", 7, 3, |all| or_unknown(all.jitter_ms, millis)),
 ];
 
 /// The column of [`STREAMS`] that only an end has that sends.
@@ -22,55 +22,77 @@ const SENT: &str = "sent rate";
 
 /// The jitter is the larger one of both directions.
 const STAMP: &[Column<StampInterval>] = &[
-    ("interval s", 13, |all| span(all.start_s, all.end_s)),
-    ("sent", 9, |all| count(all.sent_packets)),
-    ("answered", 9, |all| count(all.answered_packets)),
-    ("lost", 13, |all| share(all.lost_packets, all.loss_ratio)),
-    ("median", 8, |all| or_unknown(all.round_trip_ms.p50, millis)),
-    ("max", 8, |all| or_unknown(all.round_trip_ms.max, millis)),
-    ("jitter", 8, |all| {
+    ("interval s", 13, 0, |all| span(all.start_s, all.end_s)),
+    ("sent", 9, 6, |all| count(all.sent_packets)),
+    ("answered", 9, 5, |all| count(all.answered_packets)),
+    ("lost", 13, 2, |all| share(all.lost_packets, all.loss_ratio)),
+    ("median", 8, 1, |all| or_unknown(all.round_trip_ms.p50, millis)),
+    ("max", 8, 3, |all| or_unknown(all.round_trip_ms.max, millis)),
+    ("jitter", 8, 4, |all| {
         let jitter = [all.forward_jitter_ms, all.backward_jitter_ms].into_iter().flatten();
         or_unknown(jitter.reduce(f64::max), millis)
     }),
 ];
 
 const REFLECTOR: &[Column<ReflectorInterval>] = &[
-    ("interval s", 13, |all| span(all.start_s, all.end_s)),
-    ("sessions", 9, |all| count(all.sessions as u64)),
-    ("reflected", 10, |all| count(all.reflected_packets)),
-    ("not answered", 12, |all| count(all.unanswered_packets)),
+    ("interval s", 13, 0, |all| span(all.start_s, all.end_s)),
+    ("sessions", 9, 1, |all| count(all.sessions as u64)),
+    ("reflected", 10, 2, |all| count(all.reflected_packets)),
+    ("not answered", 12, 3, |all| count(all.unanswered_packets)),
 ];
 
-/// The header above the lines of [`line()`]; `sends`: with the rate at which this end sends.
-pub fn header(interval: &Interval, sends: bool) -> String {
+/// The header above the lines of [`line()`]; `sends`: with the rate at which this end sends. On a terminal of `width` columns only those
+/// for which there is room.
+pub fn header(interval: &Interval, sends: bool, width: usize) -> String {
     match interval {
-        Interval::Streams(_) => {
-            joined(STREAMS, |(name, ..)| (sends || *name != SENT).then(|| (*name).into()))
-        }
-        Interval::Stamp(_) => joined(STAMP, |(name, ..)| Some((*name).into())),
-        Interval::Reflector(_) => joined(REFLECTOR, |(name, ..)| Some((*name).into())),
+        Interval::Streams(_) => joined(&streams(sends), width, |(name, ..)| (*name).into()),
+        Interval::Stamp(_) => joined(&all(STAMP), width, |(name, ..)| (*name).into()),
+        Interval::Reflector(_) => joined(&all(REFLECTOR), width, |(name, ..)| (*name).into()),
     }
 }
 
 /// One interval in a line.
-pub fn line(interval: &Interval) -> String {
+pub fn line(interval: &Interval, width: usize) -> String {
     match interval {
-        Interval::Streams(all) => {
-            let sends = all.sent_packets.is_some();
-            let line = joined(STREAMS, |(name, _, cell)| (sends || *name != SENT).then(|| cell(all)));
-            match all.kernel_dropped_packets.filter(|dropped| *dropped != 0) {
+        Interval::Streams(own) => {
+            let columns = streams(own.sent_packets.is_some());
+            let line = joined(&columns, width, |(.., cell)| cell(own));
+            match own.kernel_dropped_packets.filter(|dropped| *dropped != 0) {
                 Some(dropped) => format!("{line}  {dropped} in the receiver's buffer"),
                 None => line,
             }
         }
-        Interval::Stamp(all) => joined(STAMP, |(.., cell)| Some(cell(all))),
-        Interval::Reflector(all) => joined(REFLECTOR, |(.., cell)| Some(cell(all))),
+        Interval::Stamp(own) => joined(&all(STAMP), width, |(.., cell)| cell(own)),
+        Interval::Reflector(own) => joined(&all(REFLECTOR), width, |(.., cell)| cell(own)),
     }
 }
 
-fn joined<T>(columns: &[Column<T>], text: impl Fn(&Column<T>) -> Option<String>) -> String {
-    let texts = columns.iter().filter_map(|column| Some(format!("{:>1$}", text(column)?, column.1)));
-    texts.collect::<Vec<_>>().join("  ")
+fn streams(sends: bool) -> Vec<&'static Column<IntervalFigures>> {
+    STREAMS.iter().filter(|(name, ..)| sends || *name != SENT).collect()
+}
+
+fn all<T>(columns: &'static [Column<T>]) -> Vec<&'static Column<T>> {
+    columns.iter().collect()
+}
+
+/// The columns of a line, two blanks between them; where they are wider than `width`, one blank between those of the lowest ranks.
+fn joined<T>(columns: &[&Column<T>], width: usize, text: impl Fn(&Column<T>) -> String) -> String {
+    /// What a narrow line can spare of a time.
+    const SPARED: usize = 2;
+    let is_narrow = columns.iter().map(|(_, own, ..)| own + 2).sum::<usize>() > width.saturating_add(2);
+    let own_width = |rank: u8, own: usize| if is_narrow && rank == 0 { own - SPARED } else { own };
+    let used = |upto: u8| {
+        let shown = columns.iter().filter(|(.., rank, _)| *rank <= upto);
+        shown.map(|(_, own, rank, _)| own_width(*rank, *own) + 1).sum::<usize>()
+    };
+    let last = if is_narrow {
+        (1..u8::MAX).rev().find(|rank| used(*rank) <= width.saturating_add(1))
+    } else {
+        Some(u8::MAX)
+    };
+    let shown = columns.iter().filter(|(.., rank, _)| *rank <= last.unwrap_or(1));
+    let texts = shown.map(|column| format!("{:>1$}", text(column), own_width(column.2, column.1)));
+    texts.collect::<Vec<_>>().join(if is_narrow { " " } else { "  " })
 }
 
 fn span(start_s: f64, end_s: f64) -> String {
@@ -84,4 +106,42 @@ fn share(lost: i64, ratio: Option<f64>) -> String {
 
 fn millis(ms: f64) -> String {
     time_us(ms * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_shows_the_first_columns_by_rank() {
+        let figures = IntervalFigures {
+            start_s: 9.0,
+            end_s: 10.0,
+            sent_packets: Some(100),
+            tx_rate_bps: Some(1e6),
+            received_bytes: Some(120_000),
+            rx_rate_bps: Some(999_956.0),
+            lost_packets: Some(3),
+            loss_ratio: Some(0.03),
+            jitter_ms: Some(0.0147),
+            ..IntervalFigures::default()
+        };
+        let stamp = StampInterval { start_s: 1.0, end_s: 2.0, sent_packets: 10, ..StampInterval::default() };
+        for interval in [Interval::Streams(figures), Interval::Stamp(stamp)] {
+            for width in [usize::MAX, 80, 79, 60, 40, 20] {
+                let (header, line) = (header(&interval, true, width), line(&interval, width));
+                // Each cell ends where its heading ends.
+                assert_eq!(header.chars().count(), line.chars().count());
+                assert!(line.chars().count() <= width.max(40), "{width}: {line}");
+            }
+        }
+        let figures =
+            IntervalFigures { start_s: 0.0, end_s: 1.0, sent_packets: Some(1), ..IntervalFigures::default() };
+        let interval = Interval::Streams(figures);
+        assert!(header(&interval, true, 80).ends_with("  jitter") && line(&interval, 80).len() > 70);
+        assert_eq!(
+            header(&interval, true, 40).split_whitespace().collect::<Vec<_>>(),
+            ["interval", "s", "rate", "lost"]
+        );
+    }
 }

@@ -20,7 +20,6 @@ pub mod html;
 pub mod intervals;
 #[cfg(feature = "system")]
 pub mod lte;
-pub mod notes;
 #[cfg(feature = "system")]
 pub mod replay;
 #[cfg(feature = "system")]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::measured::{
     interval::Interval,
     result::{ReflectorResult, RunResult, StampResult},
-    tcp::{TcpInterval, TcpResult},
+    tcp::{TcpInterval, TcpResult, TcpServed},
 };
 
 /// The columns of streams. Intervals and results have the same: what a kind lacks is empty.
@@ -27,8 +27,8 @@ const REFLECTOR: &str = "record,start_s,end_s,sessions,reflected_packets,unanswe
     malformed_packets,forged_packets,replayed_packets,looped_packets,over_rate_packets,refused_packets,\
     kernel_dropped_packets,refused_dscp_packets";
 
-/// Those of a TCP load.
-const TCP: &str = "record,start_s,end_s,to,connections,rate_bps,received_bytes,rtt_ms,rtt_min_ms,rtt_p50_ms,rtt_max_ms,\
+/// Those of a TCP load, at both ends.
+const TCP: &str = "record,start_s,end_s,from,to,connections,rate_bps,received_bytes,rtt_ms,rtt_min_ms,rtt_p50_ms,rtt_max_ms,\
     retransmitted_segments,window_segments,rpm,foreign_rpm,loaded_rpm,idle_rpm,failed_probes,failure";
 
 /// A row: an interval, or a result.
@@ -46,6 +46,8 @@ pub enum Record<'a> {
     TcpInterval(&'a TcpInterval),
     /// The result of a TCP load.
     TcpResult(&'a TcpResult),
+    /// A connection of such a load, at the far end.
+    TcpServed(&'a TcpServed),
 }
 
 /// The names of the columns of `record`, which are the same for intervals and results, as one line of CSV.
@@ -63,7 +65,7 @@ pub const fn header(record: Record<'_>) -> &'static str {
         Record::Interval(Interval::Streams(_)) | Record::Result(_) => STREAM,
         Record::Interval(Interval::Stamp(_)) | Record::StampResult(_) => STAMP,
         Record::Interval(Interval::Reflector(_)) | Record::ReflectorResult(_) => REFLECTOR,
-        Record::TcpInterval(_) | Record::TcpResult(_) => TCP,
+        Record::TcpInterval(_) | Record::TcpResult(_) | Record::TcpServed(_) => TCP,
     }
 }
 
@@ -76,6 +78,7 @@ pub fn row(record: Record<'_>) -> String {
         Record::ReflectorResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
         Record::TcpInterval(interval) => (serde_json::to_value(interval), None),
         Record::TcpResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
+        Record::TcpServed(served) => (serde_json::to_value(served), Some(served.duration_s)),
     };
     if let Ok(Value::Object(fields)) = &mut json {
         let kind = if matches!(record, Record::Interval(_) | Record::TcpInterval(_)) {
@@ -84,6 +87,12 @@ pub fn row(record: Record<'_>) -> String {
             "result"
         };
         fields.insert("record".to_owned(), kind.into());
+        if let Record::TcpServed(served) = record {
+            fields.extend([
+                ("connections".to_owned(), 1.into()),
+                ("rate_bps".to_owned(), served.rx_rate_bps.into()),
+            ]);
+        }
         if let Some(duration_s) = duration_s {
             fields.extend([("start_s".to_owned(), 0.into()), ("end_s".to_owned(), duration_s.into())]);
         }

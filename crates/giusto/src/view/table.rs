@@ -204,7 +204,8 @@ pub fn fitted<T>(columns: &[Column<T>], rows: &[T], width: u16) -> String {
 }
 
 /// A table of as many columns of finished cells as fit into `width`, and below it the number of those left out, if any. Columns in which
-/// nothing is known come last.
+/// nothing is known come last. Where even those that always stay do not fit, they are tables one below the other, each with the first
+/// column.
 pub fn of_cells(heads: &[Head], rows: Vec<Vec<String>>, width: u16) -> String {
     let is_known = |place: usize| {
         let mut cells = rows.iter().filter_map(|row| row.get(place));
@@ -218,22 +219,55 @@ pub fn of_cells(heads: &[Head], rows: Vec<Vec<String>>, width: u16) -> String {
         shape.set_cell_alignment(head.alignment);
         shape.set_padding((0, 1));
     }
-    let shown = shown(&numbers, &table.column_max_content_widths(), width.into());
-    for (shape, is_shown) in table.column_iter_mut().zip(&shown) {
-        if !is_shown {
-            shape.set_constraint(ColumnConstraint::Hidden);
+    let widths = table.column_max_content_widths();
+    let shown = shown(&numbers, &widths, width.into());
+    let mut part = |places: &[usize]| {
+        for (place, shape) in table.column_iter_mut().enumerate() {
+            if places.contains(&place) {
+                shape.remove_constraint();
+            } else {
+                shape.set_constraint(ColumnConstraint::Hidden);
+            }
         }
-    }
-    let text = finish(&table);
+        finish(&table)
+    };
+    let parts: Vec<String> = parts(&shown, &widths, width.into()).iter().map(|places| part(places)).collect();
+    let text = parts.join("\n");
     match shown.iter().filter(|is_shown| !**is_shown).count() as u64 {
         0 => text,
         hidden => format!("{text}--wide shows {}.\n", plural(hidden, "more column", "more columns")),
     }
 }
 
+/// Blanks between two columns.
+const GAP: u32 = 2;
+
+/// The columns that are `shown`, in as few tables as possible, each at most `available` wide, if possible, and with the first column.
+fn parts(shown: &[bool], widths: &[u16], available: u32) -> Vec<Vec<usize>> {
+    let (mut parts, mut used) = (Vec::<Vec<usize>>::new(), 0);
+    let first = widths.first().map_or(0, |&width| u32::from(width) + GAP);
+    for (place, (_, &width)) in shown.iter().zip(widths).enumerate().filter(|(_, (shown, _))| **shown) {
+        let own = u32::from(width) + GAP;
+        match parts.last_mut() {
+            Some(part) if part.len() < 2 || used + own < available.saturating_add(GAP) => {
+                part.push(place);
+                used += own;
+            }
+            Some(_) => {
+                parts.push(vec![0, place]);
+                used = first + own;
+            }
+            None => {
+                parts.push(vec![place]);
+                used = own;
+            }
+        }
+    }
+    parts
+}
+
 /// Which columns are shown, whose numbers are `numbers`, and whose contents are as wide as `widths`.
 fn shown(numbers: &[u8], widths: &[u16], available: u32) -> Vec<bool> {
-    const GAP: u32 = 2;
     let mut in_order = numbers.to_vec();
     in_order.sort_unstable();
     in_order.dedup();
@@ -312,6 +346,19 @@ mod tests {
               max  1200  iperf3 3.12   938.829 Mbit/s          –  0.03 %   0.41 / 12.3
         --wide shows 4 more columns.
         ");
+    }
+
+    #[test]
+    fn what_does_not_fit_beside_stands_below() {
+        let text = runs(&sample()[..2], 40);
+        assert!(widest(&text) <= 40, "{text}");
+        insta::assert_snapshot!(text, @"");
+        // Not even two columns fit: each is by itself beside the first, and nothing is left out.
+        let heads = ["name", "a", "b"].map(|name| Head::words(name, 0));
+        let rows = vec![["x", "1234567", "y"].map(str::to_owned).to_vec()];
+        let text = of_cells(&heads, rows, 1);
+        assert_eq!(text.matches("name").count(), 2, "{text}");
+        assert!(text.contains("x     1234567") && text.contains("x     y"), "{text}");
     }
 
     #[test]

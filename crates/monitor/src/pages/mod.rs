@@ -23,8 +23,16 @@ pub use overview::overview;
 pub use pair::pair;
 
 /// The metrics that a reader can choose.
-const METRICS: [Metric; 7] =
-    [Metric::Loss, Metric::Rtt, Metric::RttP99, Metric::DelayP99, Metric::Jitter, Metric::Mos, Metric::Known];
+const METRICS: [Metric; 8] = [
+    Metric::Loss,
+    Metric::Rtt,
+    Metric::RttP99,
+    Metric::DelayP99,
+    Metric::FrameDelayP99,
+    Metric::Jitter,
+    Metric::Mos,
+    Metric::Known,
+];
 
 /// After this time a page asks again, in seconds.
 const REFRESH: &str = "60";

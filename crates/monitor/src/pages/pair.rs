@@ -68,9 +68,11 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
             &[Metric::Delay, Metric::DelayP99],
             levels::limit(Metric::DelayP99, &thresholds),
         ),
+        drawing.chart("Frame delay", "s", &[Metric::FrameDelay, Metric::FrameDelayP99], None),
         drawing.chart("Jitter", "s", &[Metric::Jitter], None),
         drawing.chart("MOS", "", &[Metric::Mos], levels::limit(Metric::Mos, &thresholds)),
         drawing.chart("Received rate", "bit/s", &[Metric::Rate], None),
+        drawing.chart("Use", "ratio", &[Metric::Use], None),
         drawing.chart("Clock offset", "s", &[Metric::ClockOffset], None),
         drawing.chart("Availability", "ratio", &[Metric::Known], None),
     ];

@@ -1,8 +1,15 @@
 //! The session that measures a stream.
 
-use std::{net::SocketAddr, sync::atomic::AtomicBool};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use giusto::{
+    call::{
+        CallPlan, CallRunError, CallSettings, Caller, Direction as Way, MediaPlan, PlanError,
+        race::first_listener,
+    },
     measured::{
         RunError,
         live::Client,
@@ -21,11 +28,11 @@ use giusto_session::{
     probe::payload::PayloadSizes,
     stamp::{packet::Mode, time::TimestampFormat},
 };
-use giusto_units::{DataSize, TimeDelta};
+use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use crate::{
     engine::Job,
-    sample::{Sample, of_tcp, samples},
+    sample::{Sample, of_call, of_tcp, samples},
 };
 
 /// The port of `giusto recv`.
@@ -40,12 +47,27 @@ pub trait Session {
     ///
     /// # Errors
     ///
-    /// [`RunError`] where it could not begin.
-    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError>;
+    /// [`HoldError`] where it could not begin.
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, HoldError>;
+}
+
+/// Why a session could not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// A stream.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A call.
+    #[error(transparent)]
+    Call(#[from] CallRunError),
+    /// A call that cannot be planned.
+    #[error("{0}")]
+    Plan(String),
 }
 
 impl<C: Client> Session for C {
-    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError> {
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, HoldError> {
         let (to, outcome) = self.run(addresses, stop, &mut |_| {})?;
         Ok(samples(outcome, &to.to_string()))
     }
@@ -55,9 +77,39 @@ impl<C: Client> Session for C {
 struct Tcp(TcpLoad);
 
 impl Session for Tcp {
-    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, RunError> {
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, HoldError> {
         let result = self.0.run(addresses, stop, |_| {})?;
         Ok((of_tcp(&result, &result.to), None))
+    }
+}
+
+/// A media call.
+struct MediaCall {
+    plan: Result<CallPlan, PlanError>,
+    keys: Option<KeyRing>,
+    max_rate: DataRate,
+}
+
+impl Session for MediaCall {
+    fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, HoldError> {
+        let settings = || CallSettings { keys: self.keys.clone(), ..CallSettings::default() };
+        let none = || {
+            let far_end = ("listener", "giusto call --listen");
+            if stop.load(Ordering::Relaxed) {
+                RunError::Interrupted
+            } else {
+                RunError::NoneAnswers { far_end, addresses: addresses.to_vec() }
+            }
+        };
+        let to = match addresses {
+            [only] => *only,
+            several => first_listener(several, &settings(), stop)?.ok_or_else(none)?,
+        };
+        let plan = self.plan.as_ref().map_err(|error| HoldError::Plan(error.to_string()))?;
+        let caller = Caller::open(to, plan.clone(), settings())?;
+        let mut records = caller.run(1, (None, &mut ()), || stop.load(Ordering::Relaxed), |_| {})?;
+        let record = records.pop().ok_or(CallRunError::Interrupted)?;
+        Ok((of_call(&record, self.max_rate), None))
     }
 }
 
@@ -66,11 +118,12 @@ pub(super) fn is_both_ways(job: &Job) -> bool {
     matches!(job.stream.kind, WatchedKind::Stamp { .. })
 }
 
-/// The host, with the port of its address except for STAMP, whose port is that of the stream.
+/// The host, with the port of its address except for STAMP and calls, whose port is that of the stream.
 pub(super) fn target(job: &Job) -> &str {
     let address = job.target.address.as_str();
     let bare = address.trim_start_matches('[').trim_end_matches(']');
-    if !is_both_ways(job) || bare.parse::<std::net::IpAddr>().is_ok() {
+    let has_port = matches!(job.stream.kind, WatchedKind::Stamp { .. } | WatchedKind::Call { .. });
+    if !has_port || bare.parse::<std::net::IpAddr>().is_ok() {
         return address;
     }
     address.rsplit_once(':').map_or(address, |(host, _)| host)
@@ -91,7 +144,14 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
     let plan = match job.stream.kind {
         WatchedKind::Tcp { connections } => {
             let (duration, interval) = (job.stream.duration, TimeDelta::from_seconds(1));
-            return (Box::new(Tcp(TcpLoad { connections, duration, interval, ..TcpLoad::default() })), PORT);
+            let load = TcpLoad { connections, duration, interval, traffic_class, ..TcpLoad::default() };
+            return (Box::new(Tcp(load)), PORT);
+        }
+        WatchedKind::Call { port, controller, max_rate, .. } => {
+            let media = MediaPlan { controller, max_rate, ..MediaPlan::default() };
+            let direction = if job.reverse { Way::Reverse } else { Way::Forward };
+            let plan = CallPlan::new(&media, direction, job.stream.duration, job.time);
+            return (Box::new(MediaCall { plan, keys, max_rate }), port);
         }
         WatchedKind::Stamp { port, per_second } => {
             let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };

@@ -5,7 +5,9 @@ use rusqlite::Connection;
 use crate::metric::Metric;
 
 /// The version of the tables.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
+/// The figures that came with version 2.
+const SINCE_2: [Metric; 3] = [Metric::FrameDelay, Metric::FrameDelayP99, Metric::Use];
 
 /// Makes the tables where they are not there yet. Returns their version.
 pub(super) fn prepare(db: &Connection) -> rusqlite::Result<i64> {
@@ -13,6 +15,11 @@ pub(super) fn prepare(db: &Connection) -> rusqlite::Result<i64> {
     // Setting the mode answers with the mode.
     db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     db.execute_batch("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 16000000;")?;
+    if version == 1 {
+        let added = SINCE_2.map(|metric| format!("ALTER TABLE result ADD COLUMN {} INTEGER;", metric.name()));
+        db.execute_batch(&format!("BEGIN; {} PRAGMA user_version = {VERSION}; COMMIT;", added.concat()))?;
+        return Ok(VERSION);
+    }
     if version != 0 {
         return Ok(version);
     }

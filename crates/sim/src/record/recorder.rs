@@ -297,6 +297,7 @@ impl Recorder {
             flows: self.plan.flows.iter().filter_map(|planned| self.flow(planned, end)).collect(),
             links: self.plan.links.iter().filter_map(|link| self.link(link, run, end)).collect(),
             checks: Vec::new(),
+            notes: Vec::new(),
             timeline: None,
             real_time: None,
         };

@@ -29,6 +29,9 @@ pub struct RunRecord {
     pub links: Vec<LinkRecord>,
     /// Each expectation, in the order of the scenario.
     pub checks: Vec<Check>,
+    /// What the figures do not explain by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Timeline of the run, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,

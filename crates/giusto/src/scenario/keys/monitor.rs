@@ -6,8 +6,13 @@ use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_units::TimeDelta;
 
 use super::{parts::each, prelude::*};
-use crate::scenario::monitor::{
-    HostSpec, MonitorSpec, Pairs, Retention, Thresholds, WatchedKind, WatchedStream, Webhook, address, url,
+use crate::scenario::{
+    MediaSpec,
+    monitor::{
+        HostSpec, MonitorSpec, Pairs, Retention, Thresholds, WatchedKind, WatchedStream, Webhook, address,
+        url,
+    },
+    trace::Traces,
 };
 
 /// The port of page and metrics.
@@ -57,6 +62,7 @@ keys! { HOST_KEYS {
 const STREAM: Group = Group::new("stream", &[STREAM_KEYS]).with_kinds("kind", None, &[
     variant("voice", "RTP as a codec sends it, with R and MOS; `giusto recv` with keys also needs `--accept-unauthenticated`", &[VOICE]),
     variant("cbr", "datagrams at a constant bit rate", &[CBR]),
+    variant("call", "video under congestion control; the hosts run `giusto call --listen`, with the same keys", &[CALL]),
     variant("stamp", "STAMP (RFC 8762), both directions at once; the hosts run `giusto recv --accept stamp`", &[STAMP]),
     variant("tcp", "as much as the kernel's TCP sends, with its own RTT; the hosts run `giusto recv --accept tcp`", &[TCP]),
 ]);
@@ -74,6 +80,12 @@ keys! { CBR {
     "rate", Rate(up_to(100e9)), Is("1 Mbit/s"), "Rate of the UDP payload";
     "size", Size(within(56.0, 65_507.0)), Is("1200 B"), "UDP payload of each datagram";
     "reverse", Switch, Is("false"), "The other host also sends one to this host, which asks for it";
+} }
+keys! { CALL {
+    "port", Whole(within(1.0, 65_535.0)), Is("5004"), "Port of the listener";
+    "controller", Controller, Shown("gcc:libwebrtc+giusto"), "Congestion [controller](controllers.md) of the sender";
+    "max-rate", Rate(within(30e3, 100e9)), Is("2.5 Mbit/s"), "Highest target rate, headers included; the use is the received share of it";
+    "reverse", Switch, Is("false"), "The other host also sends media to this host, which calls it";
 } }
 keys! { STAMP {
     "port", Whole(within(1.0, 65_535.0)), Is("862"), "Port of the reflector";
@@ -208,7 +220,11 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
     }
     let dscp = keys.value::<u32>("dscp") as u8;
     let thresholds = threshold(keys).unwrap_or(common);
-    let kind = match keys.kind(&STREAM)? {
+    let kind_name = keys.kind(&STREAM)?;
+    if kind_name == "call" && dscp != 0 {
+        keys.wrong("dscp", format_args!("dscp: calls have none: leave it out, found {dscp}"));
+    }
+    let kind = match kind_name {
         "voice" => {
             let codec = keys.with("codec", |node| read::choice(node, CODECS));
             WatchedKind::Voice(VoiceFormat::new(codec.unwrap_or_default()))
@@ -218,6 +234,13 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
             size: keys.value("size"),
             reverse: keys.value("reverse"),
         },
+        "call" => {
+            let port: u32 = keys.value("port");
+            let read = |node: &Node<'_>| read::controller(node, &Traces::default(), &[]);
+            let controller = keys.with("controller", read).unwrap_or_else(MediaSpec::default_controller);
+            let (max_rate, reverse) = (keys.value("max-rate"), keys.value("reverse"));
+            WatchedKind::Call { port: port as u16, controller, max_rate, reverse }
+        }
         "tcp" => WatchedKind::Tcp { connections: keys.value("connections") },
         _ => {
             let port: u32 = keys.value("port");

@@ -58,6 +58,9 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     if !record.description.is_empty() {
         report.push(Prose::new("Scenario", vec![Block::Paragraph(record.description.clone())]));
     }
+    if !record.notes.is_empty() {
+        report.push(Prose::new("Notes", record.notes.iter().cloned().map(Block::Paragraph).collect()));
+    }
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }

@@ -16,7 +16,7 @@ const TCP_HEADERS: u64 = 40;
 
 /// A line for each link whose queue is measured in time and shorter than a packet that was sent there: it drops each such packet, even
 /// when it is empty.
-pub fn short_queues(scenario: &Scenario, record: &RunRecord) -> Vec<String> {
+pub(super) fn short_queues(scenario: &Scenario, record: &RunRecord) -> Vec<String> {
     let of_link = |link: &LinkSpec| {
         let (QueueSpec::DropTail(Limit::Time(limit)), RateProfile::Fixed(rate)) =
             (&link.queue, &link.config.rate)
@@ -32,7 +32,7 @@ pub fn short_queues(scenario: &Scenario, record: &RunRecord) -> Vec<String> {
             |flow: &&FlowSpec| largest_packet(flow).is_some_and(|size| size > room) && crosses(flow);
         let flow = scenario.flows().iter().find(is_wide)?;
         Some(format!(
-            "note: link \"{}\": its queue of {limit} holds {room} at {rate}: larger packets, as of flow \"{}\", are all dropped; set \
+            "link \"{}\": its queue of {limit} holds {room} at {rate}: larger packets, as of flow \"{}\", are all dropped; set \
              its limit in bytes or packets",
             link.id, flow.id
         ))
@@ -61,7 +61,7 @@ mod tests {
         );
         let scenario = Scenario::parse(&text, "s.toml").unwrap();
         let record = simulate(&scenario, 1, RecordOptions::default(), &mut ());
-        let notes = short_queues(&scenario, &record);
+        let notes = record.notes.clone();
         // What is said is so.
         let own = &record.flows[0];
         assert_eq!(notes.is_empty(), own.loss_ratio < Some(0.5), "{:?}", own.loss_ratio);
@@ -72,7 +72,7 @@ mod tests {
     fn a_queue_without_room_for_a_packet_is_noted() {
         let slow = "rate = \"20 kbit/s\"";
         let cbr = |size: u32| format!("kind = \"cbr\"\nrate = \"10 kbit/s\"\nsize = \"{size} B\"");
-        insta::assert_snapshot!(notes(slow, &cbr(751)).join("\n"), @r#"note: link "wire": its queue of 300 ms holds 750 B at 20 kbit/s: larger packets, as of flow "own", are all dropped; set its limit in bytes or packets"#);
+        insta::assert_snapshot!(notes(slow, &cbr(751)).join("\n"), @r#"link "wire": its queue of 300 ms holds 750 B at 20 kbit/s: larger packets, as of flow "own", are all dropped; set its limit in bytes or packets"#);
         assert_eq!(notes(slow, &cbr(750)), [""; 0]);
         assert_eq!(
             notes("rate = \"20 kbit/s\"\nqueue = { kind = \"drop-tail\", limit = \"1 packets\" }", &cbr(751)),
