@@ -149,6 +149,8 @@ fn line(text: &mut Text, name: &str, series: &SeriesKey, more: &str, value: impl
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::metric::Figures;
 
@@ -174,4 +176,92 @@ mod tests {
         assert!(!text.contains("loss_ratio{from=\"a\",to=\"c\""), "{text}");
         assert!(text.ends_with("# EOF\n"));
     }
+
+    /// The selectors of a query, such as `name{label=~"$label"}`: their names, and their labels with the values.
+    fn selectors(query: &str) -> Vec<(&str, Vec<(&str, &str)>)> {
+        let label = |text| {
+            let (name, value) = str::split_at(text, text.find(['=', '!']).unwrap());
+            (name, value.trim_matches(['=', '~', '!', '"']))
+        };
+        let selector = |(start, _)| {
+            let rest = query.split_at(start).1;
+            let (name, rest) =
+                rest.split_at(rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()));
+            let labels = rest.strip_prefix('{').and_then(|rest| rest.split('}').next()).unwrap_or_default();
+            (name, labels.split(',').filter(|text| !text.is_empty()).map(label).collect())
+        };
+        query.match_indices("giusto_").map(selector).collect()
+    }
+
+    /// All texts below `json` that have one of these keys.
+    fn texts<'a>(json: &'a Value, keys: &[&str], found: &mut Vec<&'a str>) {
+        match json {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    found.extend(value.as_str().filter(|_| keys.contains(&key.as_str())));
+                    texts(value, keys, found);
+                }
+            }
+            Value::Array(parts) => parts.iter().for_each(|part| texts(part, keys, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_what_is_exposed() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/giusto-monitor.json");
+        let board: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let series = SeriesKey { from: "a".to_owned(), to: "b".to_owned(), stream: "s".to_owned() };
+        let figures =
+            Metric::ALL.into_iter().fold(Figures::default(), |all, metric| all.with(metric, Some(1.0)));
+        let state = State { time: 60, figures: Some(figures), crossed: Vec::new(), results: [1, 0] };
+        let text = text(&BTreeMap::from([(series, state)]), Troubles::default(), StoreState::default());
+        let samples: Vec<_> =
+            text.lines().filter(|line| !line.starts_with('#')).flat_map(selectors).collect();
+
+        let mut queries = Vec::new();
+        texts(&board, &["expr", "query"], &mut queries);
+        let asked: Vec<_> = queries.iter().flat_map(|query| selectors(query)).collect();
+        assert!(asked.len() > 15, "{queries:?}");
+        for (name, labels) in &asked {
+            let answers = |(own, known): &&(&str, Vec<(&str, &str)>)| {
+                let matches = |(label, value): &(&str, &str)| {
+                    known.iter().any(|(own, has)| own == label && (value.starts_with('$') || value == has))
+                };
+                own == name && labels.iter().all(matches)
+            };
+            assert!(samples.iter().any(|sample| answers(&sample)), "{name} {labels:?}\n{text}");
+        }
+        for (name, ..) in FAMILIES.iter().filter(|(_, _, metric, _)| !BESIDE.contains(metric)) {
+            let name = format!("giusto_{name}");
+            assert!(asked.iter().any(|(own, _)| *own == name), "{name} is not on the dashboard");
+        }
+
+        // Variables and labels that legends name; panels beside each other, each with its own id.
+        let variables: Vec<_> =
+            board["templating"]["list"].as_array().unwrap().iter().map(|own| &own["name"]).collect();
+        let variable =
+            |text: &str| text.starts_with('$').then(|| text.trim_matches(['$', '{', '}']).to_owned());
+        let mut sources = Vec::new();
+        texts(&board, &["uid"], &mut sources);
+        let used = asked.iter().flat_map(|(_, labels)| labels).map(|(_, value)| *value).chain(sources);
+        for name in used.filter_map(variable) {
+            assert!(variables.iter().any(|own| **own == *name), "${name}: {variables:?}");
+        }
+        let panels = board["panels"].as_array().unwrap();
+        let mut cells = std::collections::BTreeSet::new();
+        for (place, panel) in panels.iter().enumerate() {
+            assert!(panels.iter().take(place).all(|other| other["id"] != panel["id"]), "{}", panel["title"]);
+            let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(at("x") + at("w") <= 24, "{}", panel["title"]);
+            for cell in
+                (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+            {
+                assert!(cells.insert(cell), "{} covers another panel", panel["title"]);
+            }
+        }
+    }
+
+    /// Shown beside other figures, or by the page alone.
+    const BESIDE: [Metric; 2] = [Metric::RttMin, Metric::DelayError];
 }

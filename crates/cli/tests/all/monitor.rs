@@ -159,7 +159,7 @@ loss = 0.5
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("m.toml");
         let wrong = "listen = \"9106\"\n[[host]]\nid = \"a\"\naddress = \"192.0.2.1:http\"\n[[host]]\nadress = \"b\"\n\
-                     [[stream]]\nid = \"s\"\nkind = \"cbr\"\nduration = \"50 s\"\n[webhook]\nurl = \"https://a\"\n";
+                     [[stream]]\nid = \"s\"\nkind = \"cbr\"\nduration = \"50 s\"\n[webhook]\nurl = \"ftp://a\"\n";
         fs::write(&file, wrong).unwrap();
         let output = run(&["monitor", file.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2));
@@ -171,7 +171,7 @@ loss = 0.5
             (5, "host 2: address is missing"),
             (6, "host 2: unknown key \"adress\": did you mean \"address\"?"),
             (10, "stream \"s\": duration: must be at most half of the interval, 30 s, found 50 s"),
-            (12, "webhook: url: \"https://a\": TLS is not supported"),
+            (12, "webhook: url: expected a URL such as https://example.org/alerts, found \"ftp://a\""),
         ] {
             let found = errors.lines().any(|error| error.contains(&format!("m.toml:{line}: {part}")));
             assert!(found, "{line}: {part}\n{errors}");
@@ -256,6 +256,60 @@ loss = 0.5
             let outages = "SELECT count(*), sum(until IS NULL) FROM event WHERE kind = 'outage'";
             if let Some(rows) = query(folder.path(), outages) {
                 assert_eq!(rows, serde_json::json!([[2, 0]]));
+            }
+        });
+    }
+
+    #[test]
+    fn calls_are_watched_in_both_directions() {
+        in_namespace("calls that are watched", 65_536, || {
+            let far = Far::behind(1500);
+            let folder = tempfile::tempdir().unwrap();
+            let (load, rest) = FILE.split_once("id = \"load\"\n").unwrap();
+            let (_, bounds) = rest.split_once("duration").unwrap();
+            let call = "id = \"load\"\nkind = \"call\"\nmax-rate = \"500 kbit/s\"\nreverse = true\ninterval = \"2 s\"\nduration";
+            let text = format!("{load}{call}{}", bounds.replace("300 ms", "900 ms"));
+            fs::write(folder.path().join("monitor.toml"), text).unwrap();
+            write_keys(folder.path());
+            let keys = folder.path().join("keys");
+            let listener =
+                far.listener(&["call", "--listen", "10.9.0.2:5004", "--key-file", keys.to_str().unwrap()]);
+
+            let monitor = Monitor::start(folder.path());
+            monitor.shows(&known("near", "far", 1));
+            monitor.shows(&known("far", "near", 1));
+            let metrics = monitor.get("/metrics");
+            let figure = |name: &str, from: &str, more: &str| {
+                let to = if from == "near" { "far" } else { "near" };
+                let start =
+                    format!("giusto_monitor_{name}{{from=\"{from}\",to=\"{to}\",stream=\"load\"{more}}} ");
+                let value = metrics
+                    .lines()
+                    .find_map(|line| line.strip_prefix(&start))
+                    .map(|text| text.parse::<f64>());
+                value.unwrap_or_else(|| panic!("{start}\n{metrics}")).unwrap()
+            };
+            for from in ["near", "far"] {
+                // It begins at 300 kbit/s, and is bounded by 500.
+                let (used, rate) =
+                    (figure("use_ratio", from, ""), figure("received_bytes_per_second", from, ""));
+                assert!(used > 0.1 && used < 1.3, "{from}: {used}");
+                assert!((rate * 8.0 / 500e3 / used - 1.0).abs() < 1e-3, "{from}: {rate} {used}");
+                let [p50, p99] = ["0.5", "0.99"]
+                    .map(|part| figure("frame_delay_seconds", from, &format!(",quantile=\"{part}\"")));
+                assert!(p50 > 0.0 && p50 <= p99, "{from}: {p50} {p99}");
+                assert!((0.0..=1.0).contains(&figure("loss_ratio", from, "")));
+            }
+            let charts = monitor.get("/pair?from=far&to=near&stream=load&span=6h");
+            assert!(charts.contains("Frame delay") && charts.contains("Use"), "{charts:.1000}");
+
+            // Without a listener all is unknown, never 0.
+            drop(listener);
+            monitor.shows(&known("near", "far", 0));
+            monitor.shows(&known("far", "near", 0));
+            let metrics = monitor.get("/metrics");
+            for name in ["loss_ratio{", "use_ratio{", "frame_delay_seconds{", "received_bytes_per_second{"] {
+                assert!(!metrics.contains(name), "{name}\n{metrics}");
             }
         });
     }

@@ -659,3 +659,16 @@ fn every_scenario_of_the_project_meets_its_expectations() {
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn a_queue_shorter_than_a_packet_is_noted_in_the_record_too() {
+    let folder = Folder::with(
+        "duration = \"5 s\"\n[[link]]\nid = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20 kbit/s\"\n\
+         [[flow]]\nid = \"own\"\nkind = \"cbr\"\nrate = \"10 kbit/s\"\nsize = \"751 B\"\n",
+    );
+    let output = folder.run(&["sim", "s.toml", "--json"]);
+    let notes = json(&output)["notes"].clone();
+    assert!(text(&output.stderr).contains(&format!("note: {}", notes[0].as_str().unwrap())), "{notes}");
+    let fits = json(&folder.run(&["sim", "s.toml", "--json", "--set", "own.size=750"]));
+    assert!(fits.get("notes").is_none(), "{}", fits["notes"]);
+}

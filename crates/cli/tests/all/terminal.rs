@@ -43,6 +43,23 @@ fn in_columns(folder: &Folder, columns: &str, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
+#[test]
+fn tables_fit_into_a_terminal_of_40_columns() {
+    let folder = Folder::with(SHARED);
+    let calls = ["compare", "s.toml", "--controller", "nada,scream:v2"];
+    for args in [&["sim", "s.toml"][..], &calls] {
+        let table = in_columns(&folder, "40", args);
+        let rows = table.lines().filter(|line| !line.contains(['✓', '✗']) && !line.contains("seed "));
+        let widest = rows.clone().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(widest.chars().count() <= 40, "{widest}\n{table}");
+        // Each part names the flows again.
+        assert!(
+            rows.filter(|line| line.starts_with("download") || line.starts_with("call ")).count() >= 2,
+            "{table}"
+        );
+    }
+}
+
 /// The lines of a text that belong to tables: the two above a rule, it, and those below it up to an empty line or a sentence.
 fn table_lines(printed: &str) -> Vec<&str> {
     let lines: Vec<&str> = printed.lines().collect();

@@ -289,6 +289,17 @@ fn tcp_load_has_rows_and_lines_as_streams_have() {
     assert_eq!((result[column("to")], number(result, "connections")), (&*to, Some(1.0)), "{table}");
     assert!(number(result, "received_bytes") > Some(0.0), "{table}");
     assert_eq!(number(result, "rpm"), None, "{table}");
+    // The far end has the same columns.
+    let there = Listener::start(&["127.0.0.1:0", "--accept", "tcp", "--once", "--csv"]);
+    let sent = run(&["send", &there.address.to_string(), "--protocol", "tcp", "-t", "0.3"]);
+    assert!(matches!(sent.status.code(), Some(0 | 3)), "{}", text(&sent.stderr));
+    let output = text(&there.process.output().stdout);
+    let served: Vec<Vec<&str>> = output.lines().map(|line| line.split(',').collect()).collect();
+    let [there, row] = &served[..] else { panic!("{output}") };
+    assert_eq!((there, row.len(), row[0]), (header, header.len(), "result"));
+    assert!(row[column("from")].contains("127.0.0.1") && number(row, "connections") == Some(1.0), "{output}");
+    let carried = number(row, "received_bytes").unwrap() * 8.0 / number(row, "end_s").unwrap();
+    assert!((number(row, "rate_bps").unwrap() / carried - 1.0).abs() < 1e-6, "{output}");
     // Without -i there is the result alone; each line of JSON is one object.
     assert_eq!(send(&["--csv"]).lines().count(), 2);
     let lines = send(&["-i", "0.2", "--json-lines"]);

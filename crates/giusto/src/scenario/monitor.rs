@@ -146,7 +146,7 @@ impl Default for Thresholds {
 /// Receiver of notices about thresholds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// The URL, of HTTP.
+    /// The URL, of HTTP or HTTPS.
     pub url: String,
 }
 
@@ -189,16 +189,12 @@ fn split(text: &str) -> (&str, Option<&str>) {
     text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
 }
 
-/// Checks that a URL is one of HTTP.
+/// Checks that a URL is one of HTTP, with or without TLS.
 pub(super) fn url(text: &str) -> Result<(), String> {
-    if text.starts_with("https://") {
-        return Err(format!(
-            "\"{text}\": TLS is not supported: name a relay of this machine or network by http://"
-        ));
-    }
-    let host = text.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or_default());
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
     if host.is_some_and(|host| address(host).is_ok()) && !text.contains(char::is_control) {
         return Ok(());
     }
-    Err(format!("expected a URL such as http://127.0.0.1:8080/alerts, found \"{text}\""))
+    Err(format!("expected a URL such as https://example.org/alerts, found \"{text}\""))
 }

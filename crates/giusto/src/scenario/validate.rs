@@ -77,6 +77,9 @@ fn findings(scenario: &Scenario, purpose: Purpose) -> Vec<Finding> {
             found.extend(failed(checks).map(of));
         }
     }
+    // In a file, both directions of a link are one.
+    let forward: BTreeSet<String> = found.iter().map(|(_, text)| text.clone()).collect();
+    found.retain(|(_, text)| !text.contains(REVERSE) || !forward.contains(&text.replace(REVERSE, "")));
     found
 }
 
@@ -106,7 +109,7 @@ fn links(links: &[LinkSpec], found: &mut Vec<Finding>) {
         // In a file, both directions are one link.
         forward += usize::from(!id.ends_with(REVERSE));
         let checks = [
-            if id.ends_with(REVERSE) { Ok(()) } else { self::id(id).map_err(|text| ("id", text)) },
+            self::id(id.strip_suffix(REVERSE).unwrap_or(id)).map_err(|text| ("id", text)),
             check(seen.insert(id), "id", format_args!("another link has this id: give each its own")),
             check(from != to, "to", format_args!("it starts and ends at \"{from}\": name two nodes")),
             config.validate().map_err(|error| {

@@ -396,7 +396,8 @@ mod tests {
             jitter_ms: Some(123.4),
             ..IntervalFigures::default()
         });
-        let [header, interval] = [intervals::header(&interval, true), intervals::line(&interval)];
+        let [header, interval] =
+            [intervals::header(&interval, true, usize::MAX), intervals::line(&interval, usize::MAX)];
         let lines = texts.iter().flat_map(|text| text.lines());
         for line in lines.chain([&interval[..], &header]) {
             assert!(line.chars().count() <= 80, "{} characters: {line}", line.chars().count());

@@ -352,7 +352,26 @@ mod tests {
     fn what_does_not_fit_beside_stands_below() {
         let text = runs(&sample()[..2], 40);
         assert!(widest(&text) <= 40, "{text}");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r"
+        requested  size  sender
+             rate     B
+        ──────────────────────────────
+         1 Mbit/s  1200  grid
+         1 Mbit/s  1200  send-compare
+
+        requested      received       rate
+             rate          rate  error ppm
+        ───────────────────────────────────
+         1 Mbit/s  1.000 Mbit/s      +0.20
+         1 Mbit/s  1.011 Mbit/s    +11,406
+
+        requested    loss     gap error
+             rate          µs p50 / p99
+        ────────────────────────────────
+         1 Mbit/s  0.03 %   0.41 / 12.3
+         1 Mbit/s  0.03 %   0.41 / 12.3
+        --wide shows 4 more columns.
+        ");
         // Not even two columns fit: each is by itself beside the first, and nothing is left out.
         let heads = ["name", "a", "b"].map(|name| Head::words(name, 0));
         let rows = vec![["x", "1234567", "y"].map(str::to_owned).to_vec()];

@@ -15,6 +15,8 @@ mod receive;
 mod server;
 mod stream;
 mod text;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use limits::Limits;
 pub use message::{Announced, Request, Response};

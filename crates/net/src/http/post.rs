@@ -36,7 +36,7 @@ pub enum PostError {
     Answer(String),
 }
 
-/// Posts a JSON text to a URL that begins with `http://`. `timeout` is the time for each step: connecting, sending and the answer.
+/// Posts a JSON text to a URL that begins with `http://`, or with the feature `tls` `https://`. `timeout` is the time for each step: connecting, sending and the answer.
 ///
 /// # Errors
 ///
@@ -73,15 +73,17 @@ pub fn post(url: &str, json: &str, timeout: TimeDelta) -> Result<(), PostError> 
 }
 
 fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
-    let wrong =
-        || io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH");
-    let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let name = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let (secured, host, path) = parts(url).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH")
+    })?;
+    let (bare, port) = match host.rsplit_once(':') {
+        Some((bare, port)) if port.parse::<u16>().is_ok() => (bare, None),
+        _ => (host, Some(if secured { ":443" } else { ":80" })),
+    };
+    let name = format!("{host}{}", port.unwrap_or_default());
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in name.to_socket_addrs()? {
-        let mut server = match TcpStream::connect_timeout(&address, timeout) {
+        let server = match TcpStream::connect_timeout(&address, timeout) {
             Ok(server) => server,
             Err(error) => {
                 last = error;
@@ -95,14 +97,28 @@ fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
             "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{json}"
         );
-        server.write_all(request.as_bytes())?;
-        return read(server);
+        #[cfg(feature = "tls")]
+        if secured {
+            let bare = bare.trim_start_matches('[').trim_end_matches(']');
+            return talk(super::tls::connect(bare, &super::tls::bundle(), server)?, &request);
+        }
+        return talk(server, &request);
     }
     Err(last)
 }
 
-/// The answer, up to its end, or to the end of its header.
-fn read(server: TcpStream) -> io::Result<Vec<u8>> {
+/// Whether a URL asks for TLS, its host with the port, and its path.
+fn parts(url: &str) -> Option<(bool, &str, &str)> {
+    let secured = url.strip_prefix("https://").filter(|_| cfg!(feature = "tls"));
+    let rest = secured.or_else(|| url.strip_prefix("http://"))?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    Some((secured.is_some(), host, path))
+}
+
+/// Asks, and reads the answer up to its end, or to the end of its header.
+fn talk(mut server: impl io::Read + io::Write, request: &str) -> io::Result<Vec<u8>> {
+    server.write_all(request.as_bytes())?;
+    server.flush()?;
     let (mut answer, mut part) = (Vec::new(), [0; 1024]);
     let mut server = server.take(MAX_ANSWER);
     while !answer.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -105,7 +105,7 @@ keys! { BOUNDS, bounds(to: Thresholds) {
 
 const WEBHOOK: Group = Group::new("webhook", &[WEBHOOK_KEYS]);
 keys! { WEBHOOK_KEYS {
-    "url", Text, Required("http://127.0.0.1:8080/alerts"), "Gets a JSON object by POST for each change of state, once; repeated until it is accepted";
+    "url", Text, Required("https://example.org/alerts"), "Gets a JSON object by POST for each change of state, once; repeated until it is accepted";
 } }
 
 const RETENTION: Group = Group::new("retention", &[RETENTION_KEYS]);

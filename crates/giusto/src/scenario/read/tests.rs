@@ -103,13 +103,16 @@ flow = [{{ id = \"bulk\", kind = \"tcp\", from = \"sta\", to = \"ap\" }}]
         assert_eq!((station.rate.as_bps(), station.access), (52_000_000, Access::Video), "{}", link.id);
     }
     let complaint = |medium: &str, link: &str| scenario(medium, link).unwrap_err().to_string();
-    insta::assert_snapshot!(complaint("", "medium = \"wfi\""), @r#"s.toml:3: link "air": unknown medium "wfi": did you mean "wifi"? use one of wifi
-s.toml:3: link "air:reverse": unknown medium "wfi": did you mean "wifi"? use one of wifi"#);
+    insta::assert_snapshot!(complaint("", "medium = \"wfi\""), @r#"s.toml:3: link "air": unknown medium "wfi": did you mean "wifi"? use one of wifi"#);
     insta::assert_snapshot!(complaint(", aggregation = 65", "medium = \"wifi\""), @r#"s.toml:2: medium "wifi": aggregation: must be 1 to 64, found 65: the default is 1"#);
     insta::assert_snapshot!(complaint("", "access = \"video\""), @r#"s.toml:3: link "air": access: only a link on a medium has it: add medium = "ID", or remove this"#);
     insta::assert_snapshot!(complaint("", "medium = \"wifi\", acces = \"video\""), @r#"s.toml:3: link "air": unknown key "acces": did you mean "access"?"#);
-    insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s"
-s.toml:3: link "air:reverse": a link on a medium needs one constant rate, such as "52 Mbit/s""#);
+    insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s""#);
+    let both = Scenario::parse(
+        "duration = \"5 s\"\n[[link]]\nid = \"\"\nfrom = \"a\"\nto = \"b\"\nduplex = true\n[[flow]]\nid = \"f\"\nkind = \"tcp\"",
+        "s.toml",
+    );
+    insta::assert_snapshot!(both.unwrap_err(), @r#"s.toml:3: link "": "" cannot be an id: use letters, digits, - and _"#);
 }
 
 #[test]
