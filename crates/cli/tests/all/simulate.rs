@@ -669,6 +669,6 @@ fn a_queue_shorter_than_a_packet_is_noted_in_the_record_too() {
     let output = folder.run(&["sim", "s.toml", "--json"]);
     let notes = json(&output)["notes"].clone();
     assert!(text(&output.stderr).contains(&format!("note: {}", notes[0].as_str().unwrap())), "{notes}");
-    let fits = json(&folder.run(&["sim", "s.toml", "--json", "--set", "own.size=750"]));
+    let fits = json(&folder.run(&["sim", "s.toml", "--json", "--set", "own.size=750B"]));
     assert!(fits.get("notes").is_none(), "{}", fits["notes"]);
 }

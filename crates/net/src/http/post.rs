@@ -1,7 +1,7 @@
 //! A client that reports to a server.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Read, Write},
     net::{TcpStream, ToSocketAddrs as _},
     time::Duration,
 };
@@ -116,7 +116,7 @@ fn parts(url: &str) -> Option<(bool, &str, &str)> {
 }
 
 /// Asks, and reads the answer up to its end, or to the end of its header.
-fn talk(mut server: impl io::Read + io::Write, request: &str) -> io::Result<Vec<u8>> {
+fn talk(mut server: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
     server.write_all(request.as_bytes())?;
     server.flush()?;
     let (mut answer, mut part) = (Vec::new(), [0; 1024]);

@@ -36,7 +36,8 @@ pub(super) fn connect(
     server: TcpStream,
 ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| wrong(format!("\"{host}\": {error}")))?;
+    let name =
+        ServerName::try_from(host.to_owned()).map_err(|error| wrong(format!("\"{host}\": {error}")))?;
     let mut roots = RootCertStore::empty();
     let found = CertificateDer::pem_file_iter(bundle).into_iter().flatten().filter_map(Result::ok);
     let (known, _) = roots.add_parsable_certificates(found);
@@ -57,7 +58,10 @@ pub(super) fn connect(
         Ok(_) => Ok(secured),
         Err(error) if is_unknown_issuer(&error) => Err(io::Error::new(
             error.kind(),
-            format!("{error}: trust the authority by a PEM file in SSL_CERT_FILE, found none in {}", bundle.display()),
+            format!(
+                "{error}: trust the authority by a PEM file in SSL_CERT_FILE, found none in {}",
+                bundle.display()
+            ),
         )),
         Err(error) => Err(error),
     }
@@ -80,20 +84,42 @@ mod tests {
 
     use super::*;
 
+    /// A certificate in a file (RFC 7468).
+    fn pem(der: &[u8]) -> String {
+        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let group = |bytes: &[u8]| {
+            let bits =
+                (0..3).fold(0_usize, |bits, place| bits << 8 | usize::from(*bytes.get(place).unwrap_or(&0)));
+            let digit = |place: usize| match bytes.len() < place {
+                true => '=',
+                false => char::from(DIGITS[bits >> (18 - 6 * place) & 63]),
+            };
+            (0..4).map(digit).collect::<String>()
+        };
+        let lines = der.chunks(48).map(|line| line.chunks(3).map(group).collect::<String>() + "\n");
+        format!("-----BEGIN CERTIFICATE-----\n{}-----END CERTIFICATE-----\n", lines.collect::<String>())
+    }
+
     /// A server with a certificate for `name`, the file of that certificate, and what it reads.
-    fn server(name: &str) -> (std::net::SocketAddr, tempfile::NamedTempFile, thread::JoinHandle<io::Result<String>>) {
-        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+    fn server(
+        name: &str,
+    ) -> (std::net::SocketAddr, tempfile::NamedTempFile, thread::JoinHandle<io::Result<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let own = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        // Another authority has another name.
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, format!("authority of {address}"));
+        let made = parameters.self_signed(&own).unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(made.cert.pem().as_bytes()).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        file.write_all(pem(made.der()).as_bytes()).unwrap();
+        let key = PrivateKeyDer::try_from(own.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![made.der().clone()], key)
             .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let serving = thread::spawn(move || {
             let (client, _) = listener.accept()?;
             let session = ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
@@ -127,11 +153,18 @@ mod tests {
         assert!(error.contains("not valid for name"), "{error}");
         let (third, _file, serving) = server("alerts.example");
         let error = ask("alerts.example", own.path(), third).unwrap_err().to_string();
-        assert!(error.contains("UnknownIssuer: trust the authority by a PEM file in SSL_CERT_FILE"), "{error}");
+        assert!(
+            error.contains("UnknownIssuer: trust the authority by a PEM file in SSL_CERT_FILE"),
+            "{error}"
+        );
         assert!(serving.join().unwrap().is_err());
         let empty = tempfile::NamedTempFile::new().unwrap();
         let error = ask("alerts.example", empty.path(), address).unwrap_err();
         let text = error.to_string();
-        assert!(error.kind() == io::ErrorKind::ConnectionRefused || text.contains("no certificates of authorities"), "{text}");
+        assert!(
+            error.kind() == io::ErrorKind::ConnectionRefused
+                || text.contains("no certificates of authorities"),
+            "{text}"
+        );
     }
 }
