@@ -299,6 +299,9 @@ fn note(change: Change) -> Note {
                 (Bound::DelayP99, Some((value, limit))) => {
                     format!("one-way delay p99 {value:.2} ms above {limit} ms")
                 }
+                (Bound::FrameDelayP99, Some((value, limit))) => {
+                    format!("frame delay p99 {value:.2} ms above {limit} ms")
+                }
                 (Bound::Mos, Some((value, limit))) => format!("MOS {value:.2} below {limit}"),
             };
             let text = reason.map_or_else(|| text.clone(), |reason| format!("{text}: {reason}"));

@@ -200,7 +200,11 @@ fn with_delay(figures: Figures, delay: &OneWayDelay) -> Figures {
 
 #[cfg(test)]
 mod tests {
-    use giusto::measured::result::{ClockFigures, Quantiles};
+    use giusto::{
+        call::record::CallFigures,
+        measured::result::{ClockFigures, Quantiles},
+        record::{Distribution, FlowRecord, RunRecord},
+    };
 
     use super::*;
 
@@ -246,5 +250,34 @@ mod tests {
         );
         let relative = measured(run(DelayReference::Relative)).all();
         assert_eq!([Metric::Delay, Metric::Loss].map(|m| relative.of(m)), [None, None]);
+    }
+
+    #[test]
+    fn a_call_without_the_far_ends_report_is_unknown() {
+        let frame_delay = Distribution { p50: 20.0, p99: 90.0, ..Distribution::default() };
+        let flow = FlowRecord {
+            received_rate_bps: 400e3,
+            sent_packets: 200,
+            lost_packets: 10,
+            frame_delay_ms: Some(frame_delay),
+            ..FlowRecord::default()
+        };
+        let run = RunRecord { flows: vec![flow], ..RunRecord::default() };
+        let call = |error: Option<&str>, unreported: Option<&str>| {
+            let [error, unreported] = [error, unreported].map(|text| text.map(str::to_owned));
+            let call = CallFigures { error, unreported, ..CallFigures::default() };
+            of_call(&CallRecord { run: run.clone(), call }, DataRate::from_bps(1_000_000))
+        };
+        let Sample::Measured(measured) = call(None, None) else { panic!("it is known") };
+        let all = measured.all();
+        assert_eq!(
+            [Metric::Loss, Metric::Use, Metric::Rate, Metric::FrameDelay, Metric::FrameDelayP99, Metric::Rtt]
+                .map(|metric| all.of(metric)),
+            [Some(0.05), Some(0.4), Some(400e3), Some(20.0), Some(90.0), None]
+        );
+        assert_eq!(call(Some("silent"), None), Sample::Unknown("silent".to_owned()));
+        assert_eq!(call(None, Some("no report")), Sample::Unknown("no report".to_owned()));
+        let nothing = CallRecord { run: RunRecord::default(), call: CallFigures::default() };
+        assert!(matches!(of_call(&nothing, DataRate::from_bps(1)), Sample::Unknown(_)));
     }
 }

@@ -27,13 +27,16 @@ pub enum Bound {
     RttP99,
     /// 99th percentile of the one-way delay.
     DelayP99,
+    /// 99th percentile of the frame delay of a call.
+    FrameDelayP99,
     /// Mean opinion score.
     Mos,
 }
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Reachable, Self::Loss, Self::RttP99, Self::DelayP99, Self::Mos];
+    pub const ALL: [Self; 6] =
+        [Self::Reachable, Self::Loss, Self::RttP99, Self::DelayP99, Self::FrameDelayP99, Self::Mos];
 
     /// Its name in notices, in the database and in metrics.
     pub const fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Bound {
             Self::Loss => "loss",
             Self::RttP99 => "rtt_p99",
             Self::DelayP99 => "delay_p99",
+            Self::FrameDelayP99 => "frame_delay_p99",
             Self::Mos => "mos",
         }
     }
@@ -62,6 +66,9 @@ impl Bound {
             Self::Loss => above(Metric::Loss, thresholds.loss),
             Self::RttP99 => above(Metric::RttP99, thresholds.rtt_p99.map(TimeDelta::as_millis)),
             Self::DelayP99 => above(Metric::DelayP99, thresholds.delay_p99.map(TimeDelta::as_millis)),
+            Self::FrameDelayP99 => {
+                above(Metric::FrameDelayP99, thresholds.frame_delay_p99.map(TimeDelta::as_millis))
+            }
             Self::Mos => {
                 let (value, limit) = figures.of(Metric::Mos).zip(thresholds.mos)?;
                 Some((value, limit, value < limit))
@@ -158,12 +165,13 @@ impl Watch {
     }
 
     fn state(&mut self, bound: Bound) -> &mut BoundState {
-        let [reachable, loss, rtt, delay, mos] = &mut self.bounds;
+        let [reachable, loss, rtt, delay, frame_delay, mos] = &mut self.bounds;
         match bound {
             Bound::Reachable => reachable,
             Bound::Loss => loss,
             Bound::RttP99 => rtt,
             Bound::DelayP99 => delay,
+            Bound::FrameDelayP99 => frame_delay,
             Bound::Mos => mos,
         }
     }
@@ -259,6 +267,7 @@ impl Bound {
             Self::Loss => thresholds.loss.is_some(),
             Self::RttP99 => thresholds.rtt_p99.is_some(),
             Self::DelayP99 => thresholds.delay_p99.is_some(),
+            Self::FrameDelayP99 => thresholds.frame_delay_p99.is_some(),
             Self::Mos => thresholds.mos.is_some(),
         }
     }

@@ -131,6 +131,8 @@ pub struct Thresholds {
     pub rtt_p99: Option<TimeDelta>,
     /// The highest 99th percentile of the one-way delay, where it is absolute.
     pub delay_p99: Option<TimeDelta>,
+    /// The highest 99th percentile of the frame delay of a call.
+    pub frame_delay_p99: Option<TimeDelta>,
     /// The lowest mean opinion score of voice.
     pub mos: Option<f64>,
     /// So many results in a row change the state.
@@ -139,7 +141,7 @@ pub struct Thresholds {
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { loss: None, rtt_p99: None, delay_p99: None, mos: None, after: 1 }
+        Self { loss: None, rtt_p99: None, delay_p99: None, frame_delay_p99: None, mos: None, after: 1 }
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn limit(metric: Metric, thresholds: &Thresholds) -> Option<f64> {
         Metric::Loss => thresholds.loss,
         Metric::RttP99 => thresholds.rtt_p99.map(TimeDelta::as_millis),
         Metric::DelayP99 => thresholds.delay_p99.map(TimeDelta::as_millis),
+        Metric::FrameDelayP99 => thresholds.frame_delay_p99.map(TimeDelta::as_millis),
         Metric::Mos => thresholds.mos,
         _ => None,
     }

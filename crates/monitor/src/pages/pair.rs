@@ -68,7 +68,12 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
             &[Metric::Delay, Metric::DelayP99],
             levels::limit(Metric::DelayP99, &thresholds),
         ),
-        drawing.chart("Frame delay", "s", &[Metric::FrameDelay, Metric::FrameDelayP99], None),
+        drawing.chart(
+            "Frame delay",
+            "s",
+            &[Metric::FrameDelay, Metric::FrameDelayP99],
+            levels::limit(Metric::FrameDelayP99, &thresholds),
+        ),
         drawing.chart("Jitter", "s", &[Metric::Jitter], None),
         drawing.chart("MOS", "", &[Metric::Mos], levels::limit(Metric::Mos, &thresholds)),
         drawing.chart("Received rate", "bit/s", &[Metric::Rate], None),

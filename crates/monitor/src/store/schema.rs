@@ -65,3 +65,30 @@ pub(super) fn insert_result() -> String {
     let places = vec!["?"; 5 + Metric::STORED.len()].join(", ");
     format!("INSERT OR REPLACE INTO result ({}) VALUES ({places})", result_columns())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_of_version_1_gets_the_figures_of_calls() {
+        let db = Connection::open_in_memory().unwrap();
+        assert_eq!(prepare(&db).unwrap(), VERSION);
+        for metric in SINCE_2 {
+            db.execute(&format!("ALTER TABLE result DROP COLUMN {}", metric.name()), []).unwrap();
+        }
+        db.execute_batch(
+            "INSERT INTO result (time, series, sent) VALUES (60, 1, 5); PRAGMA user_version = 1;",
+        )
+        .unwrap();
+        assert!(db.prepare(&insert_result()).is_err());
+        assert_eq!((prepare(&db).unwrap(), prepare(&db).unwrap()), (VERSION, VERSION));
+        db.prepare(&insert_result()).unwrap();
+        let columns = result_columns();
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(3)?, row.get::<_, Option<i64>>(7)?));
+        assert_eq!(db.query_row(&format!("SELECT {columns} FROM result"), [], row).unwrap(), (5, None));
+        // A newer one is left as it is.
+        db.execute_batch("PRAGMA user_version = 3;").unwrap();
+        assert_eq!(prepare(&db).unwrap(), 3);
+    }
+}

@@ -99,6 +99,7 @@ keys! { BOUNDS, bounds(to: Thresholds) {
     "loss", Number(within(0.0, 1.0)), Unset, "Highest share of lost datagrams" => to.loss;
     "rtt-p99", Time(ANY), Unset, "Highest 99th percentile of the round-trip time" => to.rtt_p99;
     "delay-p99", Time(ANY), Unset, "Highest 99th percentile of the one-way delay, where it is absolute" => to.delay_p99;
+    "frame-delay-p99", Time(ANY), Unset, "Highest 99th percentile of the frame delay of a call" => to.frame_delay_p99;
     "mos", Number(within(1.0, 5.0)), Unset, "Lowest mean opinion score of voice" => to.mos;
     "after", Whole(within(1.0, 1000.0)), Is("1"), "So many results in a row change the state" => to.after;
 } }
