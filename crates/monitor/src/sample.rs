@@ -140,12 +140,12 @@ pub fn of_call(record: &CallRecord, max_rate: DataRate) -> Sample {
     let (rtt, frames) = (call.round_trip_ms.as_ref(), flow.frame_delay_ms.as_ref());
     let rate = Some(flow.received_rate_bps);
     let figures = Figures::default()
-        .with(Metric::Rtt, rtt.map(|rtt| rtt.p50.into()))
-        .with(Metric::RttP99, rtt.map(|rtt| rtt.p99.into()))
+        .with(Metric::Rtt, rtt.map(|rtt| rtt.p50))
+        .with(Metric::RttP99, rtt.map(|rtt| rtt.p99))
         .with(Metric::Rate, rate)
         .with(Metric::Use, rate.map(|rate| rate / max_rate.as_bps() as f64))
-        .with(Metric::FrameDelay, frames.map(|delay| delay.p50.into()))
-        .with(Metric::FrameDelayP99, frames.map(|delay| delay.p99.into()));
+        .with(Metric::FrameDelay, frames.map(|delay| delay.p50))
+        .with(Metric::FrameDelayP99, frames.map(|delay| delay.p99));
     Sample::Measured(Box::new(Measured {
         sent: Some(flow.sent_packets),
         lost: Some(flow.lost_packets),

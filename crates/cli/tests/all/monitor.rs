@@ -283,10 +283,7 @@ loss = 0.5
                 let to = if from == "near" { "far" } else { "near" };
                 let start =
                     format!("giusto_monitor_{name}{{from=\"{from}\",to=\"{to}\",stream=\"load\"{more}}} ");
-                let value = metrics
-                    .lines()
-                    .find_map(|line| line.strip_prefix(&start))
-                    .map(|text| text.parse::<f64>());
+                let value = metrics.lines().find_map(|line| line.strip_prefix(&start)).map(str::parse::<f64>);
                 value.unwrap_or_else(|| panic!("{start}\n{metrics}")).unwrap()
             };
             for from in ["near", "far"] {
