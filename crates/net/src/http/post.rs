@@ -76,11 +76,9 @@ fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
     let (secured, host, path) = parts(url).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH")
     })?;
-    let (bare, port) = match host.rsplit_once(':') {
-        Some((bare, port)) if port.parse::<u16>().is_ok() => (bare, None),
-        _ => (host, Some(if secured { ":443" } else { ":80" })),
-    };
-    let name = format!("{host}{}", port.unwrap_or_default());
+    let bare = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map(|(bare, _)| bare);
+    let port = if secured { ":443" } else { ":80" };
+    let name = format!("{host}{}", bare.map_or(port, |_| ""));
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in name.to_socket_addrs()? {
         let server = match TcpStream::connect_timeout(&address, timeout) {
@@ -99,8 +97,8 @@ fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
         );
         #[cfg(feature = "tls")]
         if secured {
-            let bare = bare.trim_start_matches('[').trim_end_matches(']');
-            return talk(super::tls::connect(bare, &super::tls::bundle(), server)?, &request);
+            let own = bare.unwrap_or(host).trim_start_matches('[').trim_end_matches(']');
+            return talk(super::tls::connect(own, &super::tls::bundle(), server)?, &request);
         }
         return talk(server, &request);
     }

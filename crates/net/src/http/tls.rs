@@ -90,9 +90,8 @@ mod tests {
         let group = |bytes: &[u8]| {
             let bits =
                 (0..3).fold(0_usize, |bits, place| bits << 8 | usize::from(*bytes.get(place).unwrap_or(&0)));
-            let digit = |place: usize| match bytes.len() < place {
-                true => '=',
-                false => char::from(DIGITS[bits >> (18 - 6 * place) & 63]),
+            let digit = |place: usize| {
+                if bytes.len() < place { '=' } else { char::from(DIGITS[bits >> (18 - 6 * place) & 63]) }
             };
             (0..4).map(digit).collect::<String>()
         };
