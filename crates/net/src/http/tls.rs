@@ -56,20 +56,24 @@ pub(super) fn connect(
     let mut secured = StreamOwned::new(client, server);
     match secured.conn.complete_io(&mut secured.sock) {
         Ok(_) => Ok(secured),
-        Err(error) if is_unknown_issuer(&error) => Err(io::Error::new(
-            error.kind(),
-            format!(
-                "{error}: trust the authority by a PEM file in SSL_CERT_FILE, found none in {}",
-                bundle.display()
-            ),
-        )),
-        Err(error) => Err(error),
+        Err(error) => Err(fix(&error, bundle).map_or(error, io::Error::other)),
     }
 }
 
-fn is_unknown_issuer(error: &io::Error) -> bool {
-    let found = error.get_ref().and_then(|error| error.downcast_ref());
-    matches!(found, Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)))
+/// What is wrong with the certificate, and what helps.
+fn fix(error: &io::Error, bundle: &Path) -> Option<String> {
+    let rustls::Error::InvalidCertificate(why) = error.get_ref()?.downcast_ref()? else { return None };
+    Some(match why {
+        CertificateError::UnknownIssuer => format!(
+            "no authority in {} vouches for the server: add its certificate to a PEM file, and name that by SSL_CERT_FILE",
+            bundle.display()
+        ),
+        // webpki has no public name for it.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority, not of a server: make one with basicConstraints=CA:FALSE".to_owned()
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -102,6 +106,7 @@ mod tests {
     /// A server with a certificate for `name`, the file of that certificate, and what it reads.
     fn server(
         name: &str,
+        is_authority: bool,
     ) -> (std::net::SocketAddr, tempfile::NamedTempFile, thread::JoinHandle<io::Result<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -109,6 +114,9 @@ mod tests {
         let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
         // Another authority has another name.
         parameters.distinguished_name.push(rcgen::DnType::CommonName, format!("authority of {address}"));
+        if is_authority {
+            parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        }
         let made = parameters.self_signed(&own).unwrap();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(pem(made.der()).as_bytes()).unwrap();
@@ -142,21 +150,21 @@ mod tests {
 
     #[test]
     fn only_a_host_that_an_authority_vouches_for_is_told() {
-        let (address, own, serving) = server("alerts.example");
+        let (address, own, serving) = server("alerts.example", false);
         assert_eq!(ask("alerts.example", own.path(), address).unwrap(), "HTTP/1.1 204 No Content\r\n\r\n");
         assert_eq!(serving.join().unwrap().unwrap(), "POST /in HTTP/1.1\r\n\r\n");
 
         // Another name, another authority, no authority: nothing is sent.
-        let (other, theirs, _) = server("alerts.example");
+        let (other, theirs, _) = server("alerts.example", false);
         let error = ask("other.example", theirs.path(), other).unwrap_err().to_string();
         assert!(error.contains("not valid for name"), "{error}");
-        let (third, _file, serving) = server("alerts.example");
+        let (third, _file, serving) = server("alerts.example", false);
         let error = ask("alerts.example", own.path(), third).unwrap_err().to_string();
-        assert!(
-            error.contains("UnknownIssuer: trust the authority by a PEM file in SSL_CERT_FILE"),
-            "{error}"
-        );
+        assert!(error.contains("vouches for the server: add its certificate to a PEM file"), "{error}");
         assert!(serving.join().unwrap().is_err());
+        let (fourth, theirs, _) = server("alerts.example", true);
+        let error = ask("alerts.example", theirs.path(), fourth).unwrap_err().to_string();
+        assert!(error.contains("make one with basicConstraints=CA:FALSE"), "{error}");
         let empty = tempfile::NamedTempFile::new().unwrap();
         let error = ask("alerts.example", empty.path(), address).unwrap_err();
         let text = error.to_string();
