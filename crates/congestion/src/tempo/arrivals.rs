@@ -1,4 +1,4 @@
-//! The packets that arrived lately, in bins: what the estimators of queue and rate look at.
+//! The packets that arrived lately, in bins: what the delivery rate looks at.
 
 use alloc::collections::VecDeque;
 
@@ -15,13 +15,9 @@ pub(super) struct Bin {
     index: u64,
     /// Arrival of the first and the last packet.
     pub(super) first: PeerTimestamp,
-    pub(super) last: PeerTimestamp,
+    last: PeerTimestamp,
     first_size: DataSize,
     size: DataSize,
-    pub(super) packets: u32,
-    /// Lowest and highest one-way delay.
-    pub(super) min_delay: TimeDelta,
-    pub(super) max_delay: TimeDelta,
 }
 
 /// The bins of the latest second, the newest last.
@@ -31,12 +27,12 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Handles a packet of `size` that arrived at `at` after `delay`.
-    pub(super) fn push(&mut self, at: PeerTimestamp, delay: TimeDelta, size: DataSize) {
+    /// Handles a packet of `size` that arrived at `at`.
+    pub(super) fn push(&mut self, at: PeerTimestamp, size: DataSize) {
         let index = at.as_nanos() / BIN.as_nanos().unsigned_abs();
         // Nearly all packets belong to the newest bin.
         if let Some(bin) = self.bins.back_mut().filter(|bin| bin.index == index) {
-            bin.add(at, delay, size);
+            bin.add(at, size);
             return;
         }
         let newest = self.bins.back().map_or(index, |bin| bin.index.max(index));
@@ -47,30 +43,17 @@ impl Arrivals {
         while self.bins.front().is_some_and(|bin| bin.index < oldest) {
             self.bins.pop_front();
         }
-        let new = Bin {
-            index,
-            first: at,
-            last: at,
-            first_size: size,
-            size,
-            packets: 1,
-            min_delay: delay,
-            max_delay: delay,
-        };
+        let new = Bin { index, first: at, last: at, first_size: size, size };
         let place = self.bins.iter().rposition(|bin| bin.index <= index);
         match place.and_then(|place| self.bins.get_mut(place)).filter(|bin| bin.index == index) {
-            Some(bin) => bin.add(at, delay, size),
+            Some(bin) => bin.add(at, size),
             None => self.bins.insert(place.map_or(0, |place| place + 1), new),
         }
     }
 
-    /// The bins from the newest on, each with the age of its last packet.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = (TimeDelta, &Bin)> {
-        let newest = self.bins.back().map(|bin| bin.last);
-        self.bins
-            .iter()
-            .rev()
-            .map(move |bin| (newest.map_or(TimeDelta::ZERO, |newest| newest - bin.last), bin))
+    /// The bins from the newest on.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &Bin> {
+        self.bins.iter().rev()
     }
 
     /// Arrival of the newest packet.
@@ -80,15 +63,12 @@ impl Arrivals {
 }
 
 impl Bin {
-    fn add(&mut self, at: PeerTimestamp, delay: TimeDelta, size: DataSize) {
+    fn add(&mut self, at: PeerTimestamp, size: DataSize) {
         if at < self.first {
             (self.first, self.first_size) = (at, size);
         }
         self.last = self.last.max(at);
         self.size += size;
-        self.packets = self.packets.saturating_add(1);
-        self.min_delay = self.min_delay.min(delay);
-        self.max_delay = self.max_delay.max(delay);
     }
 
     /// Size of the packets, and of those after the first.
@@ -108,16 +88,16 @@ mod tests {
     #[test]
     fn late_packets_find_their_bin_and_very_late_ones_do_not() {
         let size = DataSize::from_bytes(1000);
-        let ms = TimeDelta::from_millis;
         let mut arrivals = Arrivals::default();
-        for (time, delay) in [(5000, 20), (5004, 21), (5030, 25), (5002, 40), (5015, 18), (3900, 1)] {
-            arrivals.push(at(time), ms(delay), size);
+        for time in [5000, 5004, 5030, 5002, 5015, 3900] {
+            arrivals.push(at(time), size);
         }
-        let bins: Vec<_> = arrivals.newest_first().collect();
-        assert_eq!(bins.iter().map(|(age, _)| age.as_millis()).collect::<Vec<_>>(), [0.0, 15.0, 26.0]);
-        let (_, oldest) = bins[2];
-        assert_eq!((oldest.packets, oldest.min_delay, oldest.max_delay), (3, ms(20), ms(40)));
-        assert_eq!(oldest.sizes(), (size * 3, size * 2));
+        let bins: Vec<_> = arrivals.newest_first().map(|bin| (bin.first, bin.sizes())).collect();
+        let none = DataSize::ZERO;
+        assert_eq!(
+            bins,
+            [(at(5030), (size, none)), (at(5015), (size, none)), (at(5000), (size * 3, size * 2))]
+        );
         assert_eq!(arrivals.newest(), Some(at(5030)));
     }
 }

@@ -160,7 +160,7 @@ impl Tempo {
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
         let pacing = self.pacing();
         let is_calm = matches!(self.phase, Phase::Grow) && !self.path.is_congested();
-        let (mut is_lost, mut newest) = (false, None);
+        let (mut is_lost, mut newest, mut least) = (false, None, TimeDelta::MAX);
         let arrived = packets.iter().filter(|report| report.arrival.is_some());
         if let Some(first) = self.silence.on_arrivals(arrived.map(|report| report.sent.at)) {
             self.loss.judge_from(first);
@@ -170,8 +170,8 @@ impl Tempo {
             is_lost |= self.losses.on_report(sequence, sent, report.arrival.is_some());
             let Some(arrival) = report.arrival else { continue };
             let delay = -arrival.apparent_delay(sent);
-            self.arrivals.push(arrival, delay, size);
-            self.delay.on_delay(now, delay);
+            self.arrivals.push(arrival, size);
+            least = least.min(delay);
             self.marks.on_packet(report.ecn);
             self.packet += 0.02 * (size.as_bits() as f64 - self.packet);
             if sequence >= self.newest {
@@ -179,6 +179,9 @@ impl Tempo {
                 newest = Some(sent);
                 self.frames.push(now, Arrived { sent, arrival, delay, size }, pacing, is_calm);
             }
+        }
+        if least < TimeDelta::MAX {
+            self.delay.on_delay(now, least);
         }
         if let Some(sent) = newest {
             let rtt = now.saturating_since(sent);

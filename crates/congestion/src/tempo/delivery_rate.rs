@@ -9,7 +9,7 @@ use super::arrivals::Arrivals;
 pub(super) fn delivery_rate(arrivals: &Arrivals, window: TimeDelta) -> DataRate {
     let (mut after_first, mut all, mut span) = (DataSize::ZERO, DataSize::ZERO, TimeDelta::ZERO);
     let newest = arrivals.newest();
-    for (_, bin) in arrivals.newest_first() {
+    for bin in arrivals.newest_first() {
         let Some(age) = newest.map(|newest| newest - bin.first) else { break };
         if age > window {
             break;
@@ -34,7 +34,7 @@ mod tests {
         let mut arrivals = Arrivals::default();
         for packet in 0..packets {
             let at = PeerTimestamp::from_nanos(1_000_000_000 + packet * every_us * 1000);
-            arrivals.push(at, TimeDelta::ZERO, DataSize::from_bytes(1250));
+            arrivals.push(at, DataSize::from_bytes(1250));
         }
         arrivals
     }
