@@ -333,7 +333,7 @@ impl Output {
         }
         match runs {
             _ if !self.text.verbose => Ok(()),
-            [one] => self.line(&format!("\n{}", table::run(one))),
+            [one] => self.line(&format!("\n{}", table::run(one, self.text.tables.width()))),
             many => self.line(&format!("\n{}", table::runs(many, self.text.tables.width()))),
         }
     }

@@ -88,8 +88,12 @@ pub fn runs(runs: &[RunResult], width: u16) -> String {
     }
 }
 
-/// One run: a line for every known figure.
-pub fn run(run: &RunResult) -> String {
+/// One run: a line for every known figure, or two on a terminal of less than 60 columns.
+pub fn run(run: &RunResult, width: u16) -> String {
+    const NARROW: u16 = 60;
+    if width < NARROW {
+        return figures(run).into_iter().map(|(name, value)| format!("{name}\n  {value}\n")).collect();
+    }
     let mut table = bare();
     for (name, value) in figures(run) {
         table.add_row([name.to_owned(), value]);
@@ -411,7 +415,8 @@ mod tests {
     #[test]
     fn a_rate_that_nobody_has_asked_for_is_not_shown() {
         let of = |strategy: &str| {
-            super::run(&RunResult { strategy: strategy.to_owned(), rate_bps: None, ..sample()[1].clone() })
+            let run = RunResult { strategy: strategy.to_owned(), rate_bps: None, ..sample()[1].clone() };
+            super::run(&run, ALL)
         };
         assert!(of("max").contains("requested rate   max\n"), "{}", of("max"));
         assert!(!of("unknown").contains("requested rate"), "{}", of("unknown"));
@@ -419,7 +424,9 @@ mod tests {
 
     #[test]
     fn one_run_shows_its_known_figures() {
-        let text = super::run(&sample()[1]);
+        let narrow = super::run(&sample()[1], 40);
+        assert!(narrow.starts_with("sender\n  send-compare\n") && widest(&narrow) <= 40, "{narrow}");
+        let text = super::run(&sample()[1], 80);
         insta::assert_snapshot!(text, @r"
         sender           send-compare
         requested rate   1 Mbit/s
