@@ -119,7 +119,16 @@ fn cards(course: &[Known]) -> Vec<Card> {
     if newest.values.get(&Metric::Known).is_none_or(|known| known.mean == 0.0) {
         return vec![Card::new("state", "unknown", when)];
     }
-    let shown = [Metric::Loss, Metric::Rtt, Metric::RttP99, Metric::DelayP99, Metric::Jitter, Metric::Mos];
+    let shown = [
+        Metric::Loss,
+        Metric::Rtt,
+        Metric::RttP99,
+        Metric::DelayP99,
+        Metric::FrameDelayP99,
+        Metric::Use,
+        Metric::Jitter,
+        Metric::Mos,
+    ];
     let card = |metric: Metric| {
         let value = newest.values.get(&metric)?.mean;
         let error = newest.values.get(&Metric::DelayError).filter(|_| metric == Metric::DelayP99);
