@@ -92,7 +92,8 @@ pub fn runs(runs: &[RunResult], width: u16) -> String {
 pub fn run(run: &RunResult, width: u16) -> String {
     const NARROW: u16 = 60;
     if width < NARROW {
-        return figures(run).into_iter().map(|(name, value)| format!("{name}\n  {value}\n")).collect();
+        let lines = figures(run).into_iter().map(|(name, value)| format!("{name}\n  {value}"));
+        return lines.collect::<Vec<_>>().join("\n") + "\n";
     }
     let mut table = bare();
     for (name, value) in figures(run) {

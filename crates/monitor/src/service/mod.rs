@@ -40,7 +40,7 @@ const MAX_STREAMS: usize = 64;
 /// The time for each step of telling a webhook.
 const NOTICE: TimeDelta = TimeDelta::from_seconds(5);
 
-pub use plan::{Samples, Session};
+pub use plan::{HoldError, Samples, Session};
 
 /// A configuration and what it refers to.
 #[derive(Debug, Clone)]
