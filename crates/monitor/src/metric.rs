@@ -72,7 +72,7 @@ metrics! {
     FrameDelay = "frame_delay", "frame delay", 1e4;
     /// Its 99th percentile, in ms.
     FrameDelayP99 = "frame_delay_p99", "frame delay p99", 1e4;
-    /// The received rate over the highest rate of the call, 0 to 1.
+    /// The received rate over the highest rate of the call; a short call can exceed 1.
     Use = "use", "use", 1e6;
 }
 
