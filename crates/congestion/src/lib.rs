@@ -57,6 +57,7 @@ mod shared_queue;
 mod table;
 mod target;
 pub mod tempo;
+mod words;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use constants::{Constant, ConstantError};

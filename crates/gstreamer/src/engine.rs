@@ -8,10 +8,7 @@ use giusto_congestion::{
 use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe, Resume};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use crate::{
-    sent::{Report, Sent},
-    words,
-};
+use crate::sent::{Report, Sent};
 
 /// The longest time that a packet waits for the pacer or for the window. Then it leaves in any case, so that the queue of an encoder
 /// that does not follow the target stays bounded.
@@ -183,7 +180,7 @@ impl Engine {
             lost_packets: self.lost_packets,
             feedback_messages: self.feedback_messages,
             unmatched_reports: self.sent.unmatched(),
-            decision: words::decision(self.controller.decision()),
+            decision: self.controller.decision().to_string(),
         }
     }
 

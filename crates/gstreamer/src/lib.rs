@@ -4,6 +4,5 @@ mod element;
 mod engine;
 mod plugin;
 mod sent;
-mod words;
 
 pub use element::GiustoBwe;

@@ -27,7 +27,6 @@ mod state;
 #[cfg(test)]
 mod testing;
 mod waiting;
-mod words;
 
 pub use controller::{Giusto, GiustoConfig};
 pub use giusto_congestion::{Algorithm, Decision, Limits, Options, Target, UnknownAlgorithm};

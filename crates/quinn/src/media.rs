@@ -6,7 +6,7 @@ use giusto_congestion::{Decision, Limits, Target};
 use giusto_units::DataRate;
 use quinn_proto::congestion::Controller;
 
-use crate::{controller::Giusto, words};
+use crate::controller::Giusto;
 
 /// What an application that sends frames asks its controller, and tells it.
 ///
@@ -69,9 +69,9 @@ impl Media {
         self.0.lock().decision()
     }
 
-    /// The latest decision in words: `delay: over-use, trend 14.2 of 12.5 ms: 2610 -> 2050 kbit/s`.
+    /// The latest decision in words: `loss: 12.0 % of the packets: 2.610 to 2.050 Mbit/s`.
     pub fn decision_text(&self) -> String {
-        words::decision(&self.decision())
+        self.decision().to_string()
     }
 
     /// A frame of `bytes` bytes was written to a stream.
@@ -129,7 +129,7 @@ mod tests {
         let controller = Arc::new(GiustoConfig::named("tempo", limits).unwrap()).build(start, 1200);
         let (one, other) = (Media::of(controller.clone_box()).unwrap(), Media::of(controller).unwrap());
         assert_eq!(one.target().media, limits.start);
-        assert_eq!(one.decision_text(), "start rate: 300 -> 300 kbit/s");
+        assert_eq!(one.decision_text(), "start rate: stays at 0.300 Mbit/s");
         let lower = limits.with_max(DataRate::from_bps(200_000));
         one.set_limits(start, lower);
         assert_eq!(other.target().media, lower.max);

@@ -18,7 +18,6 @@ use crate::record::DecisionRecord;
 /// ```
 pub fn cause_in_words(cause: &Cause) -> String {
     match *cause {
-        Cause::Start => "start rate".to_owned(),
         Cause::Delay { signal, trend_ms, threshold_ms } => {
             // An under-use lies below the threshold's negative.
             let bound = if signal == Signal::UnderUse { -threshold_ms } else { threshold_ms };
@@ -33,20 +32,11 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::Loss { ratio } => format!("loss: {} of the packets", percent(ratio)),
         Cause::Marks { ratio } => format!("marks: {} of the packets", percent(ratio)),
         Cause::AcknowledgedRate { rate_bps } => format!("acknowledged rate: {} arrive", rate(rate_bps)),
-        Cause::ReceiverEstimate => "receiver's estimate".to_owned(),
         Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
-        Cause::ProbeSuppressed => "probe suppressed by delay, RTT or losses".to_owned(),
         Cause::SenderQueue { waited_ms } => {
             format!("sender's queue: its oldest packet has waited for {} ms", short(waited_ms))
         }
-        Cause::SourceQuench => "source quench: the receiver requests a lower rate".to_owned(),
-        Cause::ApplicationLimited => "application-limited: the media uses less than the target".to_owned(),
-        Cause::Rtt => "RTT above limit, backing off".to_owned(),
-        Cause::Silence => "no feedback, backing off".to_owned(),
-        Cause::Limit => "configured minimum or maximum rate".to_owned(),
-        Cause::RouteChange => "route change, estimates reset".to_owned(),
-        Cause::Unstated => "not stated by the controller".to_owned(),
-        _ => cause_name(cause).to_owned(),
+        _ => cause.to_string(),
     }
 }
 
