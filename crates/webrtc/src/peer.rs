@@ -99,7 +99,7 @@ impl BrowserPeer {
         origin: Instant,
     ) -> Result<(Self, String), (OfferError, Option<PeerMedia>)> {
         let wanted = Wanted {
-            sends: media.is_some(),
+            sends: media.as_ref().map(|media| media.source.codec()),
             sends_voice: media.as_ref().is_some_and(|media| media.voice.is_some()),
             receives: config.receive.as_ref().map(|receive| &receive.codecs[..]),
         };

@@ -92,8 +92,8 @@ struct MediaLine {
 /// Which media a call has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted<'a> {
-    /// Video goes to the browser: VP8.
-    pub sends: bool,
+    /// The codec of the video that goes to the browser, if any does. In both directions it is the same.
+    pub sends: Option<VideoCodec>,
     /// Speech goes to the browser: Opus.
     pub sends_voice: bool,
     /// The codecs of the video that comes from the browser, of which its first is taken. `None`: none comes, and no audio.
@@ -101,8 +101,9 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Video to the browser.
-    pub const SEND: Wanted<'static> = Wanted { sends: true, sends_voice: false, receives: None };
+    /// Video to the browser: VP8.
+    pub const SEND: Wanted<'static> =
+        Wanted { sends: Some(VideoCodec::Vp8), sends_voice: false, receives: None };
 }
 
 /// A line that the answer accepts.
@@ -175,7 +176,8 @@ impl Offer {
             return Err(OfferError::Syntax(format!("{} media lines, at most {MAX_MEDIA}", media.len())));
         }
         let receives = wanted.receives.is_some();
-        let no_video = match (wanted.sends, receives) {
+        let sends = wanted.sends.is_some();
+        let no_video = match (sends, receives) {
             (_, false) => OfferError::NoVideo { verb: "receives", direction: "recvonly" },
             (false, true) => OfferError::NoVideo { verb: "sends", direction: "sendonly" },
             (true, true) => OfferError::NoVideo { verb: "sends and receives", direction: "sendrecv" },
@@ -188,7 +190,7 @@ impl Offer {
                 && !(receives && has(line, "recvonly"))
         };
         let find = |kind, directions| media.iter().position(|line| allows(line, kind, directions));
-        let index = find("video", (wanted.sends, receives)).ok_or_else(|| no_video.clone())?;
+        let index = find("video", (sends, receives)).ok_or_else(|| no_video.clone())?;
         let line = media.get(index).ok_or(no_video)?;
         // An attribute of the session applies to lines without one (RFC 8839 §5.4, RFC 8122 §5).
         let either = |key: &'static str| {
@@ -204,13 +206,14 @@ impl Offer {
             "passive" => Setup::Passive,
             other => return Err(invalid("setup", other, "actpass, active or passive")),
         };
-        let codecs_wanted = wanted.receives.filter(|_| !wanted.sends).unwrap_or(&[VideoCodec::Vp8]);
+        let codecs_wanted =
+            wanted.sends.as_ref().map(std::slice::from_ref).or(wanted.receives).unwrap_or_default();
         let (codec, payload_type) = video_format(line, codecs_wanted).ok_or_else(|| {
             let names: Vec<&str> =
                 codecs_wanted.iter().map(|codec| rtpmap(*codec).trim_end_matches("/90000")).collect();
             OfferError::NoCodec { wanted: names.join(", "), found: codecs(line) }
         })?;
-        let directions = (wanted.sends, receives);
+        let directions = (sends, receives);
         let video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
         let audio = [(wanted.sends_voice, receives), (wanted.sends_voice, false), (false, receives)]
             .into_iter()
@@ -554,7 +557,11 @@ fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Option<(Video
         };
         match codec {
             VideoCodec::H264 => has_parameter("packetization-mode=1"),
-            VideoCodec::Vp9 => parameters(line, payload_type).is_none() || has_parameter("profile-id=0"),
+            // RFC 9628 §6: without a profile it is 0.
+            VideoCodec::Vp9 => {
+                let says = parameters(line, payload_type).is_some_and(|all| all.contains("profile-id"));
+                !says || has_parameter("profile-id=0")
+            }
             _ => true,
         }
     };

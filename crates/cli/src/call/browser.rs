@@ -20,7 +20,6 @@ use giusto::{
     whole_file::{self, Content},
 };
 use giusto_congestion::{Algorithm, FeedbackKind, Limits};
-use giusto_session::video::VideoCodec;
 use giusto_units::DataRate;
 
 use super::{
@@ -60,7 +59,7 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     let video = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))?;
     if video.is_none() && !args.reverse {
         misuse!(
-            "--browser needs --media with IVF files of VP8, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
+            "--browser needs --media with files of a codec that the browser has, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
              --encoder-command, or --reverse to receive only"
         );
     }
@@ -79,10 +78,13 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     }
     let save = args.save.as_deref().map(SaveTarget::create).transpose();
     let save = save.map_err(|error| UsageError::new(format!("--save {error}")))?;
-    if let (true, Some(save)) = (args.bidir, &save)
-        && !save.takes(VideoCodec::Vp8)
+    if let (true, Some(save), Some(video)) = (args.bidir, &save, &video)
+        && !save.takes(video.codec())
     {
-        misuse!("--save: in both directions the video is VP8: use a name that ends in .webm, .mkv or .ivf");
+        let codec = video.codec();
+        misuse!(
+            "--save: in both directions the video is {codec}: use a name that ends in .ivf, or .mkv or .webm for VP8 and VP9"
+        );
     }
     if let (Some(codec), Some(save)) = (args.codec, &save)
         && !save.takes(codec)
@@ -165,7 +167,6 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let log = log.transpose()?;
     let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
     let outcome = outcome.map_err(|error| match error {
-        error @ BrowserRunError::Codec(_) => UsageError::new(error).into(),
         BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
             UsageError::new(format!("{error}: choose another address with --listen")).into()
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     call_browser::with_webrtc::{self, data},
-    common::{Folder, chromium::Visitor},
+    common::{Folder, chromium::Visitor, giusto, namespace::in_namespace},
 };
 
 /// The record of a call, of six seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
@@ -173,4 +173,78 @@ fn both_ends_send_video_and_speech() {
         let mos = heard["mos"].as_f64().unwrap();
         assert!((1.0..=4.5).contains(&mos), "{heard}");
     }
+}
+
+/// The received rates in Mbit/s and the lost packets of each second, from the lines of a running call.
+fn seconds(said: &str) -> Vec<(f64, u64)> {
+    let read = |line: &str| {
+        let (_, figures) = line.split_once(" s: received ")?;
+        let (rate, rest) = figures.split_once("bit/s, ")?;
+        let (number, unit) = rate.split_once(' ')?;
+        let rate = number.parse::<f64>().ok()? * if unit == "M" { 1.0 } else { 1e-3 };
+        Some((rate, rest.split_once(" lost")?.0.replace(',', "").parse().ok()?))
+    };
+    said.lines().filter_map(read).collect()
+}
+
+#[test]
+fn chromium_follows_a_bottleneck_down_and_up() {
+    const TEST: &str = "chromium_follows_a_bottleneck_down_and_up";
+    if Command::new("chromium").arg("--version").output().is_err() {
+        eprintln!("SKIPPED {TEST}: no chromium is installed");
+        return;
+    }
+    in_namespace(TEST, 1500, || {
+        let folder = Folder::with(
+            r#"
+            duration = "20 s"
+            [[link]]
+            id = "bottleneck"
+            from = "near"
+            to = "far"
+            rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"], ["8 s", "3 Mbit/s"]] }
+            delay = "10 ms"
+            queue = { kind = "drop-tail", limit = "300 ms" }
+            reverse = { rate = "unlimited", delay = "10 ms" }
+            "#,
+        );
+        let at = |name: &str| folder.path(name).display().to_string();
+        let far = format!(
+            "exec {} call --browser --reverse --listen $GIUSTO_FAR:8080 -t 12 --json >{} 2>{}",
+            env!("CARGO_BIN_EXE_giusto"),
+            at("record"),
+            at("said")
+        );
+        // The page is there once giusto has said so; the browser ends with the call.
+        let near = format!(
+            "until grep -q open {said}; do sleep .1; done
+            chromium --headless=new --no-sandbox --disable-gpu --no-first-run --user-data-dir={profile} \
+                \"http://$GIUSTO_FAR:8080/?auto&test\" >{profile}.log 2>&1 &
+            until [ -s {record} ]; do sleep .1; done
+            kill $!; wait",
+            said = at("said"),
+            record = at("record"),
+            profile = at("profile"),
+        );
+        let scenario = at("s.toml");
+        let link = ["link", &scenario, "--start-with-media", "--max-lateness", "10s", "--duration", "60s"];
+        let output =
+            giusto(&[&link[..], &["--far", &far, "--", "sh", "-c", &near]].concat()).output().unwrap();
+        let said = fs::read_to_string(folder.path("said")).unwrap_or_default();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{printed} {said}");
+        let all = seconds(&said);
+        assert!(all.len() >= 11, "{said}");
+        let highest =
+            |from: usize, to: usize| all[from..to].iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
+        let before = highest(1, 4);
+        if before < 0.7 {
+            eprintln!("SKIPPED {TEST}: this machine encodes {before} Mbit/s of the picture at most");
+            return;
+        }
+        // It sends less than passes once the queue has been full; without a controller two of three packets would be lost.
+        let lost: u64 = all[6..8].iter().map(|(_, lost)| lost).sum();
+        assert!(lost <= 20 && highest(5, 8) <= 0.55 && highest(6, 8) > 0.1, "{said}");
+        assert!(highest(9, all.len()) > highest(5, 8) * 1.2, "{said}");
+    });
 }

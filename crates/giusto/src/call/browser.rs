@@ -81,7 +81,7 @@ pub struct BrowserPlan {
     pub duration: Option<TimeDelta>,
     /// The time between two live figures.
     pub interval: TimeDelta,
-    /// The video that is sent: VP8. `None`: nothing is sent, and the browser's own controller decides, or with
+    /// The video that is sent. `None`: nothing is sent, and the browser's own controller decides, or with
     /// [`FeedbackKind::ReceiverEstimate`] the receiver's half of the controller.
     pub video: Option<VideoInput>,
     /// The speech that is sent too.
@@ -90,7 +90,7 @@ pub struct BrowserPlan {
     pub receives: bool,
     /// The most that the browser may send of its video; `None`: what its controller allows.
     pub max_receive_rate: Option<DataRate>,
-    /// The codec of its video; `None`: the browser's first that fits. In both directions it is VP8.
+    /// The codec of its video; `None`: the browser's first that fits. In both directions it is that of `video`.
     pub codec: Option<VideoCodec>,
     /// Where they are saved.
     pub save: Option<SaveTarget>,
@@ -132,11 +132,6 @@ pub enum BrowserRunError {
     /// The trace could not be written.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
-    /// The video is not that of browsers.
-    #[error(
-        "the video is {0}, and a browser is sent VP8: encode it with `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`"
-    )]
-    Codec(VideoCodec),
 }
 
 /// What happens before and during a call to a browser.
@@ -216,9 +211,6 @@ pub fn run(
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
-    if let Some(video) = plan.video.as_ref().filter(|video| video.codec() != VideoCodec::Vp8) {
-        return Err(BrowserRunError::Codec(video.codec()));
-    }
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
     let controller = plan.controller.build_with(plan.limits, plan.options());
     let controller = match log {

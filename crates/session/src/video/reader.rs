@@ -7,7 +7,7 @@ use giusto_rtp::{
 };
 use giusto_units::{NANOS_PER_SECOND, TimeDelta};
 
-use super::{VideoCodec, VideoFrame, references::is_droppable, writer::AV1_DELIMITER};
+use super::{VideoCodec, VideoFrame, references::is_droppable};
 use crate::media::MAX_FRAME_SIZE;
 
 /// The header of an IVF file: signature, version, its length, codec, width, height, time base, number of frames.
@@ -16,6 +16,8 @@ pub(super) const IVF_HEADER_BYTES: usize = 32;
 pub(super) const IVF_FRAME_HEADER_BYTES: usize = 12;
 /// The bytes that an IVF file begins with.
 pub(super) const IVF_SIGNATURE: [u8; 4] = *b"DKIF";
+/// An OBU of a temporal delimiter, which has a size of 0.
+pub(super) const AV1_DELIMITER: [u8; 2] = [0x12, 0];
 /// The longest header of an IVF file that is skipped. Chosen by us.
 const MAX_IVF_HEADER_BYTES: usize = 4096;
 

@@ -5,12 +5,9 @@ use giusto_units::TimeDelta;
 
 use super::{
     VIDEO_CLOCK, VideoCodec, av1_dimensions, h264_dimensions,
-    reader::{IVF_HEADER_BYTES, IVF_SIGNATURE},
+    reader::{AV1_DELIMITER, IVF_HEADER_BYTES, IVF_SIGNATURE},
     vp9_dimensions,
 };
-
-/// An OBU of a temporal delimiter, which has a size of 0.
-pub(super) const AV1_DELIMITER: [u8; 2] = [0x12, 0];
 
 /// Writes one video: IVF, or a byte stream of Annex B, which has no times.
 ///

@@ -35,7 +35,7 @@ pub struct PeerConfig {
 /// The media that come from the browser: one video, and Opus if its page sends any.
 #[derive(Debug, Clone)]
 pub struct ReceiveConfig {
-    /// The codecs of the video, of which the browser's first is taken; where video also goes to the browser, both are VP8.
+    /// The codecs of the video, of which the browser's first is taken; where video also goes to the browser, both have its codec.
     pub codecs: Vec<VideoCodec>,
     /// With [`FeedbackKind::ReceiverEstimate`]: the constants of the estimate.
     pub receive_side: receive_side::Config,
@@ -77,7 +77,7 @@ impl PeerConfig {
 /// The video of a call, and the controller of its rate.
 #[derive(Debug)]
 pub struct PeerMedia {
-    /// Where frames come from: VP8.
+    /// Where frames come from.
     pub source: Box<dyn VideoSource>,
     /// Sets their rate.
     pub controller: Box<dyn Controller>,

@@ -4,8 +4,8 @@ use giusto_congestion::Controller;
 use giusto_session::{
     media::{
         Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, KeyFrameRequest, MediaReceiver, MediaReceiverConfig,
-        MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat, PayloadHeader, RateRange,
-        RepairConfig, SourceFigures, StreamRepair, pacer_config,
+        MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat, RateRange, RepairConfig,
+        SourceFigures, StreamRepair, pacer_config,
     },
     video::VideoCodec,
 };
@@ -118,7 +118,7 @@ impl BrowserPeer {
             ..MediaSenderConfig::default()
         };
         let packetizer = Packetizer::new(DEFAULT_MAX_PAYLOAD, Cut::Even)
-            .and_then(|packetizer| packetizer.with_header(PayloadHeader::Vp8))
+            .and_then(|packetizer| packetizer.with_header(self.offer.codec.payload_header()))
             .unwrap_or_default();
         let stream = MediaStream {
             // The first sequence number is made of the lower 16 bits. SRTP needs the first packet to be below 2^15, lest a loss
