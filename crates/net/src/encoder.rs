@@ -2,7 +2,7 @@
 //!
 //! | pipe | content |
 //! |---|---|
-//! | its standard output | IVF with VP8, or H.264 as a byte stream of ITU-T H.264 Annex B |
+//! | its standard output | IVF, H.264 as a byte stream of ITU-T H.264 Annex B, or OBUs of AV1 |
 //! | its standard input | lines: `start` when the session begins, `bitrate 640000` when the target changes, `key-frame` |
 //! | its standard error | messages; the last line is part of the error if it fails |
 //!

@@ -59,7 +59,7 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     let video = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))?;
     if video.is_none() && !args.reverse {
         misuse!(
-            "--browser needs --media with files of a codec that the browser has, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
+            "--browser needs --media with files of VP8, VP9 or H.264, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
              --encoder-command, or --reverse to receive only"
         );
     }
@@ -84,6 +84,11 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         let codec = video.codec();
         misuse!(
             "--save: in both directions the video is {codec}: use a name that ends in .ivf, or .mkv or .webm for VP8 and VP9"
+        );
+    }
+    if args.codec.is_some() && !args.reverse {
+        misuse!(
+            "--codec: only with --reverse: the browser is sent the codec of --media, and with --bidir sends it too"
         );
     }
     if let (Some(codec), Some(save)) = (args.codec, &save)
@@ -167,6 +172,7 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let log = log.transpose()?;
     let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
     let outcome = outcome.map_err(|error| match error {
+        error @ BrowserRunError::Av1 => UsageError::new(error).into(),
         BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
             UsageError::new(format!("{error}: choose another address with --listen")).into()
         }

@@ -84,17 +84,17 @@ pub(super) struct MediaArgs {
     #[arg(long, value_name = "RATE", value_parser = rate_above_zero)]
     pub(super) min_rate: Option<DataRate>,
 
-    /// Send real video instead of an encoder model: an IVF file (VP8) or an .h264 file (Annex B), or several of one video at several
+    /// Send real video instead of an encoder model: an IVF file (VP8, VP9, H.264, AV1), an .h264 (Annex B) or .obu (AV1) file, or several of one video at several
     /// rates; it begins again at its end
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(super) media: Vec<PathBuf>,
 
-    /// Send the output of a video encoder that this command runs: IVF (VP8) or H.264 (Annex B) on its standard output; it reads lines
+    /// Send the output of a video encoder that this command runs: IVF, H.264 (Annex B) or AV1 (OBUs) on its standard output; it reads lines
     /// "bitrate 640000" (bit/s) and "key-frame"
     #[arg(long, value_name = "COMMAND", conflicts_with = "media")]
     pub(super) encoder_command: Option<String>,
 
-    /// Frames per second of H.264 in --media or --encoder-command, which has no timestamps [default: 30]
+    /// Frames per second of Annex B and OBUs in --media or --encoder-command, which have no timestamps [default: 30]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     pub(super) frame_rate: Option<u16>,
 
@@ -278,7 +278,7 @@ pub(crate) struct BrowserArgs {
     pub(super) bidir: bool,
 
     /// Codec of the video that the browser sends: vp8, h264 or vp9 [default: the browser's first that the file has room for]
-    #[arg(long, requires = "reverse", value_name = "NAME", value_parser = received_codec)]
+    #[arg(long, value_name = "NAME", value_parser = received_codec)]
     pub(super) codec: Option<VideoCodec>,
 
     /// Send the speech of this WAV file as Opus too, as to other listeners; without FILE, a tone in talk spurts

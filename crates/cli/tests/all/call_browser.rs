@@ -57,7 +57,7 @@ pub(crate) mod with_webrtc {
                 vec!["--save", "a.ivf", "--media", "a.ivf"],
                 "--save: nothing comes from the browser: add --reverse or --bidir",
             ),
-            (vec!["--codec", "vp9", "--media", &low], "--reverse"),
+            (vec!["--codec", "vp9", "--media", &low], "--codec: only with --reverse"),
             (vec!["--reverse", "--codec", "av1"], "expected vp8, h264 or vp9, found \"av1\""),
             (
                 vec!["--reverse", "--codec", "vp9", "--save", "a.h264"],

@@ -24,7 +24,7 @@ use crate::{
 pub struct SavedVideo {
     /// The file.
     pub path: String,
-    /// Its codec: `vp8` or `h264`.
+    /// Its codec: `vp8`, `vp9`, `h264` or `av1`.
     pub codec: String,
     /// Frames in the file: all that arrived whole from the first key frame on.
     pub frames: u64,

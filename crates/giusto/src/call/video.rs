@@ -62,7 +62,7 @@ enum Input {
 pub struct SentVideo {
     /// `file` or `encoder`.
     pub source: String,
-    /// Its codec: `vp8` or `h264`.
+    /// Its codec: `vp8`, `vp9`, `h264` or `av1`.
     pub codec: String,
     /// The mean target rate of the encoder, headers not included; `None` without one.
     pub mean_target_bps: Option<f64>,
