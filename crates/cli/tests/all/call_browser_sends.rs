@@ -124,7 +124,7 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
     decodes(&folder.path("camera.webm"));
 }
 
-/// FFmpeg decodes the file, and finds nothing damaged.
+/// ffmpeg decodes the file, and finds nothing damaged.
 fn decodes(file: &Path) {
     let mut command = Command::new("ffmpeg");
     command.args(["-v", "error", "-i"]).arg(file).args(["-map", "0:v", "-f", "null", "-"]);

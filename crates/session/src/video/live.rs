@@ -47,6 +47,13 @@ impl std::fmt::Display for EncoderCommand {
     }
 }
 
+/// Whether other frames may refer to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Reference,
+    Droppable,
+}
+
 /// The frames of a running encoder, each at its time: never faster than their times by the container, or than the frame rate where it
 /// has none.
 ///
@@ -57,10 +64,9 @@ pub struct LiveVideo {
     codec: VideoCodec,
     limits: RateRange,
     clock: FrameClock,
-    /// Frames, and whether others may refer to them.
-    waiting: VecDeque<(Frame, bool)>,
-    /// Whether others may refer to the frame that was polled last.
-    is_needed: bool,
+    waiting: VecDeque<(Frame, Role)>,
+    /// That of the frame which was polled last.
+    role: Role,
     looked_at: Timestamp,
     has_ended: bool,
     is_started: bool,
@@ -81,7 +87,7 @@ impl LiveVideo {
             limits,
             clock: FrameClock::new(interval),
             waiting: VecDeque::new(),
-            is_needed: true,
+            role: Role::Reference,
             looked_at: Timestamp::ZERO,
             has_ended: false,
             is_started: false,
@@ -109,7 +115,8 @@ impl LiveVideo {
         }
         let (captured, media_timestamp) = self.clock.on_frame(at, frame.time);
         let VideoFrame { payload, key, droppable, .. } = frame;
-        self.waiting.push_back((Frame { captured, media_timestamp, payload, key }, !droppable));
+        let role = if droppable { Role::Droppable } else { Role::Reference };
+        self.waiting.push_back((Frame { captured, media_timestamp, payload, key }, role));
     }
 
     /// The encoder has ended: no more frames are passed in.
@@ -173,8 +180,8 @@ impl VideoSource for LiveVideo {
     fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         self.looked_at = self.looked_at.max(now);
         self.waiting.front().filter(|(frame, _)| frame.captured <= now)?;
-        let (frame, is_needed) = self.waiting.pop_front()?;
-        self.is_needed = is_needed;
+        let (frame, role) = self.waiting.pop_front()?;
+        self.role = role;
         Some(frame)
     }
 
@@ -187,7 +194,7 @@ impl VideoSource for LiveVideo {
     }
 
     fn on_skipped(&mut self, now: Timestamp) {
-        if !self.is_needed {
+        if self.role == Role::Droppable {
             return;
         }
         self.wants_key = true;

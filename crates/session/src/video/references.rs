@@ -85,7 +85,7 @@ impl<'a> BoolDecoder<'a> {
     }
 
     fn flag(&mut self) -> bool {
-        let split = 1 + ((self.range - 1) * 128 >> 8);
+        let split = 1 + (((self.range - 1) * 128) >> 8);
         let is_set = self.value >= split << 8;
         if is_set {
             self.range -= split;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::video::{Clip, VideoWriter};
 
-    /// What FFmpeg decodes of frames: a hash of each picture.
+    /// What ffmpeg decodes of frames: a hash of each picture.
     fn pictures(path: &str, codec: VideoCodec, frames: &[(u64, Vec<u8>)]) -> Option<Vec<(u64, String)>> {
         let mut writer = VideoWriter::ivf(codec);
         let mut file = writer.header();
