@@ -136,8 +136,8 @@ fn fec_time(packet: &[u8]) -> Option<TimeDelta> {
     let (config, is_stereo, code) = (toc >> 3, toc & 4 != 0, toc & 3);
     // RFC 6716 §3.1: SILK alone, hybrid, CELT, which has no FEC.
     let millis = match config {
-        0..=11 => [10, 20, 40, 60][usize::from(config % 4)],
-        12..=15 => [10, 20][usize::from(config % 2)],
+        0..=11 => *[10, 20, 40, 60].get(usize::from(config % 4))?,
+        12..=15 => *[10, 20].get(usize::from(config % 2))?,
         _ => return None,
     };
     let frames = (millis / 20).max(1);

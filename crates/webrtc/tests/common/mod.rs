@@ -167,6 +167,7 @@ pub(crate) enum Version {
 }
 
 /// The other end, and both ends' network.
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub(crate) struct Browser {
     pub(crate) now: Timestamp,
     pub(crate) peer: BrowserPeer,
