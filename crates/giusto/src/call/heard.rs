@@ -236,7 +236,8 @@ mod tests {
                 decoder.decode(&bytes[..length], &mut pcm, DecodeMode::Fec).unwrap();
                 assert_eq!(says_so.is_some(), energy(&pcm) > 1e6, "{number}");
             }
-            assert!(if fec == InbandFec::Enabled { with > 90 } else { with == 0 }, "{with}");
+            // How many have it is the encoder's choice.
+            assert_eq!(with >= 10, fec == InbandFec::Enabled, "{with}");
         }
     }
 }
