@@ -120,7 +120,10 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
     assert!(frames >= 10, "{record}");
     let entries = "stream=codec_name,width,height,nb_read_packets";
     let Some(read) = probed(&folder.path("camera.webm"), "v", entries) else { return };
-    assert_eq!(read, [format!("vp9,640,360,{frames}")]);
+    // Chromium makes the picture of 640 x 360 smaller where the rate does not suffice.
+    let sizes = [(640, 360), (480, 270), (320, 180)];
+    let fits = |(width, height)| read == [format!("vp9,{width},{height},{frames}")];
+    assert!(sizes.into_iter().any(fits), "{read:?} of {frames}");
     decodes(&folder.path("camera.webm"));
 }
 
