@@ -1,9 +1,12 @@
-//! Digests the sources of the algorithms, so that a sweep is not resumed by a program that would give other results.
+//! Digests the sources of the algorithms, so that a sweep is not resumed by a program that would give other results; and packs the texts
+//! that the program carries.
 
 use std::{env, fs, io, path::Path};
 
 #[path = "build/digest.rs"]
 mod digest;
+#[path = "build/pack.rs"]
+mod pack;
 
 /// The crates whose code decides the results of a run, this one's part included.
 const SOURCES: [&str; 7] = [
@@ -16,6 +19,10 @@ const SOURCES: [&str; 7] = [
     "src/run",
 ];
 
+/// The traces that scenarios of the gallery read.
+const TRACES: [&str; 3] =
+    ["traces/half-seconds.csv", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/wandering.mahimahi"];
+
 fn main() -> io::Result<()> {
     let root = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
     let mut files = Vec::new();
@@ -24,21 +31,35 @@ fn main() -> io::Result<()> {
         let folder = Path::new(&root).join(source);
         if folder.is_dir() {
             println!("cargo:rerun-if-changed={}", folder.display());
-            collect(&folder, source, &mut files)?;
+            collect(&folder, source, "rs", &mut files)?;
         }
     }
     println!("cargo:rustc-env=GIUSTO_ALGORITHMS={:016x}", digest::digest(files));
-    Ok(())
+    packed("scenarios", "toml", &TRACES)?;
+    packed("src/view/html", "js", &["page.css", "explore.css"])
 }
 
-/// Adds each Rust file below `folder` by its name within the repository.
-fn collect(folder: &Path, name: &str, files: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+/// Packs the files in `folder` with this extension, and `more` of them, to a file of its name.
+fn packed(folder: &str, extension: &str, more: &[&str]) -> io::Result<()> {
+    println!("cargo:rerun-if-changed={folder}");
+    let mut files = Vec::new();
+    collect(Path::new(folder), "", extension, &mut files)?;
+    for name in more {
+        files.push(((*name).to_owned(), fs::read(Path::new(folder).join(name))?));
+    }
+    let name = folder.rsplit('/').next().unwrap_or(folder);
+    fs::write(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(name), pack::pack(files))
+}
+
+/// Adds each file below `folder` with this extension by its name within the repository.
+fn collect(folder: &Path, name: &str, extension: &str, files: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let (path, name) = (entry.path(), format!("{name}/{}", entry.file_name().to_string_lossy()));
+        let (path, own) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let name = if name.is_empty() { own } else { format!("{name}/{own}") };
         if path.is_dir() {
-            collect(&path, &name, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, &name, extension, files)?;
+        } else if path.extension().is_some_and(|own| own == extension) {
             files.push((name, fs::read(&path)?));
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<(), ctrlc::Error>
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_text(&serde_json::to_string_pretty(value)?)
+    print_text(&giusto::json::pretty(value)?)
 }
 
 /// Prints a result; a closed pipe is no error.

@@ -184,6 +184,6 @@ fn line(value: &impl Serialize) -> String {
 
 /// What a request asks, or the answer where it cannot be read.
 fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Response> {
-    serde_json::from_slice(bytes)
+    giusto::json::from_bytes(bytes)
         .map_err(|error| Response::text("400 Bad Request", format!("the question cannot be read: {error}\n")))
 }

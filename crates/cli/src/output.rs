@@ -309,7 +309,7 @@ impl Output {
 
     /// One JSON object, with the intervals if there were any.
     pub(crate) fn object(&mut self, object: &impl Serialize) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(&Object { object, intervals: &self.intervals })?;
+        let text = giusto::json::pretty(&Object { object, intervals: &self.intervals })?;
         self.line(&text)
     }
 

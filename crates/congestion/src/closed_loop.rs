@@ -138,7 +138,7 @@ impl Outcome {
     pub(super) fn queue_delay_p95(&self, from: f64, to: f64) -> f64 {
         let within = self.queue_delays.iter().filter(|&&(at, _)| at >= from && at < to);
         let mut queue_delays: Vec<f64> = within.map(|&(_, wait)| wait).collect();
-        queue_delays.sort_by(f64::total_cmp);
+        queue_delays.sort_unstable_by(f64::total_cmp);
         queue_delays.get(queue_delays.len() * 95 / 100).copied().unwrap_or(0.0)
     }
 
@@ -146,7 +146,7 @@ impl Outcome {
     pub(super) fn sender_delay_p95(&self, from: f64, to: f64) -> f64 {
         let within = self.sender_delays.iter().filter(|&&(at, _)| at >= from && at < to);
         let mut ages: Vec<f64> = within.map(|&(_, age)| age).collect();
-        ages.sort_by(f64::total_cmp);
+        ages.sort_unstable_by(f64::total_cmp);
         ages.get(ages.len() * 95 / 100).copied().unwrap_or(0.0)
     }
 

@@ -148,7 +148,7 @@ pub(crate) fn run_watched(
         }
     }
     let mean = queue.iter().sum::<f64>() / queue.len() as f64;
-    queue.sort_by(f64::total_cmp);
+    queue.sort_unstable_by(f64::total_cmp);
     let time = path.seconds as f64 / 2.0;
     Outcome {
         mbps: arrived.iter().map(|bits| bits / time / 1e6).collect(),

@@ -15,6 +15,7 @@
 //! | [`measured`] | runs over real sockets: send, receive, both on loopback, other programs |
 //! | [`record`] | the result of a simulated run |
 //! | [`replay`] | recorded sessions, run through any controller |
+//! | [`json`] | JSON through one writer and one reader |
 //! | [`view`] | tables, HTML pages, trace files |
 //! | [`watch`] | a run while it lasts: figures of each stream, for a page |
 //! | [`whole_file`] | files that are complete or absent |
@@ -44,11 +45,14 @@ mod generated;
 mod growing;
 #[cfg(feature = "system")]
 pub mod interval;
+pub mod json;
 #[cfg(feature = "system")]
 pub mod link;
 #[cfg(feature = "system")]
 pub mod live;
 pub mod measured;
+mod order;
+mod packed;
 mod quantiles;
 pub mod record;
 #[cfg(feature = "system")]

@@ -100,7 +100,7 @@ impl Spread {
 
     fn between(values: impl IntoIterator<Item = f64>, [low, high]: [f64; 2]) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
+        values.sort_unstable_by(f64::total_cmp);
         let last = values.len().saturating_sub(1) as f64;
         let at = |share: f64| values.get((last * share).round() as usize).copied();
         Some(Self { low: at(low)?, median: median(values.iter().copied())?, high: at(high)? })

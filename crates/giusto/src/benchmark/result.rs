@@ -183,7 +183,9 @@ impl BenchmarkResult {
     fn sort(&mut self) {
         let (seeds, names) = (self.seeds(), self.names().cloned().collect::<Vec<_>>());
         let place = |all: &[String], name: &String| all.iter().position(|own| own == name);
-        self.runs.sort_by_key(|row| (place(&seeds, &row.seed), row.scenario, place(&names, &row.controller)));
+        crate::order::sort_by_key(&mut self.runs, |row| {
+            (place(&seeds, &row.seed), row.scenario, place(&names, &row.controller))
+        });
     }
 
     /// What must agree between results that are merged.

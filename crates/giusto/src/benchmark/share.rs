@@ -136,7 +136,7 @@ pub(super) fn sendable(scenario: &Scenario, width: TimeDelta) -> Vec<(String, Ve
 pub(super) fn max_min(capacity: f64, demands: &[Option<f64>]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     let demand = |place: usize| demands.get(place).copied().flatten().unwrap_or(f64::INFINITY);
-    order.sort_by(|&a, &b| demand(a).total_cmp(&demand(b)));
+    crate::order::sort_by(&mut order, |&a, &b| demand(a).total_cmp(&demand(b)));
     let (mut left, mut shares) = (capacity, vec![0.0; demands.len()]);
     for (done, &place) in order.iter().enumerate() {
         let share = demand(place).min(left / (order.len() - done) as f64);

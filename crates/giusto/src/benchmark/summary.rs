@@ -495,7 +495,7 @@ impl<'a> Runs<'a> {
         };
         let behind = |row: &RunRow| best(row) - row.figures.utility.total;
         let mut rows: Vec<&RunRow> = self.own(name).to_vec();
-        rows.sort_by(|a, b| {
+        crate::order::sort_by(&mut rows, |a, b| {
             let own = |row: &RunRow| row.figures.utility.total;
             behind(b).total_cmp(&behind(a)).then(own(a).total_cmp(&own(b)))
         });

@@ -130,7 +130,7 @@ impl Matroska {
         let first = timed.iter().map(time).min();
         let Some(zero) = self.zero.or(first) else { return };
         self.zero = Some(zero);
-        timed.sort_by_key(time);
+        crate::order::sort_by_key(&mut timed, time);
         for (track, frame) in timed {
             let at = (time(&(track, frame.clone())) - zero).max(TimeDelta::ZERO);
             let at_ms = (at.as_micros().round() as i64 + 500) / 1_000;
@@ -159,7 +159,7 @@ impl Matroska {
 
     fn end_cluster(&mut self, out: &mut Vec<u8>) {
         let mut blocks = std::mem::take(&mut self.cluster);
-        blocks.sort_by_key(|block| block.at_ms);
+        crate::order::sort_by_key(&mut blocks, |block| block.at_ms);
         let Some(start) = blocks.first().map(|block| block.at_ms) else { return };
         let mut cluster = element(&[0xe7], &start.to_be_bytes());
         for Block { at_ms, track, is_key, payload } in blocks {

@@ -40,7 +40,7 @@ impl Serialize for CallRecord {
         if run.flows.iter().all(|flow| flow.unknown.is_none()) {
             return whole.serialize(serializer);
         }
-        let mut json = serde_json::to_value(whole).map_err(serde::ser::Error::custom)?;
+        let mut json = crate::json::tree(&whole).map_err(serde::ser::Error::custom)?;
         let flows = json.get_mut("flows").and_then(Value::as_array_mut);
         for (json, flow) in flows.into_iter().flatten().zip(&run.flows) {
             let Some(end) = flow.unknown else { continue };

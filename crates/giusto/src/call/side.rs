@@ -645,7 +645,7 @@ fn planned(
     let far = far
         .map(|Received { spec, controller, .. }| (incoming, (spec, controller.as_str()), config.sources.1));
     let mut flows: Vec<_> = own.into_iter().chain(far).collect();
-    flows.sort_by_key(|(flow, ..)| *flow);
+    crate::order::sort_by_key(&mut flows, |(flow, ..)| *flow);
     let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {
         flow,
         answers: Some(answers),

@@ -301,7 +301,7 @@ impl MadeTrace {
         let (min_second_bps, max_second_bps) =
             seconds.fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
         let mut delays: Vec<f64> = samples.iter().filter_map(giusto_lte::trace::Sample::delay_ms).collect();
-        delays.sort_by(f64::total_cmp);
+        delays.sort_unstable_by(f64::total_cmp);
         TraceFigures {
             name: self.traced.name(),
             mean_bps: self.trace.mean_bps(),

@@ -5,7 +5,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::ExploreError;
-use crate::scenario::{Document, Lesson, ScenarioError};
+use crate::{
+    packed,
+    scenario::{Document, Lesson, ScenarioError},
+};
 
 /// A scenario of the gallery.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,14 +25,8 @@ pub struct Entry {
 /// Paths and values, as in a [`Side`](super::Side).
 pub type Settings = Vec<(String, String)>;
 
-macro_rules! scenarios {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*]
-    };
-}
-
-/// Names and texts, in the order in which they are shown. Scenarios of a city are not among them.
-const SCENARIOS: &[(&str, &str)] = &scenarios![
+/// Names, in the order in which they are shown. Scenarios of a city are not among them.
+const SCENARIOS: &[&str] = &[
     "lessons/01-bufferbloat",
     "lessons/02-many-flows",
     "lessons/03-aqm",
@@ -123,7 +120,7 @@ const SCENARIOS: &[(&str, &str)] = &scenarios![
 ];
 
 /// Scenarios of a city, which are run by their names, too.
-const CITIES: &[(&str, &str)] = &scenarios![
+const CITIES: &[&str] = &[
     "rfc8869/2.1-downlink-far",
     "rfc8869/2.1-downlink-fast",
     "rfc8869/2.1-downlink-no-aqm",
@@ -137,19 +134,18 @@ const CITIES: &[(&str, &str)] = &scenarios![
 ];
 
 /// The traces that they read, by the names that their files give them.
-const TRACES: [(&str, &str); 3] = [
-    ("../traces/half-seconds.csv", include_str!("../../scenarios/traces/half-seconds.csv")),
-    (
-        "../traces/lte/down-30kmh-6M-edge.mahimahi",
-        include_str!("../../scenarios/traces/lte/down-30kmh-6M-edge.mahimahi"),
-    ),
-    ("../traces/wandering.mahimahi", include_str!("../../scenarios/traces/wandering.mahimahi")),
-];
+const TRACES: [&str; 3] =
+    ["traces/half-seconds.csv", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/wandering.mahimahi"];
+
+/// The text of the scenario called `name`.
+fn text(name: &str) -> &'static str {
+    packed::scenario(&format!("{name}.toml"))
+}
 
 /// Every scenario of the gallery.
 pub fn entries() -> Vec<Entry> {
-    let entry = |(name, text): &(&str, &str)| {
-        let document = Document::parse(text, name).ok();
+    let entry = |name: &&str| {
+        let document = Document::parse(text(name), name).ok();
         let sentence = document.as_ref().and_then(Document::description).unwrap_or_default();
         let lesson = document.and_then(|document| document.lesson().ok().flatten());
         Entry { name: (*name).to_owned(), sentence, lesson }
@@ -172,17 +168,18 @@ pub(super) fn document(name: &str) -> Result<Document, ExploreError> {
 ///
 /// [`ScenarioError`]: there is none.
 pub fn built_in(name: &str) -> Result<Document, ScenarioError> {
-    let Some((name, text)) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
+    let Some(name) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
         return Err(ScenarioError::new(vec![format!("no scenario is called \"{name}\"")]));
     };
-    let traces = TRACES.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
-    Ok(Document::parse(text, &format!("{name}.toml"))?.with_traces(traces))
+    let traces =
+        TRACES.iter().map(|name| (format!("../{name}"), packed::scenario(name).to_owned())).collect();
+    Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_traces(traces))
 }
 
 /// The scenario of this name among `known`; the folder may be left out.
-fn named<'a>(name: &str, known: &'a [(&str, &str)]) -> Option<&'a (&'a str, &'a str)> {
+fn named(name: &str, known: &[&'static str]) -> Option<&'static str> {
     let alone = |known: &str| known.rsplit_once('/').map_or(known, |(_, file)| file) == name;
-    known.iter().find(|(known, _)| *known == name).or_else(|| known.iter().find(|(known, _)| alone(known)))
+    known.iter().find(|known| **known == name).or_else(|| known.iter().find(|known| alone(known))).copied()
 }
 
 /// Reads the scenario file at `path`; `-` is standard input. Where there is no such file, a name of the gallery or of a city of the
@@ -197,10 +194,10 @@ pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
     if path.is_dir() || !(path.as_os_str() == "-" || path.exists()) {
         let find = |name: &str| named(name, SCENARIOS).or_else(|| named(name, CITIES));
         let file = path.strip_prefix("scenarios").unwrap_or(path).to_string_lossy();
-        if let Some((name, _)) = find(&path.to_string_lossy()) {
+        if let Some(name) = find(&path.to_string_lossy()) {
             return built_in(name);
         }
-        if let Some((name, _)) = file.strip_suffix(".toml").and_then(find) {
+        if let Some(name) = file.strip_suffix(".toml").and_then(find) {
             let text =
                 format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
             return Err(ScenarioError::new(vec![text]));
@@ -237,7 +234,7 @@ mod tests {
     #[test]
     fn the_gallery_holds_the_scenarios_of_the_repository() {
         for (list, of_cities) in [(SCENARIOS, false), (CITIES, true)] {
-            let listed: BTreeSet<String> = list.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let listed: BTreeSet<String> = list.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(listed, in_repository(of_cities));
         }
     }

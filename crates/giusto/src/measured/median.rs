@@ -7,7 +7,7 @@ use super::result::RunResult;
 /// The median of the finite numbers among `values`: the middle one, or the mean of the middle two.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = *values.get(values.len().saturating_sub(1) / 2)?;
     Some(lower + (upper - lower) / 2.0)
@@ -20,8 +20,9 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 pub fn median_of(runs: &[RunResult]) -> RunResult {
     let Some(first) = runs.first() else { return RunResult::default() };
     // The JSON form lets one rule serve all fields.
-    let values: Vec<Value> = runs.iter().filter_map(|run| serde_json::to_value(run).ok()).collect();
-    let result: RunResult = serde_json::from_value(median_value(&values)).unwrap_or_else(|_| first.clone());
+    let values: Vec<Value> = runs.iter().filter_map(|run| crate::json::tree(run).ok()).collect();
+    let median = median_value(&values).to_string();
+    let result: RunResult = serde_json::from_str(&median).unwrap_or_else(|_| first.clone());
     // What is true of most runs. Medians of counts need not add up.
     let doubtful = runs.iter().filter(|run| !run.doubts.is_empty()).map(|run| &run.doubts);
     let doubts = doubtful.clone().nth(runs.len() / 2).cloned().unwrap_or_default();

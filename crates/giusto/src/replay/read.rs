@@ -11,7 +11,7 @@ use super::{
     event::{Entry, SessionInfo},
     wire::{FORMAT, Head, Item, Line, Packets, VERSION},
 };
-use crate::unreadable::reading_fix;
+use crate::{json, unreadable::reading_fix};
 
 /// The longest line that is read: a report of all packets that a history stores has about a megabyte. Chosen by us.
 const MAX_LINE: u64 = 8_000_000;
@@ -99,7 +99,7 @@ impl LogReader {
         if !reader.next_line()? {
             return Err(reader.error("the file is empty", NOT_OURS));
         }
-        let Ok(Known { giusto, version }) = serde_json::from_slice(&reader.buffer) else {
+        let Ok(Known { giusto, version }) = json::from_bytes(&reader.buffer) else {
             return Err(reader.error("this is not the first line of a session log", NOT_OURS));
         };
         if giusto != FORMAT {
@@ -110,7 +110,7 @@ impl LogReader {
                 format!("the session log has version {version}, and this giusto reads version {VERSION}");
             return Err(reader.error(problem, "use the giusto that wrote it"));
         }
-        let head: Result<Head, _> = serde_json::from_slice(&reader.buffer);
+        let head: Result<Head, _> = json::from_bytes(&reader.buffer);
         let info = head.map_err(|error| error.to_string()).and_then(Head::info);
         match info {
             Ok(info) => reader.info = info,
@@ -149,7 +149,7 @@ impl LogReader {
             self.end = Ending::Missing;
             return Ok(None);
         }
-        let line: Line = match serde_json::from_slice(&self.buffer) {
+        let line: Line = match json::from_bytes(&self.buffer) {
             Ok(line) => line,
             // A process that is killed leaves a part of a line.
             Err(_) if self.buffer.last() != Some(&b'\n') => {

@@ -298,7 +298,7 @@ impl Document {
             setting.map_or_else(|| self.line(span), named)
         };
         read(&root).map_err(|mut problems| {
-            problems.sort_by_key(|problem| problem.span.start);
+            crate::order::sort_by_key(&mut problems, |problem| problem.span.start);
             let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
             problems.truncate(MAX_PROBLEMS);
             let line = |problem: Problem| format!("{}: {}", place(&problem.span), problem.text);

@@ -44,7 +44,7 @@ fn heading(text: &str) -> String {
 /// The controllers by their mean utility.
 pub fn ranked(summary: &Summary) -> Vec<&ControllerSummary> {
     let mut ranked: Vec<&ControllerSummary> = summary.controllers.iter().collect();
-    ranked.sort_by(|a, b| b.all.utility_mean.total_cmp(&a.all.utility_mean));
+    crate::order::sort_by(&mut ranked, |a, b| b.all.utility_mean.total_cmp(&a.all.utility_mean));
     ranked
 }
 
@@ -110,7 +110,7 @@ pub(super) fn family_names(ranked: &[&ControllerSummary]) -> Vec<String> {
         ranked.iter().flat_map(|own| own.families.keys()).collect();
     let place = |name: &String| Family::ALL.iter().position(|family| family.name() == name);
     let mut names: Vec<String> = all.into_iter().cloned().collect();
-    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    crate::order::sort_by_key(&mut names, |name| place(name).unwrap_or(usize::MAX));
     names
 }
 
@@ -165,7 +165,7 @@ pub(super) fn changes(ranked: &[&ControllerSummary]) -> String {
             .filter(|((_, from), to)| from != to)
             .map(|((own, from), to)| (from, to, own.name.as_str()))
             .collect();
-        moved.sort_by_key(|(from, to, _)| std::cmp::Reverse(from.abs_diff(*to)));
+        crate::order::sort_by_key(&mut moved, |(from, to, _)| std::cmp::Reverse(from.abs_diff(*to)));
         let listed: Vec<String> =
             moved.iter().take(3).map(|(from, to, name)| format!("{name} {from} to {to}")).collect();
         let which = if listed.is_empty() {

@@ -8,6 +8,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    json,
     view::html::Report,
     whole_file::{self, Content, WholeFile, WriteError},
 };
@@ -24,7 +25,7 @@ impl Files {
     /// [`WriteError`] names the path and the fix.
     pub fn add_result(&mut self, folder: &Path, result: &impl Serialize) -> Result<(), WriteError> {
         let path = folder.join("result.json");
-        let json = serde_json::to_string_pretty(result)
+        let json = json::pretty(result)
             .map_err(|error| WriteError::io(&path, Content::RESULT, io::Error::other(error)))?;
         self.0.push(whole_file::prepare(&path, Content::RESULT, (json + "\n").as_bytes())?);
         Ok(())

@@ -3,10 +3,13 @@
 use csv::WriterBuilder;
 use serde_json::Value;
 
-use crate::measured::{
-    interval::Interval,
-    result::{ReflectorResult, RunResult, StampResult},
-    tcp::{TcpInterval, TcpResult, TcpServed},
+use crate::{
+    json,
+    measured::{
+        interval::Interval,
+        result::{ReflectorResult, RunResult, StampResult},
+        tcp::{TcpInterval, TcpResult, TcpServed},
+    },
 };
 
 /// The columns of streams. Intervals and results have the same: what a kind lacks is empty.
@@ -72,13 +75,13 @@ pub const fn header(record: Record<'_>) -> &'static str {
 /// One row, as one line of CSV.
 pub fn row(record: Record<'_>) -> String {
     let (mut json, duration_s) = match record {
-        Record::Interval(interval) => (serde_json::to_value(interval), None),
-        Record::Result(run) => (serde_json::to_value(run), run.duration_s),
-        Record::StampResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
-        Record::ReflectorResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
-        Record::TcpInterval(interval) => (serde_json::to_value(interval), None),
-        Record::TcpResult(result) => (serde_json::to_value(result), Some(result.duration_s)),
-        Record::TcpServed(served) => (serde_json::to_value(served), Some(served.duration_s)),
+        Record::Interval(interval) => (json::tree(interval), None),
+        Record::Result(run) => (json::tree(run), run.duration_s),
+        Record::StampResult(result) => (json::tree(result), Some(result.duration_s)),
+        Record::ReflectorResult(result) => (json::tree(result), Some(result.duration_s)),
+        Record::TcpInterval(interval) => (json::tree(interval), None),
+        Record::TcpResult(result) => (json::tree(result), Some(result.duration_s)),
+        Record::TcpServed(served) => (json::tree(served), Some(served.duration_s)),
     };
     if let Ok(Value::Object(fields)) = &mut json {
         let kind = if matches!(record, Record::Interval(_) | Record::TcpInterval(_)) {

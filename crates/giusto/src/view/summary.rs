@@ -63,7 +63,7 @@ fn largest(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option
 
 fn median(runs: &[RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = runs.iter().filter_map(of).collect();
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 

@@ -38,7 +38,7 @@ impl Frames {
             arrived += video.frames;
             skipped += video.skipped_frames.unwrap_or(0);
         }
-        delays.sort_by(f64::total_cmp);
+        delays.sort_unstable_by(f64::total_cmp);
         let quantile = |share: f64| {
             let place = (delays.len() as f64 * share).ceil() as usize;
             delays.get(place.saturating_sub(1)).copied().filter(|delay| delay.is_finite())

@@ -188,7 +188,7 @@ pub(super) fn static_periods(scenario: &Scenario) -> Vec<Range<f64>> {
     for flow in scenario.flows() {
         moments.extend(pauses(flow).chain([life(scenario, flow)]).flat_map(<[f64; 2]>::from));
     }
-    moments.sort_by(f64::total_cmp);
+    moments.sort_unstable_by(f64::total_cmp);
     let pairs = moments.iter().zip(moments.iter().skip(1));
     pairs.filter(|(from, to)| *to - *from >= SHORTEST_S).map(|(from, to)| *from..*to).collect()
 }

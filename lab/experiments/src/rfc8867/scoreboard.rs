@@ -84,7 +84,7 @@ impl Scoreboard {
         let runs = self.runs_of(case.id, controller);
         let values: Vec<_> = runs.map(|run| (&run.seed, self.value(case, run, expected))).collect();
         let mut known: Vec<f64> = values.iter().filter_map(|(_, value)| *value).collect();
-        known.sort_by(f64::total_cmp);
+        known.sort_unstable_by(f64::total_cmp);
         let wrong = values.iter().filter(|(_, value)| !expected.accepts(*value));
         let wrong: Vec<&str> = wrong.map(|(seed, _)| seed.as_str()).collect();
         let comparable = expected.is_judged() && !values.is_empty();

@@ -247,7 +247,7 @@ mod tests {
             run("gcc:thesis".parse().unwrap(), Scenario { limits, seconds: 120, ..Scenario::default() });
         let mut waits: Vec<f64> =
             outcome.queue_delays.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
-        waits.sort_by(f64::total_cmp);
+        waits.sort_unstable_by(f64::total_cmp);
         let p95 = waits[waits.len() * 95 / 100];
         assert!((250.0..=310.0).contains(&p95), "{p95}");
         assert!(

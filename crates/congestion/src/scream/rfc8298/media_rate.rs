@@ -220,7 +220,7 @@ impl MediaRate {
 
     fn median(&self) -> f64 {
         let mut rates: Vec<f64> = self.media.iter().copied().collect();
-        rates.sort_by(f64::total_cmp);
+        rates.sort_unstable_by(f64::total_cmp);
         rates.get(rates.len() / 2).copied().unwrap_or(0.0)
     }
 

@@ -472,7 +472,7 @@ impl Intervals {
     fn result(self, end: Timestamp) -> TcpResult {
         let seconds = (end - self.start).as_seconds().max(1e-9);
         let mut rtts: Vec<f64> = self.all.iter().map(|interval| interval.rtt_ms).collect();
-        rtts.sort_by(f64::total_cmp);
+        rtts.sort_unstable_by(f64::total_cmp);
         TcpResult {
             to: String::new(),
             connections: 0,

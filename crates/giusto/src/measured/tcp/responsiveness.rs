@@ -78,7 +78,7 @@ fn per_minute(millis: f64) -> Option<f64> {
 /// The mean of the smallest 95 % in ms; `None` without samples.
 fn trimmed_mean(times: impl Iterator<Item = TimeDelta>) -> Option<f64> {
     let mut millis: Vec<f64> = times.map(TimeDelta::as_millis).collect();
-    millis.sort_by(f64::total_cmp);
+    millis.sort_unstable_by(f64::total_cmp);
     millis.truncate(((millis.len() as f64 * TRIMMED).floor() as usize).max(1));
     (!millis.is_empty()).then(|| millis.iter().sum::<f64>() / millis.len() as f64)
 }

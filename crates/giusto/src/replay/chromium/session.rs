@@ -67,7 +67,7 @@ impl Logged {
 fn in_sending_order(events: &mut [(i64, Logged)]) {
     let numbers = || events.iter().filter_map(|(_, event)| event.transport_sequence());
     let wraps = numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0) > 1 << 15;
-    events.sort_by_key(|(_, event)| {
+    crate::order::sort_by_key(events, |(_, event)| {
         let number = event.transport_sequence().map_or(0, u32::from);
         if wraps && number < 1 << 15 { number + (1 << 16) } else { number }
     });
@@ -110,7 +110,7 @@ pub(super) fn session(stream: &EventStream) -> Result<(SessionInfo, Vec<Entry>),
         return Err(format!("it has more than {MAX_EVENTS} events"));
     }
     // Stable: otherwise events keep the order of the log.
-    events.sort_by_key(|(at, event)| (*at, event.rank()));
+    crate::order::sort_by_key(&mut events, |(at, event): &(i64, Logged)| (*at, event.rank()));
     let same_moment = |a: &(i64, Logged), b: &(i64, Logged)| (a.0, a.1.rank()) == (b.0, b.1.rank());
     events.chunk_by_mut(same_moment).for_each(in_sending_order);
     let begin = stream.begin.iter().filter_map(|begin| begin.timestamp_ms).min();

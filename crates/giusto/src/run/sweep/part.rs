@@ -14,6 +14,7 @@ use super::{
     plan::{MAX_RUNS, Planned, Seeds, Sweep, Values, combinations, number_of_runs},
 };
 use crate::{
+    json,
     run::Shard,
     scenario::Setting,
     whole_file::{self, Content, WriteError, unreadable},
@@ -172,8 +173,7 @@ impl Part {
     pub fn write(mut self, folder: &Path, outcome: &Outcome) -> Result<PathBuf, WriteError> {
         self.failed.clone_from(&outcome.failed);
         let (path, content) = (folder.join(NAME), Content { name: "part", example: NAME });
-        let text = serde_json::to_string_pretty(&self)
-            .map_err(|error| WriteError::io(&path, content, error.into()))?;
+        let text = json::pretty(&self).map_err(|error| WriteError::io(&path, content, error.into()))?;
         whole_file::write(&path, content, (text + "\n").as_bytes())?;
         Ok(path)
     }

@@ -86,7 +86,7 @@ pub(in crate::scenario) fn of_file(name: &str, text: &str) -> Result<Algorithm, 
     let table = root.get_ref().as_table();
     let found = table.map_or_else(|| expected(&root, "a table"), |table| of_table(&root, table));
     found.map_err(|mut problems| {
-        problems.sort_by_key(|problem| problem.span.start);
+        crate::order::sort_by_key(&mut problems, |problem| problem.span.start);
         let place = |problem: Problem| format!("{name}:{}: {}", line(problem.span.start), problem.text);
         problems.into_iter().map(place).collect::<Vec<_>>().join("\n")
     })
@@ -162,7 +162,7 @@ fn with(plain: Algorithm, values: &[(&'static str, f64)]) -> Result<Algorithm, S
     }
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut sorted = values.to_vec();
-    sorted.sort_by_key(|(name, _)| *name);
+    crate::order::sort_by_key(&mut sorted, |(name, _)| *name);
     let key = format!("{plain} {sorted:?}");
     if let Some(algorithm) = made.get(&key) {
         return Ok(*algorithm);

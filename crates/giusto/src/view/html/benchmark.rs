@@ -191,7 +191,7 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
         let of = |own: &&&ControllerSummary| own.families.contains_key(&family);
         let mut own: Vec<&&ControllerSummary> = ranked.iter().filter(of).collect();
         let utility = |own: &ControllerSummary| own.families.get(&family).map_or(0.0, |own| own.utility);
-        own.sort_by(|a, b| utility(b).total_cmp(&utility(a)));
+        crate::order::sort_by(&mut own, |a, b| utility(b).total_cmp(&utility(a)));
         let cell = |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", own.name, utility(own)));
         let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
         (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.clone())).chain(cells))

@@ -339,7 +339,7 @@ fn thinned(points: Vec<(f64, f64)>, limit: usize) -> Vec<(f64, f64)> {
         let high = finite().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
         let gap = part.iter().copied().enumerate().find(|(_, point)| !point.1.is_finite());
         let mut stretch: Vec<(usize, (f64, f64))> = [low, high, gap].into_iter().flatten().collect();
-        stretch.sort_by_key(|(place, _)| *place);
+        crate::order::sort_by_key(&mut stretch, |(place, _)| *place);
         kept.extend(stretch.into_iter().map(|(_, point)| point));
     }
     kept

@@ -51,7 +51,7 @@ impl Drawing {
     pub(super) fn place_hosts(&mut self) {
         let links: Vec<[usize; 2]> = self.links.iter().map(|link| [link.from, link.to]).collect();
         let mut paths: Vec<&[usize]> = self.paths.iter().map(Vec::as_slice).collect();
-        paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+        crate::order::sort_by_key(&mut paths, |path| std::cmp::Reverse(path.len()));
         paths.extend(links.iter().map(|ends| &ends[..]));
         let mut columns: Vec<Option<i64>> = vec![None; self.hosts.len()];
         let known = |columns: &[Option<i64>], host: usize| columns.get(host).copied().flatten();

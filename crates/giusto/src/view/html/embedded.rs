@@ -12,7 +12,7 @@ use super::{
 
 /// Strings, numbers and vectors under names that are strings: serialisation has no way to fail.
 pub(super) fn to_json(record: &impl Serialize) -> Value {
-    serde_json::to_value(record).unwrap_or_default()
+    crate::json::tree(record).unwrap_or_default()
 }
 
 /// Of the timelines in a record, keeps only the columns that series point to, with five significant digits.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     measured::median::median,
+    packed,
     record::{Check, FlowRecord, RunRecord},
     run::comparison::Comparison,
     scenario::Document,
@@ -28,17 +29,11 @@ use crate::{
     },
 };
 
-/// What follows the script and the style sheet of all pages: the engine, which answers questions, and the page that asks.
-const SERVER: &str = include_str!("explore/server.js");
-const WORKERS: &str = include_str!("explore/workers.js");
-const SCRIPT: &str = concat!(
-    include_str!("explore/figures.js"),
-    include_str!("explore.js"),
-    include_str!("explore/stage.js"),
-    include_str!("explore/lesson.js"),
-    include_str!("explore/start.js"),
-);
-const STYLE: &str = include_str!("explore.css");
+/// What follows the script of all pages: the engine, which answers questions, and the page that asks.
+fn scripts(engine: &str) -> [&'static str; 6] {
+    [engine, "explore/figures.js", "explore.js", "explore/stage.js", "explore/lesson.js", "explore/start.js"]
+        .map(packed::page)
+}
 
 /// The title of a chart over time.
 const TIME: &str = "time (s)";
@@ -82,7 +77,11 @@ impl Exploration {
 
     /// The page for one request; its elements have the `nonce` of the server's content security policy.
     pub fn to_html(&self, nonce: &str) -> String {
-        self.0.to_served_html(Served { nonce, scripts: &[SERVER, SCRIPT], style: STYLE })
+        self.0.to_served_html(Served {
+            nonce,
+            scripts: &scripts("explore/server.js"),
+            style: packed::page("explore.css"),
+        })
     }
 
     /// The page as one HTML text that needs no server. It explores `file` besides the gallery; `engine` is that of `crates/web`, compressed
@@ -93,7 +92,12 @@ impl Exploration {
             let own = json!({ "name": file.name(), "text": file.text(), "beside": file.kept_traces() });
             about.insert("own".to_owned(), own);
         }
-        let more = More { scripts: &[WORKERS, SCRIPT], style: STYLE, engine: Some(engine), nonce: None };
+        let more = More {
+            scripts: &scripts("explore/workers.js"),
+            style: packed::page("explore.css"),
+            engine: Some(engine),
+            nonce: None,
+        };
         skeleton::page(&report, more)
     }
 }
@@ -352,7 +356,7 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
     let (mut low, mut high) = (Vec::with_capacity(first.len()), Vec::with_capacity(first.len()));
     for window in 0..first.len() {
         let mut values: Vec<f64> = all.iter().filter_map(|column| column.get(window)?.as_f64()).collect();
-        values.sort_by(f64::total_cmp);
+        values.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| {
             let index = (values.len().saturating_sub(1)) as f64 * share;
             values.get(index.round() as usize).copied().map(|value| {
@@ -386,7 +390,7 @@ fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
                 records.filter_map(|record| record.flows.iter().find(|own| own.id == flow.id)).collect();
             let figure = |(_, of, text): &Figure| {
                 let mut values: Vec<f64> = flows.iter().filter_map(|flow| of(flow)).collect();
-                values.sort_by(f64::total_cmp);
+                values.sort_unstable_by(f64::total_cmp);
                 let middle = median(values.iter().copied());
                 let (low, high) = (values.first().copied(), values.last().copied());
                 let range = low.zip(high).map(|(low, high)| format!(" ({} to {})", text(low), text(high)));

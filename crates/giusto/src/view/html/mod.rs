@@ -287,7 +287,7 @@ impl Table {
 
     /// The same of finished cells.
     pub fn of_grid(title: &str, caption: impl Into<String>, mut grid: Grid) -> Self {
-        grid.columns.sort_by_key(|(head, _)| head.dispensable);
+        crate::order::sort_by_key(&mut grid.columns, |(head, _)| head.dispensable);
         let rows = grid.rows();
         Self::new(title, caption, grid.columns.into_iter().map(|(head, _)| Column::from(head)), rows)
     }

@@ -1,6 +1,7 @@
 //! The HTML file: a skeleton that carries the report as JSON, one script, one style sheet and the chart library.
 
 use super::{Report, Section};
+use crate::packed;
 
 /// The chart library, compressed as `assets/plotly/README.md` describes.
 const CHART_LIBRARY: &[u8] = include_bytes!("../../../assets/plotly/plotly-basic-4.1.1.min.js.gz");
@@ -16,9 +17,6 @@ const CONTENT_SECURITY_POLICY: &str =
 /// The same for a page with an engine, which runs in workers.
 const POLICY_WITH_ENGINE: &str = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
      style-src 'unsafe-inline'; img-src data: blob:";
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("charts.js"));
 
 /// A page that a server of this machine serves.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +83,8 @@ pub(super) fn page(report: &Report, more: More<'_>) -> String {
     let chart_style = more
         .nonce
         .map_or_else(String::new, |_| format!("<style{nonce} id=\"plotly.js-style-global\"></style>\n"));
+    let (style, script, charts) =
+        (packed::page("page.css"), packed::page("page.js"), packed::page("charts.js"));
     let (more_script, more_style) = (more.scripts.concat(), more.style);
     format!(
         "<!doctype html>
@@ -94,7 +94,7 @@ pub(super) fn page(report: &Report, more: More<'_>) -> String {
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
 {policy}<title>{title}</title>
 <style{nonce}>
-{STYLE}{more_style}</style>
+{style}{more_style}</style>
 {chart_style}</head>
 <body>
 <main>
@@ -106,7 +106,7 @@ pub(super) fn page(report: &Report, more: More<'_>) -> String {
 </main>
 <script type=\"application/json\" id=\"page\">{model}</script>
 {record}{library}{engine}<script{nonce}>
-{SCRIPT}{more_script}</script>
+{script}{charts}{more_script}</script>
 </body>
 </html>
 "

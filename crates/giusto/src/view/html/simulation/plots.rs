@@ -49,7 +49,7 @@ pub(super) fn charts(page: &SimulationPage<'_>, overview: &Overview) -> Vec<Char
 fn busiest<'a>(page: &SimulationPage<'a>) -> Vec<&'a LinkRecord> {
     let delay = |link: &LinkRecord| link.queue_delay_ms.map_or(0.0, |delay| delay.max);
     let mut links: Vec<&LinkRecord> = page.record.links.iter().filter(|link| page.is_busy(link)).collect();
-    links.sort_by(|a, b| delay(b).total_cmp(&delay(a)));
+    crate::order::sort_by(&mut links, |a, b| delay(b).total_cmp(&delay(a)));
     links.truncate(MAX_LINES);
     links
 }
