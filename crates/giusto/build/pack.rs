@@ -8,7 +8,7 @@
 )]
 
 /// The shortest text that is named so.
-const SHORTEST: usize = 5;
+const SHORTEST: usize = 4;
 
 /// How many earlier places with the same first bytes are tried.
 const TRIED: usize = 40;
@@ -31,7 +31,8 @@ pub(crate) fn pack(mut files: Vec<(String, Vec<u8>)>) -> Vec<u8> {
     let (mut at, mut plain) = (0, 0);
     while at < all.len() {
         let (length, from) = longest(&all, at, &last, &before);
-        let step = if length < SHORTEST {
+        // What is longer from the next place on is taken there.
+        let step = if length < SHORTEST || longest(&all, at + 1, &last, &before).0 > length {
             1
         } else {
             number(&mut packed, at - plain);
@@ -61,7 +62,7 @@ fn longest(all: &[u8], at: usize, last: &[usize], before: &[usize]) -> (usize, u
         if place == usize::MAX {
             break;
         }
-        let rest = &all[at..];
+        let rest = all.get(at..).unwrap_or_default();
         // Only what can be longer is compared.
         if rest.get(best) == all.get(place + best) {
             let length = rest.iter().zip(&all[place..]).take_while(|(a, b)| a == b).count();
