@@ -215,7 +215,7 @@ impl Run for RecvArgs {
         LivePage::keep_result(page, live::report(shown));
         if service.output.is_one_object() {
             let reasons = counters.reasons().into_iter().map(|(name, _, datagrams)| (name, datagrams));
-            let unmeasured: BTreeMap<_, _> = reasons.chain([("refused", counters.refused)]).collect();
+            let unmeasured = giusto::order::map(reasons.chain([("refused", counters.refused)]));
             service.print_object(once, BTreeMap::from([("unmeasured_datagrams", json!(unmeasured))]))?;
         } else if counters != Counters::default() {
             service.printer.note(outside_streams(counters));

@@ -236,13 +236,13 @@ impl Service {
     pub(crate) fn print_object(
         &mut self,
         once: bool,
-        counts: BTreeMap<&str, serde_json::Value>,
+        mut counts: BTreeMap<&str, serde_json::Value>,
     ) -> anyhow::Result<()> {
         match &*self.newest.make_contiguous() {
             [one] if once => self.output.object(one),
             runs => {
-                let all = [("runs", json!(runs)), ("omitted_runs", json!(self.omitted))];
-                self.output.object(&counts.into_iter().chain(all).collect::<BTreeMap<_, _>>())
+                counts.extend([("runs", json!(runs)), ("omitted_runs", json!(self.omitted))]);
+                self.output.object(&counts)
             }
         }
     }

@@ -13,6 +13,7 @@
 //! | [`link`] | a scenario's links in real time, for other programs |
 //! | [`call`] | calls: the media sessions of the simulator over real UDP |
 //! | [`measured`] | runs over real sockets: send, receive, both on loopback, other programs |
+//! | [`order`] | sorting, in a small program |
 //! | [`record`] | the result of a simulated run |
 //! | [`replay`] | recorded sessions, run through any controller |
 //! | [`json`] | JSON through one writer and one reader |
@@ -51,7 +52,7 @@ pub mod link;
 #[cfg(feature = "system")]
 pub mod live;
 pub mod measured;
-mod order;
+pub mod order;
 mod packed;
 mod quantiles;
 pub mod record;

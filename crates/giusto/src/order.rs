@@ -1,14 +1,21 @@
-//! One sort for what is not hot: each kind of `sort_by` is six kilobytes of the program.
+//! One sort for what is not hot: each kind of `sort_by` is six kilobytes of the program, and maps that are collected are sorted first.
 
-use std::{cmp::Ordering, mem};
+use std::{cmp::Ordering, collections::BTreeMap, mem};
+
+/// `pairs.collect()`.
+pub fn map<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
+    let mut map = BTreeMap::new();
+    map.extend(pairs);
+    map
+}
 
 /// `values.sort_by_key(key)`.
-pub(crate) fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {
+pub fn sort_by_key<T, K: Ord>(values: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(values, |a, b| key(a).cmp(&key(b)));
 }
 
 /// `values.sort_by(compare)`.
-pub(crate) fn sort_by<T>(values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+pub fn sort_by<T>(values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     let mut order = places(values.len(), &|a, b| match (values.get(a), values.get(b)) {
         (Some(a), Some(b)) => compare(a, b),
         _ => Ordering::Equal,

@@ -15,7 +15,7 @@ use super::{
     result::{BenchmarkResult, RunRow},
     scores,
 };
-use crate::confidence::Interval;
+use crate::{confidence::Interval, order};
 
 /// Number of runs that are named as the worst of a controller.
 const WORST: usize = 10;
@@ -341,11 +341,11 @@ impl<'a> Runs<'a> {
             (key, (used, median_delay(&rows)))
         };
         let causal = references.get(Reference::Causal.name().as_str()).map_or(&[][..], Vec::as_slice);
-        let bound = causal.iter().map(|row| (row.key(), row.figures.utility.total)).collect();
+        let bound = order::map(causal.iter().map(|row| (row.key(), row.figures.utility.total)));
         Self {
             by_controller,
             by_scenario,
-            medians: by_both.into_iter().map(median).collect(),
+            medians: order::map(by_both.into_iter().map(median)),
             references,
             bound,
         }
@@ -385,7 +385,7 @@ impl<'a> Runs<'a> {
         }
         let families =
             families.into_iter().map(|(family, rows)| (family.to_owned(), self.family_summary(&rows)));
-        (self.family_summary(own), families.collect())
+        (self.family_summary(own), order::map(families))
     }
 
     fn family_summary(&self, rows: &[&RunRow]) -> FamilySummary {
@@ -495,7 +495,7 @@ impl<'a> Runs<'a> {
         };
         let behind = |row: &RunRow| best(row) - row.figures.utility.total;
         let mut rows: Vec<&RunRow> = self.own(name).to_vec();
-        crate::order::sort_by(&mut rows, |a, b| {
+        order::sort_by(&mut rows, |a, b| {
             let own = |row: &RunRow| row.figures.utility.total;
             behind(b).total_cmp(&behind(a)).then(own(a).total_cmp(&own(b)))
         });
@@ -517,9 +517,9 @@ impl<'a> Runs<'a> {
     /// The utility of `a` less that of `b` in each scenario that both have.
     fn differences(&self, a: &str, b: &str) -> BTreeMap<Key, f64> {
         let utility = |row: &&RunRow| (row.key(), row.figures.utility.total);
-        let own: BTreeMap<Key, f64> = self.own(a).iter().map(utility).collect();
+        let own = order::map(self.own(a).iter().map(utility));
         let difference = |row: &&RunRow| Some((row.key(), own.get(&row.key())? - row.figures.utility.total));
-        self.own(b).iter().filter_map(difference).collect()
+        order::map(self.own(b).iter().filter_map(difference))
     }
 
     fn pairs(&self, result: &BenchmarkResult) -> Vec<Pair> {

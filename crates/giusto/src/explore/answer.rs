@@ -401,7 +401,7 @@ fn side_by_side(variants: &[Variant], records: Vec<RunRecord>, notes: Vec<String
             let flow = result.flows.iter().find(|flow| flow.group == id);
             (id.to_owned(), flow.and_then(|flow| flow.feedback.clone()).unwrap_or_default())
         };
-        let feedback = compared.into_iter().map(feedback).collect();
+        let feedback = crate::order::map(compared.into_iter().map(feedback));
         Run { controller: variant.label.clone(), live: false, feedback, result }
     };
     let first = variants.first().map(|variant| &variant.scenario);

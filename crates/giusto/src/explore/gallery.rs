@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::error::ExploreError;
 use crate::{
-    packed,
+    order, packed,
     scenario::{Document, Lesson, ScenarioError},
 };
 
@@ -171,8 +171,7 @@ pub fn built_in(name: &str) -> Result<Document, ScenarioError> {
     let Some(name) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
         return Err(ScenarioError::new(vec![format!("no scenario is called \"{name}\"")]));
     };
-    let traces =
-        TRACES.iter().map(|name| (format!("../{name}"), packed::scenario(name).to_owned())).collect();
+    let traces = order::map(TRACES.map(|name| (format!("../{name}"), packed::scenario(name).to_owned())));
     Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_traces(traces))
 }
 

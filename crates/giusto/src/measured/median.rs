@@ -39,7 +39,9 @@ fn median_value(values: &[Value]) -> Value {
                 let of_each: Vec<Value> = known.iter().filter_map(|value| value.get(name)).cloned().collect();
                 (name.clone(), median_value(&of_each))
             };
-            Value::Object(first.keys().map(field).collect::<Map<_, _>>())
+            let mut fields = Map::new();
+            fields.extend(first.keys().map(field));
+            Value::Object(fields)
         }
         Some(first) => (*first).clone(),
     }

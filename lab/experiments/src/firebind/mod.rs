@@ -297,7 +297,7 @@ impl Outcome {
             ("ours_error_ppm", rate.and_then(|bps| self.error_ppm(bps))),
             ("link_ceiling_bps", Some(self.row.link_ceiling_bps())),
         ];
-        figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        giusto::order::map(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))))
     }
 }
 

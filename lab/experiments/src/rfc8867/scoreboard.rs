@@ -108,7 +108,7 @@ impl Scoreboard {
             agrees: comparable.then_some(why.is_none()),
             why,
             comparable,
-            figures: bounds.collect(),
+            figures: giusto::order::map(bounds),
         }
     }
 

@@ -194,7 +194,7 @@ pub(super) fn beside(all: &[Comparison]) -> BTreeMap<String, f64> {
         let medians = FIGURES.iter().zip(medians(all, number));
         medians.filter_map(move |(name, median)| Some((format!("queue_{}_{name}", contender.id), median?)))
     };
-    CONTENDERS.into_iter().enumerate().flat_map(named).collect()
+    giusto::order::map(CONTENDERS.into_iter().enumerate().flat_map(named))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub fn run(
     finished: impl FnMut(&Finished) + Send,
 ) -> Outcome {
     let mut known: BTreeMap<_, _> =
-        known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
+        crate::order::map(known.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)));
     let with_known: Vec<(&Planned, Option<Finished>)> =
         planned.iter().map(|run| (run, known.remove(&run.key()))).collect();
     let finished = Mutex::new(finished);

@@ -14,7 +14,7 @@ use super::{
     plan::{MAX_RUNS, Planned, Seeds, Sweep, Values, combinations, number_of_runs},
 };
 use crate::{
-    json,
+    json, order,
     run::Shard,
     scenario::Setting,
     whole_file::{self, Content, WriteError, unreadable},
@@ -259,13 +259,13 @@ pub fn merge(parts: Vec<(String, Part)>) -> Result<Whole, PartError> {
         return Err(PartError::Missing { missing, first: Shard { index, count } });
     }
     let names: BTreeMap<u64, String> =
-        shards.iter().map(|(index, (name, _))| (*index, name.clone())).collect();
+        order::map(shards.iter().map(|(index, (name, _))| (*index, name.clone())));
     let mut ends: BTreeMap<u64, Ends> =
-        shards.into_iter().map(|(index, (_, part))| (index, Ends::of(part))).collect();
+        order::map(shards.into_iter().map(|(index, (_, part))| (index, Ends::of(part))));
     let mut outcome = Outcome::default();
     let mut missing: Vec<(u64, Key)> = Vec::new();
     let parameters = |settings: Vec<Setting>| -> BTreeMap<String, String> {
-        settings.into_iter().map(|setting| (setting.path, setting.value)).collect()
+        order::map(settings.into_iter().map(|setting| (setting.path, setting.value)))
     };
     let combinations = combinations(&plan.values).into_iter().map(parameters);
     let unjudged = combinations.clone().zip(&plan.judged).filter(|(_, judged)| !**judged);
@@ -304,10 +304,11 @@ struct Ends {
 
 impl Ends {
     fn of(part: Part) -> Self {
-        let finished =
-            part.finished.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
+        let finished = order::map(
+            part.finished.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)),
+        );
         let failed =
-            part.failed.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)).collect();
+            order::map(part.failed.into_iter().map(|run| ((run.parameters.clone(), run.seed.clone()), run)));
         Self { finished, failed }
     }
 }
