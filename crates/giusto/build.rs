@@ -45,7 +45,13 @@ fn packed(folder: &str, extension: &str, more: &[&str]) -> io::Result<()> {
     let mut files = Vec::new();
     collect(Path::new(folder), "", extension, &mut files)?;
     for name in more {
-        files.push(((*name).to_owned(), fs::read(Path::new(folder).join(name))?));
+        let path = Path::new(folder).join(name);
+        let text = if name.ends_with(".mahimahi") {
+            pack::differences(&fs::read_to_string(path)?).into_bytes()
+        } else {
+            fs::read(path)?
+        };
+        files.push(((*name).to_owned(), text));
     }
     let name = folder.rsplit('/').next().unwrap_or(folder);
     fs::write(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(name), pack::pack(files))

@@ -1,6 +1,6 @@
 //! iperf3 at the far end: its client and its server of UDP streams.
 
-use std::{collections::BTreeMap, process::ExitCode, sync::atomic::AtomicBool};
+use std::{process::ExitCode, sync::atomic::AtomicBool};
 
 use clap::Args;
 use giusto_net::driver::Verdict;
@@ -141,7 +141,7 @@ impl Run for Iperf3ServerArgs {
         });
         let denied = server.denied();
         if service.output.is_one_object() {
-            service.print_object(once, BTreeMap::from([("denied_connections", json!(denied))]))?;
+            service.print_object(once, giusto::order::map([("denied_connections", json!(denied))]))?;
         } else if denied > 0 {
             let denied = plural(denied, "connection", "connections");
             service.printer.note(format!("{denied} from addresses not allowed"));

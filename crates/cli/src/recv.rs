@@ -1,7 +1,7 @@
 //! `giusto recv`: receives streams and measures each of them.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
@@ -216,7 +216,7 @@ impl Run for RecvArgs {
         if service.output.is_one_object() {
             let reasons = counters.reasons().into_iter().map(|(name, _, datagrams)| (name, datagrams));
             let unmeasured = giusto::order::map(reasons.chain([("refused", counters.refused)]));
-            service.print_object(once, BTreeMap::from([("unmeasured_datagrams", json!(unmeasured))]))?;
+            service.print_object(once, giusto::order::map([("unmeasured_datagrams", json!(unmeasured))]))?;
         } else if counters != Counters::default() {
             service.printer.note(outside_streams(counters));
         }

@@ -1,7 +1,6 @@
 //! `giusto sim`: one run of a scenario, or one of each of several.
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -206,7 +205,7 @@ pub(crate) fn run(args: &SimArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         (_, Some(answer)) if args.json => print_json(&answer)?,
         (_, Some(answer)) => print_text(&answer.in_words())?,
         ([result], None) if args.json => print_json(result)?,
-        (results, None) if args.json => print_json(&BTreeMap::from([("runs", results)]))?,
+        (results, None) if args.json => print_json(&giusto::order::map([("runs", results)]))?,
         (results, None) => {
             let tables: Vec<String> =
                 results.iter().map(|result| result.tables(args.tables.width())).collect();

@@ -54,6 +54,18 @@ pub(crate) fn pack(mut files: Vec<(String, Vec<u8>)>) -> Vec<u8> {
     packed
 }
 
+/// Each line that is a number, as what it is more than the one before.
+pub(crate) fn differences(text: &str) -> String {
+    let (mut last, mut all) = (0_u64, String::new());
+    for line in text.lines() {
+        let number = line.parse().ok();
+        all += &number.map_or_else(|| line.to_owned(), |number: u64| (number - last).to_string());
+        all.push('\n');
+        last = number.unwrap_or(last);
+    }
+    all
+}
+
 /// The longest text before `at` that is also at `at`, and where it is.
 fn longest(all: &[u8], at: usize, last: &[usize], before: &[usize]) -> (usize, usize) {
     let (mut best, mut from) = (0, 0);

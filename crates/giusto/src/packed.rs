@@ -12,6 +12,17 @@ pub(crate) fn scenario(name: &str) -> &'static str {
     text(&SCENARIOS, name)
 }
 
+/// The file `name` of the folder `scenarios`, whose lines are packed as differences.
+pub(crate) fn times(name: &str) -> String {
+    let mut last = 0_u64;
+    let line = |line: &str| {
+        let Ok(more) = line.parse::<u64>() else { return line.to_owned() + "\n" };
+        last += more;
+        format!("{last}\n")
+    };
+    scenario(name).lines().map(line).collect()
+}
+
 /// The script or style sheet `name` of the folder `src/view/html`.
 pub(crate) fn page(name: &str) -> &'static str {
     text(&PAGES, name)
@@ -79,6 +90,7 @@ mod tests {
         let mut parts = carried.split('\0');
         while let (Some(name), Some(text)) = (parts.next(), parts.next()) {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name);
+            let text = if name.ends_with(".mahimahi") { times(name) } else { text.to_owned() };
             assert_eq!(text, fs::read_to_string(&path).unwrap(), "{}", path.display());
             count += 1;
         }

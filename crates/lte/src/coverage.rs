@@ -4,7 +4,7 @@ use crate::{
     mac::DownlinkConfig,
     radio::{
         layout::{CELLS, Layout, Point},
-        propagation::{Deployment, Shadowing, mean_gain},
+        propagation::{Deployment, Shadowing, mean_gains},
     },
     terminal::noise_per_block_mw,
 };
@@ -50,9 +50,7 @@ impl Coverage {
         let noise_mw = f64::from(noise_per_block_mw(downlink.noise_figure_db));
         let spot = |at: Point| {
             let none = Shadowing::none();
-            let gains: [f64; CELLS] = std::array::from_fn(|cell| {
-                f64::from(mean_gain(layout, deployment, cell, at, &none)) * power_mw
-            });
+            let gains = mean_gains(layout, deployment, at, &none).map(|gain| f64::from(gain) * power_mw);
             let (cell, best) = gains.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
             let sinr = best / (gains.iter().sum::<f64>() - best + noise_mw);
             let is_inside = layout.contains(at);

@@ -1,12 +1,12 @@
 //! The scenarios of the repository, within the program.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
 use super::error::ExploreError;
 use crate::{
-    order, packed,
+    packed,
     scenario::{Document, Lesson, ScenarioError},
 };
 
@@ -134,8 +134,15 @@ const CITIES: &[&str] = &[
 ];
 
 /// The traces that they read, by the names that their files give them.
-const TRACES: [&str; 3] =
-    ["traces/half-seconds.csv", "traces/lte/down-30kmh-6M-edge.mahimahi", "traces/wandering.mahimahi"];
+fn traces() -> BTreeMap<String, String> {
+    let lines = packed::scenario("traces/half-seconds.csv").to_owned();
+    let mut traces = BTreeMap::new();
+    traces.insert("../traces/half-seconds.csv".to_owned(), lines);
+    for name in ["traces/lte/down-30kmh-6M-edge.mahimahi", "traces/wandering.mahimahi"] {
+        traces.insert(format!("../{name}"), packed::times(name));
+    }
+    traces
+}
 
 /// The text of the scenario called `name`.
 fn text(name: &str) -> &'static str {
@@ -171,8 +178,7 @@ pub fn built_in(name: &str) -> Result<Document, ScenarioError> {
     let Some(name) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
         return Err(ScenarioError::new(vec![format!("no scenario is called \"{name}\"")]));
     };
-    let traces = order::map(TRACES.map(|name| (format!("../{name}"), packed::scenario(name).to_owned())));
-    Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_traces(traces))
+    Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_traces(traces()))
 }
 
 /// The scenario of this name among `known`; the folder may be left out.

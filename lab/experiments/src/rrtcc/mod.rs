@@ -129,7 +129,7 @@ impl Rrtcc {
 
     /// Figures without a published counterpart.
     fn beside(&self) -> BTreeMap<String, f64> {
-        let mut beside = BTreeMap::from([
+        let mut beside = giusto::order::map([
             ("most_udp_loss_at_which_the_text_is_consistent_ratio".to_owned(), most_consistent_loss()),
             ("flows_by_which_table_3_divides".to_owned(), flows_of_table_3()),
         ]);

@@ -9,7 +9,7 @@ mod published;
 mod setting;
 mod statements;
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Mutex};
+use std::{ops::ControlFlow, sync::Mutex};
 
 use giusto_congestion::Algorithm;
 use giusto_lte::city::CityError;
@@ -302,7 +302,7 @@ impl ScreamLte {
     /// Every published number and every derived statement, judged by the rule.
     pub fn reproduction(&self) -> Reproduction {
         let items = [statements::derived(self), statements::numbers(self)].concat();
-        let beside = BTreeMap::from([("seeds".to_owned(), self.plan.seeds as f64)]);
+        let beside = giusto::order::map([("seeds".to_owned(), self.plan.seeds as f64)]);
         Reproduction { name: NAME.to_owned(), items, beside }
     }
 
