@@ -3,7 +3,7 @@
 use crate::{
     mac::DownlinkConfig,
     radio::{
-        layout::{CELLS, Layout, Point},
+        layout::{Layout, Point},
         propagation::{Deployment, Shadowing, mean_gains},
     },
     terminal::noise_per_block_mw,
