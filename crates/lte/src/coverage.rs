@@ -67,6 +67,7 @@ impl Coverage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::radio::layout::CELLS;
 
     #[test]
     fn cells_are_equally_large_and_strong_in_front_of_their_antenna() {
