@@ -14,13 +14,17 @@ pub(crate) fn scenario(name: &str) -> &'static str {
 
 /// The file `name` of the folder `scenarios`, whose lines are packed as differences.
 pub(crate) fn times(name: &str) -> String {
+    sums(scenario(name))
+}
+
+fn sums(text: &str) -> String {
     let mut last = 0_u64;
     let line = |line: &str| {
         let Ok(more) = line.parse::<u64>() else { return line.to_owned() + "\n" };
         last += more;
         format!("{last}\n")
     };
-    scenario(name).lines().map(line).collect()
+    text.lines().map(line).collect()
 }
 
 /// The script or style sheet `name` of the folder `src/view/html`.
@@ -104,6 +108,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn differences_add_up(steps in vec(0_u64..2_000, 0..50)) {
+            let (mut at, mut text) = (0, "# milliseconds\n".to_owned());
+            for step in &steps {
+                at += step;
+                text += &format!("{at}\n");
+            }
+            let differences = pack::differences(&text);
+            prop_assert_eq!(differences.lines().skip(1).map(|line| line.parse::<u64>().unwrap()).collect::<Vec<_>>(), steps);
+            prop_assert_eq!(sums(&differences), text);
+        }
+
         #[test]
         fn what_is_packed_is_unpacked(texts in vec("[abc]{0,40}|(ab){3,200}|.{0,9}", 0..9)) {
             let texts: Vec<String> = texts.into_iter().map(|text| text.replace('\0', "")).collect();
