@@ -88,6 +88,8 @@ pub struct Tempo {
     loss: LossLaw,
     marks: Marks,
     silence: Silence,
+    /// Factor on the media while feedback is overdue.
+    patience: f64,
     /// Time of the latest end of a time beside others; how we competed, if this is a test whether the queue is ours.
     rival: Option<Timestamp>,
     tested: Option<Compete>,
@@ -135,6 +137,7 @@ impl Tempo {
             loss: LossLaw::new(),
             marks: Marks::default(),
             silence: Silence::default(),
+            patience: 1.0,
             rival: None,
             tested: None,
             stepped: Timestamp::ZERO,
@@ -396,7 +399,7 @@ impl Tempo {
         self.rate = self.rate.max(MIN_RATE).clamp(min, max.max(min));
         let media =
             if self.marks.is_l4s(now) { L4S_SHARE * self.rate - self.path.waiting / 0.3 } else { self.rate };
-        self.decided.settle(media.max(0.5 * self.rate).min(1e18), self.cause);
+        self.decided.settle((self.patience * media.max(0.5 * self.rate)).min(1e18), self.cause);
     }
 
     fn pacing(&self) -> f64 {
@@ -436,6 +439,7 @@ impl Controller for Tempo {
         }
         let is_lost = self.take(now, feedback.packets);
         self.silence.on_feedback(now);
+        self.patience = 1.0;
         let path = self.measure(now, is_lost);
         self.path = path;
         self.stepped = now;
@@ -448,12 +452,19 @@ impl Controller for Tempo {
         self.looked = now;
         self.queue = *queue;
         let rtt = self.rtt.unwrap_or(self.config.presumed_rtt);
-        if let Some(factor) = self.silence.step(now, rtt, self.in_flight) {
+        let reduced = self.silence.step(now, rtt, self.in_flight);
+        if let Some(factor) = reduced {
             if matches!(self.phase, Phase::Grow) {
                 self.phase = Phase::Drain(Drain::new(&self.path, self.rate));
                 self.grow.restart();
             }
             self.rate *= factor;
+        }
+        // Beside others the queue is theirs.
+        if !matches!(self.phase, Phase::Compete(_)) {
+            self.patience = self.silence.factor(now, drain::horizon(&self.path), self.in_flight);
+        }
+        if self.patience < 1.0 || reduced.is_some() {
             self.cause = Cause::Silence;
             self.settle(now);
         }

@@ -178,7 +178,7 @@ pub(super) fn pacing(path: &Path) -> f64 {
 }
 
 /// Time constant of draining, in seconds.
-fn horizon(path: &Path) -> f64 {
+pub(super) fn horizon(path: &Path) -> f64 {
     HORIZON.max(path.base_rtt + WINDOW).as_seconds()
 }
 

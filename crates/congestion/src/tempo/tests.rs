@@ -62,6 +62,14 @@ fn silence_lowers_the_rate_and_it_comes_back() {
 }
 
 #[test]
+fn a_short_silence_lowers_the_target_only_while_it_lasts() {
+    let lost = |at: f64| (20.0..20.45).contains(&at);
+    let outcome = on(Scenario { is_feedback_lost: lost, seconds: 25, ..Scenario::default() });
+    assert!(outcome.target(19.9) > 0.8 * 3.0 && outcome.target(21.0) > 0.8 * 3.0, "{}", outcome.target(21.0));
+    assert!(outcome.target(20.44) < 0.3 * 3.0, "{}", outcome.target(20.44));
+}
+
+#[test]
 fn graded_marks_keep_the_queue_below_two_milliseconds_and_the_link_used() {
     let outcome = on(Scenario { ecn: Ecn::Ect1, mark_above: 1.0, seconds: 40, ..Scenario::default() });
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
