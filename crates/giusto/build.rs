@@ -3,10 +3,10 @@
 
 use std::{env, fs, io, path::Path};
 
+#[path = "build/differences.rs"]
+mod differences;
 #[path = "build/digest.rs"]
 mod digest;
-#[path = "build/pack.rs"]
-mod pack;
 
 /// The crates whose code decides the results of a run, this one's part included.
 const SOURCES: [&str; 7] = [
@@ -39,7 +39,7 @@ fn main() -> io::Result<()> {
     packed("src/view/html", "js", &["page.css", "explore.css"])
 }
 
-/// Packs the files in `folder` with this extension, and `more` of them, to a file of its name.
+/// Packs the files in `folder` with this extension, and `more` of them, as `name NUL text NUL …` to a file of its name.
 fn packed(folder: &str, extension: &str, more: &[&str]) -> io::Result<()> {
     println!("cargo:rerun-if-changed={folder}");
     let mut files = Vec::new();
@@ -47,14 +47,20 @@ fn packed(folder: &str, extension: &str, more: &[&str]) -> io::Result<()> {
     for name in more {
         let path = Path::new(folder).join(name);
         let text = if name.ends_with(".mahimahi") {
-            pack::differences(&fs::read_to_string(path)?).into_bytes()
+            differences::differences(&fs::read_to_string(path)?).into_bytes()
         } else {
             fs::read(path)?
         };
         files.push(((*name).to_owned(), text));
     }
+    files.sort();
+    let mut all = Vec::new();
+    for (name, text) in files {
+        all.extend([name.as_bytes(), &[0], &text, &[0]].concat());
+    }
     let name = folder.rsplit('/').next().unwrap_or(folder);
-    fs::write(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(name), pack::pack(files))
+    let packed = snap::raw::Encoder::new().compress_vec(&all)?;
+    fs::write(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(name), packed)
 }
 
 /// Adds each file below `folder` with this extension by its name within the repository.
