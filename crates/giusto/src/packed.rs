@@ -45,7 +45,8 @@ fn text<'a>(all: &'a str, name: &str) -> &'a str {
 
 /// Empty where it is damaged, which a test excludes.
 fn unpacked(packed: &[u8]) -> String {
-    String::from_utf8(snap::raw::Decoder::new().decompress_vec(packed).unwrap_or_default()).unwrap_or_default()
+    String::from_utf8(snap::raw::Decoder::new().decompress_vec(packed).unwrap_or_default())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
