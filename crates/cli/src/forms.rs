@@ -214,7 +214,7 @@ mod tests {
             command.clone().debug_assert();
             let flags = command.find_subcommand(form.command).unwrap().get_arguments();
             for flag in flags.filter(|flag| !flag.is_positional()) {
-                assert!(flag.get_help_heading().is_some(), "{}: {flag}", form.name);
+                assert!(flag.get_help_heading().is_some(), "{}: {}", form.name, flag.get_id());
             }
         }
     }

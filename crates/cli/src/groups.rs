@@ -30,7 +30,7 @@ const COMMANDS: &[(&str, &[Group])] = &[
         ("Far end", &["listen", "browser", "once", "max_calls", "silence"]),
         ("Protection", &["key_file", "insecure", "srtp", "fingerprint", "certificate"]),
         ("Rate control", &["controller", "max_rate", "start_rate", "min_rate", "feedback", "delay_target"]),
-        ("Media", &["video", "audio", "voice", "encoder", "media", "encoder_command", "frame_rate", "repair", "scenario", "flow",
+        ("Media", &["video", "audio", "voice", "encoder", "media", "encoder_command", "frame_rate", "codec", "repair", "scenario", "flow",
                     "set", "seed"]),
         ("Network", &["interface", "source", "ttl", "ecn", "priority", "flow_label", "mtu_discovery"]),
         ("Call", &["save", "duration", "reverse", "bidir", "calls"]),
