@@ -205,7 +205,7 @@ fn chromium_follows_a_bottleneck_down_and_up() {
             id = "bottleneck"
             from = "near"
             to = "far"
-            rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"], ["8 s", "3 Mbit/s"]] }
+            rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"], ["10 s", "3 Mbit/s"]] }
             delay = "10 ms"
             queue = { kind = "drop-tail", limit = "300 ms" }
             reverse = { rate = "unlimited", delay = "10 ms" }
@@ -213,7 +213,7 @@ fn chromium_follows_a_bottleneck_down_and_up() {
         );
         let at = |name: &str| folder.path(name).display().to_string();
         let far = format!(
-            "exec {} call --browser --reverse --listen $GIUSTO_FAR:8080 -t 12 --json >{} 2>{}",
+            "exec {} call --browser --reverse --listen $GIUSTO_FAR:8080 -t 15 --json >{} 2>{}",
             env!("CARGO_BIN_EXE_giusto"),
             at("record"),
             at("said")
@@ -237,7 +237,7 @@ fn chromium_follows_a_bottleneck_down_and_up() {
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 3)), "{printed} {said}");
         let all = seconds(&said);
-        assert!(all.len() >= 11, "{said}");
+        assert!(all.len() >= 14, "{said}");
         let highest =
             |from: usize, to: usize| all[from..to].iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
         let before = highest(1, 4);
@@ -245,9 +245,10 @@ fn chromium_follows_a_bottleneck_down_and_up() {
             eprintln!("SKIPPED {TEST}: this machine encodes {before} Mbit/s of the picture at most");
             return;
         }
-        // It sends less than passes once the queue has been full; without a controller two of three packets would be lost.
+        // It sends less than passes once the queue has been full; without a controller two of three packets would be lost. The link's
+        // time may begin two seconds before the call's, with the first media, or one second later.
         let lost: u64 = all[6..8].iter().map(|(_, lost)| lost).sum();
-        assert!(lost <= 20 && highest(5, 8) <= 0.55 && highest(6, 8) > 0.1, "{said}");
-        assert!(highest(9, all.len()) > highest(5, 8) * 1.2, "{said}");
+        assert!(lost <= 20 && highest(6, 8) <= 0.55 && highest(6, 8) > 0.05, "{said}");
+        assert!(highest(11, all.len()) > highest(6, 8) * 1.2, "{said}");
     });
 }
