@@ -82,11 +82,12 @@ mod tests {
     proptest! {
         #[test]
         fn differences_add_up(steps in vec(0_u64..2_000, 0..50)) {
-            let (mut at, mut text) = (0, "# milliseconds\n".to_owned());
-            for step in &steps {
+            let mut at = 0;
+            let times = steps.iter().map(|step| {
                 at += step;
-                text += &format!("{at}\n");
-            }
+                format!("{at}\n")
+            });
+            let text = "# milliseconds\n".to_owned() + &times.collect::<String>();
             let differences = differences::differences(&text);
             prop_assert_eq!(differences.lines().skip(1).map(|line| line.parse::<u64>().unwrap()).collect::<Vec<_>>(), steps);
             prop_assert_eq!(sums(&differences), text);
