@@ -8,8 +8,9 @@ test:
 	$(MAKE) -j 2 test-rust test-python
 
 # The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence three for each processor.
+# What is skipped is shown.
 test-rust:
-	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice
+	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice -- --show-output
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.

@@ -29,7 +29,7 @@ fn probed(file: &Path, stream: &str, entries: &str) -> Option<Vec<String>> {
     let mut command = Command::new("ffprobe");
     command.args(["-v", "error", "-count_packets", "-select_streams", stream, "-show_entries", entries]);
     let Ok(output) = command.args(["-of", "csv=p=0"]).arg(file).output() else {
-        eprintln!("SKIPPED ffprobe is missing (ffmpeg)");
+        eprintln!("SKIPPED the reading of {}: ffprobe is missing (ffmpeg)", file.display());
         return None;
     };
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -133,7 +133,7 @@ fn decodes(file: &Path) {
     command.args(["-v", "error", "-i"]).arg(file).args(["-map", "0:v", "-f", "null", "-"]);
     match command.output() {
         Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stderr), ""),
-        Err(_) => eprintln!("SKIPPED ffmpeg is missing"),
+        Err(_) => eprintln!("SKIPPED the decoding of {}: ffmpeg is missing", file.display()),
     }
 }
 

@@ -65,7 +65,7 @@ fn fix(error: &io::Error, bundle: &Path) -> Option<String> {
     let rustls::Error::InvalidCertificate(why) = error.get_ref()?.downcast_ref()? else { return None };
     Some(match why {
         CertificateError::UnknownIssuer => format!(
-            "no authority in {} vouches for the server: add its certificate to a PEM file, and name that by SSL_CERT_FILE",
+            "no authority in {} has signed the certificate of the server: add it to a PEM file, and name the file by SSL_CERT_FILE",
             bundle.display()
         ),
         // webpki has no public name for it.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_host_that_an_authority_vouches_for_is_told() {
+    fn only_a_host_that_an_authority_has_signed_is_told() {
         let (address, own, serving) = server("alerts.example", false);
         assert_eq!(ask("alerts.example", own.path(), address).unwrap(), "HTTP/1.1 204 No Content\r\n\r\n");
         assert_eq!(serving.join().unwrap().unwrap(), "POST /in HTTP/1.1\r\n\r\n");
@@ -160,7 +160,7 @@ mod tests {
         assert!(error.contains("not valid for name"), "{error}");
         let (third, _file, serving) = server("alerts.example", false);
         let error = ask("alerts.example", own.path(), third).unwrap_err().to_string();
-        assert!(error.contains("vouches for the server: add its certificate to a PEM file"), "{error}");
+        assert!(error.contains("has signed the certificate of the server: add it to a PEM file"), "{error}");
         assert!(serving.join().unwrap().is_err());
         let (fourth, theirs, _) = server("alerts.example", true);
         let error = ask("alerts.example", theirs.path(), fourth).unwrap_err().to_string();

@@ -41,7 +41,7 @@ pub struct CallsConfig {
     pub protection: Protection,
     /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
     pub max_calls: usize,
-    /// Whether nothing is served after the first of them: others are told so. Default: no.
+    /// Whether only the first call is served; later callers are refused with this reason. Default: false.
     pub once: bool,
     /// Our clock. Default: one that the far end cannot compare with its own.
     pub clock: LocalClock,
