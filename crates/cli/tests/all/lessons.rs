@@ -126,6 +126,52 @@ fn a_lesson_fits_the_window_plays_and_follows_its_knobs() {
     assert_eq!(browser.errors, [""; 0]);
 }
 
+/// What does not fit: sentences below the edge of their card, labels that are cut off.
+const CUT: &str = "{ const card = document.querySelector('.card-of'); [
+    card.scrollHeight > card.clientHeight + 1 && `${card.scrollHeight - card.clientHeight} px of the text`,
+    document.documentElement.scrollHeight > innerHeight && 'the page',
+    ...[...document.querySelectorAll('h1, .learn h2, .learn button, .learn legend, .learn span')]
+        .filter((own) => own.checkVisibility() && own.clientWidth && own.scrollWidth > own.clientWidth + 1).map((own) => own.textContent),
+].filter(Boolean).map((own) => `${document.title}, ${document.getElementById('scene').textContent}: ${own}`); }";
+
+#[test]
+fn every_scene_of_every_lesson_fits_both_windows() {
+    let Some(mut browser) = Chromium::start("every_scene_of_every_lesson_fits") else { return };
+    browser.prefer("prefers-reduced-motion", "reduce");
+    let page = Serving::start(&[]);
+    browser.open(&page.1);
+    browser.wait("document.querySelector('.gallery h3 button') !== null");
+    let load = |browser: &mut Chromium, what: &str| {
+        browser.evaluate(&format!("document.querySelector('.learn').dataset.films = 0; {what}"));
+        browser.wait(SHOWN);
+    };
+    let mut cut = Vec::new();
+    for lesson in 0..browser.evaluate("lessons.length").as_u64().unwrap() {
+        load(&mut browser, &format!("openLesson(lessons[{lesson}]);"));
+        loop {
+            let is_step = browser.evaluate("document.querySelector('[data-change=stays]') !== null") == true;
+            for is_after in [false, true] {
+                for (width, height) in [(1400, 900), (400, 800)] {
+                    browser.resize(width, height);
+                    browser.wait(&format!("innerWidth === {width}"));
+                    cut.extend(browser.evaluate(CUT).as_array().unwrap().clone());
+                }
+                if !is_step || is_after {
+                    break;
+                }
+                load(&mut browser, "document.querySelector('[data-change=stays]').click();");
+                browser.wait("document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent");
+            }
+            if browser.evaluate("document.querySelector('.card-of pre') !== null") == true {
+                break;
+            }
+            browser.evaluate("(document.querySelector('[data-guess]') ?? document.querySelector('.next')).click();");
+        }
+    }
+    assert_eq!(cut, [""; 0]);
+    assert_eq!(browser.errors, [""; 0]);
+}
+
 #[test]
 fn a_link_is_followed_while_the_gallery_is_open_and_the_gallery_is_searched() {
     let Some(mut browser) = Chromium::start("a_link_is_followed_in_the_gallery") else { return };

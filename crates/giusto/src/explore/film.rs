@@ -46,7 +46,8 @@ impl Film {
     /// Runs a scenario with its own seed.
     pub(super) fn of(scenario: &Scenario) -> Self {
         let mut camera = Camera::of(scenario);
-        let width = TimeDelta::from_nanos(scenario.duration().as_nanos() / WINDOWS);
+        // Rounded up: a last window of some nanoseconds would show the rounding to whole bytes as a rate.
+        let width = TimeDelta::from_nanos((scenario.duration().as_nanos() + WINDOWS - 1) / WINDOWS);
         let options = RecordOptions::with_timeline(TimelineOptions {
             width: Some(width),
             ..TimelineOptions::default()

@@ -29,6 +29,15 @@ fn a_film_has_the_packets_that_the_record_counts() {
 }
 
 #[test]
+fn the_timeline_of_a_film_has_no_window_of_nanoseconds() {
+    // 40 s are no multiple of the windows. The rest of a byte would be 50 Mbit/s in 160 ns.
+    let film = film("lessons/07-gcc", &[]);
+    let timeline = film.record.timeline.unwrap();
+    let most = timeline.links[0].capacity_bps.iter().flatten().fold(0.0, |most: f64, own| most.max(*own));
+    assert!((most - 3e6).abs() < 10.0 && timeline.t_s.len() == 240, "{most}, {}", timeline.t_s.len());
+}
+
+#[test]
 fn a_film_ends_where_it_is_full_and_its_record_does_not() {
     let film = film("tcp/one-cubic", &[("duration", "60 s"), ("wire.rate", "100 Mbit/s")]);
     assert!(film.packets.len() == 6 * super::MAX_PACKETS && film.end_s < film.record.duration_s);

@@ -8,8 +8,8 @@ const lessons = about.gallery.filter(({ lesson }) => lesson);
 const ms = { show: milliseconds, size: 1 }, bps = { show: bits, size: 1 }, percent = { show: (ratio) => (ratio == null ? "–" : `${(100 * ratio).toFixed(ratio && ratio < 0.0995 ? 1 : 0)} %`), size: 0.01 };
 const FIGURES = {
   delay: { ...ms, name: "delay", of: (flow) => flow.delay_ms?.p50 },
-  queue: { ...ms, name: "wait in the queue (95 % are below)", of: (flow) => flow.queue_delay_ms?.p95 },
-  frame: { ...ms, name: "frame delay (95 % are below)", of: (flow) => flow.frame_delay_ms?.p95 },
+  queue: { ...ms, name: "wait in the queue", note: "95 % of packets wait less", of: (flow) => flow.queue_delay_ms?.p95 },
+  frame: { ...ms, name: "frame delay", note: "95 % of frames take less", of: (flow) => flow.frame_delay_ms?.p95 },
   loss: { ...percent, name: "loss", of: (flow) => flow.loss_ratio },
   marked: { ...percent, name: "share of marked packets", of: (flow) => flow.marked_ratio },
   rate: { ...bps, name: "rate", of: (flow) => flow.received_rate_bps, adds: true },
@@ -48,8 +48,12 @@ const linesIn = (film, text) => {
     if (own.limit && kind === kinds.split("+").at(-1)) found.push({ name: "link", colour: "var(--mark-0)", values: slow.capacity_bps, dash: "6 4" });
   }
   const first = LINES[kinds.split("+")[0]];
-  return { title: kinds === "delay+frame" ? "Delay of packets and of frames" : kinds.includes("+") ? "Rates" : `${first.title}${id === "all" || first.link ? "" : ` of ${id}`}`, show: first.show, lines: found };
+  return { title: kinds === "delay+frame" ? "Delay" : kinds.includes("+") ? "Rates" : `${first.title}${id === "all" || first.link ? "" : ` of ${id}`}`, show: first.show, lines: found };
 };
+
+// The dots of a line of the run before.
+const GHOST = "2 4";
+const keyLine = (colour, dash) => draw("svg", { width: 18, height: 8, "aria-hidden": "true" }, draw("path", { d: "M0,4h18", stroke: colour, "stroke-width": 3, "stroke-dasharray": dash ?? "" }));
 
 // A chart in step with the stage: lines of the run, the ghost of the one before, what the reader drew, and the moment.
 class Strip {
@@ -100,10 +104,10 @@ class Strip {
     // What is still to come is faint.
     this.past = draw("rect", { x: 0, y: 0, height });
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    plot.replaceChildren(...[...grid, ...times, ...(this.draws ? [] : [...before.map((own) => line(own, "ghost")), ...lines.map((own) => line(own, "ahead")), draw("clipPath", { id: `past${this.number}` }, this.past), ...lines.map((own) => line(own, "", `url(#past${this.number})`))]), filled, this.cursor].filter(Boolean));
+    plot.replaceChildren(...[...grid, ...times, ...(this.draws ? [] : [...before.map((own) => line({ ...own, dash: GHOST }, "ghost")), ...lines.map((own) => line(own, "ahead")), draw("clipPath", { id: `past${this.number}` }, this.past), ...lines.map((own) => line(own, "", `url(#past${this.number})`))]), filled, this.cursor].filter(Boolean));
     if (this.draws && !this.number) plot.append(text("Draw your guess here", { x: l + wide / 2, y: 4 + high / 2, "text-anchor": "middle" }, "invite"));
-    const names = lines.filter(({ name }) => name).map(({ name, colour, dash }) => make("span", {}, draw("svg", { width: 18, height: 8, "aria-hidden": "true" }, draw("path", { d: "M0,4h18", stroke: colour, "stroke-width": 3, "stroke-dasharray": dash ?? "" })), name));
-    if (before.length) names.push(make("span", {}, "faint: before"));
+    const names = lines.filter(({ name }) => name).map(({ name, colour, dash }) => make("span", {}, keyLine(colour, dash), name));
+    if (before.length) names.push(make("span", {}, keyLine("var(--soft)", GHOST), "before"));
     this.title.replaceChildren(title, make("span", { class: "names" }, ...names));
     const last = lines.map(({ name, values }) => `${name || title} ${show(values.findLast((value) => value != null))}`);
     plot.setAttribute("aria-label", this.draws ? `Chart: ${title} over time, empty until you have guessed` : `Chart: ${title} over time. At the end: ${last.join(", ")}.`);
@@ -281,7 +285,7 @@ const learning = (() => {
     if (film && still.matches) seek(film.end); else run(true);
   };
 
-  const CHANGES = { falls: "It falls", stays: "It stays about the same", rises: "It rises" };
+  const CHANGES = { falls: "It falls", stays: "It hardly changes", rises: "It rises" };
   const showScene = (focus) => {
     const own = scenes[scene], parts = [], heading = make("h2", { id: "scene", tabindex: "-1" }, own.title), next = [];
     const onward = (text = "Next", kind = "next") => button(text, () => enter(scene + 1), { class: kind });
@@ -298,9 +302,9 @@ const learning = (() => {
       if (!done) {
         if (said) parts.push(say);
         parts.push(make("p", {}, ...words(text)));
-        const label = film ? figureIn(film, first).label : first;
+        const { label = first, note } = film ? figureIn(film, first) : {};
         parts.push(
-          make("p", { class: "note" }, `What will happen to the ${label}?`),
+          make("p", { class: "note" }, `What will happen to the ${label}?${note ? ` (${note}.)` : ""}`),
           make("div", { class: "options row" }, ...Object.entries(CHANGES).map(([kind, answer]) => button(answer, () => { chosen = kind; goTo(own.positions); }, { "data-change": kind }))),
         );
       } else {
@@ -356,7 +360,7 @@ const learning = (() => {
     const steps = lesson.steps.map(([text, own], number) => ({ kind: "step", number, title: `Change ${number + 1} of ${lesson.steps.length}`, positions: positionsOf(own) ?? positions }));
     scenes = [...(lesson.guesses.length ? [{ kind: "guess", title: "What do you expect?" }] : []), { kind: "seen", title: "What happens" }, ...steps, { kind: "end", title: "Why" }, { kind: "own", title: "Your own network" }];
     const at = lessons.indexOf(entry), to = (place, text) => lessons[place] && button(text, () => openLesson(lessons[place]), { "aria-label": `Lesson ${place + 1}: ${lessons[place].lesson.title}` });
-    place.querySelector("nav").replaceChildren(...[button("All lessons", () => { close(); showGallery(); }), to(at - 1, "‹"), make("span", {}, make("span", { class: "wide" }, "Lesson "), `${at + 1} of ${lessons.length}`), to(at + 1, "›")].filter(Boolean));
+    place.querySelector("nav").replaceChildren(...[button("All lessons", () => { close(); showGallery(); }, { class: "all" }), to(at - 1, "‹"), make("span", {}, make("span", { class: "wide" }, "Lesson "), `${at + 1} of ${lessons.length}`), to(at + 1, "›")].filter(Boolean));
     document.querySelector("h1").textContent = lesson.title;
     document.title = `${lesson.title} – giusto explore`;
     strips = lesson.charts.map((text, number) => new Strip(text, seek, number));

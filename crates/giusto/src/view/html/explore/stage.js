@@ -156,12 +156,12 @@ class Stage {
     const filled = isHidden ? "the queue" : `${backlog} ${backlog === 1 ? "packet waits" : "packets wait"}${inQueue == null ? "" : `, ${milliseconds(inQueue)}`}`;
     this.text(filled, exit + 4, top - 11, { size, align: "right", colour: ink.ink, weight: 600 });
     if (ghost && !isHidden) {
-      const was = exit - extent(ghost.backlog(Math.min(t, ghost.end)));
+      const waited = ghost.backlog(Math.min(t, ghost.end)), was = exit - extent(waited);
       paint.strokeStyle = ink.bad;
       paint.setLineDash([5, 4]);
       paint.strokeRect(was - 2, top - 6, exit - was + 4, tall + 12);
       paint.setLineDash([]);
-      this.text("before", Math.max(was - 8, 44), top + tall + 6, { size: 11, colour: ink.bad, align: "right" });
+      this.text(`before: ${waited}`, Math.min(was - 2, exit - room - 3) - 6, top + tall + 6, { size: 11, colour: ink.bad, align: "right" });
     }
 
     // Packets.
