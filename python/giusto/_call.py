@@ -197,7 +197,7 @@ def call(
         What a controller of your own raised. The call ends in good order before.
     """
     result = _giusto.call(
-        host,
+        _host(host),
         _port(port, 1),
         controller=controller,
         duration=duration,
@@ -316,7 +316,7 @@ def listen(
     """
     return Listener._of(
         _giusto.Listener(
-            host,
+            _host(host),
             _port(port, 0),
             controllers=list(controllers),
             max_rate=max_rate,
@@ -324,6 +324,13 @@ def listen(
             timeline=timeline,
         )
     )
+
+
+def _host(host: str) -> str:
+    """Return the host; raise a `ValueError` if a port is behind it."""
+    if host.count(":") == 1:
+        raise ValueError(f"host must have no port, found {host!r}: give it as port")
+    return host
 
 
 def _port(port: int, least: int) -> int:

@@ -356,6 +356,7 @@ def test_a_controller_drops_frames(media: str) -> None:
     [
         ("target", "fast", r"target\(\) at 0 s: must return a rate in bit/s, or a giusto.Target, found 'fast'"),
         ("target", None, r"target\(\) .*found None"),
+        ("target", True, r"target\(\) .*found True"),
         ("next_timeout", "soon", r"next_timeout\(\) .*must return a time in s, or None, found 'soon'"),
         ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
         ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),

@@ -187,6 +187,10 @@ def test_slips_are_named() -> None:
         vector.step(numpy.zeros((3, 1), numpy.float32))
     with pytest.raises(ValueError, match="step_s must be from 0.02 to 10, found nan"):
         giusto.gym.PolicyController(follow, step_s=numpy.nan)
+    for action, found in ((1.5, "1.5"), (-1.01, "-1.01"), (numpy.inf, "inf"), (numpy.nan, "nan")):
+        with pytest.raises(ValueError, match=f"the action must be a number from -1 to 1, found {found}"):
+            giusto.gym.target(action)
+    assert targets(CALL, lambda seen: 7.0, 5, 3) == targets(CALL, lambda seen: 1.0, 5, 3)
     with pytest.raises(ValueError, match="stack must be at least 1, found 0"):
         giusto.gym.PolicyController(follow, stack=0)
     with pytest.raises(TypeError, match="policy must be a function"):

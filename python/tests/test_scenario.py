@@ -191,6 +191,8 @@ def test_recorded_frame_sizes_are_played() -> None:
         (lambda: giusto.Change("1 s", "wire", rates="1 Mbit/s"), "no key rates: did you mean rate"),
         (lambda: giusto.listen("127.0.0.1", 65536), "port must be from 0 to 65535, found 65536"),
         (lambda: giusto.call("127.0.0.1", 0), "port must be from 1 to 65535, found 0"),
+        (lambda: giusto.call("127.0.0.1:5006"), "host must have no port, found '127.0.0.1:5006': give it as port"),
+        (lambda: giusto.listen("localhost:70000"), "host must have no port, found 'localhost:70000'"),
     ],
 )
 def test_slips_are_named_at_once(make: Callable[[], object], text: str) -> None:

@@ -14,7 +14,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyDict, PyList, PyType},
+    types::{PyBool, PyDict, PyList, PyType},
 };
 
 use crate::error::value_error;
@@ -583,6 +583,9 @@ impl PythonController {
     /// Reads the output of the object.
     fn read(&mut self, py: Python<'_>, now: Timestamp) -> PyResult<()> {
         let target = self.object.bind(py).call_method0("target")?;
+        if target.is_instance_of::<PyBool>() {
+            return Err(self.wrong_type("target", &target, "a rate in bit/s, or a giusto.Target"));
+        }
         self.target = match target.extract::<f64>() {
             Ok(media_bps) => {
                 self.rate("target", media_bps)?;

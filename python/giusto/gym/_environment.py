@@ -45,8 +45,16 @@ def target(action: Array | float) -> int:
     ----------
     action : array_like, shape (1,) or ()
         From -1 to 1: the logarithm of the rate is linear between 30 kbit/s and 100 Mbit/s.
+
+    Raises
+    ------
+    ValueError
+        The action is beyond -1 or 1.
     """
-    return _giusto.target_of_action(float(numpy.asarray(action).reshape(())))
+    value = float(numpy.asarray(action).reshape(()))
+    if abs(value) > 1.0:
+        raise ValueError(f"the action must be a number from -1 to 1, found {value}: clip it to the action space")
+    return _giusto.target_of_action(value)
 
 
 def observation_space() -> gymnasium.Space[Array]:

@@ -24,8 +24,8 @@ def PolicyController(
 ) -> type[Controller]:
     """Return a controller whose target a trained policy sets.
 
-    Observations and actions are those of the environments: with the same policy a simulated call has the same targets as an episode. The
-    class is accepted wherever the name of a controller is, in `giusto.run`, `giusto.sweep`, `giusto.benchmark` and `giusto.call`.
+    Observations and actions are those of the environments: with the same policy a simulated call has the same targets as an episode. What is
+    beyond -1 or 1 is taken as -1 or 1, as Stable-Baselines3 clips it. The class is accepted wherever the name of a controller is, in `giusto.run`, `giusto.sweep`, `giusto.benchmark` and `giusto.call`.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class _Policy(Controller):
         action = numpy.asarray(type(self)._decide(given), dtype=numpy.float32)
         if action.size != 1 or not math.isfinite(action.item()):
             raise ValueError(f"policy {self.name!r}: an action must be one number from -1 to 1, found {action.tolist()}")
-        self._set(target(action.reshape(1)))
+        self._set(target(action.clip(-1.0, 1.0).reshape(1)))
         self._began_s, self._ends_s, self._acts_s = self._ends_s, self._ends_s + self._step_s, None
 
     def _set(self, rate_bps: float) -> None:

@@ -1,6 +1,12 @@
 //! Many environments at once.
 
-use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use std::{
+    num::NonZero,
+    sync::{Mutex, PoisonError},
+    thread::available_parallelism,
+};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::{Environment, EnvironmentError, Observation, Step};
 use crate::{benchmark::Figures, scenario::Setting};
@@ -21,7 +27,8 @@ pub enum Autoreset {
 pub struct Batch {
     environments: Vec<Environment>,
     autoreset: Autoreset,
-    threads: Option<ThreadPool>,
+    /// The threads that help that of the caller.
+    helpers: Option<ThreadPool>,
 }
 
 /// What happened to one environment of a batch.
@@ -52,13 +59,14 @@ impl Batch {
         autoreset: Autoreset,
         threads: u16,
     ) -> Result<Self, EnvironmentError> {
-        let pool = |threads: u16| {
-            let pool = ThreadPoolBuilder::new().num_threads(threads.into()).build();
-            pool.map_err(|error| EnvironmentError::Threads(error.into()))
+        let threads = match threads {
+            0 => available_parallelism().map_or(1, NonZero::get),
+            threads => threads.into(),
         };
-        // The caller's thread is enough for one.
-        let threads = if threads == 1 { None } else { Some(pool(threads)?) };
-        Ok(Self { environments, autoreset, threads })
+        let pool = |helpers| ThreadPoolBuilder::new().num_threads(helpers).build();
+        let helpers = (threads > 1).then(|| pool(threads - 1)).transpose();
+        let helpers = helpers.map_err(|error| EnvironmentError::Threads(error.into()))?;
+        Ok(Self { environments, autoreset, helpers })
     }
 
     /// Number of environments.
@@ -123,16 +131,27 @@ impl Batch {
         arguments: &[A],
         call: impl Fn(&mut Environment, &A) -> Result<R, EnvironmentError> + Sync,
     ) -> Result<Vec<R>, EnvironmentError> {
-        let environments = &mut self.environments;
-        match &self.threads {
-            None => {
-                environments.iter_mut().zip(arguments).map(|(own, argument)| call(own, argument)).collect()
+        let mut called = self.environments.iter_mut().zip(arguments);
+        let Some(helpers) = &self.helpers else {
+            return called.map(|(own, argument)| call(own, argument)).collect();
+        };
+        // The caller works too: it need not wait until a helper is awake. Each takes what is next.
+        let mut results: Vec<Option<Result<R, EnvironmentError>>> = arguments.iter().map(|_| None).collect();
+        let left = Mutex::new(called.by_ref().zip(&mut results));
+        let work = || {
+            loop {
+                let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(((own, argument), result)) = next else { return };
+                *result = Some(call(own, argument));
             }
-            Some(threads) => threads.install(|| {
-                let parallel = environments.par_iter_mut().with_max_len(1).zip(arguments);
-                parallel.map(|(own, argument)| call(own, argument)).collect()
-            }),
-        }
+        };
+        helpers.in_place_scope(|scope| {
+            for _ in 0..helpers.current_num_threads() {
+                scope.spawn(|_| work());
+            }
+            work();
+        });
+        results.into_iter().flatten().collect()
     }
 }
 

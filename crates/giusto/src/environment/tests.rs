@@ -253,7 +253,7 @@ fn a_batch_does_what_its_environments_do_alone() {
     let begin: Vec<Option<Begin>> =
         (0..count as u64).map(|seed| Some(Begin { seed: Some(seed), number: None })).collect();
     let environments = || (0..count).map(alone).collect::<Vec<_>>();
-    for threads in [1, 2] {
+    for threads in [1, 2, 3] {
         let mut next = Batch::new(environments(), Autoreset::NextStep, threads).unwrap();
         let mut same = Batch::new(environments(), Autoreset::SameStep, threads).unwrap();
         next.reset(&begin).unwrap();
